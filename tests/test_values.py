@@ -126,7 +126,7 @@ def test_a_guarantee_warns_where_delta_permits_publishing_records():
         (0.00502, "about 301 of"),
     ):
         guarantee = Guarantee(**known | {"delta": delta})
-        assert f"Publishing {share} the 60,000 units in full, chosen at random, would keep" in str(guarantee)
+        assert f"a program that publishes {share} the 60,000 units in full, chosen at random:" in str(guarantee)
         assert Guarantee.from_dict(guarantee.to_dict()) == guarantee
     assert "WARNING" not in str(Guarantee(**GUARANTEE | {"delta": 0.5}))
     with pytest.raises(InvalidParameterError, match="n_units=0"):

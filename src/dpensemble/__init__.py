@@ -1,7 +1,7 @@
 """Differentially private ensembles.
 
-Teachers are trained on parts of the private records and vote on public rows. Only a randomised answer of known privacy
-cost is released. You publish a student that is trained on those answers.
+Teachers are trained on parts of the private records and vote on public rows. Only a randomised answer with a known
+privacy cost is released. A student trained on those answers is what you publish.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib import import_module
 
 from dpensemble import methods
 
-# As `typing` has it, whose import takes long enough to be interrupted in.
+# As `typing` defines it. Importing `typing` takes long enough to be interrupted.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -83,7 +83,7 @@ __all__ = [
 ]
 __all__ += methods.__all__
 
-# The module of each name, imported on first use, since scikit-learn takes a second.
+# Module of each name. Imported on first use, because scikit-learn takes a second.
 _ROOMS = {
     "_progress": ("show_progress",),
     "aggregation": ("Aggregator",),
@@ -112,17 +112,17 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         if name in __all__:
-            found = getattr(import_module(f"dpensemble.{_ROOM_OF.get(name, 'methods')}"), name)
+            value = getattr(import_module(f"dpensemble.{_ROOM_OF.get(name, 'methods')}"), name)
         elif name == "__version__":
-            found = import_module("importlib.metadata").version("dpensemble")
+            value = import_module("importlib.metadata").version("dpensemble")
         else:
-            found = _room(name)
-        globals()[name] = found
-        return found
+            value = _room(name)
+        globals()[name] = value
+        return value
 
 
 def _room(name: str) -> Any:
-    """Return a part of the package by name, as if it had been imported already."""
+    """Return a part of the package by name, imported on first use."""
     unknown = AttributeError(f"module 'dpensemble' has no attribute {name!r}")
     if name.startswith("_"):
         raise unknown

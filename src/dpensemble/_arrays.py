@@ -1,4 +1,4 @@
-"""Types of arrays, and helpers for rows that may be an array, a table or a sparse matrix."""
+"""Types of arrays, and common properties of rows in an array, a table or a sparse matrix."""
 
 from typing import Any
 
@@ -7,22 +7,22 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-#: One class id a teacher and query, in the smallest type.
+#: One class id for each teacher and query, in the smallest type.
 Ballots = NDArray[np.unsignedinteger]
 
 
 def own_copy(rows: Any) -> Any:
-    """Return a copy of an array, table or sparse matrix, for code of others that may write into its input."""
+    """Return a copy of an array, table or sparse matrix, for foreign code that may modify its arguments."""
     return rows.copy() if hasattr(rows, "copy") else rows
 
 
 def is_table(rows: object) -> bool:
-    """Return whether rows are a table, whose columns have names."""
+    """Return whether rows are a table with column names."""
     return hasattr(rows, "columns")
 
 
 def row_count(rows: Any) -> int:
-    """Return the number of rows of an array, table, list or sparse matrix, which has no length."""
+    """Return the number of rows of an array, table, list or sparse matrix. The last has no length."""
     return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)
 
 
@@ -32,5 +32,5 @@ def rows_at(rows: Any, part: slice) -> Any:
 
 
 def dense(features: Any) -> Any:
-    """Return a sparse matrix as an array, and anything else as it is."""
+    """Return a sparse matrix as an array, and anything else unchanged."""
     return features.toarray() if hasattr(features, "toarray") else features

@@ -1,4 +1,4 @@
-"""Checks of scalars in the positive form: they fail unless the value is known to be good, so NaN never passes."""
+"""Checks of scalars in the positive form: a value passes only if it is good, so NaN never passes."""
 
 import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from dpensemble.errors import DataError, InvalidParameterError
 
 Choice = TypeVar("Choice", bound=StrEnum)
 _MOST_NAMED = 20
-# By name, as neither library is imported here.
+# Compared by name, because neither library is imported here.
 _MISSING_OF_PANDAS = frozenset({"NAType", "NaTType"})
 _DATES_OF_NUMPY = frozenset({"datetime64", "timedelta64"})
 
@@ -26,7 +26,7 @@ def real_between(name: str, value: object, low: float, high: float) -> float:
 
 
 def epsilon_of(value: object) -> float:
-    """Return `value` as an epsilon: above 0, and far below the numbers at which doubles lose their meaning."""
+    """Return `value` as an epsilon: above 0, and below where floating-point numbers lose precision."""
     return real_between("epsilon", value, 1e-9, 1e12)
 
 
@@ -53,7 +53,7 @@ def shown(value: object) -> str:
     try:
         text = repr(value)
     except ValueError:
-        # Python writes no number of very many digits.
+        # Python refuses to write numbers with very many digits.
         return f"a {type(value).__name__} of very many digits"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -73,41 +73,41 @@ def is_missing(value: object) -> bool:
         return True
     if isinstance(value, Decimal):
         return value.is_nan()
-    # Nothing but NaN, and NumPy's missing dates, differs from itself.
+    # Only NaN and NumPy's missing dates differ from themselves.
     comparable = isinstance(value, Real) or type(value).__name__ in _DATES_OF_NUMPY
     return comparable and bool(value != value)  # noqa: PLR0124
 
 
 def declared_classes(classes: Sequence[object] | None) -> list[object]:
-    """Return the declared classes as a list, refusing fewer than two, repeats and missing values."""
+    """Return the declared classes as a list. Raise if there are fewer than two, repeats or missing values."""
     if classes is None:
         raise InvalidParameterError(
-            "classes=None: the possible labels are public knowledge and must be declared, "
-            "for example classes=[0, 1], because reading them off the private labels would leak."
+            "classes=None: the possible labels must be declared as public knowledge, for example classes=[0, 1], "
+            "because reading them from the private labels would leak information."
         )
-    values = list(classes) if isinstance(classes, Iterable) and getattr(classes, "shape", None) != () else []
-    labels = list(map(_plain, values))
-    if not all(map(_is_label, labels)) or len(labels) < 2 or len(set(labels)) != len(labels):
+    entries = list(classes) if isinstance(classes, Iterable) and getattr(classes, "shape", None) != () else []
+    declared = list(map(_plain, entries))
+    if not all(map(_is_label, declared)) or len(declared) < 2 or len(set(declared)) != len(declared):
         raise InvalidParameterError(
             f"classes={shown(classes)} must name at least two distinct labels, texts or real numbers.",
             parameter="classes",
         )
-    return labels
+    return declared
 
 
 def _plain(label: Any) -> Any:
-    """Return a number of NumPy as one of Python, anything else as it is."""
+    """Return a NumPy number as a Python number, and anything else unchanged."""
     scalar = hasattr(label, "item") and not getattr(label, "shape", ()) and not _is_masked(label)
     return label.item() if scalar else label
 
 
 def _is_masked(value: object) -> bool:
-    # NumPy would unwrap it to 0.
+    # NumPy would turn it into 0.
     return type(value).__name__ == "MaskedConstant"
 
 
 def _is_label(value: object) -> bool:
-    """Return whether a value can name a class: hashable, and neither missing, masked, complex nor too large."""
+    """Return whether a value can name a class: hashable, and not missing, masked, complex or too large."""
     if is_missing(value) or _is_masked(value) or not isinstance(value, Hashable):
         return False
     try:
@@ -120,7 +120,7 @@ def _is_label(value: object) -> bool:
 
 
 def by_name(X: Any, names: Sequence[str], *, needed: Sequence[str] | None = None) -> Any:
-    """Return a table with the columns `names` in this order, refusing one that lacks needed columns or has others."""
+    """Return a table with the columns `names` in this order. Raise if a needed column is missing or one is unknown."""
     columns, names = list(X.columns), list(names)
     if columns == names:
         return X
@@ -136,7 +136,7 @@ def by_name(X: Any, names: Sequence[str], *, needed: Sequence[str] | None = None
             shown = ", ".join(map(repr, missing[:_MOST_NAMED])) + (f" and {rest:,} more" if rest > 0 else "")
             parts.append(f"it lacks {shown}")
         if extra:
-            parts.append(f"it has in excess {in_words(extra, columns)}")
+            parts.append(f"it also has {in_words(extra, columns)}")
         raise DataError(
             f"X must have the columns that the student was trained on: {' and '.join(parts)}; rename or drop columns."
         )
@@ -144,7 +144,7 @@ def by_name(X: Any, names: Sequence[str], *, needed: Sequence[str] | None = None
 
 
 def in_words(extra: Sequence[str], columns: Collection[Any]) -> str:
-    """Name columns whose names look like columns. Without a header, or in a transposed table, names are records."""
+    """Quote only names that look like names: without a header, or in a transposed table, names are records."""
     names = [name for name in extra if re.fullmatch(r"[A-Za-z_][\w.-]*", name)]
     numbered = any(str(column).strip()[:1].isdigit() for column in columns)
     if numbered or not names or len(extra) == len(columns):
@@ -155,7 +155,7 @@ def in_words(extra: Sequence[str], columns: Collection[Any]) -> str:
 
 @contextmanager
 def names_checked() -> Iterator[None]:
-    """Raise scikit-learn's error about names of columns as a `DataError`, in its words."""
+    """Raise scikit-learn's error about column names as a `DataError` with the same text."""
     try:
         yield
     except ValueError as error:

@@ -1,8 +1,8 @@
-"""Values that were drawn once and are stored, so that a run which fails later is finished without a second draw.
+"""Values that were drawn and stored, so that a failed run can be finished without a second draw.
 
-The caller of a training may keep what it draws in a store. A run that is repeated with the same store gets the same
-values in the same order, and draws only what the store does not hold yet. So each value is drawn once, and is charged
-once, for any number of failures after the draw.
+A caller may store the values that a training draws. If a run is repeated with the same store, it gets the same
+values in the same order, and draws only values that are not stored yet. So each value is drawn once, and is charged
+once, however often the steps after the draw fail.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any, Protocol
 
 
 class Store(Protocol):
-    """Keeps drawn values in their order."""
+    """Stores drawn values in their order."""
 
     def once(self, name: str, draw: Callable[[], Any]) -> Any:
-        """Return the next kept value, or draw it and keep it."""
+        """Return the next stored value, or draw it and store it."""
         ...
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Keep all values of the block, or none of them if it does not end."""
+        """Store all values of the block, or none of them if the block does not end."""
         ...
 
 
@@ -31,7 +31,7 @@ _STORE: ContextVar[Store | None] = ContextVar("keeps what is drawn", default=Non
 
 @contextmanager
 def kept_in(store: Store | None) -> Iterator[None]:
-    """Keep in `store` what the block draws. None keeps nothing."""
+    """Store in `store` what the block draws. None stores nothing."""
     token = _STORE.set(store)
     try:
         yield
@@ -40,10 +40,10 @@ def kept_in(store: Store | None) -> Iterator[None]:
 
 
 def drawn_once(name: str, draw: Callable[[], Any], *, seeded: bool = False) -> Any:
-    """Return what `draw` returns, or what it returned in the failed run that is being finished. It may be published.
+    """Return the result of `draw`, or its result in the failed run that is being finished. It may be published.
 
-    A run that is repeated must draw the same names in the same order. With `seeded` noise, a run that is finished also
-    draws what is kept. Otherwise its later draws would repeat the noise of the first ones.
+    A run that is repeated must draw the same names in the same order. With `seeded` noise, a run that is finished
+    repeats stored draws, too. Otherwise its later draws would repeat the noise of the first ones.
     """
     store = _STORE.get()
     if store is None:
@@ -56,9 +56,9 @@ def drawn_once(name: str, draw: Callable[[], Any], *, seeded: bool = False) -> A
 
 @contextmanager
 def drawn_together() -> Iterator[None]:
-    """Keep what the block draws only if all of it was drawn.
+    """Store what the block draws only if all of it was drawn.
 
-    For answers whose privacy rests on one secret choice, such as which records teach: answers from two such choices
+    For answers whose privacy depends on one secret choice, such as which records teach: answers from two such choices
     would be two releases.
     """
     store = _STORE.get()

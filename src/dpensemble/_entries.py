@@ -1,7 +1,7 @@
-"""Entries that a model cannot learn from: masked and complex ones, and numbers beyond floats.
+"""Unusable entries: masked and complex ones, and numbers beyond floats.
 
-NumPy drops masks and imaginary parts without a warning, and errors of other libraries quote entries. So both are found
-before anything is converted. Messages name places, and never show an entry, since rows are private.
+NumPy drops masks and imaginary parts silently, and errors of other libraries quote entries. So both are detected
+before anything is converted. Messages name places, and never show an entry, because rows are private.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from dpensemble.errors import DataError
 
 _COMPLEX = (complex, np.complexfloating)
-# Types whose every value has a float.
+# Types in which every value has a float.
 _ALWAYS_FLOATS = (bool, float, np.bool_, np.integer, np.floating)
 
 
 def require_readable(name: str, values: object, *, keep_bad: bool = False, first: int = 0) -> None:
-    """Refuse masked arrays, complex numbers and numbers that no float can hold, without revealing any entry.
+    """Raise for masked arrays, complex numbers and numbers that no float can hold, without showing any entry.
 
-    With `keep_bad`, single entries are left to the caller, who converts each separately. An array that is masked or
-    complex as a whole is refused nevertheless.
+    With `keep_bad`, single entries are left to the caller, who reads each separately. Arrays that are masked or complex
+    as a whole still raise.
     """
     if values is None:
         return
@@ -38,7 +38,7 @@ def require_readable(name: str, values: object, *, keep_bad: bool = False, first
 
 
 def blanked(X: Any) -> Any:
-    """Return rows in which each unreadable entry is NaN, for all other entries."""
+    """Return rows in which each unreadable entry is NaN. Other entries have no influence."""
     if hasattr(X, "columns"):
         for place, entries in _parts(X):
             if places := _unreadable(entries):
@@ -52,15 +52,15 @@ def blanked(X: Any) -> Any:
 
 
 def _with_nan(entries: NDArray[Any], places: list[int]) -> NDArray[Any]:
-    filled = entries.copy()
-    filled.reshape(-1)[places] = np.nan
-    return filled
+    result = entries.copy()
+    result.reshape(-1)[places] = np.nan
+    return result
 
 
 def masked(name: str) -> DataError:
     """Return the error of a masked array."""
     return DataError(
-        f"{name} is a numpy masked array, and masks are not supported; leave masked records out, or fill masked "
+        f"{name} is a numpy masked array, but masks are not supported; leave masked records out, or fill masked "
         "entries of rows with NaN."
     )
 
@@ -68,7 +68,7 @@ def masked(name: str) -> DataError:
 def _complex(name: str, place: str) -> DataError:
     return DataError(
         f"Complex data not supported: {name} has complex numbers{place}; pass real numbers, such as real and imaginary "
-        "parts in columns of their own."
+        "parts in separate columns."
     )
 
 
@@ -80,19 +80,19 @@ def is_masked(values: object) -> bool:
 
 
 def as_array(values: Any) -> NDArray[Any]:
-    """Return values as an array: lists as objects with unchanged entries, and uneven rows as an array of lists."""
+    """Return values as an array. A list becomes objects, each entry unchanged. Uneven rows become an array of lists."""
     if hasattr(values, "__array__"):
         return np.asarray(values)
     try:
         return np.asarray(values, dtype=object)
     except ValueError:
-        objects = np.empty(len(values), dtype=object)
-        objects[:] = values
-        return objects
+        result = np.empty(len(values), dtype=object)
+        result[:] = values
+        return result
 
 
 def plain_array(values: Any) -> NDArray[Any]:
-    """Return values as NumPy does, and uneven rows as an array of lists."""
+    """Return values as NumPy converts them. Uneven rows become an array of lists."""
     try:
         return np.asarray(values)
     except ValueError:
@@ -100,7 +100,7 @@ def plain_array(values: Any) -> NDArray[Any]:
 
 
 def _parts(values: Any) -> Iterator[tuple[int | None, NDArray[Any]]]:
-    """Yield arrays that may hold unreadable entries, and the number of the column that each is of a table."""
+    """Yield arrays that may contain unreadable entries, each with the number of its column if it is one of a table."""
     if hasattr(values, "tocsr"):
         yield None, np.empty(0, dtype=values.dtype)
     elif hasattr(values, "iloc") and hasattr(values, "columns"):
@@ -114,7 +114,7 @@ def _parts(values: Any) -> Iterator[tuple[int | None, NDArray[Any]]]:
 
 
 def _may_be_unreadable(kind: object) -> bool:
-    """Return whether a column of this kind may hold complex numbers, or objects of any type."""
+    """Return whether a column of this type may contain complex numbers, or objects of any type."""
     categories = getattr(kind, "categories", None)
     kind = kind if categories is None else categories.dtype
     return isinstance(kind, np.dtype) and kind.kind in "cO"
@@ -128,7 +128,7 @@ def _require_readable_objects(name: str, entries: NDArray[Any], first: int, colu
     if isinstance(entry, np.ma.MaskedArray):
         raise masked(name)
     width = 1 if entries.ndim < 2 else entries[0].size
-    place = f"first at row {first + number // width}"
+    place = f"the first in row {first + number // width}"
     if column is not None or entries.ndim > 1:
         place += f", column {number % width if column is None else column}"
     if isinstance(entry, _COMPLEX):
@@ -140,7 +140,7 @@ def _require_readable_objects(name: str, entries: NDArray[Any], first: int, colu
 
 
 def _unreadable(entries: NDArray[Any]) -> list[int]:
-    """Return the places of unreadable entries among objects, as if these were one list."""
+    """Return the places of unreadable entries among objects, as if the objects were one list."""
     listed = entries.ravel().tolist()
     suspects = {kind for kind in set(map(type, listed)) if _is_suspect(kind)}
     if not suspects:
@@ -154,7 +154,7 @@ def _is_suspect(kind: type) -> bool:
 
 
 def is_readable(entry: object) -> bool:
-    """Return whether one entry is neither masked nor complex and, if it is a number, has a float (infinity is one)."""
+    """Return whether one entry is neither masked nor complex and, if it is a number, has a float (or infinity)."""
     if isinstance(entry, (*_COMPLEX, np.ma.MaskedArray)):
         return False
     if not isinstance(entry, Number):

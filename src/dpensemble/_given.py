@@ -1,6 +1,6 @@
-"""Rows and labels as an estimator receives them: refused before conversion if a model cannot learn from them.
+"""Rows and labels given to an estimator. Unusable ones are refused before they are converted.
 
-Messages name places, and never show an entry. Errors of other libraries, which quote entries, are replaced.
+Messages name places and never show an entry. Errors of other libraries, which quote entries, are replaced.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dpensemble._entries import as_array, is_masked, masked, require_readable
 from dpensemble.errors import DataError, DPEnsembleError
 
 Read = TypeVar("Read")
-# Parts of messages of NumPy, pandas and scikit-learn about an entry that they quote, and about missing entries.
+# Parts of errors of NumPy, pandas and scikit-learn that quote an entry, and of those about missing entries.
 _SIGNS_OF_AN_ENTRY = ("could not convert", "cannot convert", "too large to convert")
 _SIGNS_OF_NAN = ("Input X contains", "not 'NAType'", "not 'NaTType'")
 
 
 def require_rows(name: str, X: Any, *, keep_bad: bool = False, first: int = 0) -> None:
-    """Refuse what `require_readable` refuses, and rows in one dimension, which scikit-learn's own message prints."""
+    """Raise as `require_readable` does, and for rows in one dimension, which scikit-learn's own message would print."""
     if X is None or is_table(X) or hasattr(X, "tocsr"):
         require_readable(name, X, keep_bad=keep_bad, first=first)
         return
@@ -36,7 +36,7 @@ def require_rows(name: str, X: Any, *, keep_bad: bool = False, first: int = 0) -
 
 
 def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: int = 0) -> None:
-    """Refuse what `require_readable` refuses, and missing labels: None, NaN or the like."""
+    """Raise as `require_readable` does, and for missing labels such as None or NaN."""
     require_readable(name, y, keep_bad=keep_bad, first=first)
     if y is None or keep_bad:
         return
@@ -52,36 +52,36 @@ def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: in
     if missing.any():
         row = first + int(np.argmax(missing.reshape(len(labels), -1).any(axis=1)))
         raise DataError(
-            f"{name} has a missing label (NaN or None; first at row {row}, counting from 0); label that record, or "
+            f"{name} has a missing label (NaN or None, the first in row {row}, counting from 0); label that record, or "
             "drop it."
         )
 
 
 def require_one_per_record(name: str, values: NDArray[Any], n_records: int) -> None:
-    """Refuse what does not have one entry per record."""
+    """Raise unless there is one entry for each record."""
     if values.shape != (n_records,):
-        raise DataError(f"{name} has shape {values.shape} but must have one entry for each of {n_records} records.")
+        raise DataError(f"{name} must have one entry for each of {n_records} records; got the shape {values.shape}.")
 
 
 def read_rows(name: str, read: Callable[[], Read]) -> Read:
-    """Return the result of `read` on rows. Errors of other libraries, which may quote an entry, are replaced."""
+    """Return what `read` makes of rows. Errors of other libraries, which may quote an entry, are replaced."""
     try:
         return read()
     except DPEnsembleError:
         raise
     except (ArithmeticError, TypeError, ValueError) as error:
-        # A TypeError about an entry of another kind, such as a dict, names its type only, and goes on.
+        # A TypeError about an entry of another type, such as a dict, names only its type, so it is raised.
         nan = any(sign in str(error) for sign in _SIGNS_OF_NAN)
         if not nan and not any(sign in str(error) for sign in _SIGNS_OF_AN_ENTRY):
             raise
-    # Outside of the handler, so that the first error is not kept as the context of this one.
+    # Outside the handler, so that the first error does not become the context of this one.
     if nan:
         raise DataError(f"{name} contains NaN or infinity; fill or drop such values, using public statistics only.")
     raise DataError(f"{name} has entries that are not numbers; encode text columns first, as EncodedClassifier does.")
 
 
 class ScoresGivenLabels:
-    """A classifier whose `score` checks labels, since scikit-learn's own message about some labels prints all."""
+    """A classifier whose `score` checks labels, because some messages of scikit-learn would print all labels."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of the predicted labels.
@@ -91,9 +91,9 @@ class ScoresGivenLabels:
         X : array-like or DataFrame of shape (n_rows, n_columns)
             Rows to classify.
         y : array-like of shape (n_rows,)
-            True labels, of which none is missing.
+            True labels, none of them missing.
         sample_weight : array-like of shape (n_rows,), optional
-            How much each row counts.
+            Weight of each row.
 
         Returns
         -------

@@ -1,6 +1,6 @@
-"""One guard around every pass over private rows: nothing that quotes or counts rows reaches a screen or a log.
+"""One guard around every pass over private rows: no message that quotes or counts them reaches a screen or a log.
 
-Warnings of numpy, scikit-learn and others depend on the rows that cause them, and their errors quote entries.
+Warnings of numpy, scikit-learn and other libraries depend on the rows, and their errors quote entries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpensemble.errors import DataError, DPEnsembleError, HiddenError, LibraryWa
 
 _Filters = list[tuple[Any, ...]]
 
-#: The messages of scikit-learn and Python about rows, up to where they begin to quote them.
+#: Texts of scikit-learn and Python about rows, up to where they begin to quote rows.
 _PUBLIC_BEGINNINGS = re.compile(
     r"Complex data not supported"
     r"|Input (X|y|X_public) contains (NaN|infinity)"
@@ -38,7 +38,7 @@ _PUBLIC_BEGINNINGS = re.compile(
     r"|Found input variables with inconsistent numbers of samples"
     r"|[\w.]+\(\) got an unexpected keyword argument '\w+'"
 )
-# A message of scikit-learn that depends on the shape alone.
+# A warning of scikit-learn that depends only on the shape.
 _COLUMN_VECTOR = re.compile("A column-vector y was passed")
 _OUTER: ContextVar[tuple[_Filters, Any] | None] = ContextVar("settings before the guard", default=None)
 _IS_PUBLIC = ContextVar("whether the block sees public rows alone", default=False)
@@ -47,11 +47,11 @@ _MARK = "_is_about_public_rows"
 
 @contextmanager
 def guard_private_rows() -> Iterator[None]:
-    """Let the block read private rows without a message about them.
+    """Let the block read private rows without revealing anything about them.
 
-    Warnings are dropped, except for those of this library, whose texts state public or released facts only. An error of
-    this library passes. Any other error becomes a `DataError` that names its type and states what is public of its
-    text. Set ``DPENSEMBLE_TRACEBACK=1`` to see the error itself, on a screen that may show private rows.
+    Warnings are dropped, except for those of this library, whose texts state only public or released facts. An error of
+    this library passes. Any other error becomes a `DataError` with its type and the public part of its
+    text. Set ``DPENSEMBLE_TRACEBACK=1`` to see the error itself. The screen may then show private rows.
     """
     if _IS_PUBLIC.get() or _OUTER.get() is not None:
         yield
@@ -66,7 +66,7 @@ def guard_private_rows() -> Iterator[None]:
 
 @contextmanager
 def on_public_rows() -> Iterator[None]:
-    """Let the block, which sees only public rows and released values, warn and raise as it would outside the guard."""
+    """Let the block, which reads only public rows and released values, warn and raise as it would outside the guard."""
     outer, token = _OUTER.get(), _IS_PUBLIC.set(True)
     try:
         if outer is None:
@@ -85,13 +85,13 @@ def on_public_rows() -> Iterator[None]:
 def _filters(filters: _Filters) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filters[:] = filters  # type: ignore[index]
-        # Forgets which warnings the changed filters have dropped or shown already.
+        # Resets the record of which warnings the changed filters have dropped or shown.
         warnings.simplefilter("default", LibraryWarning, append=True)
         yield
 
 
 def _own_only(filters: _Filters) -> _Filters:
-    """Return the filters as they are for warnings of this library, and drop all others."""
+    """Return the filters for warnings of this library, and drop all other warnings."""
     own: _Filters = []
     for action, message, category, module, line in filters:
         if issubclass(LibraryWarning, category):
@@ -120,8 +120,8 @@ def _no_quotes() -> Iterator[None]:
 
 
 def _without_quotes(error: Exception) -> Exception:
-    """Return an error that states the public part of another error. It may be the same error."""
-    # A filter may have turned a warning into an error.
+    """Return an error with the public part of another error. It may be the same object."""
+    # A filter may have turned a warning into this error.
     if isinstance(error, DPEnsembleError | ImportError | LibraryWarning):
         return error
     if isinstance(error, MemoryError):

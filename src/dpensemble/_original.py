@@ -1,4 +1,4 @@
-"""Objects that spend a budget or hold secret bits work in one process only, and only as the original."""
+"""Objects that spend a budget or hold secret bits. They work in one process only, and only as the original."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpensemble.errors import DuplicateError
 
 
 class _Process:
-    """One process. A fork gets another."""
+    """One process. A fork is another one."""
 
     def __init__(self) -> None:
         self.number = os.getpid()
@@ -45,8 +45,8 @@ class _Mark:
         # A fork in C runs no hook, so the number of the process is compared as well.
         if self._process is not _PROCESS or self._process.number != os.getpid():
             raise DuplicateError(
-                f"this {name} was made before the process forked, and both processes would spend the same budget; make "
-                f"one {name} in one process, or use a ledger and make one with the same grant in each process."
+                f"this {name} was made before the process forked, so both processes would spend the same budget; make "
+                f"one {name} in one process, or use a ledger with the same grant in each process."
             )
 
 
@@ -71,9 +71,9 @@ class Original:
 
     def __new__(cls, *_args: Any, **_rest: Any) -> Self:
         """Make an object that remembers that it is the original."""
-        original = super().__new__(cls)
-        original._mark = _Mark(original)
-        return original
+        new = super().__new__(cls)
+        new._mark = _Mark(new)
+        return new
 
     def __copy__(self) -> NoReturn:
         raise _refusal(type(self).__name__)
@@ -90,12 +90,12 @@ def _refusal(name: str) -> DuplicateError:
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that raises in a forked process, or when its object is not the original."""
+    """Return a method that raises in a forked process, or if its object is not the original."""
 
     @wraps(method)
-    def guarded(self: Original, *args: Any, **given: Any) -> Any:
+    def guarded(self: Original, *args: Any, **kwargs: Any) -> Any:
         self._mark.require(self)
-        return method(self, *args, **given)
+        return method(self, *args, **kwargs)
 
     guarded.is_guarded = True  # type: ignore[attr-defined]
     return guarded

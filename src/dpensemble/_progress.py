@@ -1,4 +1,4 @@
-"""Progress bars on stderr for long work, and events of progress for programs. They count public things only."""
+"""Progress bars on stderr for long work, and progress events for programs. They count only public things."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from typing import Any
 _SHOWN: ContextVar[bool] = ContextVar("progress bars are shown", default=False)
 Hear = Callable[[str, dict[str, Any]], None]
 _HEARD: ContextVar[Hear | None] = ContextVar("who hears of progress", default=None)
-# Most steps that a log has for one piece of work.
+# Largest number of events for one piece of work in a log.
 _STEPS = 20
 
 
@@ -46,19 +46,19 @@ def progress_heard_by(hear: Hear | None) -> Iterator[None]:
 
 @contextmanager
 def progress_bar(title: str, total: float | None, *, shown: bool | None = None) -> Iterator[Callable[[float], None]]:
-    """Show a bar while the block runs if `shown`. Yields its advance. A `total` (None: only moves) must be public."""
+    """Show a bar during the block if `shown`, and yield its advance function. A `total` (or None) must be public."""
     hear, start = _HEARD.get(), perf_counter()
-    report = _ignore if hear is None else _reporter(hear, title, total)
+    tell = _ignore if hear is None else _teller(hear, title, total)
     if hear is not None:
         hear("begins", {"work": title, "steps": total})
     if not (_SHOWN.get() if shown is None else shown):
-        yield report
+        yield tell
     else:
         with _bar(title, total) as move:
 
             def advance(steps: float) -> None:
                 move(steps)
-                report(steps)
+                tell(steps)
 
             yield advance
     if hear is not None:
@@ -67,7 +67,7 @@ def progress_bar(title: str, total: float | None, *, shown: bool | None = None) 
 
 @contextmanager
 def _bar(title: str, total: float | None) -> Iterator[Callable[[float], None]]:
-    """Show a bar on stderr, and yield its advance."""
+    """Show a bar on stderr, and yield its advance function."""
     # Takes long to import, and most programs show no bar.
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import (  # noqa: PLC0415
@@ -86,20 +86,20 @@ def _bar(title: str, total: float | None) -> Iterator[Callable[[float], None]]:
         yield lambda steps: progress.advance(task, steps)
 
 
-def _reporter(hear: Hear, title: str, total: float | None) -> Callable[[float], None]:
-    """Return a function that reports steps, at most `_STEPS` times. Without a public total it reports nothing."""
+def _teller(hear: Hear, title: str, total: float | None) -> Callable[[float], None]:
+    """Return a function that reports steps in a limited number of events, and none without a public total."""
     if not total:
         return _ignore
-    done, n_reported = 0.0, 0
+    n_done, n_events = 0.0, 0
 
-    def report(steps: float) -> None:
-        nonlocal done, n_reported
-        done += steps
-        if int(_STEPS * done / total) > n_reported:
-            n_reported = int(_STEPS * done / total)
-            hear("goes on", {"work": title, "done": int(done), "steps": total})
+    def tell(steps: float) -> None:
+        nonlocal n_done, n_events
+        n_done += steps
+        if int(_STEPS * n_done / total) > n_events:
+            n_events = int(_STEPS * n_done / total)
+            hear("goes on", {"work": title, "done": int(n_done), "steps": total})
 
-    return report
+    return tell
 
 
 def _ignore(_steps: float) -> None:

@@ -1,7 +1,7 @@
 """Sources of randomness: public seeds for allocation and teachers, secret bits for releases.
 
-The two never mix. Seeds make a run repeatable and protect nothing. Released labels are drawn from the operating
-system's generator unless you request a seeded release by name, which marks the guarantee "not for release".
+The two never mix. Seeds make a run repeatable and protect nobody. Released labels are drawn from the operating system's
+generator unless a seeded release is requested by name, which marks the guarantee "not for release".
 """
 
 import os
@@ -30,7 +30,7 @@ class Stream(IntEnum):
 
 
 def public_entropy(random_state: object) -> int:
-    """Turn ``random_state`` into entropy: None asks the system, an integer stays, a ``RandomState`` gives one draw."""
+    """Turn ``random_state`` into entropy: the system's for None, an integer, or one draw of a ``RandomState``."""
     if random_state is None:
         return int(drawn_once("a public seed", lambda: int.from_bytes(os.urandom(16), "little")))
     if isinstance(random_state, np.random.RandomState):
@@ -53,7 +53,7 @@ class NoiseSource(Protocol):
 
     @property
     def for_release(self) -> bool:
-        """Whether what is drawn from this source may be published under a guarantee."""
+        """Whether values from this source may be published under a guarantee."""
         ...
 
     def uniform_bits(self, size: int) -> NDArray[np.uint64]:
@@ -62,7 +62,7 @@ class NoiseSource(Protocol):
 
 
 class SystemNoise:
-    """The operating system's cryptographic generator. Keeps no state that a fork could copy."""
+    """The operating system's cryptographic generator. It has no state that a fork could copy."""
 
     for_release = True
 
@@ -72,7 +72,7 @@ class SystemNoise:
 
 
 class SeededNoise:
-    """A repeatable source for experiments and tests. Anyone who knows the seed can undo the noise."""
+    """A repeatable source for experiments and tests. Anybody who knows the seed can remove the noise."""
 
     for_release = False
 
@@ -85,5 +85,5 @@ class SeededNoise:
 
 
 def noise_source(insecure_release_seed: int | None) -> NoiseSource:
-    """Return the secure source, or the seeded one if it was requested by name."""
+    """Return the secure source, or the seeded source if a seed is given by name."""
     return SystemNoise() if insecure_release_seed is None else SeededNoise(insecure_release_seed)

@@ -12,10 +12,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """The budget that is about to be spent on the records of one group.
+    """The loss that is about to be spent on the records of one group.
 
-    `find_cost` returns the same as a Renyi curve, or None if it is unknown, and may take seconds. `worst_case` is
-    whether the cost holds for every data set.
+    `find_cost` returns it as a Renyi curve, or None if the curve is not known, and may take seconds. `worst_case` is
+    whether it holds for every data set.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Spending:
 
     @property
     def cost(self) -> Any:
-        """Renyi curve of the spend, or None."""
+        """Renyi curve of what is spent, or None."""
         return self.find_cost()
 
     def to_dict(self) -> dict[str, Any]:
@@ -44,7 +44,7 @@ _LISTENERS: ContextVar[tuple[Listener, ...]] = ContextVar("listeners of spending
 
 @contextmanager
 def listen(listener: Listener | None) -> Iterator[None]:
-    """Call `listener` before anything in the block draws noise. Inner listeners are called first."""
+    """Call `listener` before anything that runs in the block draws noise. Inner listeners are called first."""
     token = _LISTENERS.set(_LISTENERS.get() if listener is None else (listener, *_LISTENERS.get()))
     try:
         yield
@@ -59,7 +59,7 @@ def announce(
     worst_case: bool = True,
     relation: object = None,
 ) -> None:
-    """Notify listeners of the budgets of groups of records, and of their costs. A listener may raise, and so forbid."""
+    """Notify listeners of the budgets of groups of records, and of their costs. A listener may raise to forbid them."""
     listeners = _LISTENERS.get()
     if not listeners:
         return

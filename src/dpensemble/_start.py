@@ -1,6 +1,6 @@
-"""Ctrl-C in the first moments of the command, before the import of anything that could end it with a message."""
+"""Ctrl-C in the first moments of the command, before the code that prints a sentence is imported."""
 
-# The compiled module is there from the start. `signal` would be one more import that can be interrupted.
+# The compiled module is always loaded. Importing `signal` would be one more import that could be interrupted.
 import _signal  # type: ignore[import-not-found]
 import os
 import sys
@@ -9,7 +9,7 @@ _WORDS = b"dpensemble: interrupted; nothing was written.\n"
 
 
 def end_at_once(_number: int, _frame: object) -> None:
-    """End the process, since nothing has been done yet."""
+    """End the process. Nothing has been done yet."""
     os.write(2, _WORDS)
     os._exit(130)
 
@@ -23,6 +23,6 @@ def is_the_command() -> bool:
 
 
 def heed_interrupts() -> None:
-    """End on Ctrl-C from now on, unless the starting program ignores it."""
+    """End on Ctrl-C from now on, unless the parent process had it ignored."""
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, end_at_once)

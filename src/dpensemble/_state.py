@@ -1,4 +1,4 @@
-"""A fingerprint of an object's state, which shows whether code of others changes itself."""
+"""A fingerprint of an object's state, to detect whether foreign code changes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def fingerprint(thing: object) -> str:
-    """Return a hash of all that an object holds: attributes, arrays, containers, and states of random generators."""
+    """Return a hash of an object's whole content: attributes, arrays, containers, and states of random generators."""
     digest = hashlib.sha256()
     _add(thing, digest, [])
     return digest.hexdigest()
@@ -47,7 +47,7 @@ def _add_all(parts: Any, digest: Any, above: list[Any]) -> None:
 
 
 def _add_foreign(thing: Any, digest: Any) -> None:
-    """Add what has no attributes: a function, a class, or an object of compiled code."""
+    """Add an object without attributes: a function, a class, or an object of compiled code."""
     try:
         digest.update(pickle.dumps(thing))
     except Exception:

@@ -1,4 +1,4 @@
-"""Worker processes that keep private records to themselves, and end when the process that started them ends."""
+"""Worker processes that do not write private records to files, and that end with their parent process."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _LOOK_SECONDS = 0.2
 
 
 def private_workers() -> dict[str, Any]:
-    """Return what `joblib.Parallel` needs so that arguments and results go through pipes, never through files."""
+    """Return arguments of `joblib.Parallel` that send arguments and results through pipes, never through files."""
     # Without this, arrays above a megabyte become files in shared memory or a temporary folder, which outlive a kill.
     return {"max_nbytes": None, "initializer": end_with_parent}
 
 
 def end_with_parent() -> None:
-    """Make this worker process end as soon as the process that started it is gone, for any reason."""
+    """Make this worker process end as soon as its parent process has ended, for any reason."""
     parent = multiprocessing.parent_process()
     if parent is None or parent.pid is None:
         return
-    # An interrupt from the keyboard reaches every process. Only the parent decides how to react.
+    # A keyboard interrupt reaches all processes, but only the parent decides what follows.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_after, args=(parent.pid,), name="end with parent", daemon=True).start()
@@ -50,7 +50,7 @@ def _wait_for_end(parent: int) -> None:
     try:
         poll = select.poll()
         poll.register(handle, select.POLLIN)
-        # Its number may have passed to another process before it was opened.
+        # The process number may have been reused before it was opened.
         while os.getppid() == parent and not poll.poll(1000):
             pass
     finally:

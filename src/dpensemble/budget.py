@@ -1,4 +1,4 @@
-"""The allowed privacy loss."""
+"""The privacy budget type."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class Budget:
     epsilon : float
         Largest privacy loss allowed, from 1e-9 to 1e12.
     delta : float
-        Probability that the limit `epsilon` does not hold, from 1e-300 to just below 1.
+        Probability that the limit `epsilon` may not hold, from 1e-300 to just below 1.
 
     Raises
     ------
@@ -36,14 +36,14 @@ class Budget:
         object.__setattr__(self, "delta", delta_of(self.delta))
 
     def check_delta_for(self, n_units: int, noun: str = "records") -> None:
-        """Refuse a delta at which publishing one unit outright would be allowed.
+        """Raise if delta would allow publishing one unit outright.
 
         Parameters
         ----------
         n_units : int
             Number of private records (or units) in the data set.
         noun : str
-            Name of the units in the message.
+            Their name in the message.
 
         Raises
         ------
@@ -53,6 +53,6 @@ class Budget:
         if self.delta >= 1 / n_units:
             raise BudgetError(
                 f"delta={self.delta:g} is not below 1/N = {1 / n_units:.3g} for N={n_units} private {noun}, "
-                f"so it would permit exposing one of them outright; use a delta well below 1/N, "
+                f"so it would allow exposing one of them outright; use one well below 1/N, "
                 f"such as {0.1 / n_units:.1g}."
             )

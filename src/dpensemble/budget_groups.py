@@ -20,7 +20,7 @@ _MOST_GROUPS = 1000
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PersonalBudgets:
-    """Budgets of groups of records, the strictest first. The group of each record is public by assumption."""
+    """Budgets of groups of records, the strictest first. Group membership is assumed to be public."""
 
     names: tuple[str, ...]
     # Epsilons ascend, all at one delta. Records with equal epsilons form one group.
@@ -38,13 +38,13 @@ class PersonalBudgets:
         return np.array([budget.epsilon for budget in self.budgets])
 
     def group_of_unit(self, unit_of_record: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the group of each unit, whose records must have one budget."""
+        """Return the group of each unit. All records of a unit must have one budget."""
         groups = np.empty(int(unit_of_record.max()) + 1, dtype=np.int64)
         groups[unit_of_record] = self.group_of_record
         other = np.flatnonzero(groups[unit_of_record] != self.group_of_record)
         if other.size:
             raise DataError(
-                f"budgets differ between records of one unit (first at row {other[0]}, counting from 0); "
+                f"budgets differ between records of one unit (the first in row {other[0]}, counting from 0); "
                 "give all records of a unit the strictest of them."
             )
         return groups
@@ -55,37 +55,36 @@ def personal_budgets(
 ) -> PersonalBudgets:
     """Group records by their budgets, at most a thousand groups.
 
-    `values` are the records' epsilons or, with `levels`, the names of their consent levels. `declared` are all values
-    that a record may have, whether or not a record has them. By default they are those in `values`.
+    `values` are the records' epsilons or, with `levels`, the names of their consent levels. `declared` contains all
+    values that a record may have, even if no record has them. By default it is read from `values`.
     """
     delta = delta_of(delta)
     if levels is not None and not isinstance(levels, Mapping):
         raise InvalidParameterError(
-            f"levels={shown(levels)} is no mapping from names to epsilons; give one such as "
-            "{'low': 2.0, 'high': 0.5}."
+            f"levels must map names to epsilons, e.g. {{'low': 2.0, 'high': 0.5}}; got {shown(levels)}."
         )
     require_readable("budgets", values)
     items = np.asarray(values, dtype=object)
     if items.ndim != 1 or not items.size:
-        raise DataError(f"budgets has shape {items.shape} but must be one entry per record.")
+        raise DataError(f"budgets must have one entry for each record; got the shape {items.shape}.")
     names = (
         None
         if levels is None
         else {level: real_between(f"levels[{level!r}]", levels[level], 1e-9, 1e12) for level in levels}
     )
-    convert = _plain_epsilons if names is None else partial(_epsilons_of_levels, levels=names)
-    epsilons = convert(items)
-    distinct = np.unique(epsilons if declared is None else convert(np.array(list(declared), dtype=object)))
+    read = _plain_epsilons if names is None else partial(_epsilons_of_levels, levels=names)
+    epsilons = read(items)
+    distinct = np.unique(epsilons if declared is None else read(np.array(list(declared), dtype=object)))
     group_of_record = np.searchsorted(distinct, epsilons).clip(max=len(distinct) - 1)
     undeclared = np.flatnonzero(distinct[group_of_record] != epsilons)
     if undeclared.size:
         raise BudgetError(
-            f"budgets is not one of the declared ones at row {undeclared[0]}, counting from 0; declare a share "
+            f"budgets is not one of the declared ones in row {undeclared[0]}, counting from 0; declare a share "
             "for every budget that a record may have."
         )
     if len(distinct) > _MOST_GROUPS:
         raise BudgetError(
-            f"budgets has {len(distinct)} different values, more than {_MOST_GROUPS} groups; round them down to fewer."
+            f"budgets has {len(distinct)} values, but at most {_MOST_GROUPS} are allowed; round them down to fewer."
         )
     return PersonalBudgets(
         names=_names(distinct, names),
@@ -99,11 +98,11 @@ def _plain_epsilons(items: NDArray[Any]) -> NDArray[np.float64]:
     for row, item in enumerate(items.tolist()):
         epsilon = _epsilon_or_none(item)
         if epsilon is None:
-            # In a column that was named by mistake it is a private entry, so the message omits it.
-            what = "missing" if is_missing(item) else "no epsilon"
+            # If the wrong column was named, this is a private entry, so it is not shown.
+            what = "missing" if is_missing(item) else "not an epsilon"
             raise BudgetError(
-                f"budgets is {what} at row {row}, counting from 0; every record needs an epsilon from 1e-09 to "
-                "1e+12 (or give levels, which say what the names stand for)."
+                f"budgets is {what} in row {row}, counting from 0; every record needs an epsilon from 1e-09 to "
+                "1e+12 (or give levels, which define the names)."
             )
         epsilons[row] = epsilon
     return epsilons
@@ -123,7 +122,7 @@ def _epsilons_of_levels(items: NDArray[Any], levels: Mapping[Any, float]) -> NDA
         if is_missing(item) or not isinstance(item, Hashable) or item not in levels:
             what = "missing" if is_missing(item) else "another name"
             raise BudgetError(
-                f"budgets is {what} at row {row}, counting from 0, which is none of levels={list(levels)!r}; "
+                f"budgets is {what} in row {row}, counting from 0, which is not in levels={list(levels)!r}; "
                 "give every record one of them."
             )
         epsilons[row] = levels[item]
@@ -131,7 +130,7 @@ def _epsilons_of_levels(items: NDArray[Any], levels: Mapping[Any, float]) -> NDA
 
 
 def _names(epsilons: NDArray[np.float64], levels: Mapping[Any, float] | None) -> tuple[str, ...]:
-    """Return the levels of each group, or its epsilon with as many digits as distinguish it from the others."""
+    """Return the level of each group, or its epsilon with enough digits to distinguish it from the others."""
     if levels is not None:
         return tuple(
             ", ".join(str(level) for level, value in levels.items() if value == epsilon)
@@ -145,7 +144,7 @@ def _names(epsilons: NDArray[np.float64], levels: Mapping[Any, float] | None) ->
 
 
 def whole_number_ratios(ratios: ArrayLike, precision: float, largest: int) -> tuple[int, ...]:
-    """Return the smallest whole numbers, up to `largest`, that are proportional to `ratios` to a precision."""
+    """Return the smallest whole numbers, at most `largest`, that are proportional to `ratios` to a precision."""
     precision = real_between("precision", precision, 1e-6, 0.5)
     relative = np.asarray(ratios, dtype=np.float64)
     relative = relative / relative.min()

@@ -1,4 +1,4 @@
-"""A client of `dpensemble serve`; needs nothing but Python.
+"""A client of `dpensemble serve` that requires only Python.
 
 Examples
 --------
@@ -24,7 +24,7 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 
 from dpensemble.errors import BudgetError, DataError, DPEnsembleError, InvalidParameterError
 
-# Refusals after which the same request may do: the service or its ledger was away.
+# Refusals that a later try may overcome: the service or its ledger was unavailable.
 _AWAY = frozenset({408, 429, 500, 502, 503, 504})
 _FIGURES = ("unit", "requested", "spent", "remaining", "fits")
 
@@ -36,13 +36,13 @@ class Answered:
     Parameters
     ----------
     labels : list
-        A label for each query; None where the law gave no answer.
+        A label for each query, or None if the law gave no answer.
     means : list of list of float or None
-        Noisy means, where the law releases them.
+        Noisy means, if the law releases them.
     key : str
         Name of the request.
     replayed : bool
-        Whether it was told from before, for nothing.
+        Whether this is an earlier answer, which was free.
     """
 
     labels: list[Any]
@@ -52,62 +52,62 @@ class Answered:
 
 
 class Client:
-    """Asks a service, and asks again under the same name where no answer came.
+    """Sends requests to a service, and repeats a request under the same name if no answer arrives.
 
     Parameters
     ----------
     url : str
-        Where the service is; ``http`` is for this machine alone.
+        Address of the service. ``http`` is only for this machine.
     key : str
-        API key; white space around it is left out.
+        API key. White space around it is ignored.
     timeout : float, default=60
         Seconds to wait for an answer.
     tries : int, default=5
-        How often to ask in all; a request is charged once however often it is sent.
+        Largest number of tries. A request is charged once, however often it is sent.
     proxy : str, optional
-        Address of a proxy for an ``https`` service, which passes on what it cannot read. Proxies that the environment
-        names (``http_proxy``, ``https_proxy``) are never used.
+        Address of a proxy for an ``https`` service. The proxy passes on encrypted data that it cannot read. Proxies in
+        the environment (``http_proxy``, ``https_proxy``) are never used.
 
     Raises
     ------
     InvalidParameterError
-        If the address or the proxy would send the key in the open, or the key holds what a header cannot carry.
+        If the address or the proxy would send the key unencrypted, or a header cannot carry the key.
 
     Notes
     -----
-    Redirections are not followed, as the key would go along.
+    Redirections are not followed, because the key would be sent along.
     """
 
     def __init__(self, url: str, key: str, *, timeout: float = 60.0, tries: int = 5, proxy: str | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or (parts.scheme == "http" and parts.hostname not in _HERE):
-            raise InvalidParameterError(f"url={url!r:.80} would send the key in the open; give one with https.")
+            raise InvalidParameterError(f"url must be an https address, or the key would be readable; got {url!r:.80}.")
         if proxy is not None and (parts.scheme != "https" or not _is_proxy(proxy)):
-            # Not quoted: it may hold a password.
+            # Not quoted: the address may contain a password.
             raise InvalidParameterError(
-                f"proxy does not go with url={url!r:.80}; name one such as 'http://proxy.example.org:3128', and for a "
-                "url with https alone, as the proxy would read the key otherwise."
+                f"proxy cannot be used with url={url!r:.80}; give a proxy such as 'http://proxy.example.org:3128', and "
+                "only with an https url, because the proxy could read the key otherwise."
             )
-        # Not quoted: it is secret.
+        # Not quoted: the key is secret.
         if not isinstance(key, str) or not _TOKEN.fullmatch(key := key.strip()):
-            raise InvalidParameterError("key is no API key; give the line that 'dpensemble keys create' printed.")
+            raise InvalidParameterError("key must be an API key; give the line that 'dpensemble keys create' printed.")
         self._url, self._key, self._timeout, self._tries = url.rstrip("/"), key, timeout, max(1, tries)
-        # Without a handler of proxies urllib takes those of the environment.
+        # Without a proxy handler, urllib would use the proxies of the environment.
         self._opener = build_opener(_Stay, ProxyHandler({} if proxy is None else {"https": proxy}))
 
     def __repr__(self) -> str:
         return f"Client({self._url!r})"
 
     def grants(self) -> list[dict[str, Any]]:
-        """Return what may be asked, what is promised and what is left."""
+        """Return the grants, their guarantees and what is left of them."""
         return list(self._get("/v1/grants"))
 
     def grant(self, name: str) -> dict[str, Any]:
-        """Return what one grant promises, and what is left of it."""
+        """Return the guarantee of one grant, and what is left of it."""
         return dict(self._get(_grant_path(name)))
 
     def quote(self, grant: str, answers: int) -> dict[str, Any]:
-        """Return what so many answers cost; charges nothing."""
+        """Return the cost of a number of answers. A quote charges nothing."""
         return dict(self._get(f"{_grant_path(grant)}/quote?{urlencode({'answers': answers})}"))
 
     def budgets(self) -> list[dict[str, Any]]:
@@ -115,39 +115,40 @@ class Client:
         return list(self._get("/v1/budgets"))
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return a signed statement of where the ledger stands, to be kept (owners only)."""
+        """Return a signed statement about the ledger's last entry, to be stored elsewhere (owners only)."""
         return dict(self._get("/v1/checkpoint"))
 
-    def predict(self, grant: str, *, key: str | None = None, **asked: Any) -> Answered:
-        """Ask for a batch of answers.
+    def predict(self, grant: str, *, key: str | None = None, **queries: Any) -> Answered:
+        """Request a batch of answers.
 
         Parameters
         ----------
         grant : str
             Name of the grant.
         key : str, optional
-            Name of the request, under which it can be asked again for nothing, even after this process; a new one by
-            default.
-        **asked
+            Name of the request. Repeating a request under its name costs nothing, even from another process. By
+            default, a new name.
+        **queries
             One of ``counts``, ``ballots``, ``log_probs`` or ``rows``: a list of queries.
 
         Raises
         ------
         BudgetError
-            If it is more than is left; ``figures`` says what would fit. Nothing was charged.
+            If the request exceeds what is left. ``figures`` holds what would fit. Nothing was charged.
         InvalidParameterError
-            If the grant or the request is named by what cannot be sent. Nothing was charged.
+            If the name of the grant or of the request cannot be sent. Nothing was charged.
         DataError
-            If the request cannot be used, or the name was used for another one. Nothing was charged.
+            If the request cannot be used, or its name was used for another request. Nothing was charged.
         DPEnsembleError
-            If the key is not for that, or no answer came; the same request under the same name is charged once.
+            If the key does not allow the request, or no answer arrived. Repeating the request under the same name
+            charges it only once.
         """
         key = str(uuid.uuid4()) if key is None else key
         if not isinstance(key, str) or not _is_carried(key):
             raise InvalidParameterError(
-                f"key={key!r:.80} is no name of a request; use printable Latin characters without spaces around them."
+                f"key must be printable Latin characters without spaces around them; got {key!r:.80}."
             )
-        body = json.dumps(asked).encode()
+        body = json.dumps(queries).encode()
         headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
         answers, replayed = self._send(f"{_grant_path(grant)}/predictions", body, headers)
         return Answered(answers["labels"], answers["means"], key, replayed)
@@ -173,16 +174,18 @@ class Client:
                         raise _refusal(error) from None
             except (URLError, HTTPException, OSError):
                 continue
-        raise DPEnsembleError(f"{self._url} gave no answer in {self._tries} tries; ask again by the same key.")
+        raise DPEnsembleError(
+            f"{self._url} gave no answer in {self._tries} tries; repeat the request with the same key."
+        )
 
 
 _HERE = ("localhost", "127.0.0.1", "::1")
-# What a header carries as it is.
+# What a header carries unchanged.
 _TOKEN = re.compile(r"[!-~]+")
 
 
 class _Stay(HTTPRedirectHandler):
-    """Follows no redirection, so that the key goes nowhere else."""
+    """Follows no redirection, so that the key is sent nowhere else."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         """Return no request."""
@@ -199,15 +202,17 @@ def _is_carried(name: str) -> bool:
 
 def _grant_path(name: str) -> str:
     if not isinstance(name, str) or not name:
-        raise InvalidParameterError(f"grant={name!r:.80} is no name; Client.grants() lists those there are.")
+        raise InvalidParameterError(
+            f"grant must be the name of a grant, as Client.grants() lists them; got {name!r:.80}."
+        )
     return f"/v1/grants/{quote(name, safe='')}"
 
 
 def _refusal(error: HTTPError) -> DPEnsembleError:
     if 300 <= error.code < 400:
         return DPEnsembleError(
-            f"the service sent the request elsewhere (status {error.code}), which is not followed, as the key would go "
-            "along; give the address that it moved to."
+            f"the service redirected the request (status {error.code}); redirections are not followed, because the key "
+            "would be sent along, so give the new address."
         )
     try:
         problem = json.load(error)

@@ -5,20 +5,20 @@
     DPEnsembleError
     ├── InvalidParameterError (ValueError)   a setting is out of range or unknown
     ├── DataError (ValueError)               rows, labels or columns cannot be used
-    │   └── HiddenError                      an error that nobody foresaw, whose text may quote private rows
+    │   └── HiddenError                      an unexpected error whose text may quote private rows
     ├── BudgetError (ValueError)             the privacy budget cannot be used or does not suffice
-    ├── AccountingError (ArithmeticError)    a privacy cost came out non-finite or negative
+    ├── AccountingError (ArithmeticError)    a computed privacy cost is not finite or negative
     ├── DuplicateError (RuntimeError)        an object that spends a budget was copied, or its process forked
     ├── LedgerError (RuntimeError)           the ledger cannot be read, written or trusted
-    │   ├── ReplacedLedgerError              another ledger is where a ledger was before
-    │   └── TamperedLedgerError              what the ledger holds does not follow from its entries
+    │   ├── ReplacedLedgerError              another ledger has taken the place of a ledger
+    │   └── TamperedLedgerError              the ledger's contents do not follow from its entries
     ├── TeacherError (RuntimeError)          no teacher could be fitted
     └── FileError (OSError)                  a file or folder cannot be read, written or trusted
 
-Warnings: `ColumnWarning`, `UnlikeRowsWarning`, `RepeatedReleaseWarning` and `NotForReleaseWarning`, which are each a
+Warnings: `ColumnWarning`, `UnlikeRowsWarning`, `RepeatedReleaseWarning` and `NotForReleaseWarning`, each a
 `UserWarning`.
 
-Messages are one sentence, name the parameter and what would work, and never show private values, votes or counts.
+Messages are one sentence, name the parameter and the remedy, and never show private values, votes or counts.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +34,7 @@ class DPEnsembleError(Exception):
     message : str
         One sentence.
     parameter : str, optional
-        Name of the parameter that the error is about, for callers that call it otherwise.
+        Name of the parameter that the error is about, for callers that use another name for it.
     """
 
     def __init__(self, message: str = "", *, parameter: str | None = None) -> None:
@@ -51,7 +51,7 @@ class DataError(DPEnsembleError, ValueError):
 
 
 class HiddenError(DataError):
-    """An error that nobody foresaw, in a pass over private rows; its text may quote them and is not shown."""
+    """An unexpected error in a pass over private rows. Its text may quote them and is not shown."""
 
     def __init__(self, message: str = "", *, parameter: str | None = None, kind: str = "") -> None:
         super().__init__(message, parameter=parameter)
@@ -66,8 +66,8 @@ class BudgetError(DPEnsembleError, ValueError):
     message, parameter : str
         As for `DPEnsembleError`.
     figures : mapping, optional
-        For programs, where something was asked for that does not fit: ``unit``, and in it what was ``requested``, is
-        ``spent`` and ``remaining``, and would fit (``fits``). Public numbers only.
+        For programs, if a request does not fit: its ``unit``, and in that unit what was ``requested``, is ``spent`` and
+        ``remaining``, and would fit (``fits``). Public numbers only.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class BudgetError(DPEnsembleError, ValueError):
 
 
 class AccountingError(DPEnsembleError, ArithmeticError):
-    """A privacy cost came out non-finite or negative, so it is refused."""
+    """A computed privacy cost is not finite or negative, so it is not used."""
 
 
 class DuplicateError(DPEnsembleError, RuntimeError):
@@ -90,11 +90,11 @@ class LedgerError(DPEnsembleError, RuntimeError):
 
 
 class ReplacedLedgerError(LedgerError):
-    """Another ledger is where a ledger was before."""
+    """Another ledger has taken the place of a ledger."""
 
 
 class TamperedLedgerError(LedgerError):
-    """What the ledger holds does not follow from its entries."""
+    """The ledger's contents do not follow from its entries."""
 
 
 class TeacherError(DPEnsembleError, RuntimeError):
@@ -106,13 +106,13 @@ class FileError(DPEnsembleError, OSError):
 
 
 def known_text(error: BaseException) -> str | None:
-    """Return the text of an error of this library; None for any other error, whose text may quote records."""
+    """Return the text of an error of this library, or None for any other error, whose text may quote records."""
     return str(error) if isinstance(error, DPEnsembleError) else None
 
 
 @contextmanager
 def file_errors(text: Callable[[str | None], str]) -> Iterator[None]:
-    """Turn an error of the system in the block into a `FileError`, whose text is made from the system's reason."""
+    """Turn an operating-system error in the block into a `FileError` with a text made from the system's reason."""
     try:
         yield
     except FileError:
@@ -122,27 +122,27 @@ def file_errors(text: Callable[[str | None], str]) -> Iterator[None]:
 
 
 class LibraryWarning(UserWarning):
-    """Base class of every warning of this library; its text holds public or released facts, or is for the owner."""
+    """Base class of every warning of this library. Its text contains public or released facts, or is for the owner."""
 
 
 class ColumnWarning(LibraryWarning):
-    """A public column looks like something that should not be learned from, such as whose record it is."""
+    """A public column looks like a column that a model should not use, such as whose record it is."""
 
 
 class UnlikeRowsWarning(LibraryWarning):
-    """Public rows do not look like the private ones as far as what was released tells, or the test cannot decide."""
+    """Public rows do not look like the private rows, according to what was released, or the test cannot decide."""
 
 
 class SettingWarning(LibraryWarning):
-    """A setting is valid and will hardly do what it is for."""
+    """A setting is valid but hardly serves its purpose."""
 
 
 class RepeatedReleaseWarning(LibraryWarning):
-    """Several private fits were made on the same records, so that their losses add up.
+    """Several private fits used the same records, so their losses add up.
 
-    For the owner of the records only: whether it is raised, and its numbers, follow exactly from private rows.
+    For the owner of the records only: whether the warning is raised, and its numbers, depend exactly on private rows.
     """
 
 
 class NotForReleaseWarning(LibraryWarning):
-    """A saved student comes from a run with seeded noise, so that its guarantee does not hold."""
+    """A saved student comes from a run with seeded noise, so its guarantee does not hold."""

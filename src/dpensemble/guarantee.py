@@ -1,4 +1,4 @@
-"""The one type in which every method states what it promises."""
+"""The one type in which every method states its guarantee."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpensemble.relations import Basis, Relation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupGuarantee:
-    """What is promised to the records of one group, with an epsilon of 0 if nothing was taken from them."""
+    """The guarantee for the records of one group. Its epsilon is 0 if nothing was computed from them."""
 
     name: str
     epsilon: float
@@ -30,35 +30,35 @@ class GroupGuarantee:
 class Guarantee:
     """A differential-privacy guarantee that a data-protection officer can read.
 
-    ``str(guarantee)`` is the text for people; `to_dict` is the form for programs.
+    ``str(guarantee)`` is the text for people, and `to_dict` is the form for programs.
 
     Parameters
     ----------
     epsilon, delta : float
-        The guarantee; epsilon from 0, where delta alone bounds every probability. Under a data-dependent basis
-        `epsilon` is the public budget that the private spend did not exceed, never the spend itself.
+        The guarantee. Epsilon may be 0: then delta bounds every difference of probabilities. Under a data-dependent
+        basis, `epsilon` is the public budget, an upper bound on the private spend, and never the spend itself.
     basis : Basis or str
         ``"worst-case"`` or ``"data-dependent"``.
     relation : Relation or str
         ``"replace-one"`` or ``"add-or-remove-one"``.
     unit : str
-        What is replaced, added or removed: ``"record"``, or ``"unit"`` where
+        What is replaced, added or removed: ``"record"``, or ``"unit"`` if
         all rows of one person are protected together.
     accounting : str
         Name and source of the analysis.
     assumptions : tuple of str
-        What must hold for the guarantee, one sentence each.
+        What must hold for the guarantee, one sentence for each assumption.
     for_release : bool
-        False when the release was seeded, so that the noise can be undone.
+        False if the release was seeded, because anybody with the seed can remove the noise.
     fixed_number : bool
-        Whether the number of queries was public from the start, rather than decided by the spend; matters
-        under a data-dependent basis only.
+        Whether the number of queries was public from the start. If False, the spend determined it. Only a
+        data-dependent basis depends on this.
     groups : tuple of GroupGuarantee
-        What is promised to each group, where groups of records have budgets of their own; `epsilon` is then
-        the largest of them.
+        The guarantee of each group, if groups of records have their own budgets. Then `epsilon` is
+        the largest of theirs.
     n_units : int, optional
-        Number of private records (or units), where it is public: if delta is not below one over it, the text
-        warns of what that permits.
+        Number of private records (or units), if it is public. If delta is not below 1 / `n_units`, the text
+        contains a warning about what such a delta permits.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class Guarantee:
         largest = max((group.epsilon for group in self.groups), default=self.epsilon)
         if largest > self.epsilon:
             raise InvalidParameterError(
-                f"epsilon={self.epsilon:g} is below that of a group, {largest:g}; give the largest of them."
+                f"epsilon must be at least the largest of the groups' epsilons, {largest:g}; got {self.epsilon:g}."
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,18 +108,18 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Guarantee:
-        """Rebuild a guarantee from `to_dict`; unknown fields raise, and missing ones that have no default."""
+        """Rebuild a guarantee from `to_dict`. Raise if a field is unknown, or a required one is missing."""
         groups = tuple(GroupGuarantee(**group) for group in fields.get("groups", ()))
         return cls(**fields | {"groups": groups})
 
     def sentences(self) -> list[str]:
-        """Return the guarantee in plain English, one statement an entry."""
+        """Return the guarantee in plain English, one statement for each entry."""
         same = " of the same group" if self.groups else ""
         change = {
             Relation.REPLACE_ONE: f"Replacing any one {self.unit} by any other{same}",
             Relation.ADD_OR_REMOVE_ONE: f"Adding or removing any one {self.unit}",
         }[self.relation]
-        # The loop's stopping time is outside a data-dependent guarantee.
+        # A data-dependent guarantee does not cover the time at which the loop stops.
         subject = "every published result"
         if self.basis is Basis.DATA_DEPENDENT and not self.fixed_number:
             subject = "the released labels, for a given number of them,"
@@ -135,31 +135,31 @@ class Guarantee:
         if self.warning is not None:
             lines.append(self.warning)
         if self.groups:
-            lines.append(f"Which group a {self.unit} belongs to is taken to be public knowledge.")
+            lines.append(f"This assumes that it is public which group a {self.unit} belongs to.")
         if not self.for_release:
             lines.append(
-                "NOT FOR RELEASE: the randomness came from a seed, so whoever knows the seed can undo it; "
+                "NOT FOR RELEASE: the randomness came from a seed, so anybody who knows the seed can remove the noise; "
                 "this run is an experiment."
             )
         return lines
 
     @property
     def warning(self) -> str | None:
-        """What delta permits, in plain English, where it is not below one over a known number of units."""
+        """What delta permits, in plain English, if delta is not below one over a known number of units."""
         if self.n_units is None or self.delta < 1 / self.n_units:
             return None
         share, noun = f"{math.floor(round(self.n_units * self.delta, 6)):,}", f"{self.unit}s"
         return (
-            f"WARNING: delta is not below 1 / {self.n_units:,}, one over the number of {noun}. Publishing about "
-            f"{share} of the {self.n_units:,} {noun} in full, chosen at random, would keep this promise too: the "
-            "others are protected, but those may be exposed completely."
+            f"WARNING: delta is not below 1 / {self.n_units:,}, one over the number of {noun}. This guarantee would "
+            f"also allow a program that publishes about {share} of the {self.n_units:,} {noun} in full, chosen at "
+            "random: the others are protected, but those may be exposed completely."
         )
 
     def _each(self, text: Callable[[float], str]) -> str:
-        """Return the text of the one epsilon, or of each group's."""
+        """Return the text of the one epsilon, or the texts of the groups' epsilons."""
         if not self.groups:
             return text(self.epsilon)
-        # The strictest and the most generous tell what a reader of a long list would look for.
+        # In a long list, readers look for the strictest and the most generous group.
         shown = self.groups if len(self.groups) <= _MOST_SPELT_OUT else (self.groups[0], self.groups[-1])
         parts = [f"{text(group.epsilon)} for group {group.name}" for group in shown]
         between = len(self.groups) - len(shown)
@@ -187,8 +187,8 @@ _MOST_SPELT_OUT = 6
 
 _WORST_CASE = "This holds for every possible private data set."
 _HERE_ONLY = (
-    "This is computed from the teachers' secret votes and holds for the private data set at hand, not for every "
-    "possible one. "
+    "This is computed from the teachers' secret votes and holds only for this private data set, not for every "
+    "possible data set. "
 )
 # Keyed by whether the number of queries was fixed.
 _DATA_DEPENDENT = {

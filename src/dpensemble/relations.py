@@ -19,15 +19,15 @@ class Relation(StrEnum):
 
 
 class Basis(StrEnum):
-    """What a guarantee holds for.
+    """Data sets that a guarantee covers.
 
     Attributes
     ----------
     WORST_CASE
         Every possible private data set. The numbers may be published.
     DATA_DEPENDENT
-        The given private data set only. Computed from its votes, so neither the amount spent nor the number of answers
-        is itself private.
+        Only this private data set. The guarantee is computed from its votes, so neither
+        the amount spent nor the number of answers is itself protected.
     """
 
     WORST_CASE = "worst-case"

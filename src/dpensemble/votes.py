@@ -1,4 +1,4 @@
-"""The teachers' answers, which are private, and never shown or logged."""
+"""The teachers' answers. They are private, and never shown or logged."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def ballot_dtype(n_classes: int) -> np.dtype[np.unsignedinteger]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Votes:
-    """Ballots of all teachers on a chunk of queries. Private, so the ``repr`` shows only the shape.
+    """Ballots of all teachers on a chunk of queries. They are private, so the ``repr`` shows only the shape.
 
-    `ballots` of shape (n_queries, n_teachers) are class ids, stored in the smallest unsigned type and column-major, so
-    that one teacher's votes lie together.
+    `ballots` of shape (n_queries, n_teachers) are class ids. They are stored in the smallest unsigned type and
+    column-major, so that one teacher's votes are adjacent.
     """
 
     ballots: NDArray[np.unsignedinteger]
@@ -60,7 +60,7 @@ class Votes:
         return counts
 
     def weighted_counts(self, ballots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the summed whole-number weights `ballots` (0: no ballot) of the teachers for each class. Private."""
+        """Return the sum of the teachers' weights `ballots` (whole numbers, 0: no ballot) for each class. Private."""
         counts = np.empty((self.n_queries, self.n_classes), dtype=np.int64)
         for label in range(self.n_classes - 1):
             counts[:, label] = np.sum(ballots, axis=1, where=self.ballots == label)

@@ -1,4 +1,4 @@
-"""Who votes on which query, with what weight, and by which law the answer is drawn. All of it is public."""
+"""Which teachers vote on which query, with what weight, and the law of each answer. All of this is public."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpensemble.votes import Votes
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Teachers that are treated alike: `participants` of them vote on each query, in turns, with equal ballots."""
+    """Teachers with equal roles: `participants` of them vote on each query, in turns, with equal ballots."""
 
     n_teachers: int
     participants: int
@@ -28,13 +28,13 @@ class Pool:
         integer_between("ballot", self.ballot, 1)
 
     def turns(self, n_queries: int) -> int:
-        """Return the most queries, out of `n_queries` in a row, that one teacher votes on."""
+        """Return the largest number of `n_queries` consecutive queries on which one teacher votes."""
         return -(-n_queries * self.participants // self.n_teachers)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Queries in a row that the same pools answer under one law of the sums of their ballots."""
+    """Consecutive queries that the same pools answer under one law of the sums of their ballots."""
 
     law: ReleaseLaw
     pools: tuple[Pool, ...]
@@ -49,10 +49,10 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class VotingSchedule:
-    """A public schedule of votings. Its stages share their pools.
+    """A public schedule of votes. All stages share their pools.
 
     Teachers are numbered pool after pool. Within a pool they are dealt to the queries like cards. After every full
-    deck each has voted equally often, and the next deck is shuffled again, so that no clique of teachers stays
+    deck each has voted equally often. The next deck is shuffled again, so that no group of teachers stays
     together (Mühl and Boenisch 2022, definitions 7 and 8 and appendix B).
     """
 
@@ -66,7 +66,9 @@ class VotingSchedule:
         if len(sizes) != 1 or any(stage.total < 1 for stage in self.stages):
             raise InvalidParameterError("stages must share their pools, and have at least one voter each.")
         if any(stage.n_queries is None for stage in self.stages[:-1]):
-            raise InvalidParameterError("only the last stage may be without a number of queries.")
+            raise InvalidParameterError(
+                "only the last stage may be without a number of queries; give one to every other stage."
+            )
 
     @classmethod
     def everyone(cls, law: ReleaseLaw, n_teachers: int) -> VotingSchedule:
@@ -80,32 +82,32 @@ class VotingSchedule:
 
     @property
     def n_queries(self) -> int | None:
-        """Number of queries in all stages, or None if the last one has no end."""
+        """Number of queries in all stages, or None if the last stage has no end."""
         last = self.stages[-1].n_queries
         return None if last is None else sum(stage.n_queries or 0 for stage in self.stages)
 
-    def stage_at(self, asked: int) -> tuple[int, int]:
-        """Return the index of the next query's stage, and how many queries came before it there."""
+    def stage_at(self, n_asked: int) -> tuple[int, int]:
+        """Return the index of the next query's stage, and how many queries of that stage came before."""
         for index, stage in enumerate(self.stages[:-1]):
-            if asked < (stage.n_queries or 0):
-                return index, asked
-            asked -= stage.n_queries or 0
-        return len(self.stages) - 1, asked
+            if n_asked < (stage.n_queries or 0):
+                return index, n_asked
+            n_asked -= stage.n_queries or 0
+        return len(self.stages) - 1, n_asked
 
-    def law(self, asked: int) -> ReleaseLaw:
+    def law(self, n_asked: int) -> ReleaseLaw:
         """Return the law of the next query."""
-        return self.stages[self.stage_at(asked)[0]].law
+        return self.stages[self.stage_at(n_asked)[0]].law
 
-    def left_in_stage(self, asked: int, n_queries: int) -> int:
+    def left_in_stage(self, n_asked: int, n_queries: int) -> int:
         """Return how many of the next queries, at most `n_queries`, are answered under the same law."""
-        index, before = self.stage_at(asked)
+        index, before = self.stage_at(n_asked)
         length = self.stages[index].n_queries
         return n_queries if length is None else max(0, min(n_queries, length - before))
 
-    def ballots(self, asked: int, n_queries: int) -> NDArray[np.int64]:
+    def ballots(self, n_asked: int, n_queries: int) -> NDArray[np.int64]:
         """Return each teacher's ballot weight on the next queries of one stage, shape (n_queries, n_teachers)."""
-        # 0 where a teacher sits out. May be a read-only view.
-        index, before = self.stage_at(asked)
+        # 0 if a teacher does not vote. The array may be a read-only view.
+        index, before = self.stage_at(n_asked)
         pools = self.stages[index].pools
         columns = []
         for number, pool in enumerate(pools):
@@ -120,12 +122,12 @@ class VotingSchedule:
             columns.append(column)
         return columns[0] if len(columns) == 1 else np.hstack(columns)
 
-    def counts(self, votes: Votes, asked: int) -> NDArray[np.int64]:
+    def counts(self, votes: Votes, n_asked: int) -> NDArray[np.int64]:
         """Return the sum of the ballots for each class, shape (n_queries, n_classes). Private."""
-        pools = self.stages[self.stage_at(asked)[0]].pools
+        pools = self.stages[self.stage_at(n_asked)[0]].pools
         if all(pool.participants == pool.n_teachers and pool.ballot == 1 for pool in pools):
             return votes.counts
-        return votes.weighted_counts(self.ballots(asked, votes.n_queries))
+        return votes.weighted_counts(self.ballots(n_asked, votes.n_queries))
 
     def _hands(self, stage: int, pool: int, n_queries: int) -> list[NDArray[np.int64]]:
         """Return who votes on the first queries of a stage. Each deck is dealt to its last card."""
@@ -141,7 +143,7 @@ class VotingSchedule:
                 rest = cards[len(cards) - len(cards) % hand_size :]
                 deck = generator.permutation(size)
                 held = np.isin(deck, rest)
-                # Teachers who are already in the unfinished hand go to the bottom of the deck.
+                # Teachers that are in the unfinished hand go to the bottom of the deck.
                 cards = np.concatenate([cards, deck[~held], deck[held]])
             hands.extend(cards.reshape(-1, hand_size))
         return hands

@@ -48,13 +48,13 @@ def test_plan_finds_noise_and_epsilon(run):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((*PLAN[:3],), "needs --records"),
+        ((*PLAN[:3],), "requires --records"),
         ((*PLAN, "--subsample", 51), "distinct draws"),
         ((*PLAN, "--models", 3), "No such option: --models"),
         ((*PLAN, "--threshold", 3), "No such option: --threshold"),
         (
             (*PLAN, "--law", "confident-gnmax"),
-            "law='confident-gnmax' is no law of bagged-pate; use gnmax, lnmax, optimal, randomized",
+            "law of bagged-pate must be one of gnmax, lnmax, optimal, randomized",
         ),
         ((*PLAN, "--agreement", 2), "agreement=2"),
         ((*PLAN, "--epsilon", 1, "--labels", 3, "--sigma", 2), "cannot all be given"),
@@ -70,7 +70,7 @@ def test_plan_finds_noise_and_epsilon(run):
             ("train", "--dataset", "adult", "--method", "gnmax", "--subsample", 3, "--out", "out"),
             "it belongs to the method bagged-pate",
         ),
-        ((*TRAIN, "out", "--relation", "add-or-remove-one"), "would be found from the number of records"),
+        ((*TRAIN, "out", "--relation", "add-or-remove-one"), "would be computed from the number of records"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_written(run, tmp_path, monkeypatch, options, message):

@@ -83,11 +83,11 @@ def test_for_people(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--subsample", "3"], "needs --records, the number of private records"),
-        (["--records", "10"], "needs either --subsample, to find delta, or --delta"),
+        (["--subsample", "3"], "requires --records, the number of private records"),
+        (["--records", "10"], "requires either --subsample, to find delta, or --delta"),
         (
             ["--records", "10", "--subsample", "3", "--delta", "0.3"],
-            "one follows from the other",
+            "but each determines the other; give only one",
         ),
         (["--records", "0", "--subsample", "3"], "--records: n_units=0 is not an integer from 1"),
         (["--records", "10", "--subsample", "0"], "subsample=0 is not an integer from 1"),

@@ -43,7 +43,7 @@ def test_counts_are_exact(folder, capsys):
     assert main(["check", *DATA.split()]) == 0
     shown = capsys.readouterr().out
     assert "do not publish them" in shown
-    assert "402 records, of which 6 are bad" in shown
+    assert "402 records: 6 of them are bad" in shown
 
 
 def test_counts_of_a_parquet_folder(folder, capsys):

@@ -127,7 +127,7 @@ def test_every_method_trains_and_reports(run, tables, tmp_path, method):
     assert 0 < record["labels"] <= record["asked"]
     assert record["labels"] == len(pd.read_csv(out / "labels.csv"))
     page = (out / "report.html").read_text()
-    assert ("Public rows asked about" in page) == (record["asked"] > record["labels"])
+    assert ("Public rows queried" in page) == (record["asked"] > record["labels"])
 
 
 def test_several_partitions_of_the_optimal_vote_are_bagging(run, tables, tmp_path):
@@ -206,15 +206,15 @@ BAD = [
     ({"unit": "who"}, None, "unit='who' is not a column"),
     ({"public": None}, None, "--public must be given"),
     ({"unit": "sick"}, None, "unit='sick' is also the target"),
-    ({"unit": None}, None, "name the one that says whose record it is (--unit)"),
-    ({"jobs": 0}, None, "--jobs: n_jobs=0 is no number of workers"),
+    ({"unit": None}, None, "name the column that identifies whose record it is (--unit)"),
+    ({"jobs": 0}, None, "--jobs: n_jobs=0 is not a number of workers"),
     ({"dataset": "adult"}, None, "brings its own tables"),
     ({"dataset": "iris"}, None, "iris"),
     ({"method": "magic"}, None, "magic"),
     ({"student": "boosting"}, None, "student='boosting' is unknown"),
     ({"teacher": "oracle"}, None, "teacher='oracle' is unknown"),
     ({"classes": "no,yes,"}, None, "names an empty label"),
-    ({"drop": "cty"}, None, "drop='cty' is no column"),
+    ({"drop": "cty"}, None, "drop='cty' is not a column"),
     ({"partitions": 5}, None, "--partitions; it belongs to the method dpbag"),
     ({"analysis": "personalised"}, None, "--analysis; it belongs to the methods dpbag, pate"),
     ({"method": "dpbag", "analysis": "personalised"}, None, "'data-dependent', 'until-spent'"),
@@ -472,7 +472,7 @@ def test_a_baseline_on_labels_of_one_class_does_not_lose_the_release(run, tables
     table.assign(sick="no").to_csv(tables / "private.csv", index=False)
     code, _, errors = run(*arguments(tables, tmp_path / "out", test=tables / "test.csv"), "--baseline", "--json")
     assert (code, errors.count("\n")) == (0, 1)
-    assert "for you alone: 40 of 40 teachers saw records of one label only" in errors
+    assert "for you only: 40 of 40 teachers saw records of only one label" in errors
     assert (tmp_path / "out" / "labels.csv").exists()
 
 

@@ -105,10 +105,10 @@ def test_several_partitions_of_the_optimal_vote_are_bagging():
     [
         ("train", ["magic"], "method='magic' is unknown; use a method (auto, bagged-pate, discriminant, dpbag, "),
         ("train", ["--method", "magic"], ", weighting-pate) or a law ("),
-        ("train", ["bagged-pate", "--law", "confident-gnmax"], "is no law of bagged-pate; use gnmax, lnmax, "),
+        ("train", ["bagged-pate", "--law", "confident-gnmax"], "law of bagged-pate must be one of gnmax, lnmax, "),
         ("train", ["saa", "--method", "pate"], "name only one"),
         ("train", ["gnmax", "--law", "lnmax"], "--law lnmax contradicts the method 'gnmax'"),
-        ("train", ["pate", "--law", "magic"], "law='magic' is no law of pate; use "),
+        ("train", ["pate", "--law", "magic"], "law of pate must be one of "),
         ("train", ["bagging"], "BaggingPrivacyClassifier in Python"),
         ("plan", ["private-majority"], "has no plan"),
     ],
@@ -195,7 +195,7 @@ def test_help_without_a_method_lists_them(capsys, command):
     assert f"dpensemble {command} METHOD --help" in " ".join(shown.split())
     assert all(law in shown for law in LAWS)
     usual = {
-        "train": "The method that public facts speak for",
+        "train": "Method that is selected from public information",
         "plan": "Subsample-and-aggregate with Laplace noisy-max",
     }
     assert f"{usual[command]} (default)" in " ".join(shown.split())

@@ -32,7 +32,7 @@ def test_the_table_says_what_was_compared(run):
     assert "commonest class" in out
     assert "pate cannot run: epsilon=1" in out
     assert "pate: ran at delta=0.008395, just below one over the records" in out
-    assert "compare on public data" in out
+    assert "Compare on public data" in out
 
 
 def test_json_goes_to_the_screen_and_to_a_file(run, tmp_path):
@@ -59,7 +59,7 @@ def test_a_seeded_comparison_says_so(run):
         (("--methods", "pate,knn"), "methods='knn' cannot be compared"),
         (("--methods", ""), "methods='' cannot be compared"),
         (("--learner", "knn"), "learner='knn' is unknown"),
-        (("--classes", "a,b"), "classes='a,b' are no labels of images"),
+        (("--classes", "a,b"), "classes must be labels of images, numbers from 0 to 9, e.g. 3,8; got 'a,b'"),
         (("--classes", "3"), "at least two distinct labels"),
         (("--teachers", 0), "--teachers: n_teachers=0 is not an integer"),
         (("--teachers", 1000), "--teachers: n_teachers=1000 is not an integer from 1 to 119"),
@@ -93,10 +93,10 @@ def test_files_are_not_replaced(run, tmp_path):
     file.write_text("mine")
     code, _, err = run(*QUICK, "--out", file)
     assert (code, file.read_text()) == (2, "mine")
-    assert "exists already" in err
+    assert "must be a new file in an existing folder; choose another file" in err
     code, _, err = run(*QUICK, "--out", tmp_path / "none" / "found.json")
     assert code == 2
-    assert "in no folder" in err
+    assert "must be a new file in an existing folder" in err
 
 
 def test_missing_images_are_the_loaders_own_message(run, tmp_path, monkeypatch):
@@ -138,10 +138,10 @@ def test_a_public_table_of_ones_own(run, own):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--table", "own.csv"], "needs --target"),
-        (["--table", "own.csv", "--target", "z"], "is no column"),
-        (["--table", "own.csv", "--target", "y", "--dataset", "adult"], "no --dataset"),
-        (["--table", "own.csv", "--target", "y", "--classes", "no,yes"], "no --dataset or --classes"),
+        (["--table", "own.csv"], "requires --target"),
+        (["--table", "own.csv", "--target", "z"], "target must be a column of"),
+        (["--table", "own.csv", "--target", "y", "--dataset", "adult"], "excludes --dataset"),
+        (["--table", "own.csv", "--target", "y", "--classes", "no,yes"], "excludes --dataset and --classes"),
         (["--table", "own.csv", "--target", "x"], "without a label"),
         (["--table", "none.csv", "--target", "y"], "there is no such file"),
         (["--table", "own.csv", "--target", "y", "--public-rows", "301"], "public_rows=301"),

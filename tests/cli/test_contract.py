@@ -101,7 +101,7 @@ GAMMAS = {
 
 BAD = {
     f"{OWN} --teachers 20 --scale 10 --epsilon 2": "columns that the public table lacks: 'unit'; drop",
-    "train --out out": "no data: give --dataset adult",
+    "train --out out": "no data are given; give --dataset adult",
     "train --dataset adult --private private.csv --out out": "brings its own tables; drop --private",
     "train --private private.csv --out out": "--public and --target and --classes must be given",
     "train --private missing.csv --public public.csv --target y --classes 0,1 --out out": "missing.csv",
@@ -118,7 +118,7 @@ BAD = {
     "plan --method gnmax --scale 20 --epsilon 1": "No such option: --scale; it belongs to the law",
     "plan --epsilon -1": "epsilon=-1.0 is not a number",
     "plan --epsilon 1e-9 --json": "the smallest epsilon that would do is 0.01192",
-    "plan --method bagging --records 1000": "needs either --subsample, to find delta, or --delta",
+    "plan --method bagging --records 1000": "requires either --subsample, to find delta, or --delta",
     "plan --method gnmax --records 1000": "No such option: --records; it belongs to the methods",
     "gamma --teachers 11 --epsilon 0.1": "Missing option '--m'",
     "gamma --teachers 11 --epsilon 0.1 --m 0 --json": "m=0.0 is not a number above 0",

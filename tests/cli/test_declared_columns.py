@@ -38,7 +38,7 @@ def test_train_report_and_predict(folder, capsys):
     assert record["student"]["accuracy"] > 0.75
     assert record["guarantee"]["unit"] == "unit"
     page = (folder / "run" / "report.html").read_text()
-    assert "synthetic rows that were drawn by what was released" in page
+    assert "synthetic rows that were drawn from what was released" in page
     assert "public rows without labels" not in page
     assert "dpensemble verify certificate.json" in page
     assert main(["verify", "run/certificate.json"]) == 0
@@ -56,7 +56,7 @@ def test_train_report_and_predict(folder, capsys):
         ('{"x": [3, -3]}', "", "no range"),
         ('{"x": [0, 1], "x": [0, 2]}', "", "names 'x' twice"),
         ('{"x": [0, NaN]}', "", "no range"),
-        ('{"x": [-3, 3], "code": ["7"], "y": ["no"]}', "--unit who", "'y', which is no feature"),
+        ('{"x": [-3, 3], "code": ["7"], "y": ["no"]}', "--unit who", "'y', which is not a feature"),
         ('{"x": [-3, 3]}', "--drop x", "no feature"),
         ('{"x": [-3, 3]}', "--unit who", "has columns that --declared-columns lacks: 'code'"),
         (
@@ -65,7 +65,7 @@ def test_train_report_and_predict(folder, capsys):
             "lacks the columns z, which",
         ),
         ('{"x": [-3, 3], "code": ["7"]}', "--unit who --public test.csv", "give one of them"),
-        ('{"x": [-3, 3], "code": ["7"]}', "--unit who --baseline", "baseline=True needs public rows"),
+        ('{"x": [-3, 3], "code": ["7"]}', "--unit who --baseline", "baseline=True requires public rows"),
         ('{"x": [-3, 3], "code": ["7"]}', "--unit who --method pate", "No such option: --declared-columns"),
     ],
 )

@@ -71,7 +71,7 @@ def test_the_plot_shows_every_law_twice(capsys, tmp_path):
     [
         (["--m", "12"], "m=12.0 is not a number above 0 and up to n_teachers=11"),
         (["--Delta", "1"], "Delta=1.0"),
-        (["--prior", "some"], "prior='some' cannot be read"),
+        (["--prior", "some"], "or a number; got 'some'"),
         (["--prior", "0.2:0.5,0.9:0.4"], "must sum to 1; got 0.9"),
         (["--prior", "0.5"], "prior makes both classes equally likely"),
         (["--teachers", "101", "--Delta", "1e-5", "--constraints", "all"], "27,883,218,168 constraints"),

@@ -43,9 +43,9 @@ def test_an_account_from_its_opening_to_a_checkpoint(capsys, tmp_path):
     [
         ("ledger show none.db", "there is no ledger"),
         ("ledger create ledger.db", "already"),
-        ("ledger open ledger.db patients --epsilon 1 --delta 1e-5", "open already"),
+        ("ledger open ledger.db patients --epsilon 1 --delta 1e-5", "is already open"),
         ("ledger open ledger.db others --epsilon 1", "--delta is missing"),
-        ("ledger open ledger.db patients --epsilon 1 --group few", "whom='few' cannot have an account of its own"),
+        ("ledger open ledger.db patients --epsilon 1 --group few", "whom='few' cannot have a separate account"),
         ("ledger forget ledger.db --id other", "id='other' is not the ledger"),
         ("ledger open ledger.db others --epsilon nan --delta 1e-5", "epsilon=nan"),
         ("ledger open ledger.db others --epsilon 1 --delta 1e-5 --filter none", "filter='none'"),

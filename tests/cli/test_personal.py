@@ -96,7 +96,7 @@ def test_every_law_serves_personal_budgets(run, tables, tmp_path, law):
     assert record["settings"]["law_name"] == law
     assert [group["budget"] for group in record["groups"]] == [4, 8]
     page = (tmp_path / "out" / "report.html").read_text()
-    assert ("Questions that one budget" in page) == (law != "lnmax")
+    assert ("Queries that one budget" in page) == (law != "lnmax")
 
 
 def test_settings_reach_the_estimator(run, tables, tmp_path):
@@ -165,24 +165,24 @@ BAD = [
     ({"budgets": None}, (), "--method weighting-pate without budgets would be plain PATE; give --budgets COLUMN"),
     ({"method": "gnmax"}, (), "No such option: --budgets; it belongs to the methods upsampling-pate"),
     ({"method": "gnmax", "budgets": None, "rule": "solved"}, (), "No such option: --rule; it belongs to"),
-    ({"method": "private-majority", "budgets": None, "sigma": None, "law": "lnmax"}, (), "is no law of private-maj"),
+    ({"method": "private-majority", "budgets": None, "sigma": None, "law": "lnmax"}, (), "of private-majority must be"),
     ({"method": "gnmax", "budgets": None}, ("--vanish-at-end",), "--vanish-at-end; it belongs to"),
     ({"epsilon": 1}, (), "No such option: --epsilon; it belongs to"),
     ({"budgets": "nothing"}, (), "budgets='nothing' is not a column of the private table"),
     ({"budgets": None, "levels": "a=1"}, (), "name the column by --budgets COLUMN"),
-    ({"budgets": "consent", "drop": "budget,person"}, (), "budgets is no epsilon at row 0"),
-    ({"budgets": "consent", "drop": "budget,person", "levels": "high=1,lo=2"}, (), "none of levels=['high',"),
+    ({"budgets": "consent", "drop": "budget,person"}, (), "budgets is not an epsilon in row 0"),
+    ({"budgets": "consent", "drop": "budget,person", "levels": "high=1,lo=2"}, (), "which is not in levels=['high',"),
     ({"levels": "high=x"}, (), "the part 'high=x'"),
     ({"levels": "high=1:50%,low=2:60%"}, (), "add up to 110%"),
     ({"budgets": "high=2:50%,low=4:40%"}, (), "add up to 90%"),
     ({"relation": "add-or-remove-one"}, (), "give --levels with shares"),
     ({"dataset": "adult", "private": None, "public": None, "target": None, "classes": None, "drop": None}, (),
-     "packaged data has none of budgets"),
+     "packaged data have no column of budgets"),
     ({"method": "upsampling-pate"}, ("--vanish-at-end",), "use weighting or vanishing"),
     ({"method": "vanishing-pate", "precision": 0.1}, (), "precision=0.1 is not a setting of vanishing"),
     ({"method": "upsampling-pate", "precision": 1}, (), "precision=1.0"),
     ({"rule": "guessed"}, (), "guessed"),
-    ({"law": "saa"}, (), "law='saa' is no law of weighting-pate"),
+    ({"law": "saa"}, (), "law of weighting-pate must be one of"),
     ({"partitions": 3}, (), "it belongs to the method dpbag"),
     ({"sigma": 0.5}, (), "too small for one label"),
 ]  # fmt: skip
@@ -261,7 +261,7 @@ def test_a_plan_needs_budgets_with_shares(run, budgets):
     given = [] if budgets is None else ["--budgets", budgets]
     code, _, errors = run("plan", "--method", "weighting-pate", *given)
     assert code == 2
-    assert "such as" in errors
+    assert ("for example --budgets" if budgets is None else "give budgets and shares, such as") in errors
 
 
 def test_budgets_dealt_by_position_are_for_replace_one(run, tables, tmp_path):

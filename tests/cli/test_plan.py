@@ -163,8 +163,8 @@ def test_a_threshold_above_the_number_of_teachers_is_one_line(run):
         (["--labels", "2000000000", "--epsilon", "0.01", "--accounting", "published"], "any noise up to"),
         (["--agreement", "0.5"], "agreement=0.5"),
         (["--label-accuracy", "1"], "label_accuracy=1"),
-        (["--plot", "plan.png"], "must end in .svg"),
-        (["--plot", "/nowhere/plan.svg"], "cannot be written"),
+        (["--plot", "plan.png"], "must be a file that ends in .svg; got"),
+        (["--plot", "/nowhere/plan.svg"], "plot='/nowhere/plan.svg' must be a file in an existing folder"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

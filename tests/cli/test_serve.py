@@ -70,19 +70,19 @@ def test_keys_are_made_listed_and_revoked(capsys):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("voters = 100", "", "grant 'october' lacks voters."),
+        ("voters = 100", "", "grant 'october' lacks voters; add it."),
         ("voters = 100", "voters = 100\nsigma = 3", "'sigma' is unknown"),
         ("voters = 100", "voters = 0", "voters=0 is not an integer"),
         ('"gnmax"', '"magic"', "law='magic' is unknown"),
         ('"gnmax"', '{ name = "gnmax", scale = 3 }', "is not a setting of law='gnmax'"),
         ('"gnmax"', '{ name = "sparse-gnmax", sigma = 3 }', "takes sigma, threshold"),
-        ('"gnmax"', "3", "law is a name"),
+        ('"gnmax"', "3", "law must be a name, or a table"),
         ('"patients"', '"doctors"', "data_set='doctors' has no account"),
-        ('name = "october"', 'name = "a b"', "name may hold"),
-        ('keys = "keys.json"', "keys = 3", "keys=3 is no text"),
+        ('name = "october"', 'name = "a b"', "name must be 1 to 60 letters"),
+        ('keys = "keys.json"', "keys = 3", "keys must be a text; got 3"),
         ('keys = "keys.json"', 'keys = "other.json"', "dpensemble keys create"),
         ("[[grants]]", "[grants]", "has no [[grants]]"),
-        ("[[grants]]", "[[grants", "is not TOML"),
+        ("[[grants]]", "[[grants", "must be TOML"),
         ("epsilon = 2", "epsilon = 1e-6", "answers need"),
         ('"ledger.db"', '"none.db"', "there is no ledger in"),
     ],
@@ -103,4 +103,4 @@ def test_a_missing_configuration_and_half_of_tls_are_refused(capsys):
     main(["keys", "create", "keys.json", "alice", "--scope", "read"])
     assert main(["serve", "none.toml"]) == 2
     assert main(["serve", "service.toml", "--certificate", "x.pem"]) == 2
-    assert "give both, or none" in capsys.readouterr().err
+    assert "give both, or neither" in capsys.readouterr().err

@@ -99,7 +99,7 @@ def test_one_round_of_units_without_known_truth(shown):
 def test_a_sum_that_compares_public_rows_is_named(shown):
     assert "compares public rows" not in shown(SOFT)
     text = shown(replace(SOFT, settings=SOFT.settings | {"compares_rows": True}))
-    assert "only the noisy sums leave. One more compares public rows with them." in text
+    assert "only the noisy sums leave. One more sum compares public rows with the private records." in text
 
 
 def test_a_vote_says_how_many_rows_got_a_label(shown):

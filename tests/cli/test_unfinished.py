@@ -151,7 +151,7 @@ def test_the_journal_tells_of_a_charge_before_the_ledger_is_charged(
     if not (charged or not can_look):
         return
     assert main(command("label-moments", *more)) == 2
-    assert "looks into the ledger" in capsys.readouterr().err
+    assert "checks the ledger" in capsys.readouterr().err
     assert main(["recover", "run", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["placed"], found["account"]) == (charged, None)
@@ -231,14 +231,14 @@ def test_changed_inputs_are_refused_and_the_account_can_be_filed(folder, capsys,
         file.write("1.0,a,1\n")
     capsys.readouterr()
     assert main(["recover", "run"]) == 2
-    assert "private.csv was changed since the run" in capsys.readouterr().err
+    assert "private.csv has changed since the run" in capsys.readouterr().err
     # Nor does another content of the same size and time pass.
     data, times = (folder / "private.csv").read_bytes(), (folder / "private.csv").stat()
     (folder / "private.csv").write_bytes(data.replace(b"1.0,a,1\n", b""))
     (folder / "private.csv").write_bytes((folder / "private.csv").read_bytes().replace(b",a,", b",b,", 1))
     os.utime(folder / "private.csv", ns=(times.st_atime_ns, times.st_mtime_ns))
     assert main(["recover", "run"]) == 2
-    assert "private.csv was changed since the run" in capsys.readouterr().err
+    assert "private.csv has changed since the run" in capsys.readouterr().err
     assert main(["recover", "run", "--give-up", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["placed"], found["budgets"][0]["epsilon"]) == (False, 3.0)

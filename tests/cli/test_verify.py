@@ -44,7 +44,7 @@ def test_a_folder_stands_for_the_certificate_in_it(certificate, tmp_path, capsys
     assert capsys.readouterr().out.startswith("yes: ")
     certificate.rename(tmp_path / "run.json")
     assert main(["verify", str(tmp_path)]) == 2
-    assert "holds no certificate.json; label moments write one" in capsys.readouterr().err
+    assert "contains no certificate.json; train with label moments" in capsys.readouterr().err
     assert main(["verify", str(tmp_path / "run.json")]) == 2
     assert "is the record of a run; give its folder" in capsys.readouterr().err
 
@@ -58,7 +58,7 @@ def test_another_claim_is_not(certificate, capsys):
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        (["verify", "missing.json"], "is no file"),
+        (["verify", "missing.json"], "must be the folder of a run, or a certificate"),
         (["verify", __file__], "is not a certificate"),
         (["plan", "--certificate", "no/such/folder/c.json"], "certificate='no"),
         (["plan", "--accounting", "published", "--certificate", "c.json"], "accounting='exact'"),

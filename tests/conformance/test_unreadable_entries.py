@@ -184,7 +184,7 @@ class TestEveryEstimator:
         for labels in forms(with_entry(Y, MISSING[missing])):
             error = refusal(missing, fit, name, labels=labels)
             assert isinstance(error, DataError)
-            assert str(error).startswith(f"y has a missing label (NaN or None; first at row {ROW}, ")
+            assert str(error).startswith(f"y has a missing label (NaN or None, the first in row {ROW}, ")
 
     def test_units(self, name):
         if name in NEURAL:
@@ -253,12 +253,12 @@ def test_blocks(name):
         error = refusal(what, model.fit_blocks, lambda blocks=blocks: iter(blocks), X_public=public)
         assert isinstance(error, DataError), what
         if " in a " in what and "masked" not in what:
-            assert f"at row {ROW}, column 1," in str(error), what
+            assert f"in row {ROW}, column 1," in str(error), what
     labels = Y.astype(float)
     labels[ROW] = np.nan
     blocks = [(X[:5], labels[:5]), (X[5:], labels[5:])]
     error = refusal("labels", clone(ESTIMATORS[name]).fit_blocks, lambda: iter(blocks), X_public=PUBLIC)
-    assert f"y has a missing label (NaN or None; first at row {ROW}," in str(error)
+    assert f"y has a missing label (NaN or None, the first in row {ROW}," in str(error)
 
 
 @pytest.mark.parametrize("name", ["saa", "pate", "soft-votes", "moments", "auto", "majority", "bagging"])

@@ -60,7 +60,7 @@ def test_many_columns_are_read_as_each_alone(seed, monkeypatch):
     bad = [name for name in names if outcome(readers.require_complete, "t", table[[name]]) is not None]
     found = outcome(readers.require_complete, "t", table)
     assert (found is None) == (not bad)
-    assert not bad or f"values in {', '.join(bad)} (first in row" in found
+    assert not bad or f"values in {', '.join(bad)} (the first in row" in found
 
 
 def test_a_huge_integer_is_read_by_itself():

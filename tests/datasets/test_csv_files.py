@@ -83,13 +83,13 @@ def test_a_decimal_comma_among_numbers_is_hinted_at():
 
 
 BAD = [
-    ("t.csv", "a,b\n1,2\n1,2,3\n", FileError, "line 3 has 3 entries where 2 belong"),
+    ("t.csv", "a,b\n1,2\n1,2,3\n", FileError, "line 3 has 3 entries, but the header has 2"),
     ("t.csv", 'a,b\n1,"2\n3,4\n', FileError, "a quotation mark in line 2 is never closed"),
-    ("t.csv", "a,b\n1,2,3\n", FileError, "line 2 has 3 entries where 2 belong"),
-    ("t.csv", "a,b\n1,2\n3\n", FileError, "line 3 has 1 entries where 2 belong"),
+    ("t.csv", "a,b\n1,2,3\n", FileError, "line 2 has 3 entries, but the header has 2"),
+    ("t.csv", "a,b\n1,2\n3\n", FileError, "line 3 has 1 entries, but the header has 2"),
     ("t.csv", "a\0b", FileError, "not in UTF-8"),
-    ("t.csv.gz", "no gzip", FileError, "it is no gzip file"),
-    ("t.zip", "no zip", FileError, "it is no zip file"),
+    ("t.csv.gz", "no gzip", FileError, "it is not a gzip file"),
+    ("t.zip", "no zip", FileError, "it is not a zip file"),
     ("t.xlsx", "", FileError, "save it as CSV there"),
     ("t.csv", None, FileError, "there is no such file"),
 ]

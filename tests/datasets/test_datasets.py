@@ -54,7 +54,7 @@ def test_tables_round_trip(tmp_path, name):
         ("missing.csv", None, FileError, "cannot be read: there is no such file"),
         ("t.csv", "", FileError, "cannot be read"),
         ("t.csv", "a,b\n", DataError, "has no rows"),
-        ("t.parquet", "not parquet", FileError, "cannot be read: it is no parquet table"),
+        ("t.parquet", "not parquet", FileError, "cannot be read: it is not a parquet table"),
     ],
 )
 def test_unreadable_tables_are_refused_in_one_sentence(tmp_path, name, content, error, message):
@@ -67,7 +67,7 @@ def test_unreadable_tables_are_refused_in_one_sentence(tmp_path, name, content, 
 
 @pytest.mark.parametrize("values", [[1.0, np.nan], [np.inf, 1.0], ["x", None]])
 def test_missing_and_infinite_entries_are_refused(values):
-    with pytest.raises(DataError, match=r"missing .NaN. or infinite values in b .first in row"):
+    with pytest.raises(DataError, match=r"missing .NaN. or infinite values in b .the first in row"):
         require_complete("the table", pd.DataFrame({"a": [1, 2], "b": values}))
 
 
@@ -81,7 +81,9 @@ def test_columns_must_agree_in_name_and_kind():
     # A name that begins with a digit may be a record of a table without a header.
     with pytest.raises(DataError, match=r"lacks: 1 of 3; drop"):
         take_kinds("private", pd.DataFrame({"a": [1], "b": ["x"], "1972": [1]}), public)
-    with pytest.raises(DataError, match="column 'a' is numbers in the public table but has entries that are none"):
+    with pytest.raises(
+        DataError, match="column 'a' is numbers in the public table but has entries that are not numbers"
+    ):
         take_kinds("private", pd.DataFrame({"a": ["1", "old"], "b": ["x", "y"]}), public)
     with pytest.raises(DataError, match="column 'b' is text in the public table but numbers in the private"):
         take_kinds("private", pd.DataFrame({"a": [1], "b": [1]}), public)
@@ -108,7 +110,7 @@ def test_entries_are_written_each_for_itself():
 def test_one_long_row_does_not_shift_all_others(tmp_path):
     rows = "7,x,x,y,n\n8,y,y,x,n\n"
     (tmp_path / "t.csv").write_text("u,t,f,g,note\n" + rows.replace("n\n", "n,oops\n", 1))
-    with pytest.raises(FileError, match="line 2 has 6 entries where 5 belong"):
+    with pytest.raises(FileError, match="line 2 has 6 entries, but the header has 5"):
         read_table(tmp_path / "t.csv")
     with pytest.raises(DataError, match="its rows have more entries than its header"):
         read_table(tmp_path / "t.csv", multiline_text=True)

@@ -16,7 +16,7 @@ def test_idx_is_read_as_it_was_written(idx, shape):
 def test_every_cut_and_every_excess_is_refused(idx):
     whole = idx(np.zeros((2, 2, 2)))
     for length in range(len(whole)):
-        with pytest.raises(FileError, match=r"^it (is cut off|is no 3-dim).*fetch the published file again\.$"):
+        with pytest.raises(FileError, match=r"^it (is cut off|must be a 3-dim).*fetch the published file again\.$"):
             read_idx(whole[:length], 3, "it")
     with pytest.raises(FileError, match="it goes on after its end: it has 25 bytes, but its header announces 24"):
         read_idx(whole + b"\0", 3, "it")
@@ -37,7 +37,9 @@ def test_every_cut_and_every_excess_is_refused(idx):
     ids=repr,
 )
 def test_another_magic_number_is_refused(idx, magic):
-    with pytest.raises(FileError, match=f"no 3-dimensional IDX file: it starts with 0x{magic.hex()}, not with 0x"):
+    with pytest.raises(
+        FileError, match=f"must be a 3-dimensional IDX file, but it starts with 0x{magic.hex()} instead of 0x"
+    ):
         read_idx(magic + idx(np.zeros((1, 1, 1)))[4:] if len(magic) == 4 else magic, 3, "it")
 
 
@@ -48,7 +50,7 @@ def test_huge_sizes_are_compared_not_allocated():
 
 @pytest.mark.parametrize("shape", [(0, 2, 2), (2, 0, 2), (2, 2, 0)])
 def test_nothing_is_no_data_set(idx, shape):
-    with pytest.raises(DataError, match="it holds nothing"):
+    with pytest.raises(DataError, match="it is empty: one of its sizes is zero"):
         read_idx(idx(np.zeros(shape)), 3, "it")
 
 
@@ -64,9 +66,9 @@ def test_images_come_with_their_labels(idx):
     [
         (
             [0, 1, 2],
-            r"Tiny test images are 2 and Tiny test labels 3; use two files of one part of one data set\.",
+            r"Tiny test has 2 images but 3 labels; use two files of one part of one data set\.",
         ),
-        ([0], "are 2 and Tiny test labels 1"),
+        ([0], "has 2 images but 1 labels"),
         ([0, 10], r"Tiny test labels go up to 10; use labels from 0 to 9\."),
         ([255, 0], "go up to 255"),
     ],
@@ -78,7 +80,7 @@ def test_files_that_do_not_belong_together_are_refused(idx, labels, message):
 
 def test_images_and_labels_are_not_mistaken_for_each_other(idx):
     images, labels = idx(np.zeros((2, 1, 1))), idx([0, 1])
-    with pytest.raises(FileError, match="Tiny test images is no 3-dimensional IDX file"):
+    with pytest.raises(FileError, match="Tiny test images must be a 3-dimensional IDX file"):
         labelled_images(labels, images, 10, "Tiny test")
-    with pytest.raises(FileError, match="Tiny test labels is no 1-dimensional IDX file"):
+    with pytest.raises(FileError, match="Tiny test labels must be a 1-dimensional IDX file"):
         labelled_images(images, images, 10, "Tiny test")

@@ -98,7 +98,9 @@ def test_scaled_pixels_are_floats_from_0_to_1(tiny):
 
 @pytest.mark.parametrize("X", [np.zeros((2, 2), np.float32), np.zeros((2, 2), np.int64), [[0, 1]], None])
 def test_only_unscaled_pixels_are_scaled(X):
-    with pytest.raises(InvalidParameterError, match=r"X=.* is no array of uint8; give rows of X_train or X_test"):
+    with pytest.raises(
+        InvalidParameterError, match=r"X must be an array of uint8, but got .*; give unscaled rows of X_train or X_test"
+    ):
         load_digit_images().scaled(X)
 
 
@@ -107,7 +109,7 @@ def test_files_that_disagree_are_refused(cache, monkeypatch, publish, contents, 
     contents["train-labels"] = idx([1, 2])
     fill(cache / "tiny", packed=False)
     monkeypatch.setattr(images, "MNIST", publish())
-    with pytest.raises(DataError, match=r"Tiny training images are 6 and Tiny training labels 2"):
+    with pytest.raises(DataError, match=r"Tiny training has 6 images but 2 labels"):
         load_mnist()
     contents["train-labels"] = idx([1, 2, 3, 4, 5, 10])
     contents["test-images"] = b"no IDX"
@@ -118,7 +120,7 @@ def test_files_that_disagree_are_refused(cache, monkeypatch, publish, contents, 
     contents["train-labels"] = idx([1, 2, 3, 4, 5, 6])
     fill(cache / "tiny", packed=False)
     monkeypatch.setattr(images, "MNIST", publish())
-    with pytest.raises(FileError, match=r"Tiny test images is no 3-dimensional IDX file"):
+    with pytest.raises(FileError, match=r"Tiny test images must be a 3-dimensional IDX file"):
         load_mnist()
 
 
@@ -136,7 +138,7 @@ def test_a_folder_may_be_named(tmp_path, cache, monkeypatch, publish, fill):
     fill(tmp_path / "mine" / "tiny", packed=False)
     monkeypatch.setattr(images, "FASHION_MNIST", publish())
     assert load_fashion_mnist(data_home=tmp_path / "mine").y_test.tolist() == [8, 3, 1]
-    with pytest.raises(InvalidParameterError, match=r"data_home='.*none' is no folder"):
+    with pytest.raises(InvalidParameterError, match=r"data_home='.*none' is not a folder"):
         load_fashion_mnist(data_home=tmp_path / "none")
 
 

@@ -18,13 +18,13 @@ CASES = [
     ("remark", [f"pain since day {i}" for i in range(N)], "like free text"),
     ("sample", [f"S{i:05d}" for i in range(N)], "like an id"),
     ("town", [f"T{i * 3 // 4}" for i in range(N)], "text with hardly a group"),
-    ("record_no", RNG.permutation(N), "numbers the rows"),
-    ("line", range(N), "numbers the rows"),
+    ("record_no", RNG.permutation(N), "seems to number the rows"),
+    ("line", range(N), "seems to number the rows"),
     ("patient_id", np.arange(N) // 3, "--unit patient_id"),
     ("CustomerNo", [f"c{i // 2}" for i in range(N)], "--unit CustomerNo"),
     ("person", np.arange(N) // 2, "--unit person"),
     ("seen", ["01/02/2025", "03/04/2025"] * (N // 2), "days may be months"),
-    ("day", [f"2025-{1 + i % 12:02d}-01" for i in range(N)], "holds dates, of which is used: month, weekday"),
+    ("day", [f"2025-{1 + i % 12:02d}-01" for i in range(N)], "holds dates; used parts: month, weekday"),
 ]
 PLAIN = {
     "age": RNG.integers(18, 90, N),
@@ -46,7 +46,7 @@ def test_what_stands_out_is_told_with_what_to_do(name, values, text):
     assert note.column == name
     assert text in note.text
     assert note.text.endswith(".")
-    assert note.is_doubtful == ("holds dates, of which" not in text)
+    assert note.is_doubtful == ("holds dates; used parts" not in text)
 
 
 def test_ordinary_columns_and_few_rows_are_not_talked_about():
@@ -60,14 +60,14 @@ def test_a_person_is_no_doubt_where_the_unit_was_given():
 
 def test_doubts_are_refused_and_what_was_done_is_not():
     refuse_doubts(notes_of({"day": CASES[-1][1]}))
-    with pytest.raises(DataError, match=r"strict: column 'site' has .*; see to these columns, or leave out --strict"):
+    with pytest.raises(DataError, match=r"strict: column 'site' has .*; check these columns, or leave out --strict"):
         refuse_doubts(notes_of({"site": CASES[1][1], "day": CASES[-1][1]}))
 
 
 def test_of_many_notes_some_are_shown():
     many = notes_of({f"c{i}": ["same"] * N for i in range(30)})
     assert lines(many)[-1] == "and 18 more columns."
-    with pytest.raises(DataError, match="and 18 more; see to"):
+    with pytest.raises(DataError, match="and 18 more; check these"):
         refuse_doubts(many)
 
 

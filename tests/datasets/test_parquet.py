@@ -62,7 +62,7 @@ def test_what_pandas_wrote_as_an_index_is_no_column(tmp_path):
 
 def test_parts_that_do_not_belong_together_are_refused_without_names(folder):
     pd.DataFrame({"size": [1.0], "name of Smith": ["a"]}).to_parquet(folder / "4.parquet")
-    with pytest.raises(DataError, match="4 parts, of which 1 have other columns than the first") as caught:
+    with pytest.raises(DataError, match="4 parts, and 1 of them have other columns than the first") as caught:
         ParquetTable(folder)
     assert "Smith" not in str(caught.value)
 

@@ -97,7 +97,9 @@ def test_a_file_that_is_not_the_published_one_is_refused(
         (bytes(10**6), "SHA"),
     ):
         (folder / name).write_bytes(raw)
-        with pytest.raises(FileError, match=rf"{name} is refused because .*{fault}.*; replace it, or delete") as found:
+        with pytest.raises(
+            FileError, match=rf"{name} is not the published file .*{fault}.*; replace it, or delete"
+        ) as found:
             get(published, home)
         assert str(folder / name) in str(found.value)
         assert "\n" not in str(found.value)
@@ -112,7 +114,7 @@ def test_a_file_that_may_not_be_read_is_named(cache, publish, fill, monkeypatch)
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(retrieval.Path, "open", refuse)
-    with pytest.raises(FileError, match=r"train-labels cannot be read .Permission denied.; let it be readable\."):
+    with pytest.raises(FileError, match=r"train-labels cannot be read .Permission denied.; make it readable\."):
         get(publish())
 
 
@@ -136,7 +138,8 @@ def test_when_nothing_helps_the_message_says_where_and_how(tmp_path, cache, publ
     message = str(found.value)
     assert message.startswith(f"train-labels.gz of Tiny is not in {tmp_path / 'tiny'} or {cache / 'tiny'} and could")
     assert f"{first}train-labels.gz (the server answered 404) or {second}train-labels.gz (its SHA-256 is" in message
-    assert f"has into {cache / 'tiny'}, or into a folder tiny inside the one that data_home or DPENS" in message
+    named = "or into a folder tiny inside the folder that data_home or DPENS"
+    assert f"from one of these addresses into {cache / 'tiny'}, {named}" in message
     assert "\n" not in message
     assert not cache.exists()
 
@@ -185,6 +188,6 @@ def test_a_cache_that_cannot_be_written_is_named(cache, publish, serve):
 
 
 def test_a_named_folder_must_exist(tmp_path, cache, publish, server, serve):
-    with pytest.raises(InvalidParameterError, match="is no folder"):
+    with pytest.raises(InvalidParameterError, match="is not a folder"):
         get(publish(serve()), tmp_path / "none")
     assert server.asked == []

@@ -91,7 +91,7 @@ def test_without_a_bound_delta_is_small(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_ledger_is_no_account(name):
-    with pytest.raises(InvalidParameterError, match="ledger is a str, not the account of a data set"):
+    with pytest.raises(InvalidParameterError, match=r"ledger must be a data set's account, .*; got a str"):
         fit(name, 1e-6, relation="replace-one", ledger="ledger.db")
 
 

@@ -40,7 +40,7 @@ def test_the_second_fit_says_what_both_cost_and_then_every_doubling():
     VOTES.fit(X, Y, X_public=PUBLIC)
     first = VOTES.guarantee_.epsilon
     assert total_spent().epsilon == pytest.approx(first)
-    with pytest.warns(RepeatedReleaseWarning, match="2 private fits .* together they cost epsilon .* and delta 0.0002"):
+    with pytest.warns(RepeatedReleaseWarning, match="2 private fits .* Together they cost epsilon .* and delta 0.0002"):
         VOTES.fit(X, Y, X_public=PUBLIC)
     VOTES.fit(X, Y, X_public=PUBLIC)
     with pytest.warns(RepeatedReleaseWarning, match="4 private fits"):

@@ -84,7 +84,7 @@ def test_what_cannot_be_used_is_refused_before_anything_is_spent(blobs):
     model = SubsampleAggregateClassifier(n_teachers=40, **SETTINGS)
     bad = X.copy()
     bad[205, 1] = np.nan
-    with pytest.raises(DataError, match="first at row 205, column 1"):
+    with pytest.raises(DataError, match="the first in row 205, column 1"):
         model.fit_blocks(in_blocks(bad, y), X_public=public)
     wrong = y.copy()
     wrong[300] = 7
@@ -92,7 +92,7 @@ def test_what_cannot_be_used_is_refused_before_anything_is_spent(blobs):
         model.fit_blocks(in_blocks(X, wrong), X_public=public)
     with pytest.raises(ValueError, match="has 2 features"):
         model.fit_blocks(in_blocks(X[:, :2], y), X_public=public)
-    with pytest.raises(DataError, match="70 rows and 600 labels"):
+    with pytest.raises(DataError, match="70 rows but 600 labels"):
         model.fit_blocks(lambda: iter([(X[:70], y)]), X_public=public)
     with pytest.raises(DataError, match="the blocks hold 0 records"):
         model.fit_blocks(lambda: iter([]), X_public=public)
@@ -100,7 +100,7 @@ def test_what_cannot_be_used_is_refused_before_anything_is_spent(blobs):
         model.fit_blocks(lambda: iter([([["a", 1, 2]], [0])]), X_public=public)
     with pytest.raises(DataError, match="X_public is missing"):
         model.fit_blocks(in_blocks(X, y))
-    with pytest.raises(DataError, match="units has shape"):
+    with pytest.raises(DataError, match="units must have one entry for each of"):
         model.fit_blocks(in_blocks(X, y), X_public=public, units=np.arange(4))
     assert not hasattr(model, "guarantee_")
 

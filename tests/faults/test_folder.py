@@ -208,7 +208,7 @@ def test_an_error_in_the_move_keeps_the_release(command, tmp_path, monkeypatch, 
     assert errors.count("\n") == 1
     monkeypatch.undo()
     assert main(["report", str(out)]) == 2
-    assert "tells of one that was ended; see 'dpensemble recover'" in capsys.readouterr().err
+    assert "is from an interrupted one; see 'dpensemble recover'" in capsys.readouterr().err
     assert main(["recover", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["placed"] is True
     assert names(tmp_path) == ["out"]

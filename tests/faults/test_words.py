@@ -60,18 +60,18 @@ def test_a_budget_of_a_column_named_by_mistake_is_not_told(refused, private):
     private["consent"] = RECORD
     for more in (("--budgets", "consent"), ("--budgets", "consent", "--levels", "high=1,low=2")):
         said = refused(private, "--method", "weighting-pate", *more, without=("--epsilon", "--scale"))
-        assert "at row 0" in said
+        assert "in row 0" in said
         assert RECORD not in said
 
 
 def test_labels_of_text_among_numeric_classes(refused, private):
     said = refused(private.assign(y=private["y"].map({0: "no", 1: RECORD})))
-    assert "the private table's target has labels that are no numbers, and all of classes=[0, 1] are" in said
+    assert "the private table's target has labels that are not numbers, but all of classes=[0, 1] are" in said
     assert RECORD not in said
 
 
 def test_a_table_of_one_row(refused, private):
-    assert "the private table has one row" in refused(private[:1])
+    assert "the private table has only one row" in refused(private[:1])
 
 
 DAMAGES = [

@@ -40,7 +40,7 @@ def test_renamed_consent_levels_share_one_lifetime_budget(ledger, where):
 
 
 def test_a_group_cannot_have_an_account_of_its_own(ledger, patients):
-    with pytest.raises(LedgerError, match="whom='cautious' cannot have an account of its own"):
+    with pytest.raises(LedgerError, match="whom='cautious' cannot have a separate account"):
         ledger.open_group("patients", "cautious", epsilon=1)
     assert [state.whom for state in patients.states()] == ["everyone"]
 

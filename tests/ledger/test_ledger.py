@@ -22,7 +22,7 @@ def test_what_fits_is_charged_and_what_would_pass_the_budget_is_refused_and_char
     spend(account, 0.6)
     before = account.state()
     assert before.spent.loss == 600_000
-    with pytest.raises(BudgetError, match=r"takes 0.5 of epsilon, and 0.4 of 1 is left.*up to 0.3999 .*would fit"):
+    with pytest.raises(BudgetError, match=r"takes 0.5 of epsilon, but 0.4 of 1 is left.*up to 0.3999 .*would fit"):
         spend(account, 0.5)
     with pytest.raises(BudgetError, match=r"takes a delta of 1e-05"):
         spend(account, 0.1, 1e-5)
@@ -30,7 +30,7 @@ def test_what_fits_is_charged_and_what_would_pass_the_budget_is_refused_and_char
     # An oversized request bricks nothing.
     spend(account, 0.4)
     assert account.state().fitting_epsilon == 0
-    with pytest.raises(BudgetError, match="nothing fits any more"):
+    with pytest.raises(BudgetError, match="no further release fits"):
         spend(account, 1e-6)
 
 
@@ -93,7 +93,7 @@ def test_a_key_of_another_data_set_or_of_a_larger_release_pays_for_nothing(ledge
 def test_losses_under_another_relation_do_not_add_up(patients):
     spend(patients, relation=Relation.REPLACE_ONE)
     before = patients.state()
-    with pytest.raises(BudgetError, match=r"for relation='replace-one', and this release is for 'add-or-remove-one'"):
+    with pytest.raises(BudgetError, match=r"for relation='replace-one', but this release is for 'add-or-remove-one'"):
         spend(patients, relation=Relation.ADD_OR_REMOVE_ONE)
     assert patients.state() == before
 
@@ -184,10 +184,10 @@ def test_a_chain_that_is_cut_off_and_written_anew_is_told_by_a_checkpoint(ledger
         ("UPDATE dpensemble_entries SET body = ?, hash = ? WHERE number = 4", new),
     )
     # A process that has read the old entry notices.
-    with pytest.raises(TamperedLedgerError, match="lacks entry 4 as it was"):
+    with pytest.raises(TamperedLedgerError, match="entry 4 of the ledger is missing or different"):
         ledger.verify()
     assert Ledger(where).verify().entries == 4
-    with pytest.raises(TamperedLedgerError, match="lacks entry 4 as a signed checkpoint has it"):
+    with pytest.raises(TamperedLedgerError, match="lacks entry 4 of a signed checkpoint"):
         Ledger(where).verify([checkpoint])
     change(where, "DELETE FROM dpensemble_entries WHERE number = 4", "DELETE FROM dpensemble_charges WHERE number = 4")
     assert Ledger(where).verify().entries == 3
@@ -280,7 +280,7 @@ def test_a_witness_that_cannot_be_kept_stops_the_release(ledger, patients):
         ({"delta": 0}, InvalidParameterError, "delta=0"),
         ({"relation": "swap"}, InvalidParameterError, "relation='swap'"),
         ({"filter": "none"}, InvalidParameterError, "filter='none'"),
-        ({"data_set": "patients"}, LedgerError, "open already"),
+        ({"data_set": "patients"}, LedgerError, "is already open"),
     ],
     ids=str,
 )

@@ -64,7 +64,7 @@ def test_it_is_charged_and_refuses_as_before(old):
     ledger = Ledger(old)
     buildings = ledger.account("buildings")
     buildings.charge_budget("another table", Budget(epsilon=0.75, delta=1e-6))
-    with pytest.raises(BudgetError, match="nothing fits any more"):
+    with pytest.raises(BudgetError, match="no further release fits"):
         buildings.charge_budget("a third", Budget(epsilon=0.01, delta=1e-9))
     assert Ledger(old).verify().entries == EXPECTED["entries"] + 1
 

@@ -174,9 +174,9 @@ def test_nothing_follows_from_the_number_of_records_if_one_may_be_missing(blobs,
         "max_labels": 5,
     }
     del settings[missing]
-    with pytest.raises(InvalidParameterError, match=f"{missing}=.* would be found from the number of records"):
+    with pytest.raises(InvalidParameterError, match=f"{missing}=.* would be computed from the number of records"):
         BaggedPATEClassifier(**settings).fit(X, y, X_public=public)
-    with pytest.raises(BudgetError, match="max_labels=500 do not fit"):
+    with pytest.raises(BudgetError, match="max_labels=500 exceeds what epsilon=2"):
         BaggedPATEClassifier(**settings | {"subsample": 10, "law": GaussianNoisyMax(6.0), "max_labels": 500}).fit(
             X, y, X_public=public
         )

@@ -48,7 +48,7 @@ def test_what_is_promised_is_the_chance_of_being_drawn(blobs, scheme, relation):
     assert "of every published result by at most an additive 0.0" in text
     assert "WARNING: delta is not below 1 / 600" in text
     exposed = {"distinct": 30}.get(scheme, 29)
-    assert f"Publishing about {exposed} of the 600 records in full" in text
+    assert f"a program that publishes about {exposed} of the 600 records in full" in text
     assert "Which records were drawn stays secret." in guarantee.assumptions
     assert "The subsamples hold at most 30 records" in text
     assert ("one more or one fewer" in text) == (relation == "add-or-remove-one")
@@ -253,8 +253,16 @@ def test_it_clones_and_a_failed_fit_leaves_the_last_one(blobs):
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({}, InvalidParameterError, r"^subsample=None and delta=None: give exactly one of them"),
-        ({"subsample": 5, "delta": 0.1}, InvalidParameterError, "subsample=5 and delta=0.1: give exactly one"),
+        (
+            {},
+            InvalidParameterError,
+            r"^exactly one of subsample and delta must be given; got subsample=None and delta=None",
+        ),
+        (
+            {"subsample": 5, "delta": 0.1},
+            InvalidParameterError,
+            "exactly one of .* must be given; got subsample=5 and delta=0.1",
+        ),
         ({"subsample": 0}, InvalidParameterError, "subsample=0 is not an integer from 1"),
         ({"subsample": 2.0}, InvalidParameterError, r"subsample=2\.0"),
         (

@@ -46,7 +46,7 @@ def test_texts_are_learned_and_the_student_can_be_published(tmp_path):
     assert model.score(ROWS, Y) > 0.8
     assert model.predict_proba(ROWS[:3]).shape == (3, 2)
     assert model.guarantee_.unit == "unit"
-    assert "reads each row for itself" in model.guarantee_.assumptions[-1]
+    assert "transforms each row independently of the others" in model.guarantee_.assumptions[-1]
     save_classifier(model.student_, tmp_path / "student.skops")
     with pytest.warns(NotForReleaseWarning):
         student = load_classifier(tmp_path / "student.skops")
@@ -113,11 +113,11 @@ def test_an_encoder_that_reads_rows_together_gets_each_private_row_by_itself():
             seen.append(len(X))
             return super().transform(X)
 
-    with pytest.warns(UserWarning, match="makes other numbers of a row if other rows are beside it"):
+    with pytest.warns(UserWarning, match="encodes a row differently beside other rows"):
         fitted(EncodedClassifier(METHOD, encoder=Watched()))
     assert seen.count(1) >= 1000
     seen.clear()
-    with pytest.warns(UserWarning, match="makes other numbers"):
+    with pytest.warns(UserWarning, match="encodes a row differently beside other rows"):
         fitted(EncodedClassifier(METHOD, encoder=Watched(), in_batches=True))
     assert seen.count(1) <= 20
 
@@ -133,9 +133,9 @@ def test_an_encoder_that_changes_itself_is_refused():
 
 
 def test_bad_input():
-    with pytest.raises(InvalidParameterError, match="method=None is no estimator"):
+    with pytest.raises(InvalidParameterError, match=r"method must be an estimator, .*; got None"):
         fitted(EncodedClassifier())
-    with pytest.raises(InvalidParameterError, match="fill='nan' is of the default encoder"):
+    with pytest.raises(InvalidParameterError, match="fill='nan' is a setting of the default encoder"):
         fitted(EncodedClassifier(METHOD, encoder=OneHotEncoder(), fill="nan"))
     with pytest.raises(DataError, match="X_public is missing or empty"):
         EncodedClassifier(METHOD).fit(ROWS, Y)

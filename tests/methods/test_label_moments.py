@@ -426,7 +426,7 @@ def blocks_of(X, y, sizes):
 
 def test_blocks_are_checked(small):
     X, y, public = small
-    with pytest.raises(DataError, match="2 rows and 1 labels"):
+    with pytest.raises(DataError, match="2 rows but 1 labels"):
         model().fit_blocks(lambda: iter([(X[:2], y[:1])]), X_public=public)
     with pytest.raises(DataError, match="not among") as found:
         model().fit_blocks(lambda: iter([(X[:2], [0, 777])]), X_public=public)

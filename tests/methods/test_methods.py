@@ -147,7 +147,7 @@ def test_units_are_protected_together(blobs):
     assert "protected together" in model.guarantee_.assumptions[0]
     with pytest.raises(InvalidParameterError, match="more than the 3 private records"):
         SubsampleAggregateClassifier(**COMMON | {"delta": 1e-3}).fit(X, y, X_public=public, units=who % 3)
-    with pytest.raises(DataError, match="units has shape"):
+    with pytest.raises(DataError, match="units must have one entry for each of"):
         SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public, units=who[:5])
     with pytest.raises(DataError, match="units must have no missing value"):
         SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public, units=[None] * len(X))
@@ -184,7 +184,7 @@ BAD_FITS = [
         {},
         {"X_public": np.array([[0, np.nan, 0]])},
         DataError,
-        "X_public contains NaN or infinity .first at row 0, column 1, counting from 0",
+        "X_public contains NaN or infinity .the first in row 0, column 1, counting from 0",
     ),
     ({"classes": None}, {}, InvalidParameterError, "must be declared"),
     ({"classes": [0]}, {}, InvalidParameterError, "at least two"),
@@ -229,7 +229,7 @@ def test_private_rows_must_be_finite(value, blobs):
     X, y, public = blobs
     X = X.copy()
     X[17, 2] = value
-    with pytest.raises(DataError, match=r"X contains NaN or infinity .first at row 17, column 2, counting from 0"):
+    with pytest.raises(DataError, match=r"X contains NaN or infinity .the first in row 17, column 2, counting from 0"):
         SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public)
 
 
@@ -237,7 +237,7 @@ def test_messages_do_not_quote_private_labels(blobs):
     X, y, public = blobs
     names = np.array(["no", "yes"])[y].astype(object)
     names[3] = "patient 4711 has HIV"
-    with pytest.raises(DataError, match="first at row 3") as caught:
+    with pytest.raises(DataError, match="the first in row 3") as caught:
         SubsampleAggregateClassifier(**COMMON | {"classes": ["no", "yes"]}).fit(X, names, X_public=public)
     assert "4711" not in str(caught.value)
 
@@ -246,7 +246,7 @@ def test_frames_must_have_the_same_columns(blobs):
     X, y, public = blobs
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     other = pd.DataFrame(public, columns=["a", "b", "d"])
-    with pytest.raises(DataError, match=r"X_public lacks 1 of X and has in excess \['d'\]"):
+    with pytest.raises(DataError, match=r"X_public lacks 1 of X and also has \['d'\]"):
         SubsampleAggregateClassifier(**COMMON).fit(frame, y, X_public=other)
     shuffled = pd.DataFrame(public, columns=["a", "b", "c"])[["c", "a", "b"]]
     settings = COMMON | {"insecure_release_seed": 0}
@@ -349,7 +349,7 @@ def test_data_dependent_guarantees_do_not_speak_of_every_published_result(blobs)
     text = str(dependent.fit(X, y, X_public=public).guarantee_)
     assert "every published result" not in text
     assert "the released labels, for a given number of them" in text
-    assert "a student from which their number can be read" in text
+    assert "a student that reveals their number" in text
     # With a number that was public from the start, only the spend is unprotected.
     fixed = DPBaggingClassifier(**COMMON, analysis="data-dependent", max_labels=5).fit(X, y, X_public=public)
     assert len(fixed.labels_) == 5
@@ -388,7 +388,7 @@ def test_the_private_records_may_not_be_the_public_rows(blobs):
 
 def test_columns_without_names_do_not_pass_for_named_ones(blobs):
     X, y, public = blobs
-    with pytest.raises(DataError, match="a Pipeline around this estimator would transform X alone"):
+    with pytest.raises(DataError, match="a Pipeline around this estimator would only transform X"):
         SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=pd.DataFrame(public, columns=["a", "b", "c"]))
 
 

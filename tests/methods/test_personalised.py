@@ -255,7 +255,7 @@ def test_bad_budgets_are_refused_with_their_row(blobs, bad):
     X, y, public = blobs
     budgets = np.array([2.0] * len(X), dtype=object)
     budgets[3] = bad
-    with pytest.raises(BudgetError, match="at row 3, counting from 0"):
+    with pytest.raises(BudgetError, match="in row 3, counting from 0"):
         WeightingPATEClassifier(**settings()).fit(X, y, X_public=public, budgets=budgets)
 
 
@@ -278,9 +278,9 @@ def test_settings_that_make_no_sense_are_refused(blobs):
         with pytest.raises(error, match=why):
             variant(GaussianNB(), **settings() | more).fit(X, y, X_public=public, budgets=budgets)
     for lone in ({"levels": {2.0: 1.0}}, {"group_shares": {2.0: 1.0}}):
-        with pytest.raises(InvalidParameterError, match="fit was given none"):
+        with pytest.raises(InvalidParameterError, match="but fit got no budgets"):
             WeightingPATEClassifier(**settings()).fit(X, y, X_public=public, **lone)
-    with pytest.raises(DataError, match="budgets has shape"):
+    with pytest.raises(DataError, match="budgets must have one entry for each of"):
         WeightingPATEClassifier(**settings()).fit(X, y, X_public=public, budgets=half[1:])
 
 
@@ -319,10 +319,10 @@ def test_what_is_published_does_not_tell_whether_a_group_has_a_record(blobs):
 @pytest.mark.parametrize(
     ("more", "budgets", "why"),
     [
-        ({"levels": [0.5, 1.0]}, "low", "no mapping from names to epsilons"),
-        ({"levels": {"low": 1.0}}, ["low"], "none of levels"),
-        ({"group_shares": {}}, 0.5, "group_shares={} is no mapping"),
-        ({"group_shares": [0.5, 1.5]}, 0.5, "is no mapping"),
+        ({"levels": [0.5, 1.0]}, "low", "levels must map names to epsilons"),
+        ({"levels": {"low": 1.0}}, ["low"], "not in levels"),
+        ({"group_shares": {}}, 0.5, "group_shares must map budgets to shares, e.g. .*; got {}"),
+        ({"group_shares": [0.5, 1.5]}, 0.5, "group_shares must map budgets to shares"),
         ({"group_shares": {0.5: "half"}}, 0.5, r"group_shares\[0.5\]='half'"),
         ({"group_shares": {0.5: True}}, 0.5, r"group_shares\[0.5\]=True"),
         ({"group_shares": {0.5: 1e308}}, 0.5, r"group_shares\[0.5\]=1e\+308"),

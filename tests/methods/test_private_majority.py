@@ -323,9 +323,9 @@ def test_seeds_repeat_everything_and_are_marked(blobs):
             InvalidParameterError,
             "drop teacher_privacy",
         ),
-        ({"teacher_privacy": (None, 0.1)}, InvalidParameterError, "is no epsilon, no pair"),
-        ({"teacher_privacy": [0.1] * 5}, InvalidParameterError, "no sequence of such pairs"),
-        ({"teacher_privacy": [(0.1, 0.0)] * 5}, InvalidParameterError, "a teacher of your own"),
+        ({"teacher_privacy": (None, 0.1)}, InvalidParameterError, "must be an epsilon, a pair of epsilon and delta"),
+        ({"teacher_privacy": [0.1] * 5}, InvalidParameterError, "or a sequence of such pairs; got"),
+        ({"teacher_privacy": [(0.1, 0.0)] * 5}, InvalidParameterError, "or your own teacher"),
         ({"teacher_privacy": float("nan")}, InvalidParameterError, "epsilon=nan"),
         ({"teacher": GaussianNB()}, InvalidParameterError, "reports no privacy"),
         (

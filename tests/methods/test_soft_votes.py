@@ -203,5 +203,5 @@ def test_one_class_of_records_gives_a_student():
 
 def test_public_rows_that_no_student_can_learn_are_refused_before_anything_is_spent(blobs):
     X, y, _ = blobs
-    with pytest.raises(DataError, match="an entry of size 1e\\+160"):
+    with pytest.raises(DataError, match="one has size 1e\\+160"):
         SoftVotesClassifier(classes=[0, 1], n_teachers=20).fit(X, y, X_public=np.full((3, 3), 1e160))

@@ -128,7 +128,7 @@ def test_nothing_is_said_of_teachers_and_votes_where_there_are_none(name):
 
 def test_the_page_says_what_was_released():
     text = words(render(SOFT))
-    assert "What was released No record was asked for an answer of its own." in text
+    assert "What was released No record gave an answer of its own." in text
     assert "one vector of bounded length to each of 3 sums, and only the sums, with random noise" in text
     assert "Released 3 noisy sums" in text
     assert "all of epsilon 1 at delta 1e-05" in text
@@ -146,7 +146,7 @@ def test_the_page_says_what_else_was_released_and_how_much_of_the_budget_was_use
     guarantee = SOFT.guarantee | {"relation": "add-or-remove-one", "unit": "unit", "epsilon": 0.5}
     text = words(render(replace(SOFT, guarantee=guarantee)))
     assert "Every unit added one vector" in text
-    assert "How many units there are was released with noise, too." in text
+    assert "The number of units was released with noise, too." in text
     assert "50.0% of epsilon 1 at delta" in text
 
 
@@ -159,7 +159,7 @@ def test_pages_of_votes_say_nothing_of_sums_and_pushes():
 def test_the_brier_score_is_told_but_not_drawn():
     page = render(SOFT)
     assert "Brier score 0.100" in words(page)
-    assert "the lower, the better" in words(page)
+    assert "Lower is better, and 0 is best" in words(page)
     quality = next(root for root in drawings(page) if root.find("title").get("id") == "quality-title")
     assert "rier" not in ElementTree.tostring(quality, encoding="unicode")
 
@@ -306,7 +306,7 @@ def test_effects_of_unknown_shapes_are_refused(name, data):
     if name == "more classes than there are" and "classes" not in data:
         assert RunRecord.from_dict(values).effects == BROKEN[name]
         return
-    with pytest.raises(FileError, match=r"^the run record's effects are not as this version writes them; [^.]*\.$"):
+    with pytest.raises(FileError, match=r"^the run record's effects do not have the format of this version; [^.]*\.$"):
         RunRecord.from_dict(values)
 
 
@@ -323,5 +323,5 @@ def test_a_record_from_before_sums_stated_their_noise_opens():
     record = RunRecord.from_dict(values)
     assert (record.n_sums, record.described_sums) == (3, [])
     assert "Released 3 noisy sums" in words(render(record))
-    with pytest.raises(FileError, match="releases are not as"):
+    with pytest.raises(FileError, match="releases do not have the format"):
         RunRecord.from_dict(values | {"releases": [{"table": None}]})

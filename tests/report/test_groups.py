@@ -83,8 +83,8 @@ def test_each_group_is_promised_its_own_epsilon_and_factor():
         assert f"ε = {epsilon} {name}: a factor of {factor} at most" in text
     assert all(sentence in text for sentence in THREE.statement().sentences())
     assert "ε = 2 " not in text
-    assert "by a factor that depends on the group it is in" in text
-    assert "each group no more than twice its epsilon" in text
+    assert "by a factor that depends on its group" in text
+    assert "each group at most twice its epsilon" in text
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_no_label_hides_where_a_budget_for_all_ends():
 def test_of_many_groups_the_outer_two_are_drawn_and_all_are_in_the_table():
     page = render(personal([0.5 + 0.25 * number for number in range(9)]))
     assert page.count('<path class="line group-') == 2
-    assert "Only the strictest and the most generous of the groups are drawn" in words(page)
+    assert "The chart shows only the strictest and the most generous group" in words(page)
     assert "the table below has the 7 between them" in words(page)
     assert all(f"level {number}</th>" in page for number in range(9))
 
@@ -179,8 +179,8 @@ def test_sizes_of_groups_stay_inside_where_neighbours_differ_in_them(change, is_
 
 def test_a_gated_run_counts_questions():
     text = words(render(replace(THREE, settings=THREE.settings | {"gated": True})))
-    assert "Questions that one budget for all would have bought" in text
-    assert "questions asked" in text
+    assert "Queries that one budget for all would have bought" in text
+    assert "queries asked" in text
     # The promise of a gated run is the budget up to which asking may go on.
     assert "at most 0.45" in text
 
@@ -215,9 +215,9 @@ def test_older_and_broken_records_are_refused():
     values = full(THREE).to_dict()
     new = ("groups", "group_spend", "plain_spend", "plain_labels", "effects")
     old = {name: value for name, value in values.items() if name not in new} | {"schema": 3}
-    with pytest.raises(FileError, match="not of schema 5"):
+    with pytest.raises(FileError, match="must have schema 5"):
         RunRecord.from_dict(old)
     with pytest.raises(FileError, match="groups lack entries"):
         RunRecord.from_dict(values | {"groups": [{"name": "high"}]})
-    with pytest.raises(FileError, match="not of schema 5"):
+    with pytest.raises(FileError, match="must have schema 5"):
         PrivateRecord.from_dict(OWN_GROUPS.to_dict() | {"schema": 3})

@@ -225,7 +225,7 @@ def test_baseline_is_marked_and_left_out_where_there_is_none():
 
 def test_test_rows_are_explained():
     with_rows = words(render(WORST))
-    assert "not covered by the guarantee unless the test rows are public" in with_rows
+    assert "The guarantee does not cover them unless the test rows are public" in with_rows
     without = words(render(replace(WORST, student=None, baseline=None)))
     assert "There were no test rows" in without
     assert "test rows are public" not in without
@@ -240,8 +240,8 @@ def test_measures_that_are_missing_or_not_a_number():
 def test_curve_is_drawn_whole_and_private_spend_only_for_the_owner():
     shared, own = render(DEPENDENT), render(DEPENDENT, OWN)
     assert "9,000 labels answered" in shared
-    assert "data-independent analysis" in words(shared)
-    assert "data-independent analysis" not in words(render(WORST))
+    assert "an analysis of the same release law that does not use the data" in words(shared)
+    assert "an analysis of the same release law that does not use the data" not in words(render(WORST))
     assert shared.count('<path class="line') == 1
     assert own.count('<path class="line') == 2
 
@@ -292,7 +292,7 @@ def test_scores_on_test_rows_that_are_not_public_stay_inside():
 
 
 def test_a_data_dependent_page_says_so_on_top():
-    assert "DATA-DEPENDENT: this page may be shared, the student and the labels may not." in render(DEPENDENT)
+    assert "DATA-DEPENDENT: you may share this page, but not the student or the labels." in render(DEPENDENT)
     assert "DATA-DEPENDENT" not in render(WORST)
     assert "Each released label would have come out almost as likely" in words(render(DEPENDENT))
 

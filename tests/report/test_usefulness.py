@@ -49,17 +49,17 @@ def with_data(**changes):
 
 
 CASES = [
-    (with_data(answers={"no": 1.0, "yes": 0.0}), "answers 'no' whatever it is shown", True),
+    (with_data(answers={"no": 1.0, "yes": 0.0}), "for every public row, so it carries no information", True),
     (with_data(answers={"no": 0.004, "yes": 0.996}), "answers 'yes' for 99.6% of the public rows", True),
     (replace(GOOD, labels=13), "13 labels are few to learn from; 'dpensemble plan'", True),
     (replace(GOOD, labels=1), "1 label is few", True),
     (with_data(most_common_label=0.8), "on the test rows, the student is no better than", False),
     (with_data(most_common_label=0.8, test_is_public=True), "80.0% against 80.0%", True),
     (with_data(public_truth={"most_common": 0.6, "student": 0.55}), "on the public rows, whose labels are known", True),
-    (with_data(released_labels={"most_common": 0.6, "student": 0.6}), "as far as the released labels tell", True),
+    (with_data(released_labels={"most_common": 0.6, "student": 0.6}), "as far as the released labels show", True),
     (
         with_data(public_alone={"rows": 100, "accuracy": 0.81}),
-        "a model of the 100 public labels alone is right for 81.0% of public rows that it did not learn from, the "
+        "a model of only the 100 public labels is right for 81.0% of public rows that it did not learn from, the "
         "student for 80.0%: you may not need private records",
         True,
     ),
@@ -91,7 +91,7 @@ def test_what_rests_on_an_unprotected_number_of_labels_stays_inside():
 def test_small_teachers_of_a_secret_number_of_people_are_told_to_the_owner():
     record = replace(with_data(private_units=500), guarantee=GOOD.guarantee | {"relation": "add-or-remove-one"})
     (remark,) = remarks(record)
-    assert "with --teachers 12" in remark.text
+    assert "--teachers 12 would" in remark.text
     assert not remark.is_public
     everyone = replace(record, settings={"n_teachers": 100, "sharing": "everyone"})
     assert remarks(everyone) == []

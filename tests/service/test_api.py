@@ -137,7 +137,7 @@ def test_large_bodies_are_refused_before_they_are_read(served):
 
 
 def test_scopes(served):
-    assert problem(served.get("/v1/grants", who=None), 401)["title"] == "A valid API key is needed."
+    assert problem(served.get("/v1/grants", who=None), 401)["title"] == "A valid API key is required."
     assert [one["name"] for one in served.get("/v1/grants").json()] == ["october"]
     problem(served.get("/v1/grants", who="bob"), 403)
     problem(served.ask(who="prometheus"), 403)

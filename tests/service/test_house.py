@@ -183,8 +183,8 @@ def test_the_setting_of_bad_records_changes_no_grant_of_an_earlier_release(hospi
         ),
         ("delta = 1e-6", "delta = 1e-2", BudgetError, "not below 1/N"),
         ("voters = 100", "voters = 3000", InvalidParameterError, "more than the 2000"),
-        ('unit = "who"', "", InvalidParameterError, "unit='patient' and ensemble.unit=None do not go together"),
-        ('unit = "patient"', "", InvalidParameterError, "unit='record' and ensemble.unit='who' do not go together"),
+        ('unit = "who"', "", InvalidParameterError, "unit='patient' and ensemble.unit=None do not match"),
+        ('unit = "patient"', "", InvalidParameterError, "unit='record' and ensemble.unit='who' do not match"),
         ('target = "back"', 'target = "back"\nteacher = "magic"', InvalidParameterError, "is unknown; use one of"),
     ],
 )

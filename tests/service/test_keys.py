@@ -46,9 +46,9 @@ def test_keys_expire(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"holder": "a b"}, "is no name"),
-        ({"holder": "a:b"}, "is no name"),
-        ({"scopes": []}, "needs a scope"),
+        ({"holder": "a b"}, "holder must be 1 to 40 letters"),
+        ({"holder": "a:b"}, "holder must be 1 to 40 letters"),
+        ({"scopes": []}, "requires a scope"),
         ({"scopes": ["all"]}, "'read' or"),
         ({"days": 0}, "days=0"),
     ],
@@ -107,7 +107,7 @@ def test_files_that_are_no_keys_are_refused(tmp_path):
         KeyRing(tmp_path / "keys.json")
     for text in ("", "{}", "[]", '{"version": 2, "keys": []}', '{"version": 1, "keys": [{"id": "x"}]}'):
         (tmp_path / "keys.json").write_text(text)
-        with pytest.raises(FileError, match="no file of keys"):
+        with pytest.raises(FileError, match="must be a file of keys of version"):
             KeyRing(tmp_path / "keys.json")
 
 

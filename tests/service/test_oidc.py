@@ -241,9 +241,12 @@ def test_tokens_can_be_for_some_grants(home, login):
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ('oidc = "x"', "oidc is no table"),
+        ('oidc = "x"', "oidc must be a table"),
         ('[oidc]\nissuer = "a"', "oidc lacks audience, jwks_url"),
-        ('[oidc]\nissuer = "a"\naudience = "b"\njwks_url = "http://example.org/k"', "is not https"),
+        (
+            '[oidc]\nissuer = "a"\naudience = "b"\njwks_url = "http://example.org/k"',
+            "jwks_url must be an https address",
+        ),
         ('[oidc]\nissuer = ""\naudience = "b"\njwks_url = "https://example.org/k"', "issuer is empty"),
     ],
 )

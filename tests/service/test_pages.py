@@ -45,7 +45,7 @@ def test_an_analyst_sees_what_is_left_and_asks(served):
     assert 'id="told"' in told.text
     assert "59</b> of 60" in told.text
     again = served.client.post("/grants/october", data=form)
-    assert "Told again; nothing was charged." in again.text
+    assert "Repeated from before; nothing was charged." in again.text
     assert served.ledger.verify().requests == 1
     overview = served.client.get("/")
     assert "answers, grant october" in overview.text
@@ -72,7 +72,7 @@ def test_the_cookie_of_the_set_up_in_containers_is_for_https():
 
 def test_the_setting_of_the_cookie_is_checked(home):
     (home / "service.toml").write_text("secure_cookie = 1" + CONFIG)
-    with pytest.raises(InvalidParameterError, match="secure_cookie=1"):
+    with pytest.raises(InvalidParameterError, match="secure_cookie must be true or false; got 1"):
         read_settings(home / "service.toml")
 
 

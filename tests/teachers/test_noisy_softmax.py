@@ -171,7 +171,7 @@ def test_it_takes_any_records_of_declared_labels(y):
 
 def test_units_need_one_entry_a_record():
     for teacher in (GradientPerturbedLogisticRegression, OutputPerturbedLogisticRegression):
-        with pytest.raises(DataError, match="units has shape"):
+        with pytest.raises(DataError, match="units must have one entry for each of"):
             teacher(classes=[0, 1]).fit(np.zeros((3, 1)), [0, 1, 0], units=[1, 2])
     with pytest.raises(InvalidParameterError, match="two labels"):
         OutputPerturbedLogisticRegression(classes=[0, 1, 2]).fit(np.zeros((3, 1)), [0, 1, 2])

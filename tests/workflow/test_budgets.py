@@ -118,8 +118,8 @@ def test_a_column_of_numbers_is_read_as_numbers(folder):
 
 @pytest.mark.parametrize(
     ("entry", "message"),
-    [("", "missing at row 3"), ("0", "no epsilon at row 3"), ("-1", "no epsilon at row 3"),
-     ("inf", "no epsilon at row 3"), ("much", "no epsilon at row 3")],
+    [("", "missing in row 3"), ("0", "not an epsilon in row 3"), ("-1", "not an epsilon in row 3"),
+     ("inf", "not an epsilon in row 3"), ("much", "not an epsilon in row 3")],
 )  # fmt: skip
 def test_a_bad_budget_is_named_with_its_row(folder, entry, message):
     table = pd.read_csv(folder / "private.csv", dtype=str)
@@ -144,12 +144,12 @@ def test_columns_that_cannot_hold_budgets(folder, changes, error, message):
 
 
 def test_packaged_data_has_no_column_of_budgets():
-    with pytest.raises(InvalidParameterError, match="packaged data has none"):
+    with pytest.raises(InvalidParameterError, match="packaged data have no column of budgets"):
         adult_tables(0, budgets="age")
 
 
 def test_budgets_and_methods_must_fit(folder):
-    with pytest.raises(InvalidParameterError, match="for the personalised methods only"):
+    with pytest.raises(InvalidParameterError, match="only for the personalised methods"):
         train(read(folder, budgets="consent", levels="high=2,low=4"), PATEClassifier(n_teachers=20))
     with pytest.raises(InvalidParameterError, match="budgets are missing"):
         train(read(folder), WeightingPATEClassifier(n_teachers=20))

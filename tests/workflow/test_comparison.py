@@ -202,7 +202,7 @@ class TestRefusals:
             ({"methods": ["bagging:optimal"]}, "methods='bagging:optimal' cannot be compared"),
             ({"methods": ["pate:loud"]}, "law='loud' is unknown"),
             ({"learner": "knn"}, "learner='knn' is unknown"),
-            ({"learner": "cnn"}, "learner='cnn' is for images, not for simulated"),
+            ({"learner": "cnn"}, "learner='cnn' is for images, but the data are simulated"),
             ({"n_teachers": 0}, "n_teachers=0"),
             ({"n_teachers": 2001}, "n_teachers=2001 is not an integer from 1 to 2000"),
             ({"relation": "swap"}, "relation='swap'"),

@@ -105,7 +105,7 @@ def test_seeded_noise_goes_on_behind_what_was_kept(path):
 def test_another_run_is_refused(path):
     with kept_in(DrawnFile(path)):
         drawn_once("answers", lambda: 1)
-    with kept_in(DrawnFile(path)), pytest.raises(FileError, match="holds answers where this run draws a noisy sum"):
+    with kept_in(DrawnFile(path)), pytest.raises(FileError, match="holds answers, but this run draws a noisy sum"):
         drawn_once("a noisy sum", never)
     path.write_text("no json\n")
     with pytest.raises(FileError, match="is damaged"):

@@ -108,13 +108,13 @@ def test_a_rehearsal_without_public_rows_has_no_blanks_that_the_student_does_not
     [
         (PATEClassifier(**SETTINGS), {}, 0.6, "holdout_score=0.6 is not a number from 0 to 0.5"),
         (PATEClassifier(**SETTINGS), {}, 0.001, "would hold back 1, which is too few"),
-        (PATEClassifier(relation="add-or-remove-one", **SETTINGS), {}, 0.2, "needs relation='replace-one'"),
-        (PATEClassifier(analysis="until-spent", **SETTINGS), {}, 0.2, "needs analysis='worst-case'"),
+        (PATEClassifier(relation="add-or-remove-one", **SETTINGS), {}, 0.2, "requires relation='replace-one'"),
+        (PATEClassifier(analysis="until-spent", **SETTINGS), {}, 0.2, "requires analysis='worst-case'"),
         (
             WeightingPATEClassifier(classes=["no", "yes"]),
             {"budgets": np.full(1500, 1.0)},
             0.2,
-            "not for runs where records have budgets of their own",
+            "cannot be used when records have their own budgets",
         ),
     ],
 )

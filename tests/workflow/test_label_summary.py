@@ -40,9 +40,9 @@ def train(tmp_path, capsys):
 def test_a_student_of_one_answer_is_called_one(train):
     code, out, errors = train(table(600).assign(y="no"), "--epsilon=8")
     assert code == 0
-    assert "Hint: the student answers 'no' whatever it is shown" in out
+    assert "Hint: the student answers 'no' for every public row, so it carries no information" in out
     assert "Hint: on the public rows, whose labels are known, the student is no better" in out
-    assert "for you alone: 30 of 30 teachers saw records of one label only" in errors
+    assert "for you only: 30 of 30 teachers saw records of only one label" in errors
 
 
 def test_a_good_run_is_not_talked_down(train):
@@ -63,7 +63,7 @@ def test_public_labels_alone_may_do(train):
     """Two hundred labelled public rows beat a private student of a tiny budget."""
     code, out, _ = train(table(600), "--epsilon=1", "--max-labels=3")
     assert code == 0
-    assert "Hint: a model of the 200 public labels alone is right for" in out
+    assert "Hint: a model of only the 200 public labels is right for" in out
     assert (
         "Hint: a model"
         not in train(table(600), "--epsilon=1", "--max-labels=3", public=table(200).drop(columns="y"))[1]
@@ -103,7 +103,7 @@ def test_truth_values_are_labels_however_they_are_written(train, classes, spelli
         assert (code, errors) == (0, "")
 
 
-NEAR = "in capitals or spaces only (first in row 0, counting from 0); write them alike"
+NEAR = "only in capitals or spaces (the first in row 0, counting from 0); write them alike"
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,10 @@ NEAR = "in capitals or spaces only (first in row 0, counting from 0); write them
     [
         (("Yes", "no"), "yes,no", NEAR),
         ((" yes", "no"), "yes,no", NEAR),
-        (("True", "maybe"), "0,1", "labels that are no numbers"),
-        (("1", "0"), "True,False", "hold one that is not among classes=['False', 'True']"),
-        (("yes", None), "yes,no", "rows without a target in column 'y' (first in row"),
-        (("yes", "no"), "yes,Yes", "names a label twice, or two that differ in capitals only"),
+        (("True", "maybe"), "0,1", "labels that are not numbers"),
+        (("1", "0"), "True,False", "contain one that is not among classes=['False', 'True']"),
+        (("yes", None), "yes,no", "rows without a target in column 'y' (the first in row"),
+        (("yes", "no"), "yes,Yes", "names a label twice, or two that differ only in capitals"),
         (("yes", "no"), "yes,yes", "names a label twice"),
     ],
 )

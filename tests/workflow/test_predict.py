@@ -108,15 +108,15 @@ def test_bad_input(folder, tmp_path):
     for path, text in (
         (tmp_path, "holds no student.skops; give the folder of a run"),
         (tmp_path / "none.skops", "there is no such file"),
-        (tmp_path / "broken.skops", "it is broken, or no such file"),
+        (tmp_path / "broken.skops", "it is broken, or not such a file"),
     ):
         with pytest.raises(FileError, match=text):
             load_student(path)
     rows = pd.read_csv(folder / "new.csv")
     rows.rename(columns={"age": " Age"}).to_csv(tmp_path / "other.csv", index=False)
-    with pytest.raises(DataError, match=r"lacks the columns \['age'\] .* 'age' is there with other capitals or spaces"):
+    with pytest.raises(DataError, match=r"lacks the columns \['age'\] .* 'age' has other capitals or spaces"):
         list(predictions(student, tmp_path / "other.csv"))
-    with pytest.raises(InvalidParameterError, match="keep='shoe' is no column"):
+    with pytest.raises(InvalidParameterError, match="keep='shoe' is not a column"):
         list(predictions(student, folder / "new.csv", keep=["shoe"]))
     rows.assign(label=1).to_csv(tmp_path / "label.csv", index=False)
     with pytest.raises(InvalidParameterError, match="keep='label' is also a column of the result"):

@@ -34,7 +34,7 @@ def test_who_sees_blanks(model, fill, blanks, n_nan):
 
 
 def test_blanks_are_not_filled_in_where_they_are_worth_more():
-    with pytest.raises(InvalidParameterError, match="label-moments takes blanks as they are"):
+    with pytest.raises(InvalidParameterError, match="label-moments accepts blanks"):
         Reader(PUBLIC, LabelMomentsClassifier(), fill=True)
 
 
@@ -66,7 +66,7 @@ def test_train_and_predict_with_blanks(command, tmp_path, capsys, trees):
 def test_blanks_are_refused_with_the_way_out(command, capsys):
     assert main(command) == 2
     errors = capsys.readouterr().err
-    assert "missing (NaN) or infinite values in x (first in row" in errors
+    assert "missing (NaN) or infinite values in x (the first in row" in errors
     assert "fill them in from public rows (--fill)" in errors
 
 

@@ -122,12 +122,12 @@ def test_other_methods_take_a_folder_into_memory(complete, capsys):
 @pytest.mark.parametrize(
     ("change", "more", "message"),
     [
-        ({"size": "five"}, (), "column 'size' is numbers in the public table but has entries that are none"),
+        ({"size": "five"}, (), "column 'size' is numbers in the public table but has entries that are not numbers"),
         ({"y": None}, (), "rows without a target in column 'y'"),
-        ({"y": "maybe"}, (), "hold one that is not among"),
+        ({"y": "maybe"}, (), "contain one that is not among"),
         ({"who": None}, ("--unit", "who"), "rows without a unit in column 'who'"),
         ({"size": np.inf}, (), "infinite values in size"),
-        ({}, ("--baseline",), "baseline=True needs all private records in memory"),
+        ({}, ("--baseline",), "baseline=True requires all private records in memory"),
         ({}, ("--target", "town"), "is also|is not among|lacks"),
         ({}, ("--unit", "nobody"), "unit='nobody' is not a column of the private table"),
     ],
@@ -155,11 +155,11 @@ def test_a_bad_last_part_is_found_before_anything_is_spent(files, capsys, change
 def test_in_blocks_needs_parquet_and_public_rows_elsewhere(files, capsys):
     code, shown = train(files, "public.csv", capsys, "--in-blocks", "--public", str(files / "private.parquet"))
     assert code == 2
-    assert "needs a private table in Parquet" in shown
+    assert "requires a private table in Parquet" in shown
     pd.read_csv(files / "public.csv").to_parquet(files / "parts" / "public.parquet")
     code, shown = train(files, "parts", capsys, "--public", str(files / "parts" / "public.parquet"))
     assert code == 2
-    assert "lies in the private table's folder" in shown
+    assert "is in the private table's folder" in shown
 
 
 def test_units_of_blocks_are_those_of_memory(table):
@@ -186,5 +186,5 @@ def test_units_of_blocks_are_those_of_memory(table):
         with pytest.raises(DataError, match="entries than blocks have records"):
             model().fit_blocks(blocks, X_public=public, units=wrong)
     y[299] = "maybe"
-    with pytest.raises(DataError, match=r"first at row 299, counting from 0"):
+    with pytest.raises(DataError, match=r"the first in row 299, counting from 0"):
         model().fit_blocks(blocks, X_public=public)

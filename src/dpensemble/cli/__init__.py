@@ -17,19 +17,19 @@ def main(arguments: Sequence[str] | None = None, *, app: str = "dpensemble.cli.a
     Parameters
     ----------
     arguments : sequence of str, optional
-        Arguments without the program's name; ``sys.argv`` by default.
+        Arguments without the program's name. By default those of ``sys.argv``.
     app : str
         Module whose function ``run`` takes the arguments and returns the exit code.
 
     Returns
     -------
     int
-        0 done, 1 an error after a budget was spent or one nobody foresaw, 2 bad input, 130 interrupted, 143 terminated.
+        0 success, 1 an unexpected error or one after a budget was spent, 2 bad input, 130 interrupted, 143 terminated.
     """
     INTERRUPTS.begin()
     try:
         with INTERRUPTS.listening(for_good=arguments is None):
-            # Imported here, so that an interrupt meanwhile ends like any other.
+            # Imported inside the block, so that an interrupt during the import is handled like any other.
             with INTERRUPTS.at_once():
                 module = import_module(app)
             code = int(module.run(list(sys.argv[1:] if arguments is None else arguments)))

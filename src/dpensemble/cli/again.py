@@ -1,4 +1,4 @@
-"""The arguments of the command that runs, and whether it finishes a run that was ended."""
+"""The arguments of the current command, and whether the command finishes an interrupted run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ARGUMENTS: ContextVar[tuple[str, ...]] = ContextVar("arguments of the command", 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A run that is being finished, and whether it may replace files of a run that came into its folder meanwhile."""
+    """A run that is being finished, and whether it may replace files of a later run in its folder."""
 
     overwrite: bool
 
@@ -21,7 +21,7 @@ _UNFINISHED: ContextVar[Unfinished | None] = ContextVar("the run that is being f
 
 
 def unfinished() -> Unfinished | None:
-    """Return the run that this command finishes, None if the command begins one."""
+    """Return the run that this command finishes, or None if the command begins a new run."""
     return _UNFINISHED.get()
 
 

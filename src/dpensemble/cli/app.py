@@ -1,7 +1,7 @@
 """Commands, and the one place where errors become exit codes.
 
-Exit codes: 0 done; 1 an error after a budget was spent, or one nobody foresaw; 2 bad input: one sentence on stderr,
-nothing written; 130 interrupted; 143 terminated.
+Exit codes: 0 success. 1 an error after a budget was spent, or an unexpected error. 2 bad input: one sentence on
+stderr, and nothing is written. 130 interrupted. 143 terminated.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from dpensemble.cli.parameters import flag_of
 from dpensemble.cli.static_commands import add_static_commands
 from dpensemble.errors import DPEnsembleError, HiddenError
 
-# typer may bring its own copy of click, so the base of its errors is found through one of them.
+# typer may contain its own copy of click. So the base class of click's errors is taken from typer's own errors.
 _UsageError: type[Exception] = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 _BY_METHOD = ("train", "plan")
-# What the parser wants where it finds something else.
+# What the parser expects, by the type of its error.
 _NUMBERS = {"float_parsing": "a number", "int_parsing": "a whole number"}
 _NUMBERS_OF_OLD_TYPER = re.compile(r"('.*') is not a valid (float|int)(?:eger)?\.")
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version  # noqa: PLC0415 - slow, and for this alone
+def _print_version(is_given: bool) -> None:
+    if is_given:
+        from importlib.metadata import version  # noqa: PLC0415 - slow, and needed only here
 
         typer.echo(f"dpensemble {version('dpensemble')}")
         raise typer.Exit
@@ -77,7 +77,7 @@ def with_exit_code(act: Callable[[list[str]], int], arguments: Sequence[str]) ->
 
 
 def parsed_and_run(arguments: list[str]) -> int:
-    """Parse arguments, run the command, and return its exit code; errors are raised."""
+    """Parse arguments, run the command, and return its exit code. Errors are raised."""
     command = arguments[0] if arguments else ""
     choice: Choice | None = None
     if command in _BY_METHOD:
@@ -88,7 +88,7 @@ def parsed_and_run(arguments: list[str]) -> int:
 
 
 def _app(command: str, choice: Choice | None) -> typer.Typer:
-    """Return the commands; of ``train`` and ``plan`` the one that was asked for has its methods."""
+    """Return the commands. Only the requested one of ``train`` and ``plan`` has its methods."""
     app = typer.Typer(
         cls=PlainGroup,
         no_args_is_help=True,
@@ -105,15 +105,15 @@ def _app(command: str, choice: Choice | None) -> typer.Typer:
 
 
 def _message(error: DPEnsembleError, arguments: Sequence[str]) -> str:
-    """Return an error's text as it is, behind the option it is about if that has another name."""
+    """Return an error's text, preceded by the option's name if the option and the parameter have different names."""
     flag = None if error.parameter is None else flag_of(error.parameter)
-    given = flag is not None and any(argument.split("=")[0] == flag for argument in arguments)
+    in_arguments = flag is not None and any(argument.split("=")[0] == flag for argument in arguments)
     named = flag is not None and flag[2:].replace("-", "_") == error.parameter
-    return f"{flag}: {error}" if given and not named else str(error)
+    return f"{flag}: {error}" if in_arguments and not named else str(error)
 
 
 def _usage(error: Any, arguments: Sequence[str]) -> str:
-    """Return what the parser says, and for an option of another method or law, whose it is."""
+    """Return the parser's message. For an option of another method or law, the message names that method or law."""
     invalid: dict[str, Any] = getattr(error.__cause__, "errors", lambda: [{}])()[0]
     if invalid.get("type") in _NUMBERS:
         return f"{error.param.opts[0]} {invalid['input']!r} is not {_NUMBERS[invalid['type']]}."
@@ -135,13 +135,13 @@ def _usage(error: Any, arguments: Sequence[str]) -> str:
 
 
 def _unforeseen(kind: str) -> int:
-    # Some libraries turn an interrupt into an error of their own.
+    # Some libraries turn an interrupt into an error of their own class.
     if INTERRUPTS.code:
         return INTERRUPTS.code
     # Texts of foreign errors may quote private records.
     typer.echo(
         f"dpensemble: unexpected {kind}; {INTERRUPTS.standing}. "
-        "Set DPENSEMBLE_TRACEBACK=1 to see where, on a screen that may show private records.",
+        "Set DPENSEMBLE_TRACEBACK=1 to see the traceback, which may print private records on the screen.",
         err=True,
     )
     return 1
@@ -150,7 +150,7 @@ def _unforeseen(kind: str) -> int:
 def _fail(message: str) -> int:
     message = " ".join(message.split())
     if INTERRUPTS.spent:
-        # Not bad input alone any more: something was paid for.
+        # More than bad input: a budget was spent.
         message = f"{message.removesuffix('.')}; {INTERRUPTS.standing}."
     typer.echo(f"dpensemble: {message}", err=True)
     return 1 if INTERRUPTS.spent else 2

@@ -1,4 +1,4 @@
-"""``--certificate FILE`` of the commands that claim something."""
+"""The option ``--certificate FILE``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import typer
 
 
 def write_certificate(path: Path, certificate: dict[str, Any]) -> None:
-    """Write a certificate, all of it or nothing."""
+    """Write a whole certificate or nothing."""
     from dpensemble.workflow import durable  # noqa: PLC0415  takes long to import
 
     durable.replace_file(path, json.dumps(certificate, separators=(",", ":")) + "\n")
 
 
 def print_certificate(path: Path | None) -> None:
-    """Print where it is and how to check it, if there is one."""
+    """Print the path of the certificate, if there is one, and how to check it."""
     if path is not None:
         typer.echo(f"Certificate: {path}; check it by 'dpensemble verify {path}'")

@@ -27,7 +27,7 @@ def run(
     no_blanks: bool,
     as_json: bool,
 ) -> None:
-    """Count the bad records of a private table, for its owner alone."""
+    """Count the bad records of a private table. The counts are for the owner only."""
     files = TableFiles(
         private=private,
         public=public,
@@ -44,8 +44,8 @@ def run(
 
 def _lines(counts: Checked) -> list[str]:
     lines = [
-        "For you alone: these counts are exact, so do not publish them.",
-        f"{counts.records:,} records, of which {counts.bad:,} are bad and add nothing to a release.",
+        "For you only: these counts are exact, so do not publish them.",
+        f"{counts.records:,} records: {counts.bad:,} of them are bad and add nothing to a release.",
         f"  {counts.without_class:,} have no declared class",
         f"  {counts.infinite:,} have an infinite entry",
         f"  {counts.without_unit:,} have no unit",

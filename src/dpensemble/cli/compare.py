@@ -26,7 +26,7 @@ from dpensemble.workflow.comparison_methods import METHODS
 from dpensemble.workflow.comparison_results import ComparedMethod
 from dpensemble.workflow.durable import replace_file
 
-# Of the table where no terminal sets it.
+# Width of the table when no terminal sets it.
 _WIDTH = 112
 
 
@@ -85,15 +85,16 @@ def _data(
     progress: bool,
     **written: Any,
 ) -> ComparisonData:
-    """Return the packaged data or a public table of one's own."""
+    """Return the packaged data, or the user's public table."""
     if table is None:
         if target is not None:
-            raise InvalidParameterError(f"target={target!r} is a column of --table; give that too, or leave it out.")
+            raise InvalidParameterError(f"target={target!r} requires --table; give --table too, or drop --target.")
         name = member("dataset", "adult" if dataset is None else dataset, ComparedDataset)
         return comparison_data(name, _labels(classes), public_rows, progress=progress)
     if target is None or dataset is not None or classes is not None:
         raise InvalidParameterError(
-            f"table={str(table)!r} needs --target, and no --dataset or --classes: its labels are the classes."
+            f"table={str(table)!r} requires --target and excludes --dataset and --classes, because the table's labels "
+            "are the classes; give --target and drop the others."
         )
     return table_data(table, target, public_rows, **written)
 
@@ -105,55 +106,55 @@ def _labels(classes: str | None) -> list[int] | None:
         return [int(part) for part in classes.split(",")]
     except ValueError:
         raise InvalidParameterError(
-            f"classes={classes!r} are no labels of images; give numbers from 0 to 9, such as 3,8."
+            f"classes must be labels of images, numbers from 0 to 9, e.g. 3,8; got {classes!r}."
         ) from None
 
 
 def _check_file(out: Path) -> None:
-    """Refuse, before any long work, a file that cannot be written, or is there already."""
+    """Raise if the file cannot be written or exists. Called before any long work."""
     if out.exists() or not out.absolute().parent.is_dir():
-        raise FileError(f"out={str(out)!r} exists already, or is in no folder that does; choose another file.")
+        raise FileError(f"out={str(out)!r} must be a new file in an existing folder; choose another file.")
 
 
-def _print(found: Comparison) -> None:
+def _print(comparison: Comparison) -> None:
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = max(console.width, _WIDTH)
-    rows, repeats = found.rows, f"{found.repeats} repeat{'s' if found.repeats > 1 else ''}"
+    rows, repeats = comparison.rows, f"{comparison.repeats} repeat{'s' if comparison.repeats > 1 else ''}"
     lines = [
-        f"{found.dataset}: {rows['private']:,} private, {rows['public']:,} public and {rows['test']:,} test rows "
-        f"({found.how}); {len(found.classes)} classes.",
-        f"Budget of each method: epsilon {found.epsilon:g}, delta {found.delta:g}, {found.relation}; "
-        f"learner {found.learner}, {found.n_teachers:,} teachers, {repeats}.",
+        f"{comparison.dataset}: {rows['private']:,} private, {rows['public']:,} public and {rows['test']:,} test rows "
+        f"({comparison.how}); {len(comparison.classes)} classes.",
+        f"Budget of each method: epsilon {comparison.epsilon:g}, delta {comparison.delta:g}, {comparison.relation}; "
+        f"learner {comparison.learner}, {comparison.n_teachers:,} teachers, {repeats}.",
     ]
     for line in lines:
         console.print(line, markup=False)
-    console.print(_table(found))
-    for row in found.methods:
+    console.print(_table(comparison))
+    for row in comparison.methods:
         if row.error is not None:
             console.print(f"{row.method} cannot run: {row.error}", markup=False)
         if row.note is not None:
             console.print(f"{row.method}: {row.note}.", markup=False)
-    if not found.for_release:
+    if not comparison.for_release:
         console.print("NOT FOR RELEASE: the noise came from a seed.", markup=False)
-    console.print(f"{found.warning} {_together(found)}", markup=False)
+    console.print(f"{comparison.warning} {_together(comparison)}", markup=False)
 
 
-def _together(found: Comparison) -> str:
-    epsilon, delta = found.together["epsilon"], found.together["delta"]
+def _together(comparison: Comparison) -> str:
+    epsilon, delta = comparison.together["epsilon"], comparison.together["delta"]
     return f"All fits of this table would cost epsilon {epsilon:.4g} and delta {delta:.4g} (the sums)."
 
 
-def _table(found: Comparison) -> Table:
+def _table(comparison: Comparison) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     table.add_column("method", no_wrap=True)
-    second = ("auroc", "AUROC") if len(found.classes) == 2 else ("balanced_accuracy", "balanced")
+    second = ("auroc", "AUROC") if len(comparison.classes) == 2 else ("balanced_accuracy", "balanced")
     for head in ("accuracy", second[1], "Brier", "epsilon", "delta"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("bought")
     table.add_column("released")
     table.add_column("seconds", justify="right")
-    for row in (*found.methods, *found.references):
+    for row in (*comparison.methods, *comparison.references):
         table.add_row(
             row.method,
             _accuracy(row),
@@ -163,7 +164,7 @@ def _table(found: Comparison) -> Table:
             _figure(row.delta),
             escape(row.text),
             row.released or "-",
-            f"{row.seconds / found.repeats:.1f}",
+            f"{row.seconds / comparison.repeats:.1f}",
         )
     return table
 

@@ -1,4 +1,4 @@
-"""From what a command line asks for to an estimator."""
+"""Make an estimator from the arguments of a command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def estimator(request: Request) -> Any:
     settings = settings_of(request)
     for part, learners in (("teacher", LEARNERS), ("student", STUDENTS)):
         named = settings.pop(part, _DEFAULT_LEARNER)
-        # The estimator has defaults of its own for it.
+        # The estimator has its own defaults for this learner.
         if named != _DEFAULT_LEARNER:
             settings[part] = learner(part, named, learners)
     return getattr(methods, METHODS[request.method])(**settings)

@@ -1,4 +1,4 @@
-"""Events of a run as lines of JSON in a file, for programs: stages, steps and budgets, and nothing private."""
+"""Events of a run (stages, steps, budgets) as lines of JSON, for programs. Events hold nothing private but times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpensemble.workflow.durable import OWN_FILE
 
 @contextmanager
 def logged(path: Path | None, **facts: Any) -> Iterator[Hear]:
-    """Append events to a file while the block runs; yield what writes one. Times are not protected: for the owner."""
+    """Append events to a file during the block, and yield the writing function. Times are not protected: owner only."""
     if path is None:
         yield _silent
         return
@@ -31,7 +31,7 @@ def logged(path: Path | None, **facts: Any) -> Iterator[Hear]:
                 file.write(json.dumps({"time": now, "event": event, **about}) + "\n")
                 file.flush()
             except OSError:
-                # A full disk under a log is no reason to lose a release.
+                # A full disk must not lose a release because of a log.
                 return
 
         write("run begins", facts)
@@ -39,9 +39,9 @@ def logged(path: Path | None, **facts: Any) -> Iterator[Hear]:
             with progress_heard_by(write):
                 yield write
         except BaseException as error:
-            # Sentences about tables may hold names of columns, and those of foreign errors records.
-            known = known_text(error) is not None or not isinstance(error, Exception)
-            write("run failed", {"error": type(error).__name__ if known else "unexpected"})
+            # Errors about tables may name columns, and errors of other libraries may quote records.
+            is_safe = known_text(error) is not None or not isinstance(error, Exception)
+            write("run failed", {"error": type(error).__name__ if is_safe else "unexpected"})
             raise
         write("run ends", {})
 

@@ -48,13 +48,13 @@ def run(
     certificate: Path | None,
     as_json: bool,
 ) -> None:
-    """Find the private majority of private teachers that errs least."""
+    """Find the private majority of private teachers with the least error."""
     compete = member("constraints", constraints, Constraints)
-    believed = _prior_of(prior)
+    vote_prior = _prior_of(prior)
     check_plot_file(plot)
     check_folder("certificate", certificate)
     solution = optimise_gamma(
-        teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta, prior=believed, constraints=compete
+        teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta, prior=vote_prior, constraints=compete
     )
     if certificate is not None:
         write_certificate(certificate, certificate_of_majority(solution.law, solution.allowance))
@@ -62,9 +62,9 @@ def run(
     if plot is not None:
         write_plot(solution, laws, plot)
     if as_json:
-        typer.echo(json.dumps(_as_dict(solution, laws, believed), indent=2))
+        typer.echo(json.dumps(_as_dict(solution, laws, vote_prior), indent=2))
     else:
-        _show(solution, laws, believed, plot)
+        _show(solution, laws, vote_prior, plot)
         print_certificate(certificate)
 
 
@@ -76,7 +76,7 @@ def _prior_of(text: str) -> VotePrior:
             pairs = [tuple(map(float, pair.split(":"))) for pair in text.split(",")]
             chances, weights = zip(*pairs, strict=True)
             return AlikeTeachers(probabilities=chances, weights=weights)
-        # A hyphen after an e belongs to a number such as 1e-3.
+        # A hyphen after an e is part of a number such as 1e-3.
         ends = [float(end) for end in re.split(r"(?<=[^eE])-", text)]
         if len(ends) == 1:
             return IndependentTeachers(ends[0])
@@ -86,8 +86,8 @@ def _prior_of(text: str) -> VotePrior:
         raise
     except (TypeError, ValueError):
         raise InvalidParameterError(
-            f"prior={text!r} cannot be read; use 'alike', a range such as '0.5-1', a histogram such as "
-            "'0.2:0.5,0.9:0.5', or a number."
+            f"prior must be 'alike', a range such as '0.5-1', a histogram such as '0.2:0.5,0.9:0.5', or a number; "
+            f"got {text!r}."
         ) from None
 
 
@@ -110,27 +110,27 @@ def _baselines(allowance: Allowance) -> Laws:
     return laws
 
 
-def _as_dict(found: GammaSolution, laws: Laws, prior: VotePrior) -> dict[str, Any]:
-    certificate = asdict(found.certificate)
-    certificate["corners"] = [{"p": p, "p_neighbour": q, "teachers": n} for (p, q), n in found.certificate.corners]
+def _as_dict(solution: GammaSolution, laws: Laws, prior: VotePrior) -> dict[str, Any]:
+    certificate = asdict(solution.certificate)
+    certificate["corners"] = [{"p": p, "p_neighbour": q, "teachers": n} for (p, q), n in solution.certificate.corners]
     errors = {name: expected_error(law, prior) for name, law in laws.items()}
     return {
-        "gamma": list(found.gamma),
-        **asdict(found.allowance),
-        "answer_epsilon": found.allowance.m * found.allowance.epsilon,
-        "objective": found.objective,
-        "upper_bound": found.upper_bound,
-        "error": found.error,
+        "gamma": list(solution.gamma),
+        **asdict(solution.allowance),
+        "answer_epsilon": solution.allowance.m * solution.allowance.epsilon,
+        "objective": solution.objective,
+        "upper_bound": solution.upper_bound,
+        "error": solution.error,
         "errors": errors,
         "certificate": certificate,
-        "n_constraints": found.n_constraints,
-        "rounds": found.rounds,
-        "seconds": found.seconds,
+        "n_constraints": solution.n_constraints,
+        "rounds": solution.rounds,
+        "seconds": solution.seconds,
     }
 
 
-def _show(found: GammaSolution, laws: Laws, prior: VotePrior, plot: Path | None) -> None:
-    console, allowance = Console(highlight=False), found.allowance
+def _show(solution: GammaSolution, laws: Laws, prior: VotePrior, plot: Path | None) -> None:
+    console, allowance = Console(highlight=False), solution.allowance
     console.print(
         f"{allowance.n_teachers:,} teachers, each ({allowance.epsilon:g}, {allowance.Delta:g})-private; the "
         f"answer is ({allowance.m * allowance.epsilon:.6g}, {allowance.delta:g})-private.",
@@ -138,9 +138,9 @@ def _show(found: GammaSolution, laws: Laws, prior: VotePrior, plot: Path | None)
     )
     console.print(_errors(laws, prior))
     console.print(_gammas(laws, allowance.n_teachers))
-    console.print(str(found.certificate), markup=False)
+    console.print(str(solution.certificate), markup=False)
     console.print(
-        f"{found.n_constraints:,} constraints in {found.rounds:,} rounds, {found.seconds:.2f} s.", markup=False
+        f"{solution.n_constraints:,} constraints in {solution.rounds:,} rounds, {solution.seconds:.2f} s.", markup=False
     )
     if plot is not None:
         console.print(f"Plot: {plot}", markup=False)
@@ -158,7 +158,7 @@ def _errors(laws: Laws, prior: VotePrior) -> Table:
 
 
 def _gammas(laws: Laws, n_teachers: int) -> Table:
-    """Return gamma by votes for the winner, at every so many votes where there are many."""
+    """Return gamma by votes for the winner. With many votes, only every few numbers of votes get a row."""
     table = Table("votes for the winner", title="Gamma", title_justify="left")
     for name in laws:
         table.add_column(name, justify="right")

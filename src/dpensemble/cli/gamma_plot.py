@@ -17,24 +17,24 @@ _CHANCES = 101
 _COLOURS = {"optimised": "group-1", "DSub": "group-2", "Sub": "group-3", "constant": "group-4"}
 
 
-def write_plot(found: GammaSolution, laws: dict[str, RandomizedResponseMajority], path: Path) -> None:
-    """Draw gamma and error of several laws, one chart above the other, and write them as one SVG."""
-    allowance = found.allowance
+def write_plot(solution: GammaSolution, laws: dict[str, RandomizedResponseMajority], path: Path) -> None:
+    """Draw gamma and error of several laws, and write both charts as one SVG."""
+    allowance = solution.allowance
     setting = (
         f"{allowance.n_teachers:,} teachers, each ({allowance.epsilon:g}, {allowance.Delta:g})-private; answer "
         f"({allowance.m * allowance.epsilon:.4g}, {allowance.delta:g})-private"
     )
-    charts = [("When the majority is told", _gamma_chart(laws)), ("How far it is off", _error_chart(found, laws))]
+    charts = [("When the majority is returned", _gamma_chart(laws)), ("Distance to it", _error_chart(solution, laws))]
     write_charts(setting, charts, path)
 
 
 def _gamma_chart(laws: dict[str, RandomizedResponseMajority]) -> Markup:
     lines = [Series(name, list(enumerate(law.gamma)), _COLOURS[name]) for name, law in laws.items()]
-    words = Words("gamma", "Chance of telling the majority by votes", "votes for the second class", "gamma")
+    words = Words("gamma", "Probability of the majority, by votes", "votes for the second class", "gamma")
     return line_chart(lines, [Limit("always", 1.0)], words)
 
 
-def _error_chart(found: GammaSolution, laws: dict[str, RandomizedResponseMajority]) -> Markup:
+def _error_chart(solution: GammaSolution, laws: dict[str, RandomizedResponseMajority]) -> Markup:
     percent = np.linspace(0, 100, _CHANCES)
     lines = [
         Series(
@@ -50,4 +50,4 @@ def _error_chart(found: GammaSolution, laws: dict[str, RandomizedResponseMajorit
         "teachers' common probability of the second class, %",
         "total-variation distance",
     )
-    return line_chart(lines, [Limit("as believed", found.error)], words)
+    return line_chart(lines, [Limit("as believed", solution.error)], words)

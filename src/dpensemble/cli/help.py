@@ -1,4 +1,4 @@
-"""Help pages in plain text: one option a line, in groups."""
+"""Help pages in plain text: one line for each option, in groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 _LEFT = 31
 _WIDEST = 100
-#: What stands for a value in help, by its type.
+#: Placeholder of a value in help, by type.
 METAVARS: dict[type, str] = {int: "INT", float: "FLOAT", str: "TEXT", Path: "FILE", bool: ""}
 
 
@@ -52,7 +52,7 @@ class PlainGroup(_Plain, TyperGroup):
 
 
 def one_line(text: str, width: int) -> str:
-    """Return a text cut to a width, at the end of a clause if that leaves enough.
+    """Return a text cut to a width, at the end of a clause when enough text remains.
 
     Examples
     --------

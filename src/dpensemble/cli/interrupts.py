@@ -1,4 +1,4 @@
-"""How the program ends when it is told to: with one sentence that is true."""
+"""End the program on a signal, and print one true sentence about what was done."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _WORDS = {INTERRUPTED: "interrupted", TERMINATED: "terminated"}
 
 
 class Terminated(BaseException):
-    """SIGTERM came. No `Exception`, so that nobody takes it for an error of theirs."""
+    """Raised on SIGTERM. Not an `Exception`, so that no handler mistakes it for an error."""
 
 
 class Interrupts:
-    """What stands if the program ends now, and whether it was told to."""
+    """What remains if the program ends now, and which signal has arrived."""
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
-        """Forget an earlier command."""
+        """Forget the previous command."""
         self.code = 0
         self._at_once = False
         self._standing: Callable[[], str] | None = None
         self._spent: Callable[[], bool] | None = None
 
     def follow(self, standing: Callable[[], str], spent: Callable[[], bool]) -> None:
-        """Ask these from now on what there is, and whether a budget is spent."""
+        """Use these functions from now on to learn what was written, and whether a budget was spent."""
         self._standing, self._spent = standing, spent
 
     @property
     def standing(self) -> str:
-        """What there is, as a sentence without an end."""
+        """What was written and spent, as a sentence without its full stop."""
         return "nothing was written" if self._standing is None else self._standing()
 
     @property
@@ -48,11 +48,11 @@ class Interrupts:
         return self._spent is not None and self._spent()
 
     def sentence(self, code: int) -> str:
-        """Return the line that goes with an exit code."""
+        """Return the line that belongs to an exit code."""
         return f"dpensemble: {_WORDS[code]}; {self.standing}.\n"
 
     def check(self) -> None:
-        """Raise again what came and was swallowed by some library, before anything more is done."""
+        """Raise the signal again if a library swallowed it, before more work begins."""
         if self.code == INTERRUPTED:
             raise KeyboardInterrupt
         if self.code == TERMINATED:
@@ -60,7 +60,7 @@ class Interrupts:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """End the process on the spot when told to: imports, which half done leave anything behind, are no loss."""
+        """End the process at once on a signal. Only for imports: an unfinished import leaves nothing behind."""
         before, self._at_once = self._at_once, True
         try:
             yield
@@ -76,20 +76,20 @@ class Interrupts:
 
     @contextmanager
     def listening(self, *, for_good: bool) -> Iterator[None]:
-        """Heed SIGINT and SIGTERM in the block, unless whoever started the program had them ignored."""
+        """Handle SIGINT and SIGTERM in the block, unless the parent process had them ignored."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        kept: dict[signal.Signals, Any] = {}
+        handlers: dict[signal.Signals, Any] = {}
         for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
             if signal.getsignal(number) in (usual, end_at_once):
                 signal.signal(number, self._handle_signal)
-                kept[number] = usual
+                handlers[number] = usual
         try:
             yield
         finally:
-            for number, handler in kept.items():
-                # For good: all is done but the interpreter's own end, which nobody has to hear about.
+            for number, handler in handlers.items():
+                # For good: only the interpreter's own exit is left, and an interrupt of it needs no message.
                 signal.signal(number, signal.SIG_IGN if for_good else handler)
 
 

@@ -13,18 +13,18 @@ from dpensemble.service.keys import ApiKey, create_key, read_keys, revoke_key
 
 
 def run(action: str, keys: Path, as_json: bool, **values: Any) -> None:
-    """Carry out one of the commands on a file of keys, and print what came of it."""
+    """Run one command on a file of keys, and print its result."""
     if action == "create":
-        made, token = create_key(keys, values["holder"], values["scope"], values["grant"] or (), values["days"])
-        answer: Any = {**_about(made), "key": token}
-        words = f"{token}\n{_line(made)} This is shown once; {keys} keeps a hash."
+        new_key, token = create_key(keys, values["holder"], values["scope"], values["grant"] or (), values["days"])
+        answer: Any = {**_about(new_key), "key": token}
+        words = f"{token}\n{_line(new_key)} The key is shown only once; {keys} stores a hash."
     elif action == "list":
-        kept = list(read_keys(keys).values())
-        answer = [_about(one) for one in kept]
-        words = "\n".join(map(_line, kept)) or f"{keys} has no keys."
+        stored_keys = list(read_keys(keys).values())
+        answer = [_about(one) for one in stored_keys]
+        words = "\n".join(map(_line, stored_keys)) or f"{keys} has no keys."
     else:
-        gone = revoke_key(keys, values["key"])
-        answer, words = {"revoked": gone.id}, f"The key {gone.id} of {gone.holder} is worthless now."
+        removed_key = revoke_key(keys, values["key"])
+        answer, words = {"revoked": removed_key.id}, f"The key {removed_key.id} of {removed_key.holder} is revoked."
     typer.echo(json.dumps(answer, indent=2) if as_json else words)
 
 

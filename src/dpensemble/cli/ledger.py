@@ -18,18 +18,23 @@ from dpensemble.workflow.durable import ANY_FILE, replace_file
 
 
 def run(action: str, ledger: str, as_json: bool, **values: Any) -> None:
-    """Carry out one of the commands on a ledger, and print what came of it."""
+    """Run one command on a ledger, and print its result."""
     answer, words = _ACTIONS[action](ledger, **values)
     typer.echo(json.dumps(answer, indent=2) if as_json else words)
 
 
 def _create(where: str) -> tuple[Any, str]:
-    made = Ledger.create(where)
-    about = {"ledger": made.place, "id": made.id, "public_key": made.public_key, "signing_key": str(made.key_path),
-             "witness": str(made.witness_path)}  # fmt: skip
+    ledger = Ledger.create(where)
+    about = {
+        "ledger": ledger.place,
+        "id": ledger.id,
+        "public_key": ledger.public_key,
+        "signing_key": str(ledger.key_path),
+        "witness": str(ledger.witness_path),
+    }
     return about, (
-        f"A ledger in {made.place}. Its signing key is {made.key_path}, and {made.witness_path} notices an old copy: "
-        "keep back-ups of both, apart from the ledger's."
+        f"A ledger in {ledger.place}. Its signing key is {ledger.key_path}, and {ledger.witness_path} "
+        "notices an old copy: keep back-ups of both files, and keep them away from the ledger's own back-ups."
     )
 
 
@@ -49,7 +54,7 @@ def _open(
 
 def _show(where: str) -> tuple[Any, str]:
     ledger = Ledger(where)
-    # Figures of a ledger that was changed would mislead.
+    # Figures of a changed ledger would mislead.
     ledger.verify()
     notes = ledger.check()
     states = [state for account in ledger.accounts() for state in account.states()]
@@ -70,23 +75,23 @@ def _verify(where: str, checkpoint: list[Path]) -> tuple[Any, str]:
     ledger = Ledger(where)
     counts = ledger.verify([read_statement(path) for path in checkpoint])
     notes = ledger.check()
-    kept = f", and all of {len(checkpoint)} checkpoints" if checkpoint else ""
+    checkpoint_words = f", and all of {len(checkpoint)} checkpoints" if checkpoint else ""
     return asdict(counts), (
         f"The ledger holds: {counts.entries:,} entries, {counts.accounts:,} accounts, {counts.grants:,} releases, "
-        f"{counts.requests:,} requests{kept}." + "".join(f"\n{note}" for note in notes)
+        f"{counts.requests:,} requests{checkpoint_words}." + "".join(f"\n{note}" for note in notes)
     )
 
 
 def _protect(where: str) -> tuple[Any, str]:
     ledger = Ledger(where)
     ledger.protect()
-    return {"ledger": ledger.place}, f"{ledger.place} holds, and has all its triggers."
+    return {"ledger": ledger.place}, f"{ledger.place} is verified and has all its triggers."
 
 
 def _forget(where: str, name: str, witness: Path | None) -> tuple[Any, str]:
     Ledger.forget(where, name, witness=witness)
     return {"ledger": where, "forgotten": name}, (
-        f"Ledger {name} is given up: what was spent in it no longer counts. Another ledger can take its place."
+        f"Ledger {name} is given up: its spending no longer counts. Another ledger can take its place."
     )
 
 
@@ -99,7 +104,7 @@ def _export(where: str, out: Path) -> tuple[Any, str]:
 def _checkpoint(where: str, out: Path) -> tuple[Any, str]:
     statement = Ledger(where).checkpoint()
     _write(out, json.dumps(statement, indent=2) + "\n")
-    return statement, f"Entry {statement['number']:,} is signed in {out}; keep it elsewhere."
+    return statement, f"Entry {statement['number']:,} is signed in {out}; store the file away from the ledger."
 
 
 def _write(out: Path, text: str) -> None:

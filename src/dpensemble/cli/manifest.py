@@ -1,6 +1,6 @@
-"""Constructors and docstrings of estimators and laws, as `manifest.json` holds them.
+"""Constructors and docstrings of estimators and laws, read from `manifest.json`.
 
-Importing scikit-learn takes over a second, which a version, a help page or a mistyped option should not cost.
+Importing scikit-learn takes more than a second. A version, a help page or a mistyped option should not cost that.
 `scripts/write_manifest.py` writes the file, and a test compares the file with the classes.
 """
 
@@ -18,7 +18,7 @@ _SCALARS: dict[str | None, type] = {"int": int, "float": float, "str": str, "boo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One parameter: default, type if it is a number, a text or a truth value, allowed values, and its help."""
+    """One parameter: its default, its type if that is a number, text or bool, its allowed values, and its help."""
 
     name: str
     default: Any
@@ -29,7 +29,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """A class: its names, parameters, arguments of `fit`, whether it fits blocks, and which field of a law is noise."""
+    """A class: names, parameters, arguments of `fit`, whether it fits blocks, and the noise field of a law."""
 
     name: str | None
     title: str | None
@@ -55,7 +55,7 @@ def _described(name: str) -> Description:
 
 
 def parameter(entry: dict[str, Any]) -> Parameter:
-    """Return a parameter as the file holds it."""
+    """Return a parameter from its entry in the file."""
     return Parameter(**entry | {"scalar": _SCALARS.get(entry["scalar"]), "choices": tuple(entry["choices"])})
 
 
@@ -71,12 +71,12 @@ def learners() -> list[str]:
 
 
 def rule() -> Description:
-    """Return the fields of the rule by which personalised methods share influence."""
+    """Return the fields of the rule that shares influence in personalised methods."""
     return _described(_content()["rule"])
 
 
 def method_of(name: str) -> Description:
-    """Return what the estimator of a method takes."""
+    """Return the parameters of a method's estimator."""
     return _described(METHODS[name])
 
 
@@ -86,11 +86,11 @@ def law_of(name: str) -> Description:
 
 
 def law_parameter(method: str) -> Parameter | None:
-    """Return the parameter by which a method takes a law, if it does."""
+    """Return the parameter that selects a method's law, or None."""
     return method_of(method).parameters.get("law")
 
 
 def laws_of(method: str) -> tuple[str, ...]:
-    """Return the laws that a method offers: those its docstring names, else all."""
+    """Return the laws that a method offers: those in its docstring, else all laws."""
     takes_law = law_parameter(method)
     return () if takes_law is None else takes_law.choices or tuple(LAWS)

@@ -1,4 +1,4 @@
-"""Which method and law a command line is about, seen before it is parsed: they decide which options there are."""
+"""Find the method and law of a command line before it is parsed, because they decide which options exist."""
 
 from __future__ import annotations
 
@@ -10,30 +10,27 @@ from dpensemble.cli.options import options_of
 from dpensemble.cli.parameters import flag_of
 from dpensemble.errors import InvalidParameterError
 
-#: What a command takes if no method is named.
+#: Method of a command that names none.
 DEFAULT_METHODS = {"train": "auto", "plan": "saa"}
-# The method that a law stands for, if it is named in the place of a method.
+# The method of a law whose name is given instead of a method.
 _OF_A_LAW, _IN_PARTITIONS = "pate", "dpbag"
 
 _NOT_HERE = {
     ("train", "bagging"): (
         "--method bagging publishes models instead of labels, so 'train' does not run it; use "
-        "BaggingPrivacyClassifier in Python, and 'dpensemble plan bagging' for what it promises."
+        "BaggingPrivacyClassifier in Python, and 'dpensemble plan bagging' for its guarantee."
     ),
     ("plan", "auto"): (
         "--method auto has no plan, since it chooses by the tables; 'dpensemble plan --help' lists methods that vote."
     ),
     ("plan", "label-moments"): (
-        "--method label-moments has no plan: all of the budget is used whatever it is, and any number of public rows "
-        "gets a label."
+        "--method label-moments has no plan: it uses all of any budget and labels any number of public rows."
     ),
     ("plan", "discriminant"): (
-        "--method discriminant has no plan: each run uses all of its budget, and gives a label to any number of public "
-        "rows."
+        "--method discriminant has no plan: it uses all of any budget and labels any number of public rows."
     ),
     ("plan", "soft-votes"): (
-        "--method soft-votes has no plan: all of the budget is used whatever it is, and any number of public rows "
-        "gets a label."
+        "--method soft-votes has no plan: it uses all of any budget and labels any number of public rows."
     ),
     ("plan", "private-majority"): (
         "--method private-majority has no plan: private models pay for any number of labels; for noisy answers "
@@ -44,7 +41,7 @@ _NOT_HERE = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A command, the method and law it is about, and the arguments that are left."""
+    """A command, its method and law, and the remaining arguments."""
 
     command: str
     method: str
@@ -58,7 +55,7 @@ def methods_of(command: str) -> list[str]:
 
 
 def owners(flag: str, command: str) -> str | None:
-    """Return in words which methods or laws have an option such as ``--reach``, None if none has."""
+    """Return which methods or laws have an option such as ``--reach``, in words, or None."""
     methods = [
         name
         for name in methods_of(command)
@@ -71,15 +68,15 @@ def owners(flag: str, command: str) -> str | None:
 
 
 def choose(command: str, arguments: Sequence[str]) -> Choice | None:
-    """Read method and law off the arguments of ``train`` or ``plan``."""
+    """Read method and law from the arguments of ``train`` or ``plan``."""
     rest = list(arguments)
     first = rest.pop(0) if rest and not rest[0].startswith("-") else None
     named = _take_option(rest, "--method")
     if first is not None and named not in (None, first):
         raise InvalidParameterError(f"--method {named} and the method {first!r} are both given; name only one.")
     name = first if named is None else named
-    wanted = _value_of(rest, "--law")
-    if name is None and wanted is None and {"-h", "--help"} & set(rest):
+    law_option = _value_of(rest, "--law")
+    if name is None and law_option is None and {"-h", "--help"} & set(rest):
         return None
     method, law = _method_and_law(command, _default(command, rest) if name is None else name, rest)
     if (command, method) in _NOT_HERE:
@@ -89,28 +86,28 @@ def choose(command: str, arguments: Sequence[str]) -> Choice | None:
         # The parser refuses --law.
         return Choice(command, method, None, tuple(rest))
     _take_option(rest, "--law")
-    if wanted is not None and law not in (None, wanted):
-        raise InvalidParameterError(f"--law {wanted} contradicts the method {name!r}; drop one of them.")
-    law = wanted or law or parameter.default
+    if law_option is not None and law not in (None, law_option):
+        raise InvalidParameterError(f"--law {law_option} contradicts the method {name!r}; drop one of them.")
+    law = law_option or law or parameter.default
     if law is not None and law not in laws_of(method):
-        raise InvalidParameterError(f"law={law!r} is no law of {method}; use {', '.join(laws_of(method))}.")
+        raise InvalidParameterError(f"law of {method} must be one of {', '.join(laws_of(method))}; got {law!r}.")
     return Choice(command, method, law, tuple(rest))
 
 
 def _default(command: str, rest: Sequence[str]) -> str:
-    """Return the method of a command line that names none: the one that votes, if an option of its own is given."""
+    """Return the method of a command line that names none: the voting method, if one of its options is given."""
     usual = DEFAULT_METHODS[command]
     votes = DEFAULT_METHODS["plan"]
-    given = {argument.partition("=")[0] for argument in rest}
+    flags = {argument.partition("=")[0] for argument in rest}
     own = {option.flag for option in options_of(command, usual, None)}
     takes_law = law_parameter(votes)
     law = None if takes_law is None else takes_law.default
     voting = {option.flag for option in options_of(command, votes, law)}
-    return votes if given & (voting - own) else usual
+    return votes if flags & (voting - own) else usual
 
 
 def _method_and_law(command: str, name: str, rest: Sequence[str]) -> tuple[str, str | None]:
-    """Return the method of a name, and the law if it is that of a law."""
+    """Return a method by its name, or a law's method and the law."""
     if name in METHODS:
         return name, None
     if name not in LAWS:
@@ -126,7 +123,7 @@ def _value_of(arguments: Sequence[str], option: str) -> str | None:
 
 
 def _take_option(arguments: list[str], option: str) -> str | None:
-    """Take an option and its values out of the arguments, and return the last; without one the parser refuses it."""
+    """Remove an option and its values from the arguments, and return the last value. The parser checks the rest."""
     value = None
     position = 0
     while position < len(arguments):

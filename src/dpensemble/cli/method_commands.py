@@ -1,4 +1,4 @@
-"""``dpensemble train METHOD`` and ``plan METHOD`` as commands whose options are those of the method."""
+"""``dpensemble train METHOD`` and ``plan METHOD`` as commands with the options of the method."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpensemble.cli.options import options_of
 
 _ABOUT = {
     "train": "Train a student and report.",
-    "plan": "Tell what a budget buys, before any record is touched. Of epsilon, labels and noise, give two.",
+    "plan": "Show what a budget buys, without reading a record. Give two of epsilon, labels and noise.",
 }
 _EXAMPLES = {
     "train": "dpensemble train dpbag --dataset adult --epsilon 1 --out demo",
@@ -30,7 +30,7 @@ _EXAMPLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a command line asks for, in Python's names; what was not given is left out."""
+    """What a command line requests, in Python's names. Options that were left out are absent."""
 
     method: str
     law: str | None = None
@@ -44,14 +44,14 @@ Run = Callable[[Request], None]
 
 
 def run_request(command: str, request: Request) -> None:
-    """Carry out a request; only now is anything heavy imported."""
+    """Run a request. Heavy modules are imported only now."""
     with INTERRUPTS.at_once():
         module = import_module(f"dpensemble.cli.{command}")
     module.run(request)
 
 
 def add_group(app: typer.Typer, command: str, choice: Choice | None, run: Run | None = None) -> None:
-    """Add ``train`` or ``plan`` with the method that was chosen, or a list of methods if none was."""
+    """Add ``train`` or ``plan`` with the chosen method, or with a list of methods if no method is chosen."""
     group = typer.Typer(cls=PlainGroup, rich_markup_mode=None)
     if choice is None:
         for name in methods_of(command):
@@ -68,16 +68,16 @@ def add_group(app: typer.Typer, command: str, choice: Choice | None, run: Run | 
 
 
 def add_name(app: typer.Typer, command: str) -> None:
-    """Add ``train`` or ``plan`` for the list of commands alone."""
+    """Add ``train`` or ``plan`` only to the list of commands."""
     app.command(command, cls=PlainCommand, help=_ABOUT[command])(_nothing)
 
 
 def _nothing() -> None:
-    """Stand for what is listed and not run."""
+    """Do nothing: the command is only listed."""
 
 
 def _words(method: str) -> str:
-    """Return what a method is, in a few words."""
+    """Return a short description of a method."""
     return method_of(method).words
 
 
@@ -87,7 +87,7 @@ def _help(choice: Choice) -> str:
 
 
 def _function(choice: Choice, run: Run | None) -> Callable[..., None]:
-    """Return a function whose signature holds the options, as typer reads them."""
+    """Return a function whose signature contains the options, as typer reads them."""
     options = {option.key: option for option in options_of(choice.command, choice.method, choice.law)}
 
     def call(**values: Any) -> None:
@@ -124,13 +124,13 @@ def _parameter(key: str, option: Option) -> inspect.Parameter:
 
 
 def _request(choice: Choice, options: dict[str, Option], values: dict[str, Any]) -> Request:
-    """Sort the values by where they go."""
+    """Sort the values by their destination."""
     sorted_values: dict[str, dict[str, Any]] = {SETTING: {}, LAW: {}, RULE: {}, OWN: {}}
     for key, option in options.items():
         if option.name in ("method", "law"):
             continue
-        given = values[key]
-        value = given.value if isinstance(given, StrEnum) else given
+        raw = values[key]
+        value = raw.value if isinstance(raw, StrEnum) else raw
         absent = value is None or (value is False and option.kind is bool)
         if option.goes_to == OWN:
             sorted_values[OWN][option.name] = option.default if absent else value

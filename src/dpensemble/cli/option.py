@@ -10,13 +10,13 @@ from dpensemble.cli.help import METAVARS
 DATA, PRIVACY, METHOD, OUTPUT = "Data", "Privacy", "Method", "Output"
 PANELS = (DATA, PRIVACY, METHOD, OUTPUT)
 
-#: Where a value goes: an estimator's setting, a field of its law or of its rule, or the command's own.
+#: Destination of a value: a setting of the estimator, a field of its law or rule, or the command itself.
 SETTING, LAW, RULE, OWN = "settings", "law_fields", "rule_fields", "own"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One option: how it is written, what it takes and where its value goes."""
+    """One option: its flag, its values and their destination."""
 
     flag: str
     name: str
@@ -32,12 +32,12 @@ class Option:
 
     @property
     def key(self) -> str:
-        """Its name as an argument of the function that is run."""
+        """Its name as an argument of the function that the command calls."""
         return name_of(self.flag)
 
     @property
     def metavar(self) -> str:
-        """What stands for its value in help."""
+        """Placeholder of its value in help."""
         folder = self.flag == "--out"
         return "FOLDER" if folder else "NAME" if self.choices else METAVARS[self.kind]
 
@@ -53,5 +53,5 @@ def own(flag: str, text: str, kind: type = str, panel: str = DATA, **rest: Any) 
 
 
 def parts_of(text: str | None) -> list[str] | None:
-    """Return the parts of a value between commas, without spaces around them; None if the option was left out."""
+    """Return the parts of a text between commas, without spaces around them, or None if the option was left out."""
     return None if text is None else [part.strip() for part in text.split(",")]

@@ -1,4 +1,4 @@
-"""Options of ``train`` and ``plan``: some that every method has, the rest read off its estimator and its law."""
+"""Options of ``train`` and ``plan``: common ones, and those that are read from the estimator and its law."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def _of_estimator(command: str, method: str, law: str | None) -> Iterator[Option
         one
         for one in described.parameters.values()
         if (command != "plan" or shown(one.name).planned)
-        # Every record's own budget takes its place.
+        # The budget of each record takes its place.
         and not (one.name == "epsilon" and "budgets" in described.fit)
     ]
     takes_law = law_parameter(method)
     if takes_law is not None:
         names = laws_of(method)
         yield Option(flag="--law", name="law", choices=names, text=_values(names, takes_law.default))
-        # A method that names rules of its own also finds their noise itself.
+        # A method with its own rules also finds the noise of these rules.
         if law is not None and law in LAWS and set(names) <= set(LAWS):
             yield from _of_law(law, command, {flag_of(one.name) for one in parameters})
     for parameter in parameters:
@@ -43,7 +43,7 @@ def _of_estimator(command: str, method: str, law: str | None) -> Iterator[Option
 
 
 def _of_parameter(parameter: Parameter, method: str) -> Iterator[Option]:
-    """Yield the option of a parameter of a method, and those that belong to it."""
+    """Yield the option of a method's parameter, and the options that belong to it."""
     how = shown(parameter.name)
     if not how.replaced and (how.kind or parameter.scalar) is not None:
         yield replace(_read(parameter, SETTING, how.panel), also=dict(how.also).get(method))
@@ -62,7 +62,7 @@ def _of_law(law: str, command: str, taken: set[str]) -> Iterator[Option]:
 
 
 def _read(parameter: Parameter, goes_to: str, panel: str) -> Option:
-    """Return the option of a parameter whose type is a number, a text or a truth value."""
+    """Return the option of a parameter that is a number, a text or a bool."""
     how = shown(parameter.name)
     return Option(
         flag=flag_of(parameter.name),
@@ -77,7 +77,7 @@ def _read(parameter: Parameter, goes_to: str, panel: str) -> Option:
 
 
 def _line(parameter: Parameter) -> str:
-    """Return the help of a parameter, in one line unless its values take more."""
+    """Return the help of a parameter, on one line unless its values need more."""
     if not parameter.choices:
         is_number = isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool)
         default = f" [{parameter.default:g}]" if is_number else ""

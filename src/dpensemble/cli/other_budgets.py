@@ -7,25 +7,25 @@ from dpensemble.accounting.published.moments import has_published
 from dpensemble.budget import Budget
 from dpensemble.design import Plan
 
-#: Rows of epsilon, labels by the accounting asked for and, beside an exact plan, by the published one.
+#: Rows of epsilon, labels by the requested accounting and, for an exact plan, labels by the published accounting.
 Budgets = list[tuple[float, int, int | None]]
 
 _BELOW, _ABOVE = (0.125, 0.25, 0.5, 1.0), 2.0
-# Composing more answers exactly than about four times these takes too long for a table.
+# Exact composition of more than about four times this many answers takes too long for a table.
 _FEW_LABELS = 2000
 
 
-def other_budgets(found: Plan) -> Budgets | None:
-    """Return what fractions of the budget, and where that is quick its double, would buy."""
-    design = found.design
+def other_budgets(plan: Plan) -> Budgets | None:
+    """Return what fractions of the budget would buy, and its double where the computation is quick."""
+    design = plan.design
     if design.has_budgets or not design.searches_variants:
         return None
-    exact, quick = design.accounting is Accounting.EXACT, found.labels <= _FEW_LABELS
+    exact, quick = design.accounting is Accounting.EXACT, plan.labels <= _FEW_LABELS
     published = design.with_accounting(Accounting.PUBLISHED) if exact and has_published(design.law) else None
     rows = []
-    # Ascending: the composition of the plan itself serves all smaller budgets.
+    # In ascending order: the composition of the plan itself serves all smaller budgets.
     for factor in (*_BELOW, _ABOVE) if quick or not exact else _BELOW:
-        budget = Budget(epsilon=factor * found.epsilon, delta=found.delta)
+        budget = Budget(epsilon=factor * plan.epsilon, delta=plan.delta)
         others = None if published is None else published.with_budget(budget).meter().sure_queries
         rows.append((budget.epsilon, design.with_budget(budget).meter().sure_queries, others))
     return rows

@@ -1,4 +1,4 @@
-"""Options that ``train`` and ``plan`` have beside those of a method."""
+"""Options of ``train`` and ``plan`` that do not come from a method."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _TRAIN = (
     own("--fill", "Fill blanks in from public rows.", bool, default=False),
     own(
         "--on-bad-record",
-        "What a bad record does: zero (default) or raise",
+        "Bad records: zero (default), or raise an error",
         choices=("zero", "raise"),
         default="zero",
     ),
-    own("--strict", "Refuse columns that a note would be about.", bool, default=False),
+    own("--strict", "Raise instead of printing notes about columns.", bool, default=False),
     own("--sep", "Separator of columns in CSV, such as ';' or tab."),
     own("--decimal", "Decimal sign of numbers in CSV: . or ,"),
     own("--multiline-text", "Quoted texts in CSV may hold line breaks.", bool, default=False),
     own("--out", "Folder for report, student and labels. Required.", Path, OUTPUT, required=True),
-    own("--ledger", "File or address of a ledger that has to allow it.", panel=PRIVACY),
+    own("--ledger", "File or address of a ledger that must allow it.", panel=PRIVACY),
     own("--data-set", "Name of the records' account in --ledger.", panel=PRIVACY),
     own("--title", "Headline of the page.", panel=OUTPUT),
     own("--baseline", "Also train without privacy, as an experiment.", bool, OUTPUT, default=False),
@@ -43,19 +43,19 @@ _TRAIN = (
     own("--quiet", "No progress bar.", bool, OUTPUT, default=False),
 )
 _PRIVATE_REPORT = own("--private-report", "Also write secret vote statistics, for you.", bool, OUTPUT, default=False)
-_IN_BLOCKS = own("--in-blocks", "Read private Parquet in blocks, as large is.", bool, default=False)
-_CERTIFY = own("--certificate", "Also certify votes, as sums always are.", bool, OUTPUT, default=False)
-_DECLARED = own("--declared-columns", "Columns as JSON, where no rows are public.", Path)
+_IN_BLOCKS = own("--in-blocks", "Read large private Parquet in blocks.", bool, default=False)
+_CERTIFY = own("--certificate", "Also certify votes; sums always are.", bool, OUTPUT, default=False)
+_DECLARED = own("--declared-columns", "Columns as JSON, when no rows are public.", Path)
 _TRAIN_BY_GROUP = (
     own("--budgets", "Private column of budgets, or a=0.5:20%,b=2:80%.", panel=PRIVACY),
-    own("--levels", "What that column's entries stand for: a=0.5,b=2.", panel=PRIVACY),
+    own("--levels", "Epsilons of that column's entries: a=0.5,b=2.", panel=PRIVACY),
 )
 _PLAN = (
-    own("--labels", "Labels wanted; left out: found.", int),
+    own("--labels", "Number of labels; computed if left out.", int),
     own("--classes", "Number of classes [2]", int, default=2),
 )
 _PLAN_ALIKE = (own("--agreement", "Share of teachers that agree on a row [0.8]", float),)
-_PLAN_PARTITIONED = (own("--label-accuracy", "Find the smallest ensemble right this often.", float),)
+_PLAN_PARTITIONED = (own("--label-accuracy", "Find the smallest ensemble this often right.", float),)
 _PLOT = own("--plot", "Also draw epsilon and wrong labels as SVG.", Path, OUTPUT)
 _CERTIFICATE = own("--certificate", "Also write what `dpensemble verify` checks.", Path, OUTPUT)
 _PLAN_BY_GROUP = (own("--budgets", "Groups and shares: high=0.5:20%,low=2:80%.", panel=PRIVACY),)
@@ -63,14 +63,14 @@ _PLAN_OF_DRAWS = (own("--records", "Number of private records.", int),)
 
 
 def own_options(command: str, method: Description) -> Iterator[Option]:
-    """Yield the options that a command has for a method, beside the method's own."""
+    """Yield the options that a command adds to those of a method."""
     by_group, votes = "budgets" in method.fit, "student" in method.parameters
-    # Taken out before parsing; here it is refused where it has no value.
+    # Taken out before parsing. Here it is only refused when it has no value.
     yield Option(flag="--method", name="method", hidden=True)
     if command == "train":
         yield from _TRAIN
         yield from (_PRIVATE_REPORT,) if "diagnostics" in method.fit else ()
-        # Runs by group have a screen full of options, and plans that are certified.
+        # Methods by group already fill a screen with options, and their plans are certified.
         yield from (_CERTIFY,) if "diagnostics" in method.fit and not by_group else ()
         yield from _TRAIN_BY_GROUP if by_group else ()
         yield from (_DECLARED,) if "declared_columns" in method.parameters else ()

@@ -1,4 +1,4 @@
-"""How the command line shows parameters of estimators and laws; one table of what their signatures cannot say."""
+"""How the command line shows parameters of estimators and laws, in one table of what their signatures lack."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from dpensemble.cli.option import METHOD, PRIVACY, Option, own
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """How one parameter is shown; what is None is read off the constructor and its docstring."""
+    """How one parameter is shown. What is None is read from the constructor and its docstring."""
 
     flag: str | None = None
     #: A second name of the option, by method.
     also: tuple[tuple[str, str], ...] = ()
     #: Panel when the parameter is one of an estimator.
     panel: str = METHOD
-    #: Whether `plan` has the option as well.
+    #: Whether `plan` also has the option.
     planned: bool = True
-    #: Type, text and default of a parameter that is not a number, a text or a truth value.
+    #: Type, text and default of a parameter that is not a number, a text or a bool.
     kind: type | None = None
     text: str | None = None
     default: Any = None
-    #: Options of the command itself beside the parameter's own, or in place of it.
+    #: Options of the command that accompany or replace the parameter's own option.
     more: tuple[Option, ...] = ()
     replaced: bool = False
-    #: Whether the fields of its rule are options too.
+    #: Whether the fields of the parameter's rule are options too.
     rule: bool = False
 
 

@@ -31,27 +31,27 @@ _AGREEMENTS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 def run(request: Request) -> None:
     """Print what a budget buys."""
-    own, given = request.own, request.settings
+    own, settings = request.own, request.settings
     plot, certificate = own.get("plot"), own.get("certificate")
     if request.method == "bagging":
-        from dpensemble.cli.plan_bagging import plan_bagging  # noqa: PLC0415  prints tables, which take long to import
+        from dpensemble.cli.plan_bagging import plan_bagging  # noqa: PLC0415  tables take long to import
 
-        plan_bagging(own["records"], given, as_json=own["json"], certificate=certificate)
+        plan_bagging(own["records"], settings, as_json=own["json"], certificate=certificate)
         return
     check_folder("certificate", certificate)
     check_plot_file(plot)
-    agreement, wanted = own.get("agreement"), own.get("label_accuracy")
+    agreement, label_accuracy = own.get("agreement"), own.get("label_accuracy")
     agreement = 0.8 if agreement is None else real_between("agreement", agreement, 0.501, 1.0)
-    if wanted is not None:
-        real_between("label_accuracy", wanted, 0.5, 0.999)
+    if label_accuracy is not None:
+        real_between("label_accuracy", label_accuracy, 0.5, 0.999)
     with warnings_as_lines(), progress_bar("Pricing answers", None, shown=sys.stderr.isatty()):
         best = _plan(request)
         plain = best.design.plain_fields(best.labels)
-        # In this order, so that the composition laid out for the plan serves the plot and smaller budgets.
+        # In this order, so that the plan's composition serves the plot and smaller budgets.
         if plot is not None:
             write_plot(best, plain, plot)
         budgets = None if own["json"] else other_budgets(best)
-        smallest = None if wanted is None else _smallest(best, agreement, wanted)
+        smallest = None if label_accuracy is None else _smallest(best, agreement, label_accuracy)
         agreements = sorted({*_AGREEMENTS, agreement})
         quality = quality_table(best.design.law, best.design.ballots, best.design.n_classes, agreements)
         if certificate is not None:
@@ -79,16 +79,16 @@ def _plan(request: Request) -> Plan:
     usual = {name: parameter.default for name, parameter in method_of(request.method).parameters.items()}
     design_of: Callable[..., VotingDesign] = PLANNED[request.method].of(usual | settings).design
     if "budgets" in own:
-        asked = parse_budgets(own["budgets"])
-        if asked is None:
+        budgets = parse_budgets(own["budgets"])
+        if budgets is None:
             raise InvalidParameterError(
-                f"method {request.method} is planned from budgets; give them with the share of the records that has "
-                'each, such as --budgets "high=0.7:50%,low=1.4:50%".'
+                f"method {request.method} requires budgets with the share of the records that has each; give for "
+                'example --budgets "high=0.7:50%,low=1.4:50%".'
             )
-        return find_plan(design_of(n_classes=n_classes, census=asked.census(delta)), labels=labels)
+        return find_plan(design_of(n_classes=n_classes, census=budgets.census(delta)), labels=labels)
     records = own.get("records")
     if "records" in own and records is None:
-        raise InvalidParameterError(f"method {request.method} needs --records, the number of private records.")
+        raise InvalidParameterError(f"method {request.method} requires --records, the number of private records.")
     design = design_of(n_classes=n_classes, n_records=records)
     if epsilon is None and labels is None:
         epsilon = 1.0
@@ -98,15 +98,15 @@ def _plan(request: Request) -> Plan:
     return best
 
 
-def _smallest(found: Plan, agreement: float, label_accuracy: float) -> SmallestEnsemble:
-    open_noise: Any = replace(found.design, noise=None)
-    return smallest_ensemble(open_noise, labels=found.labels, agreement=agreement, label_accuracy=label_accuracy)
+def _smallest(plan: Plan, agreement: float, label_accuracy: float) -> SmallestEnsemble:
+    open_noise: Any = replace(plan.design, noise=None)
+    return smallest_ensemble(open_noise, labels=plan.labels, agreement=agreement, label_accuracy=label_accuracy)
 
 
 def _as_dict(
-    found: Plan, quality: list[dict[str, float]], smallest: SmallestEnsemble | None, plain: dict[str, Any] | None
+    plan: Plan, quality: list[dict[str, float]], smallest: SmallestEnsemble | None, plain: dict[str, Any] | None
 ) -> dict[str, Any]:
-    answer = found.to_dict() | {"basis": Basis.WORST_CASE.value, "quality": quality}
+    answer = plan.to_dict() | {"basis": Basis.WORST_CASE.value, "quality": quality}
     if plain is not None:
         answer["baselines"] = plain["plain_labels"]
     if smallest is not None:

@@ -25,23 +25,25 @@ from dpensemble.relations import Basis, Relation
 _OTHER_SIZES = (0.1, 0.5, 1, 2, 10)
 
 
-def plan_bagging(records: int | None, given: dict[str, Any], *, as_json: bool, certificate: Path | None = None) -> None:
-    """Print what bagging alone promises, or the largest subsample within a delta."""
+def plan_bagging(
+    records: int | None, settings: dict[str, Any], *, as_json: bool, certificate: Path | None = None
+) -> None:
+    """Print the guarantee of bagging itself, or the largest subsample within a delta."""
     check_folder("certificate", certificate)
-    subsample, delta = given.get("subsample"), given.get("delta")
+    subsample, delta = settings.get("subsample"), settings.get("delta")
     if records is None:
-        raise InvalidParameterError("method bagging needs --records, the number of private records.")
+        raise InvalidParameterError("method bagging requires --records, the number of private records.")
     if subsample is None and delta is None:
         raise InvalidParameterError(
-            "method bagging needs either --subsample, to find delta, or --delta, to find the largest subsample."
+            "method bagging requires either --subsample, to find delta, or --delta, to find the largest subsample."
         )
     if subsample is not None and delta is not None:
         raise InvalidParameterError(
-            f"--subsample {subsample} and --delta {delta:g} are both given, and one follows from the other; give "
+            f"--subsample {subsample} and --delta {delta:g} are both given, but each determines the other; give "
             "only one of them."
         )
-    models = given.get("n_teachers", 1)
-    scheme = Bootstrap(given.get("scheme", Bootstrap.WITH_REPLACEMENT))
+    models = settings.get("n_teachers", 1)
+    scheme = Bootstrap(settings.get("scheme", Bootstrap.WITH_REPLACEMENT))
     if delta is not None:
         subsample = largest_subsample(delta, records, models, scheme)
     draws = BootstrapScheme(scheme, models, subsample)  # type: ignore[arg-type]
@@ -85,7 +87,7 @@ def _show(scheme: BootstrapScheme, records: int, answer: dict[str, Any]) -> None
     exposed = math.floor(round(answer["delta"] * records, 6))
     console.print(
         f"Delta {_figure(answer['delta'])} at epsilon 0: about {exposed:,} of {records:,} records may be "
-        "exposed, the others are protected, whatever the models learn.",
+        "exposed; the others are protected for all possible models.",
         markup=False,
     )
     table = Table(show_header=False)
@@ -107,7 +109,7 @@ def _show(scheme: BootstrapScheme, records: int, answer: dict[str, Any]) -> None
 
 
 def _delta(scheme: BootstrapScheme, records: int) -> str:
-    """Return delta as people read it, or a dash where so many cannot be drawn."""
+    """Return delta for display, or a dash if a draw of this size is impossible."""
     try:
         return _figure(bagging_delta(scheme, records))
     except InvalidParameterError:

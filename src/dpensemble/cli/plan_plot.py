@@ -19,7 +19,7 @@ from dpensemble.report.groups import History, history_chart
 
 _HEADING, _GAP = 34, 20
 _MARGINS = 81
-# The colours of the report's page in daylight.
+# The colours of the report's page in light mode.
 _PAGE = Markup(
     '<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
     "<style>"
@@ -41,40 +41,40 @@ _TITLE = Markup('<text class="{css}" x="4" y="{y}">{text}</text>')
 
 
 def check_plot_file(path: Path | None) -> None:
-    """Refuse, before any long work, a file that is not called .svg or that cannot be written to; None is fine."""
+    """Raise if the file is not named .svg or cannot be written. Called before any long work. None is fine."""
     if path is not None and path.suffix.lower() != ".svg":
-        raise InvalidParameterError(f"plot={str(path)!r} must end in .svg.")
+        raise InvalidParameterError(f"plot must be a file that ends in .svg; got {str(path)!r}.")
     check_folder("plot", path)
 
 
 def check_folder(name: str, path: Path | None) -> None:
-    """Refuse, before any long work, a file that cannot be written to; None is fine."""
+    """Raise if the file cannot be written. Called before any long work. None is fine."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        raise FileError(f"{name}={str(path)!r} cannot be written: it is a folder, or is in none that exists.")
+        raise FileError(f"{name}={str(path)!r} must be a file in an existing folder; choose another file.")
 
 
-def write_plot(found: Plan, plain: dict[str, Any] | None, path: Path) -> None:
-    """Draw the plan's charts, one above the other, and write them as one SVG."""
-    design = found.design
+def write_plot(plan: Plan, plain: dict[str, Any] | None, path: Path) -> None:
+    """Draw the plan's charts, and write them as one SVG."""
+    design = plan.design
     if plain is not None:
         history = History(
-            groups=[(group.name, group.budget) for group in found.groups],
-            spend=design.spend_curve(found.labels),
+            groups=[(group.name, group.budget) for group in plan.groups],
+            spend=design.spend_curve(plan.labels),
             plain=plain["plain_spend"],
             marks=[(entry["name"], entry["epsilon"], entry["labels"]) for entry in plain["plain_labels"]],
         )
         charts = [("What labels cost each group", history_chart(history, "labels"))]
     else:
-        charts = [("What labels cost", _epsilon_chart(found)), ("How often a label is wrong", _quality_chart(found))]
+        charts = [("What labels cost", _epsilon_chart(plan)), ("How often a label is wrong", _quality_chart(plan))]
     teachers = design.settings()["n_teachers"]
     setting = (
-        f"{design.name}, {design.law.title}, {teachers:,} teachers, {design.n_classes} classes, delta {found.delta:g}"
+        f"{design.name}, {design.law.title}, {teachers:,} teachers, {design.n_classes} classes, delta {plan.delta:g}"
     )
     write_charts(setting, charts, path)
 
 
 def write_charts(setting: str, charts: Sequence[tuple[str, Markup]], path: Path) -> None:
-    """Write charts with their titles, one above the other, as one SVG; `setting` says what they are about."""
+    """Write charts with their titles as one SVG. `setting` describes the plan or the laws in one line."""
     y, body = _HEADING, _TITLE.format(css="tick", y=18, text=setting)
     for title, chart in charts:
         drawn = str(chart)
@@ -85,27 +85,27 @@ def write_charts(setting: str, charts: Sequence[tuple[str, Markup]], path: Path)
     groups = Markup("").join(
         _GROUP.format(css=f"group-{number}", colour=colour) for number, colour in enumerate(GROUP_COLOURS[0], start=1)
     )
-    with file_errors(lambda reason: f"plot={str(path)!r} cannot be written: {reason}."):
+    with file_errors(lambda reason: f"plot={str(path)!r} cannot be written ({reason}); choose another file."):
         path.write_text(_PAGE.format(width=WIDTH, height=y, body=body, groups=groups), encoding="utf-8")
 
 
-def _epsilon_chart(found: Plan) -> Markup:
+def _epsilon_chart(plan: Plan) -> Markup:
     lines, accountings = [], [(Accounting.EXACT, "main")]
-    if has_published(found.design.law):
+    if has_published(plan.design.law):
         accountings.append((Accounting.PUBLISHED, "other"))
     for accounting, css in accountings:
-        curve = found.design.with_accounting(accounting).spend_curve(found.labels)
+        curve = plan.design.with_accounting(accounting).spend_curve(plan.labels)
         lines.append(Series(accounting.value, [(count, epsilon) for count, (epsilon,) in curve], css))
-    words = Words("epsilon", "Epsilon of a number of labels", "labels", "epsilon")
-    return line_chart(lines, [Limit(f"budget {found.epsilon:.3g}", found.epsilon)], words)
+    words = Words("epsilon", "Epsilon by number of labels", "labels", "epsilon")
+    return line_chart(lines, [Limit(f"budget {plan.epsilon:.3g}", plan.epsilon)], words)
 
 
-def _quality_chart(found: Plan) -> Markup:
-    law, ballots, n_classes = found.design.law, found.design.ballots, found.design.n_classes
+def _quality_chart(plan: Plan) -> Markup:
+    law, ballots, n_classes = plan.design.law, plan.design.ballots, plan.design.n_classes
     margins = np.linspace(0, ballots, _MARGINS)
     wrong = wrong_label_rate(law, ballots, margins, n_classes)
     lines = [Series("label wrong", np.stack([margins, wrong], axis=1).tolist(), "main")]
-    if found.design.gated:
+    if plan.design.gated:
         unanswered = 1 - answer_rate(law, ballots, margins, n_classes)
         lines.append(Series("not answered", np.stack([margins, unanswered], axis=1).tolist(), "other"))
     words = Words("quality", "Wrong labels by vote margin", "votes ahead of the runner-up", "probability")

@@ -33,27 +33,27 @@ def run(
     as_json: bool,
 ) -> None:
     """Classify rows with a saved student."""
-    kept = parts_of(keep) or []
+    columns = parts_of(keep) or []
     if out is not None and out.exists() and rows.exists() and out.samefile(rows):
         raise FileError(f"out={str(out)!r} is the table of rows itself; choose another file.")
     with warnings.catch_warnings():
-        # Told in a note, as below.
+        # A note reports this below.
         warnings.simplefilter("ignore", NotForReleaseWarning)
         loaded = load_student(student)
     unseen = UnseenValues(loaded)
     written: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
-    chunks = predictions(loaded, rows, keep=kept, probabilities=probabilities, unseen=unseen, **written)
+    chunks = predictions(loaded, rows, keep=columns, probabilities=probabilities, unseen=unseen, **written)
     answers: list[Any] = []
     with (
         file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}); choose another file."),
-        # Nothing is printed, or put in place, until all is known to be well.
+        # Nothing is printed or put in place until everything has succeeded.
         tempfile.TemporaryFile("w+", encoding="utf-8") if out is None else file_beside(out) as draft,
     ):
         for number, labels in enumerate(chunks):
             if out is not None or not as_json:
                 labels.to_csv(draft, index=False, header=number == 0)
             if as_json:
-                answers += _plain(labels) if kept or probabilities else labels["label"].tolist()
+                answers += _plain(labels) if columns or probabilities else labels["label"].tolist()
         if out is None and not as_json:
             draft.seek(0)
             _print(draft)
@@ -67,7 +67,7 @@ def run(
 
 
 def _print(file: IO[str]) -> None:
-    """Copy a file to the screen; whoever reads it may stop at any line."""
+    """Copy a file to the screen. The reader may stop at any line."""
     try:
         shutil.copyfileobj(file, sys.stdout)
         sys.stdout.flush()
@@ -76,5 +76,5 @@ def _print(file: IO[str]) -> None:
 
 
 def _plain(labels: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Return rows as JSON can hold them: a blank is null."""
+    """Return rows that JSON can hold: a blank becomes null."""
     return labels.astype(object).where(labels.notna(), None).to_dict("records")

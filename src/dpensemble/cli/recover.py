@@ -18,7 +18,7 @@ from dpensemble.workflow.unfinished import require_unchanged, unfinished_run
 
 
 def run(run: Path, overwrite: bool, give_up: bool, as_json: bool) -> None:
-    """Finish what a killed run left."""
+    """Finish what an interrupted run left."""
     if not give_up:
         settle_charge(run, _was_charged)
     journal = None if give_up else unfinished_run(run)
@@ -27,8 +27,8 @@ def run(run: Path, overwrite: bool, give_up: bool, as_json: bool) -> None:
 
 
 def _was_charged(journal: Journal) -> bool:
-    """Look into the ledger that a run was about to charge."""
-    # Its extra is needed here alone.
+    """Check in the ledger whether an interrupted run was charged."""
+    # The extra of the ledger is needed only here.
     from dpensemble.ledger import Ledger  # noqa: PLC0415
 
     ledger, data_set, release = where_charged(journal)
@@ -36,14 +36,14 @@ def _was_charged(journal: Journal) -> bool:
 
 
 def _finished(journal: Journal, unfinished: Unfinished) -> Recovered:
-    """Run the command of an unfinished run again, with what the run has drawn, and without a second charge."""
+    """Repeat the command of an unfinished run with the noise that it has drawn, and without a second charge."""
     from dpensemble.cli.app import parsed_and_run  # noqa: PLC0415 - which imports the commands
 
     require_unchanged(journal)
     arguments = journal.about[COMMAND]
     with (
         contextlib.chdir(journal.about[WORKING_FOLDER]),
-        # What the run prints is on its page, too.
+        # The page of the run shows what the run prints.
         contextlib.redirect_stdout(io.StringIO()),
         command(arguments),
         finishing(unfinished),

@@ -22,10 +22,10 @@ def run(
     check: bool,
     as_json: bool,
 ) -> None:
-    """Serve until told to stop, or only tell what would be served."""
+    """Serve until a signal arrives, or only print what would be served."""
     settings = read_settings(config)
     if not check:
-        INTERRUPTS.follow(lambda: "every answer that was told is in the ledger", lambda: False)
+        INTERRUPTS.follow(lambda: "every answer that was sent is in the ledger", lambda: False)
         serve(settings, host=host, port=port, certificate=certificate, certificate_key=certificate_key)
         return
     service = ServiceState.of(settings)

@@ -1,4 +1,4 @@
-"""From what a command line asks for to the settings of a method."""
+"""Turn the arguments of a command line into settings of a method."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpensemble.laws import LawChoice
 
 
 def settings_of(request: Request) -> dict[str, Any]:
-    """Return the settings of a request as its estimator takes them, but for learners, which are names."""
+    """Return the settings of a request for its estimator, with learners still as names."""
     settings = dict(request.settings)
     if request.own.get("teacher_epsilon") is not None:
         privacy = request.own["teacher_epsilon"], request.own["teacher_delta"]

@@ -1,4 +1,4 @@
-"""What people see in the terminal."""
+"""Print a run in the terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpensemble.report.wording import noise, number, positive_class, score_line,
 
 
 def print_run(record: RunRecord, page: Path, student: Path) -> None:
-    """Print the guarantee, the labels and the scores of a run, for its owner."""
+    """Print the guarantee, the labels and the scores of a run, for the owner of the data."""
     console = Console(highlight=False, soft_wrap=True)
     for line in record.statement().sentences():
         console.print(line, markup=False)
@@ -38,10 +38,10 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
     if record.student is not None:
         console.print(_scores(record))
         if "auprc" in record.student and "classes" in record.data:
-            told = positive_class(record.data["classes"], record.data.get("positive_class"))
-            console.print(told, markup=False)
+            area_words = positive_class(record.data["classes"], record.data.get("positive_class"))
+            console.print(area_words, markup=False)
         if not record.scores_are_public:
-            console.print("Scores are exact and for you alone, unless the test rows are public (--test-is-public).")
+            console.print("Scores are exact and for you only, unless the test rows are public (--test-is-public).")
     for hint in _hints(record):
         console.print(f"Hint: {hint}", markup=False)
     console.print(f"Columns: {record.data['kinds_of_columns']}", markup=False)
@@ -53,15 +53,15 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
 
 
 def _answered(record: RunRecord) -> list[str]:
-    """Say how many public rows were labelled by a vote, and how well."""
-    inside = "" if record.labels_are_public else " (for you alone: this number is not protected)"
-    asked = "" if record.asked == record.labels else f" after asking about {record.asked:,}"
+    """Return lines about how many public rows were labelled by a vote, and how well."""
+    inside = "" if record.labels_are_public else " (for you only: this number is not protected)"
+    query_words = "" if record.asked == record.labels else f" after asking about {record.asked:,}"
     answered = f"Public rows that got a label: {record.labels:,} of {record.data['public_rows']:,} public rows"
-    return [f"{answered}{asked}{_right(record)}{inside}"]
+    return [f"{answered}{query_words}{_right(record)}{inside}"]
 
 
 def _released(record: RunRecord) -> list[str]:
-    """Say what left the private records where nothing was voted on."""
+    """Return lines about what was released without a vote."""
     unit = record.guarantee["unit"]
     each, only = ("to it", "the noisy sum leaves") if record.n_sums == 1 else ("to each", "the noisy sums leave")
     teachers = record.settings.get("n_teachers")
@@ -71,9 +71,12 @@ def _released(record: RunRecord) -> list[str]:
         described = [f"{what} (noise {number(sigma, 4)})" for what, sigma in record.described_sums]
         lines.append(f"In order, with their noise in sensitivities: {'; '.join(described)}.")
     elif record.settings.get("compares_rows"):
-        lines[0] += " One more compares public rows with them."
+        lines[0] += " One more sum compares public rows with the private records."
     elif record.settings.get("synthetic_rows"):
-        lines[0] += " Two more tell how common entries are and which go together; synthetic rows were drawn by them."
+        lines[0] += (
+            " Two more sums show how common entries are and which entries occur together; synthetic rows were drawn "
+            "from them."
+        )
     for table in record.released_tables:
         rows = [(label, *with_error(value, error)) for label, value, error in table["rows"]]
         values = ", ".join(f"{label} {value} ± {error}" for label, value, error in rows)
@@ -90,12 +93,12 @@ def _right(record: RunRecord) -> str:
 def _scores(record: RunRecord) -> Table:
     models = {"student (protected)": record.student, "baseline (no privacy)": record.baseline}
     heads = {"accuracy": "accuracy", "auroc": "AUROC", "auprc": "AUPRC"}
-    if any("brier" in found for found in models.values() if found is not None):
+    if any("brier" in measures for measures in models.values() if measures is not None):
         heads["brier"] = "Brier score\n(0 is best)"
     table = Table("", *heads.values())
-    for name, found in models.items():
-        if found is not None:
-            cells = (found.get(key) for key in heads)
+    for name, measures in models.items():
+        if measures is not None:
+            cells = (measures.get(key) for key in heads)
             table.add_row(name, *("-" if cell is None else f"{cell:.3f}" for cell in cells))
     if record.data["most_common_label"] is not None:
         plain = {"accuracy": f"{record.data['most_common_label']:.3f}", "auroc": "0.500"}
@@ -123,25 +126,25 @@ def _groups(record: RunRecord) -> Table:
 
 
 def plain_line(entries: Sequence[dict[str, Any]], noun: str) -> str:
-    """Say what one budget for all would have bought (`entries`: `RunRecord.plain_labels`; `noun`: what is counted)."""
+    """Return what one budget for all would buy (`entries`: `RunRecord.plain_labels`; `noun`: what is counted)."""
     counts = ", ".join(
         f"{entry['labels']:,} if all had the {PLAIN[entry['name']]} budget ({round_up(entry['epsilon'], 4):g})"
         for entry in entries
     )
     return (
         f"One budget for all, with the same noise, would buy these numbers of {noun}: {counts}. Only the smallest "
-        "keeps within everybody's budget."
+        "number keeps within everybody's budget."
     )
 
 
 def _hints(record: RunRecord) -> list[str]:
-    """Say what speaks against relying on the student, and point at settings that waste the budget."""
+    """Return reasons not to rely on the student, and settings that would use the budget better."""
     hints = [remark.text for remark in remarks(record)]
-    # Noise that was not given is lowered until the questions use up the budget.
+    # Noise that was not set is lowered until the queries use up the budget.
     if (
         not record.released_sums
         and record.asked == record.data["public_rows"]
         and record.settings["noise_chosen"] == "given"
     ):
-        hints.append("all public rows were asked about; more of them, or less noise, would use the rest of the budget.")
+        hints.append("all public rows were queried; more rows or less noise would use the rest of the budget.")
     return hints

@@ -1,4 +1,4 @@
-"""What people see of a plan in the terminal."""
+"""Print a plan in the terminal."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from dpensemble.design import Plan, SmallestEnsemble
 from dpensemble.report.groups import varied_setting
 
 
-def print_plan(found: Plan, budgets: Budgets | None, plain: dict[str, Any] | None) -> None:
+def print_plan(plan: Plan, budgets: Budgets | None, plain: dict[str, Any] | None) -> None:
     """Print what the budget buys."""
-    console, design = Console(highlight=False), found.design
+    console, design = Console(highlight=False), plan.design
     surely = " if every query is answered" if design.gated else ""
-    at = "within everybody's budget" if plain else f"at epsilon {round_up(found.epsilon, 6):g}"
+    at = "within everybody's budget" if plain else f"at epsilon {round_up(plan.epsilon, 6):g}"
     joined = "at" if plain else "and"
     console.print(
-        f"{found.labels:,} {_plural('label', found.labels)} {at} {joined} delta {found.delta:g}{surely}.", markup=False
+        f"{plan.labels:,} {_plural('label', plan.labels)} {at} {joined} delta {plan.delta:g}{surely}.", markup=False
     )
-    console.print(_settings(found))
+    console.print(_settings(plan))
     if plain:
-        console.print(_groups(found))
-        stages = found.extras["stages"]
+        console.print(_groups(plan))
+        stages = plan.extras["stages"]
         for queries, voting in stages if len(stages) > 1 else ():
             console.print(f"{queries:,} {_plural('label', queries)} answered by {', '.join(voting)}", markup=False)
         noun = "queries" if design.gated else "labels"
         console.print(plain_line(plain["plain_labels"], noun), markup=False, soft_wrap=True)
-        if found.labels < found.extras["baselines"]["minimum"]:
+        if plan.labels < plan.extras["baselines"]["minimum"]:
             console.print(
                 "Hint: one budget for all, the strictest, would buy more than this method does; compare "
-                "weighting-pate, or take more noise.",
+                "weighting-pate, or set more noise.",
                 soft_wrap=True,
             )
     if budgets is not None:
-        _print_budgets(console, found, budgets)
+        _print_budgets(console, plan, budgets)
 
 
-def _settings(found: Plan) -> Table:
-    settings, design = found.design.settings(), found.design
+def _settings(plan: Plan) -> Table:
+    settings, design = plan.design.settings(), plan.design
     table = Table(show_header=False)
     law = f" with {settings['law_name']}" if settings["law_name"] else ""
     table.add_row("method", f"{design.name}{law}, {design.n_classes} {_plural('class', design.n_classes)}")
@@ -55,38 +55,38 @@ def _settings(found: Plan) -> Table:
     teachers += f" x {partitions} partitions" if partitions > 1 else ""
     teachers += f", with copies {copies:,}" if copies != settings["n_teachers"] else ""
     if "subsample" in settings:
-        teachers += f", each with {settings['subsample']:,} of {found.extras['records']:,} records"
+        teachers += f", each with {settings['subsample']:,} of {plan.extras['records']:,} records"
     table.add_row("teachers", teachers)
     chosen = settings["noise_chosen"].replace("fitted", "found")
     table.add_row("noise", f"{settings['noise_in_words']} ({chosen})")
-    if found.most_queries is not None:
-        table.add_row("queries if none is answered", f"{found.most_queries:,}")
+    if plan.most_queries is not None:
+        table.add_row("queries if none is answered", f"{plan.most_queries:,}")
     if "rule" in settings:
         table.add_row(*_weights(design.name, settings["rule"]))
     if "scheme" in settings:
-        table.add_row("draws", f"{settings['scheme']}; a record is drawn with probability {found.extras['held']:.4g}")
-        table.add_row("one partition, same noise", f"{found.extras['partition_labels']:,} labels")
-    if len(found.groups) == 1:
-        table.add_row("epsilon spent", f"{round_up(found.epsilon_spent, 5):g}")
-    table.add_row("accounting", f"{design.accounting.value}, worst-case, by {found.conversion}")
+        table.add_row("draws", f"{settings['scheme']}; a record is drawn with probability {plan.extras['held']:.4g}")
+        table.add_row("one partition, same noise", f"{plan.extras['partition_labels']:,} labels")
+    if len(plan.groups) == 1:
+        table.add_row("epsilon spent", f"{round_up(plan.epsilon_spent, 5):g}")
+    table.add_row("accounting", f"{design.accounting.value}, worst-case, by {plan.conversion}")
     return table
 
 
 def _weights(method: str, rule: str) -> tuple[str, str]:
-    """Say what distinguishes groups, and how it was found."""
+    """Return what distinguishes groups, and how that was computed."""
     varied = {"weight": "weights", "frequency": "turns"}
     how = {"solved": "solved so that all groups run out together", "published": "as in the paper"}
     name = varied_setting(method)
     return varied.get(name, name), how[rule]
 
 
-def _groups(found: Plan) -> Table:
-    varied = varied_setting(found.design.name)
-    shared = all(group.settings["teachers"] is None for group in found.groups)
+def _groups(plan: Plan) -> Table:
+    varied = varied_setting(plan.design.name)
+    shared = all(group.settings["teachers"] is None for group in plan.groups)
     table = Table("group", title="Groups by budget", title_justify="left")
     for head in ("share", "budget", "spent", *([] if shared else ["teachers"]), varied):
         table.add_column(head, justify="right")
-    for group in found.groups:
+    for group in plan.groups:
         table.add_row(
             escape(group.name),
             f"{group.settings['share']:.3%}".replace(".000%", "%"),
@@ -102,9 +102,9 @@ def _plural(noun: str, number: int) -> str:
     return noun if number == 1 else f"{noun}es" if noun.endswith("s") else f"{noun}s"
 
 
-def _print_budgets(console: Console, found: Plan, budgets: Budgets) -> None:
-    """Print what other budgets would buy with the same noise, and what the published analysis makes of them."""
-    design = found.design
+def _print_budgets(console: Console, plan: Plan, budgets: Budgets) -> None:
+    """Print what other budgets would buy with the same noise, also by the published analysis."""
+    design = plan.design
     beside, in_paper = budgets[0][2] is not None, design.counts_the_breach and has_published(design.law)
     table = Table("epsilon", title="Labels by budget", title_justify="left")
     for name in (design.accounting.value, *["published"] * beside, *["as the paper counts"] * in_paper):
@@ -117,7 +117,7 @@ def _print_budgets(console: Console, found: Plan, budgets: Budgets) -> None:
     if in_paper:
         console.print(
             "The DPBag paper also counts the query that breaches the budget, which is not answered here; "
-            "its tables say delta 1e-5 but were computed at 1e-3.",
+            "its tables state delta 1e-5 but were computed at 1e-3.",
             markup=False,
         )
 
@@ -133,11 +133,11 @@ def print_quality(quality: Sequence[dict[str, float]], n_classes: int, *, gated:
         table.add_row(*cells, *([f"{row['answer_rate']:.1%}"] if gated else []))
     console.print(table)
     if n_classes > 2:
-        console.print("All teachers that do not agree are taken to vote for one other class.", markup=False)
+        console.print("Assumes that all other teachers vote for one other class.", markup=False)
 
 
 def print_smallest(smallest: SmallestEnsemble) -> None:
-    """Print the fewest teachers whose labels are right often enough."""
+    """Print the smallest number of teachers whose labels are right often enough."""
     console, plan = Console(highlight=False), smallest.plan
     settings = plan.design.settings()
     each = " in each partition" if settings["n_partitions"] > 1 else ""

@@ -1,4 +1,4 @@
-"""Options of the commands besides ``train`` and ``plan``; the modules that do the work are imported on use."""
+"""Options of all commands but ``train`` and ``plan``. The modules that do the work are imported on use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def compare(
     classes: Annotated[str | None, _option(DATA, "Labels of images to keep, such as 3,8.")] = None,
     public_rows: Annotated[int | None, _option(DATA, "Public rows, for methods that release labels.")] = None,
     epsilon: Annotated[float, _option(PRIVACY, "Whole budget of each method. [1]")] = 1.0,
-    delta: Annotated[float, _option(PRIVACY, "Bagging needs at least 1/records. [1e-05]")] = 1e-5,
+    delta: Annotated[float, _option(PRIVACY, "Delta of each method; bagging needs 1/records or more. [1e-05]")] = 1e-5,
     relation: Annotated[
         Relation,
         _option(PRIVACY, "add-or-remove-one (default), as DP-SGD is accounted; or replace-one, which costs it twice."),
@@ -53,9 +53,7 @@ def compare(
     learner: Annotated[
         str, _option(METHOD, "Base learner, as for train --teacher, or cnn. [logistic-regression]")
     ] = "logistic-regression",
-    teachers: Annotated[
-        int | None, _option(METHOD, "Teachers that vote; left out: one for 25 records, at most 250.")
-    ] = None,
+    teachers: Annotated[int | None, _option(METHOD, "Teachers that vote. [one for 25 records, at most 250]")] = None,
     repeats: Annotated[int, _option(METHOD, "Runs of each method. [3]")] = 3,
     seed: Annotated[int | None, _option(METHOD, "Public seed; not of the noise.")] = None,
     jobs: Annotated[int, _option(METHOD, "Parallel workers; -1 takes all cores. [-1]")] = -1,
@@ -65,7 +63,7 @@ def compare(
 ) -> None:
     """Compare methods on public data, on the same rows and with the same budget.
 
-    Each method has the whole budget for itself; two rows without privacy stand beside them.
+    Each method has the whole budget. Two rows without privacy show what the budget costs.
 
     Example: dpensemble compare --dataset adult --epsilon 1 --delta 1e-5
     """
@@ -82,20 +80,20 @@ def gamma(
         str,
         _option(
             METHOD,
-            "What is believed about votes: 'alike' (one common probability, any), '0.5-1' (one in that range), "
+            "What is assumed about votes: 'alike' (one common probability, any), '0.5-1' (one in that range), "
             "'0.2:0.5,0.9:0.5' (a histogram of it), or '0.75' (independent teachers of that mean). [alike]",
         ),
     ] = "alike",
     constraints: Annotated[
-        str, _option(METHOD, "Compete among monotone noise functions (default), or all (few teachers only).")
+        str, _option(METHOD, "Search monotone noise functions (default), or all (few teachers only).")
     ] = "monotone",
     plot: _Plot = None,
     certificate: Annotated[Path | None, _option(OUTPUT, "Also write what 'dpensemble verify' checks.")] = None,
     as_json: _Json = False,
 ) -> None:
-    """Find the private majority of private teachers that errs least (two classes; no data are touched).
+    """Find the private majority of private teachers with the least error (two classes). No data are read.
 
-    Given the votes, the answer is the majority with probability gamma, else a fair coin.
+    Given the votes, the answer is the majority with probability gamma. Otherwise it is a fair coin.
 
     Example: dpensemble gamma --teachers 11 --epsilon 0.1 --m 3
     """
@@ -104,7 +102,7 @@ def gamma(
 
 def report(
     run: Annotated[Path, typer.Argument(help="Folder that `dpensemble train` wrote.")],
-    out: Annotated[Path | None, _option(OUTPUT, "Where to write the page; left out: in the folder.")] = None,
+    out: Annotated[Path | None, _option(OUTPUT, "Path of the page. [in the folder of the run]")] = None,
     private: Annotated[
         bool, _option(OUTPUT, "Write the page with secret vote statistics: not for sharing.", "--private")
     ] = False,
@@ -121,15 +119,15 @@ def report(
 
 
 def recover(
-    run: Annotated[Path, typer.Argument(help="What was given to `dpensemble train --out`.")],
-    overwrite: Annotated[bool, _option(OUTPUT, "Replace another run that came there.", "--overwrite")] = False,
+    run: Annotated[Path, typer.Argument(help="The folder given to `dpensemble train --out`.")],
+    overwrite: Annotated[bool, _option(OUTPUT, "Replace a later run in that folder.", "--overwrite")] = False,
     give_up: Annotated[bool, _option(OUTPUT, "File the account instead of finishing.", "--give-up")] = False,
     as_json: _Json = False,
 ) -> None:
-    """Finish what a failed or killed run left, from what it has drawn, without a second charge.
+    """Finish a failed or killed run from what it has drawn, without a second charge.
 
-    A run that was finished is put in place. With --give-up the account of what was spent is filed, and the
-    folder is free again.
+    The finished run is put in its folder. With --give-up, the account of what was spent is filed instead, and
+    the folder is free again.
 
     Example: dpensemble recover demo
     """
@@ -141,7 +139,7 @@ def check(
     target: Annotated[str, _option(DATA, "Column to predict. Required.")],
     classes: Annotated[str, _option(DATA, "All possible labels, comma-separated. Required.")],
     public: Annotated[Path | None, _option(DATA, "Public rows with the same features.")] = None,
-    declared_columns: Annotated[Path | None, _option(DATA, "Columns as JSON, where no rows are public.")] = None,
+    declared_columns: Annotated[Path | None, _option(DATA, "Columns as JSON, when no rows are public.")] = None,
     unit: Annotated[str | None, _option(DATA, "Column naming whose record it is.")] = None,
     drop: Annotated[str | None, _option(DATA, "Columns to leave out, comma-separated.")] = None,
     sep: Annotated[str | None, _option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
@@ -152,7 +150,7 @@ def check(
     ] = False,
     as_json: _Json = False,
 ) -> None:
-    """Count the private records that cannot be read, before anything is charged. The counts are for the owner alone.
+    """Count the private records that cannot be read, before anything is charged. The counts are for the owner only.
 
     Example: dpensemble check --private p.csv --public q.csv --target y --classes no,yes
     """
@@ -172,7 +170,7 @@ def predict(
     multiline_text: Annotated[bool, _option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
     as_json: _Json = False,
 ) -> None:
-    """Classify rows with a saved student; costs no privacy. Rows are counted from 0.
+    """Classify rows with a saved student. This costs no privacy. Rows are counted from 0.
 
     Example: dpensemble predict demo new.csv --proba --keep patient_id --out labels.csv
     """
@@ -184,7 +182,7 @@ _Name = Annotated[str, typer.Argument(metavar="DATA_SET", help="Name of the data
 
 
 def ledger_create(ledger: _Where, as_json: _Json = False) -> None:
-    """Make a new ledger, and its signing key.
+    """Create a ledger and its signing key.
 
     Example: dpensemble ledger create ledger.db
     """
@@ -194,7 +192,7 @@ def ledger_create(ledger: _Where, as_json: _Json = False) -> None:
 def ledger_open(
     ledger: _Where,
     data_set: _Name,
-    epsilon: Annotated[float, _option(PRIVACY, "Budget of all that is ever released. Required.")],
+    epsilon: Annotated[float, _option(PRIVACY, "Budget of all releases, for good. Required.")],
     delta: Annotated[float | None, _option(PRIVACY, "Its delta. Required.")] = None,
     how: Annotated[
         str,
@@ -204,12 +202,12 @@ def ledger_open(
         Relation, _option(PRIVACY, "Neighbouring relation of all releases. [replace-one]")
     ] = Relation.REPLACE_ONE,
     order: Annotated[
-        float | None, _option(PRIVACY, "Renyi order. Left out: the order at which Gaussian noise costs least.")
+        float | None, _option(PRIVACY, "Renyi order. [the order at which Gaussian noise costs least]")
     ] = None,
     group: Annotated[str | None, _option(PRIVACY, "Refused: a later run may name the same people otherwise.")] = None,
     as_json: _Json = False,
 ) -> None:
-    """Open the account of a data set: what may ever be released of it. It never changes.
+    """Open the account of a data set: a budget for all releases of it, for good. The budget never changes.
 
     Example: dpensemble ledger open ledger.db patients --epsilon 3 --delta 1e-5
     """
@@ -217,7 +215,7 @@ def ledger_open(
 
 
 def ledger_show(ledger: _Where, as_json: _Json = False) -> None:
-    """Verify the ledger, and show what is left of every data set.
+    """Verify the ledger, and show what is left of each data set.
 
     Example: dpensemble ledger show ledger.db
     """
@@ -227,11 +225,11 @@ def ledger_show(ledger: _Where, as_json: _Json = False) -> None:
 def ledger_verify(
     ledger: _Where,
     checkpoint: Annotated[
-        list[Path] | None, _option(DATA, "Signed checkpoint that was kept elsewhere; several may be given.")
+        list[Path] | None, _option(DATA, "Signed checkpoint from another place; several may be given.")
     ] = None,
     as_json: _Json = False,
 ) -> None:
-    """Check every hash and every sum, and that nothing before a checkpoint was cut off.
+    """Check every hash and every sum, and that no entry before a checkpoint is missing.
 
     Example: dpensemble ledger verify ledger.db --checkpoint october.json
     """
@@ -243,7 +241,7 @@ def ledger_export(
     out: Annotated[Path, _option(OUTPUT, "File for all entries, one line of JSON each. Required.")],
     as_json: _Json = False,
 ) -> None:
-    """Write all entries to a file. Answers and settings are in them; votes are not.
+    """Write all entries to a file. They contain answers and settings, but no votes.
 
     Example: dpensemble ledger export ledger.db --out entries.jsonl
     """
@@ -255,7 +253,7 @@ def ledger_checkpoint(
     out: Annotated[Path, _option(OUTPUT, "File for the signed statement. Required.")],
     as_json: _Json = False,
 ) -> None:
-    """Sign where the ledger stands; keep the file elsewhere, for ledger verify.
+    """Sign the ledger's last entry. Store the file away from the ledger, for ledger verify.
 
     Example: dpensemble ledger checkpoint ledger.db --out october.json
     """
@@ -263,7 +261,7 @@ def ledger_checkpoint(
 
 
 def ledger_protect(ledger: _Where, as_json: _Json = False) -> None:
-    """Verify the ledger, and make the triggers that are missing, such as those that an earlier release did not have.
+    """Verify the ledger, and create missing triggers, for example in a ledger of an earlier version.
 
     Example: dpensemble ledger protect ledger.db
     """
@@ -272,11 +270,11 @@ def ledger_protect(ledger: _Where, as_json: _Json = False) -> None:
 
 def ledger_forget(
     ledger: _Where,
-    name: Annotated[str, _option(PRIVACY, "Id of the ledger that was there. Required.", "--id")],
-    witness: Annotated[Path | None, _option(DATA, "Its witness file, when it is not in the usual folder.")] = None,
+    name: Annotated[str, _option(PRIVACY, "Id of the earlier ledger. Required.", "--id")],
+    witness: Annotated[Path | None, _option(DATA, "Its witness file, if not in the usual folder.")] = None,
     as_json: _Json = False,
 ) -> None:
-    """Give up the ledger of a place for good, so that another ledger can take the place.
+    """Give up a ledger for good, so that another ledger can take its place.
 
     Example: dpensemble ledger forget ledger.db --id 113b2ca8-57aa-4c2a-a06a-2f8012c9d723
     """
@@ -287,9 +285,9 @@ def verify(
     file: Annotated[Path, typer.Argument(help="Folder of a run, or a certificate of `plan`, `gamma` or `train`.")],
     as_json: _Json = False,
 ) -> None:
-    """Check a certificate by a program that shares no code with this library.
+    """Check a certificate with a program that shares no code with this library.
 
-    Exit code 1 if the program says no, or if the certificate is of a run with seeded noise (NOT FOR RELEASE).
+    Exit code 1 if the program answers no, or if the certificate is of a run with seeded noise (NOT FOR RELEASE).
 
     Example: dpensemble verify certificate.json
     """
@@ -302,12 +300,10 @@ def serve(
     port: Annotated[int, _option(OUTPUT, "Port. [8000]")] = 8000,
     certificate: Annotated[Path | None, _option(OUTPUT, "Certificate for TLS, unless a proxy does it.")] = None,
     certificate_key: Annotated[Path | None, _option(OUTPUT, "Its key.")] = None,
-    check: Annotated[
-        bool, _option(OUTPUT, "Only tell what would be served, and whether it can be.", "--check")
-    ] = False,
+    check: Annotated[bool, _option(OUTPUT, "Only print what would be served, and check it.", "--check")] = False,
     as_json: _Json = False,
 ) -> None:
-    """Answer over HTTP, from posted votes or from teachers in the house; each answer is charged before it is drawn.
+    """Answer over HTTP, from posted votes or hosted teachers. Each answer is charged before it is drawn.
 
     Example: dpensemble serve service.toml --port 8000
     """
@@ -321,11 +317,11 @@ def keys_create(
     keys: _Keys,
     holder: Annotated[str, typer.Argument(metavar="HOLDER", help="Whose key it is.")],
     scope: Annotated[list[str], _option(PRIVACY, "read, predict, metrics or own; several may be given. Required.")],
-    grant: Annotated[list[str] | None, _option(PRIVACY, "Grant that it is for; several may be given. [all]")] = None,
+    grant: Annotated[list[str] | None, _option(PRIVACY, "Grant of the key; several may be given. [all]")] = None,
     days: Annotated[int | None, _option(PRIVACY, "Days until it expires. [never]")] = None,
     as_json: _Json = False,
 ) -> None:
-    """Make an API key for the service, and print it once; the file keeps a hash.
+    """Create an API key for the service, and print it once. The file stores a hash.
 
     Example: dpensemble keys create keys.json alice --scope read --scope predict
     """
@@ -333,7 +329,7 @@ def keys_create(
 
 
 def keys_list(keys: _Keys, as_json: _Json = False) -> None:
-    """List API keys, without what makes them work.
+    """List API keys without their secrets.
 
     Example: dpensemble keys list keys.json
     """
@@ -341,9 +337,9 @@ def keys_list(keys: _Keys, as_json: _Json = False) -> None:
 
 
 def keys_revoke(
-    keys: _Keys, key: Annotated[str, typer.Argument(metavar="ID", help="As list shows it.")], as_json: _Json = False
+    keys: _Keys, key: Annotated[str, typer.Argument(metavar="ID", help="Id from keys list.")], as_json: _Json = False
 ) -> None:
-    """Make an API key worthless, at once.
+    """Revoke an API key at once.
 
     Example: dpensemble keys revoke keys.json 1f2e3d4c5b6a
     """
@@ -364,11 +360,11 @@ def add_static_commands(app: typer.Typer) -> None:
     group = typer.Typer(cls=PlainGroup, rich_markup_mode=None)
     for action, function in _LEDGER.items():
         group.command(action, cls=PlainCommand)(function)
-    app.add_typer(group, name="ledger", help="Keep account of what is spent on data sets, for good.")
+    app.add_typer(group, name="ledger", help="Keep a permanent account of what is spent on data sets.")
     group = typer.Typer(cls=PlainGroup, rich_markup_mode=None)
     for action, function in _KEYS.items():
         group.command(action, cls=PlainCommand)(function)
-    app.add_typer(group, name="keys", help="Say who may ask the service what.")
+    app.add_typer(group, name="keys", help="Create, list and revoke API keys of the service.")
 
 
 _LEDGER: dict[str, Any] = {

@@ -53,7 +53,7 @@ _HOW = (
 
 
 def run(request: Request) -> None:
-    """Train a private student, write its report and print what came out, with a log of events where one is wanted."""
+    """Train a private student, write its report and print the result. Log events on request."""
     with logged(request.own["log_json"], command="train", method=request.method) as log:
         _run(request, log)
 
@@ -75,24 +75,24 @@ def _run(request: Request, log: Hear) -> None:
         read = perf_counter() - start
         log("tables read", {"seconds": round(read, 3), "notes": len(tables.notes)})
         shown, votes = show_progress(not own["quiet"] and sys.stderr.isatty()), own.get("private_report", False)
-        # Hints say so after the run, and a column's note was told above.
+        # Hints report some warnings after the run, and notes about columns were printed above.
         hinted = (ColumnWarning, *(() if own["json"] else (UnlikeRowsWarning,)))
-        given = {name: own[name] for name in ("baseline", "fewest_units", "fill", "holdout_score", "title")}
-        given |= {"certificate": own.get("certificate", False), "private_report": votes}
+        options = {name: own[name] for name in ("baseline", "fewest_units", "fill", "holdout_score", "title")}
+        options |= {"certificate": own.get("certificate", False), "private_report": votes}
         if resumes is None:
-            rehearse(tables, model, **given)
+            rehearse(tables, model, **options)
         ledger = _journaled(ledger, own["ledger"], place)
         with (
             _where(own),
             warnings_as_lines(told_otherwise=hinted),
             shown,
             listen(partial(_spend, place, log)),
-            # One command is one fit; a ledger counts those of several.
+            # One command is one fit. Only a ledger counts several.
             uncounted(),
         ):
-            outcome = run_training(tables, model, ledger=ledger, **given)
+            outcome = run_training(tables, model, ledger=ledger, **options)
         for line in outcome.warnings:
-            typer.echo(f"dpensemble: for you alone: {line}", err=True)
+            typer.echo(f"dpensemble: for you only: {line}", err=True)
         outcome.record.seconds["reading"] = round(read, 3)
         outcome.record.seconds["total"] = round(perf_counter() - start, 3)
         place.finish(partial(write_outcome, outcome))
@@ -105,7 +105,7 @@ def _run(request: Request, log: Hear) -> None:
 
 
 def _folder(request: Request, inputs: list[Path], resumes: Unfinished | None) -> AbstractContextManager[RunFolder]:
-    """Claim the folder of a new run, or of one that is being finished."""
+    """Claim the folder of a new run, or of a run that is being finished."""
     own = request.own
     if resumes is not None:
         return resumed_folder(own["out"], overwrite=resumes.overwrite)
@@ -117,7 +117,7 @@ def _folder(request: Request, inputs: list[Path], resumes: Unfinished | None) ->
 
 
 def _checked_tables(request: Request, model: Any) -> Tables:
-    """Read the tables as the method takes them, and print the notes about their columns."""
+    """Read the tables as the method needs them, and print the notes about their columns."""
     own = request.own
     options = ReadOptions(
         blanks=own["fill"] or (model.takes_tables and model.student is None),
@@ -134,7 +134,7 @@ def _checked_tables(request: Request, model: Any) -> Tables:
 
 
 def _takes_blocks(request: Request, model: Any) -> bool:
-    """Return whether private records may be read in blocks: for votes, unless what was asked needs all of them."""
+    """Return whether private records may be read in blocks: for votes, unless an option needs all records."""
     own = request.own
     if not method_of(request.method).in_blocks:
         return False
@@ -144,7 +144,7 @@ def _takes_blocks(request: Request, model: Any) -> bool:
 
 
 def _where(own: dict[str, Any]) -> AbstractContextManager[None]:
-    """Return where teachers are fitted: here, or on a cluster."""
+    """Return where teachers are fitted: in this process, or on a cluster."""
     backend, scheduler = own.get("backend"), own.get("scheduler")
     if backend is None and scheduler is None:
         return nullcontext()
@@ -154,21 +154,21 @@ def _where(own: dict[str, Any]) -> AbstractContextManager[None]:
 
 
 def _account(ledger: str | None, data_set: str | None) -> Any:
-    """Return the account that has to allow the run, None where no ledger was named."""
+    """Return the account that must allow the run, or None if no ledger is named."""
     if (ledger is None) is not (data_set is None):
-        raise InvalidParameterError("--ledger and --data-set go together: the ledger, and the records' name in it.")
+        raise InvalidParameterError("--ledger and --data-set go together; give both, or neither.")
     if ledger is None:
         return None
-    # Its extra is needed here alone.
+    # The extra of the ledger is needed only here.
     from dpensemble.ledger import Ledger  # noqa: PLC0415
 
     return Ledger(ledger).account(str(data_set))
 
 
 def _journaled(account: Any, ledger: str, place: RunFolder) -> Any:
-    """Return the account such that the run's journal tells of its charge; None if nothing is left to charge."""
+    """Return the account with a journal entry for its charge, or None if nothing is left to charge."""
     if account is None or (place.journal is not None and CHARGE not in place.journal.about):
-        # An earlier version began the run, and had the account charged.
+        # An earlier version began the run and charged the account.
         return None
     return JournaledAccount(
         account, ledger if "://" in ledger else str(Path(ledger).absolute()), place, INTERRUPTS.check
@@ -176,7 +176,7 @@ def _journaled(account: Any, ledger: str, place: RunFolder) -> Any:
 
 
 def _spend(place: RunFolder, log: Hear, spendings: Sequence[Spending]) -> None:
-    """Put down what is about to be spent, unless somebody has said stop."""
+    """Write down the budget before it is spent, unless a signal has arrived."""
     INTERRUPTS.check()
     budgets = [one.to_dict() for one in spendings]
     place.spend(budgets)
@@ -184,18 +184,18 @@ def _spend(place: RunFolder, log: Hear, spendings: Sequence[Spending]) -> None:
 
 
 def _check_budgets(request: Request) -> None:
-    """Refuse budgets that a method by groups could not use, before anything is read."""
-    asked = parse_budgets(request.own["budgets"], request.own["levels"])
-    if asked is None:
+    """Raise if a method by groups could not use the budgets, before any table is read."""
+    budgets = parse_budgets(request.own["budgets"], request.own["levels"])
+    if budgets is None:
         raise InvalidParameterError(f"--method {request.method} without budgets would be plain PATE; {_HOW}.")
     if request.settings.get("relation") != "add-or-remove-one":
         return
-    if asked.column is None:
+    if budgets.column is None:
         raise InvalidParameterError(
             f"budgets={request.own['budgets']!r} are dealt by position, so a missing record would move the "
-            "others to other groups; use --relation replace-one, or name a column."
+            "other records to other groups; use --relation replace-one, or name a column."
         )
-    if asked.shares is None:
+    if budgets.shares is None:
         raise InvalidParameterError(
             "--relation add-or-remove-one needs the public share of the records with each budget, because their "
             'number is private; give --levels with shares, such as "high=0.5:20%,low=2:80%".'
@@ -203,7 +203,7 @@ def _check_budgets(request: Request) -> None:
 
 
 def _tables(own: dict[str, Any], seed: int | None, options: ReadOptions) -> Tables:
-    """Return the packaged tables or one's own."""
+    """Return the packaged tables, or the user's tables."""
     if own["dataset"] is not None:
         named = [f"--{name.replace('_', '-')}" for name in (*_FILES, *_ABOUT_FILES) if own.get(name)]
         if named:
@@ -226,17 +226,17 @@ def _tables(own: dict[str, Any], seed: int | None, options: ReadOptions) -> Tabl
 
 
 def _require_files(own: dict[str, Any]) -> None:
-    """Raise if the options that name one's own tables are incomplete; missing classes raise later."""
+    """Raise if the options that name the user's tables are incomplete. Missing classes raise later."""
     if all(own[name] is None for name in _FILES):
         raise InvalidParameterError(
-            "no data: give --dataset adult, or --private FILE --public FILE --target COLUMN --classes A,B."
+            "no data are given; give --dataset adult, or --private FILE --public FILE --target COLUMN --classes A,B."
         )
     declared = own.get("declared_columns") is not None
     missing = [f"--{name}" for name in _FILES if own[name] is None and not (declared and name == "public")]
     if missing == ["--public"] and "declared_columns" in own:
         raise InvalidParameterError(
-            "--public must be given to train on your own tables; where no rows are public, --declared-columns FILE "
-            "says what columns there are."
+            "--public must be given to train on your own tables; if no rows are public, give --declared-columns FILE "
+            "with a description of the columns."
         )
     if missing and missing != ["--classes"]:
         raise InvalidParameterError(f"{' and '.join(missing)} must be given to train on your own tables.")

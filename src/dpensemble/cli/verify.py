@@ -13,18 +13,18 @@ from dpensemble.workflow.outputs import CERTIFICATE, PRIVATE_RECORD, RECORD
 
 
 def run(file: Path, as_json: bool) -> None:
-    """Print what the verifier reports; end with exit code 1 unless the certificate is confirmed and for release."""
+    """Print what the verifier reports. End with exit code 1 unless the certificate is confirmed and for release."""
     if file.is_dir():
         if not (file / CERTIFICATE).is_file():
             raise FileError(
-                f"{file} holds no {CERTIFICATE}; label moments write one, and methods that vote where --certificate is "
-                "given."
+                f"{file} contains no {CERTIFICATE}; train with label moments, which always write one, or give "
+                "--certificate to a method that votes."
             )
         file = file / CERTIFICATE
     if not file.is_file():
         raise FileError(
-            f"{file} is no file; give the folder of a run, or a certificate, such as 'dpensemble plan --certificate' "
-            "writes."
+            f"{file} must be the folder of a run, or a certificate, such as 'dpensemble plan --certificate' writes; no "
+            "such file exists."
         )
     if file.name in (RECORD, PRIVATE_RECORD):
         raise FileError(f"{file} is the record of a run; give its folder, or the {CERTIFICATE} in it.")

@@ -13,10 +13,10 @@ from dpensemble.errors import ColumnWarning
 
 @contextmanager
 def warnings_as_lines(*, told_otherwise: tuple[type[Warning], ...] = (ColumnWarning,)) -> Iterator[None]:
-    """Print each warning of the library once, as one line on stderr, but those that are told otherwise."""
+    """Print each warning of the library once, as one line on stderr, except the listed kinds."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         yield
-    told = [str(warning.message) for warning in caught if not issubclass(warning.category, told_otherwise)]
-    for text in dict.fromkeys(told):
+    messages = [str(warning.message) for warning in caught if not issubclass(warning.category, told_otherwise)]
+    for text in dict.fromkeys(messages):
         typer.echo(f"dpensemble: {text}", err=True)

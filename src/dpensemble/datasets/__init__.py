@@ -1,4 +1,4 @@
-"""Data to try the library on, how to split it, and how to read and encode tables."""
+"""Example data, their splits, and functions that read and encode tables."""
 
 from dpensemble.datasets.adult import load_adult
 from dpensemble.datasets.csv_files import CSVFormat

@@ -12,7 +12,7 @@ from dpensemble.datasets.tables import read_table
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A table with its target, all possible classes, a name for people, and terms and source of the data."""
+    """A table with its target, all possible classes, a display name, and the terms and source of the data."""
 
     name: str
     X: pd.DataFrame

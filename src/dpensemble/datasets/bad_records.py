@@ -1,12 +1,12 @@
-"""Which records are bad: a function of each record alone, the same in every round and in a held-out score.
+"""Which records are bad. This depends only on each record, and is the same in every round and in a held-out score.
 
-A record is bad if its label is not declared, an entry is infinite, an entry is missing where the method takes no
-blanks, or a feature map cannot read the row. A bad record adds a zero vector to every sum, and no teacher learns from
-it. The record still counts in the number of records, in its unit and in noisy counts. So one person cannot stop a run,
-and how many records are bad shows nowhere but in what is released with noise.
+A record is bad if its label is not declared, if an entry is infinite, or if a feature map cannot read the row. It is
+also bad if an entry is missing and the method takes no blanks. A bad record adds a zero vector to every sum, and no
+teacher learns from it. The record still counts in the number of records, in its unit and in noisy counts. So one person
+cannot stop a run, and the number of bad records appears only in what is released with noise.
 
-Replacing a record by a zero vector is a function of that record alone, so neighbouring data sets stay neighbours, and
-the vector of a bad record is no longer than any other: every sensitivity holds as it is.
+Replacing a record by a zero vector depends only on that record, so neighbouring data sets stay neighbours. The vector
+of a bad record is no longer than any other, so every sensitivity holds unchanged.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ BAD = -1
 
 
 class OnBadRecord(StrEnum):
-    """What a bad record does."""
+    """What happens to a bad record."""
 
     RAISE = "raise"
     ZERO = "zero"
 
 
 def zeroes_bad(estimator: Any) -> bool:
-    """Return whether an estimator takes bad records as zero vectors; an unknown setting raises."""
+    """Return whether an estimator takes bad records as zero vectors. An unknown setting raises an error."""
     return member("on_bad_record", estimator.on_bad_record, OnBadRecord) is OnBadRecord.ZERO
 
 
 def class_ids_or_bad(classes: NDArray[Any], labels: Any) -> Integers:
-    """Return each label's position among the sorted declared classes, `BAD` for a label that is not declared.
+    """Return each label's position among the sorted declared classes, or `BAD` for an undeclared label.
 
-    Each label is compared by itself. A text that writes a declared number stands for the number, and a number for the
+    Each label is compared separately. A text that writes a declared number stands for the number, and a number for the
     text that writes it.
     """
     places: dict[Any, int] = {label: place for place, label in enumerate(classes.tolist())}
@@ -53,7 +53,7 @@ def class_ids_or_bad(classes: NDArray[Any], labels: Any) -> Integers:
 
 def _place(label: Any, places: dict[Any, int], numeric: bool) -> int:
     if isinstance(label, complex):
-        # Equal to a declared number when its imaginary part is 0, and a label of another type all the same.
+        # Equal to a declared number if its imaginary part is 0, but a label of another type.
         return BAD
     try:
         if numeric and isinstance(label, str):
@@ -66,7 +66,7 @@ def _place(label: Any, places: dict[Any, int], numeric: bool) -> int:
 
 
 def readable_rows(table: pd.DataFrame, *, nan: bool = True) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
-    """Return a table without infinite entries, and which rows had none; without `nan` also without blanks.
+    """Return a table without infinite entries, and which rows had none. Without `nan`, blanks count as infinite.
 
     A row with such an entry becomes a row of zeros and blanks, which every map of the library can read.
     """
@@ -84,7 +84,7 @@ def readable_rows(table: pd.DataFrame, *, nan: bool = True) -> tuple[pd.DataFram
 
 
 def readable_array(X: NDArray[np.floating[Any]], *, nan: bool) -> NDArray[np.bool_]:
-    """Return which rows of an array can be learned from: those without infinity and, unless `nan`, without NaN."""
+    """Return which rows of an array are usable: those without infinity and, unless `nan`, without NaN."""
     bad = np.isinf(X) if nan else ~np.isfinite(X)
     return np.asarray(~bad.any(axis=1), dtype=bool)
 
@@ -100,8 +100,8 @@ def units_or_none(units: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 def named_units(units: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return units as objects, and which records have one.
 
-    A unit is missing if it is None, NaN or, for integers, negative. Complex numbers and those that no float can hold
-    count as missing.
+    A unit is missing if it is None, NaN or, for integers, negative. Complex numbers, and numbers that no float can
+    hold, count as missing.
     """
     declared = plain_array(units)
     if declared.dtype.kind in "iu":
@@ -112,7 +112,7 @@ def named_units(units: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 
 
 def as_numbers(X: Any) -> Any:
-    """Return rows as numbers, each entry read by itself, NaN for an entry that is not a number."""
+    """Return rows as numbers. Each entry is read separately, and an entry that is not a number becomes NaN."""
     if is_table(X):
         return pd.DataFrame(numbers_of(X)[0], columns=X.columns)
     rows = as_array(X)

@@ -1,4 +1,4 @@
-"""Columns of tables, many at a time, as numbers or as texts."""
+"""Convert many columns of a table at a time, to numbers or to texts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
 
-# Entries that are converted together, so that columns cost little each and a tall table is not copied as objects.
+# Entries that are converted together. Many columns cost little each, and a tall table is not copied as objects.
 _ENTRIES_AT_ONCE = 2**21
-# Integers and truth values of pandas that may be missing, which become floats exactly as those of numpy do.
+# pandas' integers and truth values that may be missing. They become floats exactly as those of numpy do.
 _MASKED = frozenset(f"{kind}{size}" for kind in ("Int", "UInt") for size in (8, 16, 32, 64)) | {
     "Float32",
     "Float64",
@@ -22,13 +22,13 @@ _MASKED = frozenset(f"{kind}{size}" for kind in ("Int", "UInt") for size in (8, 
 
 
 def is_number(column: pd.Series) -> bool:
-    """Return whether a column holds numbers; truth values are categories."""
+    """Return whether a column holds numbers. Truth values are categories."""
     return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column))
 
 
 def number_columns(table: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which columns hold numbers, shape (n_columns,)."""
-    # By kind, not by column, of which there may be many.
+    # By type instead of by column, because there may be many columns.
     is_numeric: dict[Any, bool] = {}
     for kind in table.dtypes:
         if kind not in is_numeric:
@@ -39,7 +39,7 @@ def number_columns(table: pd.DataFrame) -> NDArray[np.bool_]:
 def in_parts(
     table: pd.DataFrame, columns: NDArray[np.int64], read: Callable[[pd.DataFrame], Any]
 ) -> Iterator[tuple[NDArray[np.int64], Any]]:
-    """Yield places of columns with what `read` makes of them: many at a time, but not a copy of the whole table."""
+    """Yield places of columns with the result of `read`: many columns at a time, without copying the whole table."""
     size = max(1, _ENTRIES_AT_ONCE // max(len(table), 1))
     for start in range(0, len(columns), size):
         part = columns[start : start + size]
@@ -47,9 +47,9 @@ def in_parts(
 
 
 def numbers_of(part: pd.DataFrame) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return columns as floats, NaN for entries that are not numbers, and which columns have such entries.
+    """Return columns as floats, with NaN for entries that are not numbers, and which columns have such entries.
 
-    Each entry is read by itself. Blanks are NaN, and do not count as entries that are not numbers.
+    Each entry is read separately. Blanks are NaN, and do not count as entries that are not numbers.
     """
     if all(_is_plain(kind) for kind in part.dtypes):
         return part.to_numpy(dtype=np.float64, na_value=np.nan), np.zeros(part.shape[1], dtype=bool)
@@ -63,13 +63,13 @@ def _is_plain(kind: Any) -> bool:
 
 
 def _each_number(entries: NDArray[Any]) -> Floats:
-    # With a fraction among them each entry is read as a float, regardless of the others.
+    # If one entry has a fraction, each entry is read as a float, regardless of the others.
     try:
         values = pd.to_numeric(np.append(entries, 0.5), errors="coerce")[:-1]
     except (ArithmeticError, TypeError):
         values = None
     if values is None or values.dtype.kind not in "biuf":
-        # One entry makes pandas refuse all, or read all as complex: an integer of 400 digits, a signaling NaN, 1j.
+        # One entry can make pandas refuse all, or read all as complex: an integer of 400 digits, a signaling NaN, 1j.
         if len(entries) == 1:
             return np.array([np.nan])
         return np.concatenate([_each_number(entries[i : i + 1]) for i in range(len(entries))])
@@ -78,21 +78,21 @@ def _each_number(entries: NDArray[Any]) -> Floats:
 
 def entries_of(part: pd.DataFrame) -> NDArray[Any]:
     """Return entries as objects, exactly as they are stored, shape (n_rows, n_columns)."""
-    # `to_numpy` alone would round all categories that are integers where one entry is missing.
+    # `to_numpy` would round all integer categories if one entry is missing.
     return part.astype(object).to_numpy(dtype=object)
 
 
 def texts_of(part: pd.DataFrame) -> pd.DataFrame:
-    """Return columns as texts, each entry as `as_text` writes it."""
+    """Return columns as texts, each entry written by `as_text`."""
     entries = entries_of(part)
     written = as_text(pd.Series(entries.ravel(), dtype=object)).to_numpy(copy=True).reshape(entries.shape)
-    # One sign for what is missing: pandas would choose it by what else there is.
+    # One sign for missing entries, because pandas would choose the sign by the other entries.
     written[part.isna().to_numpy()] = np.nan
     return pd.DataFrame(written, index=part.index, columns=part.columns, dtype=object)
 
 
 def as_text(column: pd.Series) -> pd.Series:
-    """Return entries as they are written, each for itself: 5 and 5.0 as "5"; missing ones stay missing."""
+    """Return entries as they are written, each separately: 5 and 5.0 as "5". Missing entries stay missing."""
     return column.map(_text_of, na_action="ignore").astype(object)
 
 
@@ -102,7 +102,7 @@ def _text_of(value: object) -> str:
 
 
 def assembled(table: pd.DataFrame, places: NDArray[np.int64], numbers: Floats, others: pd.DataFrame) -> pd.DataFrame:
-    """Return a table's columns in their order: those at `places` are `numbers`, the rest `others`."""
+    """Return a table's columns in order: those at `places` are `numbers`, and the rest are `others`."""
     numeric = pd.DataFrame(numbers, index=table.index, columns=table.columns[places], copy=False)
     if others.shape[1] == 0:
         return numeric
@@ -112,9 +112,9 @@ def assembled(table: pd.DataFrame, places: NDArray[np.int64], numbers: Floats, o
 
 
 def row_hashes(X: Any, y: Any) -> NDArray[np.uint64] | None:
-    """Return a hash of each row and its label, None where rows are of a kind that none is known for.
+    """Return a hash of each row and its label, or None if no hash is defined for rows of this type.
 
-    Equal rows have equal hashes; they tell rows apart, and hide nothing.
+    Equal rows have equal hashes. The hashes distinguish rows, but they do not hide their content.
     """
     try:
         if not isinstance(X, pd.DataFrame):
@@ -142,7 +142,7 @@ def _hashed(rows: NDArray[Any]) -> NDArray[np.uint64]:
     size = max(1, _ENTRIES_AT_ONCE // max(rows.shape[1], 1))
     for start in range(0, len(rows), size):
         bits = np.ascontiguousarray(rows[start : start + size], dtype=np.float64).view(np.uint64)
-        # Low bits of most numbers are 0, and stay so in products.
+        # The low bits of most numbers are 0, and products keep them 0.
         hashes[start : start + size] = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
     return hashes
 

@@ -1,6 +1,6 @@
-"""CSV files as spreadsheets write them, read so that no row decides how another is read.
+"""CSV files as spreadsheets write them, read so that no row affects how another is read.
 
-Encodings are told by the first bytes of a file; after that each byte that is no UTF-8 stands for itself.
+The first bytes of a file determine its encoding. After that, each byte that is not UTF-8 is decoded separately.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pandas as pd
 from dpensemble.datasets.csv_lines import header_of, tables_of_lines, wrong_length
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
-#: Endings of text files, by themselves or before ``.gz`` and ``.zip``.
+#: Endings of text files, optionally followed by ``.gz`` or ``.zip``.
 ENDINGS = (".csv", ".tsv", ".txt")
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -42,17 +42,17 @@ class CSVFormat:
     Parameters
     ----------
     sep : str or None
-        What separates columns, one character or ``"tab"``; None is a comma, and a tab in ``.tsv`` files.
+        Separator of columns, one character or ``"tab"``. None is a comma, and a tab in ``.tsv`` files.
     decimal : {".", ","} or None
-        What numbers have before their fractions; None is a point. With a comma, points group thousands: 1.234,5.
+        Decimal sign of numbers. None is a point. With a comma, points group thousands: 1.234,5.
     multiline_text : bool
-        Whether texts within quotation marks may hold line breaks. Then one open quotation mark changes how all later
-        lines are read, and the guarantee is one for records as they are read, not for lines of the file.
+        Whether quoted texts may hold line breaks. Then one open quotation mark changes how all later
+        lines are read, and the guarantee is for records as they are read, not for lines of the file.
 
     Raises
     ------
     InvalidParameterError
-        If one is anything else.
+        If a setting has another value.
     """
 
     sep: str | None = None
@@ -63,14 +63,14 @@ class CSVFormat:
         sep = _as_character(self.sep)
         if sep is not None and (len(sep) != 1 or sep.isalnum() or sep in '".\r\n'):
             raise InvalidParameterError(
-                f'sep={self.sep!r} is no separator of columns; use one character such as ";", or "tab".',
+                f'sep={self.sep!r} is not a separator of columns; use one character such as ";", or "tab".',
                 parameter="sep",
             )
         if self.decimal not in (None, ".", ","):
             raise InvalidParameterError(f'decimal={self.decimal!r} is unknown; use "." or ",".', parameter="decimal")
         if self.decimal == "," == sep:
             raise InvalidParameterError(
-                'decimal="," and sep="," cannot both be; files with decimal commas usually have sep=";".',
+                'decimal="," and sep="," cannot be combined; files with decimal commas usually have sep=";".',
                 parameter="decimal",
             )
 
@@ -81,22 +81,22 @@ class CSVFormat:
 
 
 def is_csv(path: Path) -> bool:
-    """Return whether a file's ending is one of a text file, perhaps a compressed one."""
+    """Return whether a file's ending is that of a text file, compressed or not."""
     inner, outer = _endings(path)
     return inner in ENDINGS or (outer == ".zip" and inner == "")
 
 
 def read_csv(path: Path, how: CSVFormat, *, keep_broken: bool = False) -> pd.DataFrame:
-    """Return the table in a file, every entry a text as it is written, NaN where it is empty.
+    """Return the table in a file. Every entry is a text as it is written, or NaN if it is empty.
 
-    With `keep_broken`, a line that cannot be read becomes a row in which every entry is missing; by default it raises.
+    With `keep_broken`, an unreadable line becomes a row in which every entry is missing. By default, it raises.
     """
     tables = list(_tables(path, how, None, keep_broken))
     return tables[0] if len(tables) == 1 else pd.concat(tables)
 
 
 def csv_chunks(path: Path, how: CSVFormat, rows: int) -> Iterator[pd.DataFrame]:
-    """Yield the table in a file in chunks of so many rows, numbered through."""
+    """Yield the table in a file in chunks of `rows` rows, with consecutive row numbers."""
     return _tables(path, how, rows, keep_broken=False)
 
 
@@ -116,34 +116,34 @@ def _multiline_tables(path: Path, file: TextIO, sep: str, rows: int | None) -> I
     read: Any = pd.read_csv(file, dtype=str, sep=sep, chunksize=rows, low_memory=False)
     for table in [read] if rows is None else read:
         if not isinstance(table.index, pd.RangeIndex):
-            # One long first row would shift the columns of all others.
+            # A long first row would shift the columns of all other rows.
             raise DataError(
-                f"{path} cannot be read: its rows have more entries than its header; separate columns by "
-                f"{_separator_words(sep)} alone, or name another separator (--sep)."
+                f"{path} cannot be read: its rows have more entries than its header; separate columns only by "
+                f"{_separator_words(sep)}, or name another separator (--sep)."
             )
         yield table
 
 
 def _check_header(path: Path, sep: str) -> None:
-    """Refuse repeated names, which would be renamed in silence, and another separator than the file has."""
+    """Raise for repeated names, which would be renamed silently, and if the file has another separator."""
     with _open_text(path) as file:
         names = pd.read_csv(file, header=None, nrows=1, dtype=str, sep=sep).iloc[0]
     if names.dropna().duplicated().any():
-        raise DataError(f"{path} names a column twice.")
+        raise DataError(f"{path} names a column twice; rename one of them.")
     if len(names) == 1:
-        # The name itself stays unsaid: without a header it is a record.
-        for other, spoken in ((",", "','"), *_SEPARATORS.items()):
+        # The name itself is not shown: without a header, it is a record.
+        for other, sign_words in ((",", "','"), *_SEPARATORS.items()):
             if other in str(names[0]):
                 flag = "tab" if other == "\t" else other
                 raise DataError(
-                    f"{path} has one column only when {_separator_words(sep)} separates columns, and {spoken} in its "
+                    f"{path} has only one column if {_separator_words(sep)} separates columns, but {sign_words} in its "
                     f'first line; give --sep "{flag}".'
                 )
 
 
 @contextmanager
 def _open_text(path: Path) -> Iterator[TextIOWrapper]:
-    """Open a file as text, in the encoding that its first bytes tell."""
+    """Open a file as text, in the encoding that its first bytes show."""
     with _binary(path) as start:
         first = start.read(4)
     encoding = next((name for mark, name in _BOMS if first.startswith(mark)), "utf-8")
@@ -172,7 +172,7 @@ def _binary(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _endings(path: Path) -> tuple[str, str]:
-    """Return the ending of the table and that of its compression, either empty where there is none."""
+    """Return the endings of the table and of its compression. Either is empty if there is none."""
     outer = path.suffix.lower()
     if outer in (".gz", ".zip"):
         return Path(path.stem).suffix.lower(), outer
@@ -180,7 +180,7 @@ def _endings(path: Path) -> tuple[str, str]:
 
 
 def _windows(error: UnicodeError) -> tuple[str, int]:
-    """Read bytes that are no UTF-8 as Windows writes them (cp1252), each by itself."""
+    """Decode bytes that are not UTF-8 as Windows writes them (cp1252), each separately."""
     if not isinstance(error, UnicodeDecodeError) or error.encoding.lower() not in ("utf-8", "utf8"):
         raise error
     odd = error.object[error.start : error.end]
@@ -191,10 +191,10 @@ codecs.register_error(_ERRORS, _windows)
 
 
 def _with_points(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose entries that are numbers with decimal commas have points; each by itself."""
+    """Return a table in which numbers with decimal commas have points. Each entry is converted separately."""
 
-    def pointed(found: re.Match[str]) -> str:
-        sign, whole, part, power = found.groups()
+    def pointed(match: re.Match[str]) -> str:
+        sign, whole, part, power = match.groups()
         return f"{sign}{whole.replace('.', '')}{'.' + part if part else ''}{power}"
 
     return pd.DataFrame(
@@ -203,29 +203,29 @@ def _with_points(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def looks_like_decimal_comma(text: str) -> bool:
-    """Return whether an entry would be a number if it had a point for its comma."""
+    """Return whether an entry would be a number with a point in place of its comma."""
     return "," in text and any(map(str.isdigit, text)) and re.match(_COMMA_NUMBER, text) is not None
 
 
 def advice(error: Exception, kind: str) -> str:
-    """Say what to do about a table that pandas could not read; its own words may quote entries."""
+    """Return what to do about a table that pandas could not read. pandas' own text may quote entries."""
     if isinstance(error, pd.errors.ParserError):
         return _of_parser(str(error))
     reasons: dict[type[Exception], str] = {
         FileNotFoundError: "there is no such file",
         IsADirectoryError: "it is a folder",
-        PermissionError: "you may not read it",
+        PermissionError: "you have no permission to read it",
         UnicodeError: "it is not in UTF-8; save it as UTF-8",
         pd.errors.EmptyDataError: "it is empty",
-        zipfile.BadZipFile: "it is no zip file",
-        gzip.BadGzipFile: "it is no gzip file",
+        zipfile.BadZipFile: "it is not a zip file",
+        gzip.BadGzipFile: "it is not a gzip file",
         EOFError: "it ends too soon",
     }
-    return next((words for one, words in reasons.items() if isinstance(error, one)), f"it is no {kind} table")
+    return next((words for one, words in reasons.items() if isinstance(error, one)), f"it is not a {kind} table")
 
 
 def _of_parser(text: str) -> str:
-    """Keep the numbers of pandas' message."""
+    """Keep only the numbers of pandas' message."""
     lengths = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
     if lengths:
         expected, line, saw = map(int, lengths.groups())

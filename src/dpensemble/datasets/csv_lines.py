@@ -1,4 +1,4 @@
-"""Lines of a CSV file, each read by itself: a record is a line, and no line changes how another is read."""
+"""Lines of a CSV file, read separately: a record is a line, and no line affects how another is read."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pandas as pd
 
 from dpensemble.errors import FileError
 
-# Lines that pandas reads together: rows are then numbered through, and only texts of these lines are held twice.
+# Lines that pandas reads together. Rows get consecutive numbers, and only the texts of these lines are stored twice.
 _LINES_AT_ONCE = 2**16
-# Longest text within quotation marks; the standard library stops at 2**17 characters.
+# Longest quoted text. The standard library's limit is 2**17 characters.
 _LONGEST = 2**31 - 1
 
 
 def header_of(text: TextIO, sep: str) -> list[str]:
-    """Read the first line that is not blank and return the names in it, as pandas writes them."""
+    """Read the first line that is not blank, and return its names as pandas writes them."""
     line = next((line for line in text if not _is_blank(line, sep)), "")
     return list(pd.read_csv(StringIO(line), sep=sep, nrows=0, dtype=str, index_col=False).columns)
 
@@ -28,18 +28,18 @@ def header_of(text: TextIO, sep: str) -> list[str]:
 def tables_of_lines(
     path: Path, text: TextIO, names: list[str], sep: str, rows: int | None, *, keep_broken: bool
 ) -> Iterator[pd.DataFrame]:
-    """Yield the records after a header as tables of texts, rows numbered through.
+    """Yield the records after a header as tables of texts, with consecutive row numbers.
 
-    `path` is for messages, and `text` was opened with ``newline=""``. With ``rows=None`` tables are of a size that
-    suits. With `keep_broken` a broken line becomes a row in which every entry is missing. By default it raises: a line
-    with an open quotation mark, or another number of entries than the header.
+    `path` is for messages, and `text` was opened with ``newline=""``. With ``rows=None``, the size of the tables is
+    chosen automatically. With `keep_broken`, a broken line becomes a row in which every entry is missing. By default it
+    raises. A line is broken if it has an open quotation mark, or another number of entries than the header.
     """
     start, n_tables = 0, 0
     lines = _whole_lines(path, text, len(names), sep, keep_broken)
     while (part := list(islice(lines, rows or _LINES_AT_ONCE))) or not n_tables:
         n_tables += 1
         table = pd.read_csv(
-            # pandas takes a byte order mark from the first line that it sees, which must be none of the records.
+            # pandas removes a byte order mark from the first line that it reads, which must not be a record.
             StringIO(_broken(len(names), sep) + "".join(part)),
             header=None,
             names=names,
@@ -61,7 +61,7 @@ def _broken(n_names: int, sep: str) -> str:
 
 
 def _whole_lines(path: Path, text: TextIO, n_names: int, sep: str, keep_broken: bool) -> Iterator[str]:
-    """Yield lines that pandas reads as exactly one row each, with as many entries as there are names."""
+    """Yield lines that pandas reads as exactly one row each, with one entry for each name."""
     broken = _broken(n_names, sep)
     for number, line in enumerate(text, start=2):
         if _is_blank(line, sep):
@@ -100,10 +100,10 @@ def _why(entries: list[str] | None, number: int, n_names: int) -> str:
 
 
 def wrong_length(line: int, n_entries: int, n_names: int) -> str:
-    """Say which line has another number of entries than the header."""
+    """Return which line has another number of entries than the header."""
     return (
-        f"line {line:,} has {n_entries} entries where {n_names} belong (the header is line 1); quote entries that hold "
-        "a separator, or name the right one (--sep)"
+        f"line {line:,} has {n_entries} entries, but the header has {n_names} (the header is line 1); quote entries "
+        "that hold a separator, or name the right one (--sep)"
     )
 
 

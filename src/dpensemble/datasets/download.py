@@ -1,4 +1,4 @@
-"""Fetching one file from the web, and storing it whole or not at all."""
+"""Download one file, and store it as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from dpensemble._progress import progress_bar
 from dpensemble.errors import FileError
 
 _CHUNK = 2**16
-# Seconds of silence, not of the whole download.
+# Seconds without data, not of the whole download.
 _PATIENCE = 30.0
 
 
 class NotDelivered(Exception):  # noqa: N818
-    """A file did not arrive; says why in a few words."""
+    """A file did not arrive. The text is the reason in a few words."""
 
 
 def fetch(address: str, largest: int, *, title: str, progress: bool) -> bytes:
-    """Return what is published at an address; NotDelivered if that fails or is more than `largest` bytes."""
+    """Return the content of an address. Raise NotDelivered if that fails or exceeds `largest` bytes."""
     if not address.startswith(("https://", "http://")):
-        raise NotDelivered("it is no web address")
+        raise NotDelivered("it is not a web address")
     try:
         return _read(Request(address, headers={"User-Agent": "dpensemble"}), largest, title, progress)  # noqa: S310
     except HTTPError as error:
-        # It holds an open connection.
+        # The error holds an open connection.
         error.close()
         raise NotDelivered(f"the server answered {error.code}") from None
     except (OSError, HTTPException) as error:
@@ -36,21 +36,21 @@ def fetch(address: str, largest: int, *, title: str, progress: bool) -> bytes:
 
 def _read(request: Request, largest: int, title: str, progress: bool) -> bytes:
     with urlopen(request, timeout=_PATIENCE) as response:  # noqa: S310
-        announced: int | None = response.length
+        n_bytes: int | None = response.length
         received = bytearray()
-        with progress_bar(title, announced, shown=progress) as advance:
+        with progress_bar(title, n_bytes, shown=progress) as advance:
             while chunk := response.read(_CHUNK):
                 received += chunk
                 if len(received) > largest:
                     raise NotDelivered("it is larger than the published file")
                 advance(len(chunk))
-    if announced is not None and len(received) != announced:
+    if n_bytes is not None and len(received) != n_bytes:
         raise NotDelivered("the connection broke")
     return bytes(received)
 
 
 def _words(error: Exception) -> str:
-    """Say what went wrong in a few words."""
+    """Return the reason of an error in a few words."""
     reason = error.reason if isinstance(error, URLError) else error
     if isinstance(reason, TimeoutError):
         return "the server did not answer in time"
@@ -58,8 +58,8 @@ def _words(error: Exception) -> str:
 
 
 def store(content: bytes, target: Path) -> None:
-    """Write a file so that nobody ever sees a part of it, whatever stops the program and who else writes it."""
-    # In the same folder, so that renaming moves nothing; by a name that no other writer has.
+    """Write a file so that no reader ever sees a part of it, even after an interrupt or beside another writer."""
+    # In the same folder, so that renaming moves no data, and under a name that no other writer uses.
     part = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -72,6 +72,6 @@ def store(content: bytes, target: Path) -> None:
         # Windows does not replace a file that another process, which stored it first, is reading.
         if not (isinstance(error, PermissionError) and target.is_file()):
             raise FileError(
-                f"{target} cannot be written ({error.strerror}); let its folder be writable, "
+                f"{target} cannot be written ({error.strerror}); make its folder writable, "
                 "or name one that holds the data sets by data_home."
             ) from None

@@ -1,4 +1,4 @@
-"""From table columns to finite numbers, using statistics of public rows only."""
+"""Convert table columns to finite numbers, using statistics of public rows only."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def fit_encoder(public: pd.DataFrame) -> Any:
     Parameters
     ----------
     public : DataFrame of shape (n_rows, n_columns)
-        Public rows. Private rows must never be passed: what is fitted here is published with the student.
+        Public rows. Never pass private rows: the fitted statistics are published with the student.
 
     Returns
     -------
     ColumnTransformer
-        Numeric columns are standardised; others are one-hot encoded, all zeros for a category that no public row has.
+        Numeric columns are standardised. Others are one-hot encoded, with zeros for a category that no public row has.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def fit_encoder(public: pd.DataFrame) -> Any:
     >>> fit_encoder(public).transform(pd.DataFrame({"age": [30.0], "sex": ["x"]}))
     array([[0., 0., 0.]])
     """
-    # As masks: names are looked for one by one, which takes minutes where there are 100,000.
+    # As masks: looking up 100,000 names one at a time takes minutes.
     numeric = number_columns(public)
     encoder = ColumnTransformer(
         [
@@ -45,48 +45,48 @@ def fit_encoder(public: pd.DataFrame) -> Any:
 
 
 def numeric_columns(encoder: Any) -> list[str]:
-    """Return the columns that an encoder of `fit_encoder`, or a feature map of tables, takes as numbers."""
+    """Return the numeric columns of an encoder of `fit_encoder` or of a feature map of tables."""
     if hasattr(encoder, "numeric_columns"):
         return list(encoder.numeric_columns)
     columns = next(columns for name, _, columns in encoder.transformers_ if name == _NUMBERS)
-    # Students saved by earlier versions have the names themselves.
+    # Students of earlier versions store the names themselves.
     return list(encoder.feature_names_in_[columns] if hasattr(columns, "dtype") else columns)
 
 
 class LibraryTransformer:
-    """What a transformer of this library states about how it reads rows. Other transformers get the safe defaults."""
+    """What a transformer of this library states about how it reads rows. Other transformers get safe defaults."""
 
-    #: What is done to dates and blanks first, a fitted `TablePreparation`.
+    #: The step that first converts dates and blanks, a fitted `TablePreparation`.
     preparation_: Any = None
     #: Whether entries may be missing.
     takes_blanks: bool = False
-    #: Columns that rows must have; None for all.
+    #: Required columns, or None for all.
     needed_columns: list[str] | None = None
-    #: Categories that have a place of their own, by column.
+    #: Known categories, by column.
     known_categories: Mapping[str, set[str]] = MappingProxyType({})
-    #: Whether a row's features depend on that row and its place among the rows alone, to the last digit.
+    #: Whether a row's features depend only on that row and its place among the rows, to the last digit.
     reads_rows_by_place = False
-    #: Whether an encoded row depends on that row alone, in rows of any type. Private rows may then be given together.
+    #: Whether an encoded row depends only on that row, for rows of any type. Then private rows may be encoded together.
     encodes_rows_alone = False
-    #: The map whose features the published model reads, None for this map itself.
+    #: The map whose features the published model reads, or None for this map.
     decoder_: Any = None
-    #: Combinations of features, as orthonormal columns, of which private and public means are compared; None for all.
-    compared_: Floats | None = None
-    #: Whether each feature depends on one column alone, so that made-up rows may have columns drawn apart.
+    #: The map whose features have their private and public means compared, or None for this map.
+    compared_: Any = None
+    #: Whether each feature depends on only one column, so that the columns of made-up rows may be drawn separately.
     reads_columns_apart = False
 
     def as_declared(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return a table in which declared categories are texts, also where they are written as numbers."""
+        """Return a table in which declared categories are texts, even if they are written as numbers."""
         return table
 
     def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[LibraryTransformer, Floats] | None:  # noqa: ARG002
-        """Return the map that reads columns apart, and coefficients of its features; None where there is none."""
+        """Return a map that reads columns separately, and coefficients of its features, or None."""
         return (self, coefficients) if self.reads_columns_apart else None
 
 
 def statements_of(transformer: Any) -> Any:
-    """Return a transformer of this library itself, and the safe defaults for any other transformer."""
-    # By class, because another transformer may pass attributes of a library's one on and still read rows together.
+    """Return a transformer of this library itself, or the safe defaults for any other transformer."""
+    # By class, because another transformer may copy attributes of this library's and still read rows together.
     return transformer if isinstance(transformer, LibraryTransformer) else LibraryTransformer()
 
 

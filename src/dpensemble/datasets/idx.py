@@ -1,4 +1,4 @@
-"""Reading IDX, the format of MNIST: a magic number, the sizes, then one unsigned byte an entry."""
+"""Read IDX, the format of MNIST: a magic number, the sizes, then one unsigned byte for each entry."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 from dpensemble._arrays import Integers
 from dpensemble.errors import DataError, FileError
 
-# The third byte of the magic number says that entries are unsigned bytes, the fourth counts the dimensions.
+# The third byte of the magic number marks entries as unsigned bytes, and the fourth is the number of dimensions.
 _UNSIGNED_BYTES = 0x0800
 _WORD = 4
 
 
 def read_idx(content: bytes, n_dimensions: int, source: str) -> NDArray[np.uint8]:
-    """Return a read-only view of the array that an IDX file of unsigned bytes holds; `source` is for messages."""
+    """Return a read-only view of the array in an IDX file of unsigned bytes. `source` is for messages."""
     header = _WORD * (1 + n_dimensions)
     magic, expected = content[:_WORD], (_UNSIGNED_BYTES + n_dimensions).to_bytes(_WORD, "big")
     if not expected.startswith(magic):
         raise FileError(
-            f"{source} is no {n_dimensions}-dimensional IDX file: it starts with 0x{magic.hex()}, "
-            f"not with 0x{expected.hex()}; fetch the published file again."
+            f"{source} must be a {n_dimensions}-dimensional IDX file, but it starts with 0x{magic.hex()} "
+            f"instead of 0x{expected.hex()}; fetch the published file again."
         )
     if len(content) < header:
         raise FileError(f"{source} is cut off within its header; fetch the published file again.")
@@ -35,18 +35,17 @@ def read_idx(content: bytes, n_dimensions: int, source: str) -> NDArray[np.uint8
             "fetch the published file again."
         )
     if 0 in sizes:
-        raise DataError(f"{source} holds nothing: one of its sizes is zero; use a file that has rows.")
+        raise DataError(f"{source} is empty: one of its sizes is zero; use a file that has rows.")
     return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(sizes)
 
 
 def labelled_images(images: bytes, labels: bytes, n_classes: int, source: str) -> tuple[NDArray[np.uint8], Integers]:
-    """Return images (n_images, height, width) and their labels from two IDX files; `source` is for messages."""
+    """Return images (n_images, height, width) and their labels from two IDX files. `source` is for messages."""
     pixels = read_idx(images, 3, f"{source} images")
     ids = read_idx(labels, 1, f"{source} labels").astype(np.int64)
     if len(pixels) != len(ids):
         raise DataError(
-            f"{source} images are {len(pixels)} and {source} labels {len(ids)}; "
-            "use two files of one part of one data set."
+            f"{source} has {len(pixels)} images but {len(ids)} labels; use two files of one part of one data set."
         )
     if ids.max() >= n_classes:
         raise DataError(f"{source} labels go up to {ids.max()}; use labels from 0 to {n_classes - 1}.")

@@ -26,9 +26,9 @@ class ImageDataset:
     Parameters
     ----------
     name : str
-        For people.
+        Display name.
     X_train, X_test : ndarray of uint8, shape (n_images, n_pixels)
-        Pixels row by row from the top left, 0 for background; see `scaled`.
+        Pixels row by row from the top left, 0 for background. See `scaled`.
     y_train, y_test : ndarray of int64, shape (n_images,)
         Class of each image.
     image_shape : tuple of int
@@ -52,7 +52,7 @@ class ImageDataset:
     licence: str
 
     def scaled(self, X: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return pixels as estimators learn best from them: numbers from 0 to 1.
+        """Return pixels as numbers from 0 to 1, the best range for most estimators.
 
         The divisor is public (`brightest`), so private rows may be scaled too.
 
@@ -69,7 +69,7 @@ class ImageDataset:
         Raises
         ------
         InvalidParameterError
-            If the pixels are no bytes any more, for instance because they have been scaled before.
+            If the pixels are not bytes, for example because they have been scaled before.
 
         Examples
         --------
@@ -80,8 +80,10 @@ class ImageDataset:
         """
         if not isinstance(X, np.ndarray) or X.dtype != np.uint8:
             kind = X.dtype if isinstance(X, np.ndarray) else type(X).__name__
-            raise InvalidParameterError(f"X={kind} is no array of uint8; give rows of X_train or X_test, unscaled.")
-        # In one step, so that no array of doubles exists on the way.
+            raise InvalidParameterError(
+                f"X must be an array of uint8, but got {kind}; give unscaled rows of X_train or X_test."
+            )
+        # In one step, so that no temporary array of doubles exists.
         return np.divide(X, np.float32(self.brightest), dtype=np.float32)
 
 
@@ -90,16 +92,16 @@ def load_mnist(
 ) -> ImageDataset:
     """Load MNIST: 60,000 handwritten digits to learn from and 10,000 to test on, 28 x 28 pixels from 0 to 255.
 
-    The four published files (11 MB) are taken from the folder ``mnist`` inside `data_home` or, if that is None, inside
-    the folder that the environment variable ``DPENSEMBLE_DATA`` names; else from the user's cache
+    The four published files (11 MB) are read from the folder ``mnist`` inside `data_home` or, if that is None, inside
+    the folder in the environment variable ``DPENSEMBLE_DATA``. Otherwise they are read from the user's cache
     (``~/.cache/dpensemble`` or ``$XDG_CACHE_HOME/dpensemble`` on Linux, ``~/Library/Caches/dpensemble`` on macOS,
-    ``dpensemble`` in ``%LOCALAPPDATA%`` on Windows). What is in neither is downloaded into the cache; named folders are
-    never written to. Files may be packed by gzip, and are refused unless their SHA-256 is the published one.
+    ``dpensemble`` in ``%LOCALAPPDATA%`` on Windows). Missing files are downloaded into the cache. Named folders are
+    never written to. Files may be packed by gzip, and must have the published SHA-256.
 
     Parameters
     ----------
     classes : sequence of int, optional
-        Digits to keep, at least two; all others are left out. The order of images stays as published.
+        Digits to keep, at least two. All others are left out. The order of images stays as published.
     data_home : path, optional
         Folder that holds the folder ``mnist``.
     progress : bool, default=False
@@ -108,9 +110,9 @@ def load_mnist(
     Raises
     ------
     InvalidParameterError
-        If `classes` are no digits, or `data_home` is no folder.
+        If `classes` are not digits, or `data_home` is not a folder.
     FileError
-        If a file is not the published one, or is neither found nor can be downloaded.
+        If a file is not the published file, or if it is missing and cannot be downloaded.
 
     References
     ----------
@@ -129,10 +131,10 @@ def load_mnist(
 def load_fashion_mnist(
     *, classes: Sequence[int] | None = None, data_home: Path | str | None = None, progress: bool = False
 ) -> ImageDataset:
-    """Load Fashion-MNIST: articles of clothing in the form of MNIST, and harder to tell apart.
+    """Load Fashion-MNIST: articles of clothing in the form of MNIST, and harder to distinguish.
 
-    Its 60,000 training and 10,000 test images have 28 x 28 pixels from 0 to 255. The four published files (30 MB) are
-    looked for and downloaded as by `load_mnist`, whose parameters and errors these are, in the folder
+    Its 60,000 training and 10,000 test images have 28 x 28 pixels from 0 to 255. `load_mnist` describes the parameters,
+    the errors, and how the four published files (30 MB) are found or downloaded. Their folder is
     ``fashion-mnist``. The classes are 0 T-shirt/top, 1 trouser, 2 pullover, 3 dress, 4 coat, 5 sandal, 6 shirt, 7
     sneaker, 8 bag and 9 ankle boot.
 
@@ -157,8 +159,8 @@ def load_cifar10(
 ) -> ImageDataset:
     """Load CIFAR-10: 50,000 small colour pictures to learn from and 10,000 to test on, 32 x 32 pixels in 3 colours.
 
-    The published archive ``cifar-10-binary.tar.gz`` (170 MB), or the six files in it, are looked for and, unless
-    ``download=False``, downloaded as by `load_mnist`, whose parameters and errors these are, in the folder
+    `load_mnist` describes the parameters, the errors, and how the published archive ``cifar-10-binary.tar.gz`` (170 MB)
+    or its six files are found or, unless ``download=False``, downloaded. Their folder is
     ``cifar-10``. Nothing is unpickled. The classes are 0 airplane, 1 automobile, 2 bird, 3 cat, 4 deer, 5 dog, 6 frog,
     7 horse, 8 ship and 9 truck.
 
@@ -181,18 +183,18 @@ def load_cifar10(
 def load_digit_images(*, classes: Sequence[int] | None = None) -> ImageDataset:
     """Load the small handwritten digits that come with scikit-learn: 1,797 images of 8 x 8 pixels from 0 to 16.
 
-    A stand-in for MNIST, offline and quick to learn. Of each digit every fifth image is for testing (355 together) and
-    the others are for training (1,442); that is fixed and public. The same people wrote both parts.
+    A stand-in for MNIST, offline and quick to learn. Every fifth image of each digit is for testing (355 together), and
+    the others are for training (1,442). This split is fixed and public. The same people wrote both parts.
 
     Parameters
     ----------
     classes : sequence of int, optional
-        Digits to keep, at least two; all others are left out. The order of images stays as it is in scikit-learn.
+        Digits to keep, at least two. All others are left out. The order of images stays as it is in scikit-learn.
 
     Raises
     ------
     InvalidParameterError
-        If `classes` are no digits.
+        If `classes` are not digits.
 
     References
     ----------
@@ -259,16 +261,16 @@ def _dataset(
 
 
 def _colour_images(content: bytes) -> _Part:
-    """Return pictures (n_images, 3, 32, 32) and their labels; each record is a label and three planes of pixels."""
+    """Return pictures (n_images, 3, 32, 32) and their labels. Each record is a label and three planes of pixels."""
     records = np.frombuffer(content, dtype=np.uint8).reshape(-1, 1 + 3 * 32 * 32)
     return records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0].astype(np.int64)
 
 
 def _of_classes(part: _Part, classes: tuple[int, ...]) -> _Part:
-    """Return the images of some classes as rows, in arrays of their own that may be written to."""
+    """Return the images of some classes as rows, in new writable arrays."""
     images, labels = part
-    kept = np.isin(labels, classes)
-    return images.reshape(len(images), -1)[kept], labels[kept]
+    rows = np.isin(labels, classes)
+    return images.reshape(len(images), -1)[rows], labels[rows]
 
 
 def _declared_classes(classes: Sequence[int] | None) -> tuple[int, ...]:

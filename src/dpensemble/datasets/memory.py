@@ -1,10 +1,10 @@
-"""Giving back what pandas keeps of texts that nobody holds any more."""
+"""Give back memory that pandas keeps after texts are deleted."""
 
 import sys
 
 
 def release_unused() -> None:
-    """Give memory that Arrow holds for later texts back to the system; does nothing where there is no Arrow."""
+    """Return memory that Arrow keeps for later texts to the system. Does nothing without Arrow."""
     arrow = sys.modules.get("pyarrow")
     if arrow is not None:
         arrow.default_memory_pool().release_unused()

@@ -1,4 +1,4 @@
-"""What stands out in the columns of a public table, and what to do about it; no private row is looked at."""
+"""Notes on suspicious columns of a public table, and what to do about them. No private row is read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpensemble.datasets.csv_files import looks_like_decimal_comma
 from dpensemble.datasets.preparation import LEFT_OUT, TablePreparation, counts_rows, date_formats, is_unnamed
 from dpensemble.errors import ColumnWarning, DataError
 
-# Fewer rows than these do not tell an id from a measurement, nor a text from a category.
+# With fewer rows, ids and measurements cannot be distinguished, nor texts and categories.
 _FEWEST = 20
 _SOME, _MOSTLY = 0.1, 0.5
 _NEARLY_ALL = 0.95
@@ -32,7 +32,7 @@ _KEY = "id|ids|nr|no|num|number|key|code|uuid|guid|pseudonym|mrn|ssn"
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What stands out in a column, and what to do; one that is doubtful should be seen to before training."""
+    """A remark on a column, and what to do. A doubtful column should be checked before training."""
 
     column: str
     text: str
@@ -40,7 +40,7 @@ class Note:
 
 
 def table_notes(public: pd.DataFrame, preparation: TablePreparation, *, has_unit: bool) -> list[Note]:
-    """Return what stands out in a public table, on which `preparation` was fitted."""
+    """Return remarks on a public table, on which `preparation` was fitted."""
     words = preparation.words()
     return [
         note
@@ -52,7 +52,7 @@ def table_notes(public: pd.DataFrame, preparation: TablePreparation, *, has_unit
 
 
 def warn_of_persons(public: Any) -> None:
-    """Warn of named columns of public rows that look like whose record it is, if no units were given."""
+    """Warn about named columns of public rows that look like whose record it is, if no units were given."""
     names = []
     for place, name in enumerate(map(str, public.columns if is_table(public) else ())):
         if _is_persons(name, True):
@@ -61,15 +61,15 @@ def warn_of_persons(public: Any) -> None:
                 names.append(name)
     if names:
         warnings.warn(
-            f"column {names[0]!r} looks like whose record it is; give the private one as units= of fit, so that all "
-            "records of one are protected together, and leave it out of X and X_public.",
+            f"column {names[0]!r} looks like whose record it is; give the private column as units= of fit, so that all "
+            "records of one person are protected together, and leave it out of X and X_public.",
             ColumnWarning,
             stacklevel=5,
         )
 
 
 def _worth_a_look(public: pd.DataFrame) -> list[int]:
-    """Return the places of texts, and of numbers that are constant, blank or called like keys; there may be many."""
+    """Return the places of texts, and of numbers that are constant, blank or named like keys. There may be many."""
     numbers = number_columns(public)
     doubtful = ~numbers
     for part, alike in in_parts(public, np.flatnonzero(numbers), _hardly_vary):
@@ -90,68 +90,72 @@ def _hardly_vary(part: pd.DataFrame) -> NDArray[np.bool_]:
 def _of_column(name: str, values: pd.Series, kind: str, has_unit: bool) -> Iterator[Note]:
     drop = f"leave it out (--drop {_quoted(name)})"
     if kind == LEFT_OUT:
-        drop = f"it is not used (--drop {_quoted(name)} says so)"
+        drop = f"it is not used, and --drop {_quoted(name)} removes this note"
     entries = values.dropna()
     different = entries.nunique()
     if is_unnamed(name):
-        yield Note(name, f"column {name!r} has no name, and is often the row number of a table saved before; {drop}.")
+        yield Note(name, f"column {name!r} has no name, and is often the row number of an earlier table; {drop}.")
     elif not has_unit and _may_be_key(entries) and _is_persons(name, different > _SOME * len(entries)):
         yield Note(
             name,
-            f"column {name!r} looks like whose record it is; with --unit {_quoted(name)} all records of one are "
-            "protected together, without it only each record by itself.",
+            f"column {name!r} looks like whose record it is; with --unit {_quoted(name)} all records of one person are "
+            "protected together, without it only each single record.",
         )
     elif not len(entries):
-        yield Note(name, f"column {name!r} is blank in every public row, so nothing is known of it; {drop}.")
+        yield Note(name, f"column {name!r} is blank in every public row, so nothing can be learned from it; {drop}.")
     elif different == 1 and len(values) > 1 and len(entries) == len(values):
-        yield Note(name, f"column {name!r} has the same entry in every public row, which says nothing; {drop}.")
+        yield Note(
+            name, f"column {name!r} has the same entry in every public row, so it carries no information; {drop}."
+        )
     elif kind.startswith("date"):
-        parts = kind.removeprefix("date: ") or "nothing of them, as all public ones are alike"
-        yield Note(name, f"column {name!r} holds dates, of which is used: {parts}.", is_doubtful=False)
+        parts = kind.removeprefix("date: ") or "nothing, because all public dates are alike"
+        yield Note(name, f"column {name!r} holds dates; used parts: {parts}.", is_doubtful=False)
     elif is_number(values):
         if different > _NEARLY_ALL * len(entries) and len(entries) >= _FEWEST and _is_key(name, entries):
-            yield Note(name, f"column {name!r} numbers the rows, it seems ({different:,} in {len(entries):,}); {drop}.")
+            yield Note(name, f"column {name!r} seems to number the rows ({different:,} in {len(entries):,}); {drop}.")
     else:
         yield from _of_text(name, entries, different, drop)
 
 
-def _of_text(name: str, known: pd.Series, different: int, drop: str) -> Iterator[Note]:
-    """Tell free text, ids and dates that cannot be read from categories."""
-    texts = as_text(known)
+def _of_text(name: str, entries: pd.Series, different: int, drop: str) -> Iterator[Note]:
+    """Distinguish free text, ids and unreadable dates from categories."""
+    texts = as_text(entries)
     if len(date_formats(texts)) > 1:
         yield Note(
             name,
-            f"column {name!r} holds dates of which days may be months, so it is taken as text; write them as "
+            f"column {name!r} holds dates in which days may be months, so it is read as text; write them as "
             "2025-12-31, or leave it out.",
         )
     elif len(texts) and texts.map(looks_like_decimal_comma).mean() > _NEARLY_ALL:
         yield Note(
             name,
-            f'column {name!r} looks like numbers with decimal commas, but is taken as text; give --decimal ",".',
+            f'column {name!r} looks like numbers with decimal commas, but is read as text; give --decimal ",".',
         )
-    elif different > _MOSTLY * len(known) and len(known) >= _FEWEST:
+    elif different > _MOSTLY * len(entries) and len(entries) >= _FEWEST:
         words = texts.str.count(r"\s").mean() >= 1
-        what = "free text" if words else "an id" if different > _NEARLY_ALL * len(known) else "text with hardly a group"
+        what = (
+            "free text" if words else "an id" if different > _NEARLY_ALL * len(entries) else "text with hardly a group"
+        )
         yield Note(
             name,
-            f"column {name!r} has {different:,} different entries in {len(known):,} public rows, like {what}, and what "
-            f"few rows share says little; {drop}, or make few groups of it.",
+            f"column {name!r} has {different:,} different entries in {len(entries):,} public rows, like {what}, and "
+            f"entries of few rows carry little information; {drop}, or form a few groups of entries.",
         )
 
 
-def _may_be_key(known: pd.Series) -> bool:
-    return not is_number(known) or bool((known.to_numpy(dtype=float) % 1 == 0).all())
+def _may_be_key(entries: pd.Series) -> bool:
+    return not is_number(entries) or bool((entries.to_numpy(dtype=float) % 1 == 0).all())
 
 
 def _is_persons(name: str, has_many: bool) -> bool:
-    """Return whether a column is called like the id of a person: patient_id, CustomerNo or, with `has_many`, person."""
+    """Return whether a column is named like the id of a person: patient_id, CustomerNo or, with `has_many`, person."""
     key = f" ?({_KEY})"
     return re.fullmatch(rf"({_PEOPLE})s?({f'{key}|' if has_many else key})", _words(name)) is not None
 
 
-def _is_key(name: str, known: pd.Series) -> bool:
-    """Return whether whole numbers are called like a key, or count the rows."""
-    return _may_be_key(known) and (_is_called_key(name) or counts_rows(known))
+def _is_key(name: str, entries: pd.Series) -> bool:
+    """Return whether whole numbers are named like a key, or count the rows."""
+    return _may_be_key(entries) and (_is_called_key(name) or counts_rows(entries))
 
 
 def _is_called_key(name: str) -> bool:
@@ -172,13 +176,11 @@ def refuse_doubts(notes: Sequence[Note]) -> None:
     doubts = [note.text.removesuffix(".") for note in notes if note.is_doubtful]
     if doubts:
         more = f"; and {len(doubts) - _MOST_SHOWN:,} more" if len(doubts) > _MOST_SHOWN else ""
-        raise DataError(
-            f"strict: {'; '.join(doubts[:_MOST_SHOWN])}{more}; see to these columns, or leave out --strict."
-        )
+        raise DataError(f"strict: {'; '.join(doubts[:_MOST_SHOWN])}{more}; check these columns, or leave out --strict.")
 
 
 def lines(notes: Sequence[Note]) -> list[str]:
-    """Return what to tell, doubts first, and of many notes how many there are."""
+    """Return the texts of notes, doubts first. If there are many, the last text is the number of the others."""
     texts = [note.text for note in sorted(notes, key=lambda note: not note.is_doubtful)]
     return (
         texts

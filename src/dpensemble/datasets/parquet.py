@@ -1,4 +1,4 @@
-"""Tables in Parquet, as one file or a folder of parts, all at once or in blocks of rows."""
+"""Tables in Parquet, as one file or a folder of parts, as a whole or in blocks of rows."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from dpensemble.errors import DataError, FileError
 #: Rows that are in memory at a time.
 ROWS_AT_ONCE = 2**16
 _ENDINGS = (".parquet", ".pq")
-# Columns are read through a buffer of so many bytes, not whole row groups at once.
+# Columns are read through a buffer of this many bytes, not by whole row groups.
 _BUFFER = 2**20
 
 
 class ParquetTable:
-    """A Parquet file, or all parts of a folder as one table; refuses parts that do not belong together.
+    """A Parquet file, or all parts of a folder as one table. Parts that do not belong together raise an error.
 
-    Parts may lie in sub-folders, and may be empty. What begins with a dot or an underscore is passed over, as every
-    reader of Parquet does. `n_bytes` is what the columns take without compression.
+    Parts may be in sub-folders, and may be empty. Names that begin with a dot or an underscore are skipped, as
+    every reader of Parquet does. `n_bytes` is the size of the columns without compression.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -43,26 +43,26 @@ class ParquetTable:
                 self.columns = names
             other += sorted(names) != sorted(self.columns)
         if other:
-            # Which columns stays unsaid: the table may be private.
+            # The columns are not named, because the table may be private.
             raise DataError(
-                f"{self.path} has {len(self._parts)} parts, of which {other} have other columns than the first; "
+                f"{self.path} has {len(self._parts)} parts, and {other} of them have other columns than the first; "
                 "write all parts with the same columns."
             )
         if len(set(self.columns)) < len(self.columns):
-            raise DataError(f"{self.path} names a column twice.")
+            raise DataError(f"{self.path} names a column twice; rename one of them.")
         if not self.n_rows:
-            raise DataError(f"{self.path} has no rows.")
+            raise DataError(f"{self.path} has no rows; give a table with rows.")
         self._seen = [_state(part) for part in self._parts]
 
     def blocks(self, columns: Sequence[str] | None = None, rows: int = ROWS_AT_ONCE) -> Iterator[pd.DataFrame]:
-        """Yield the rows in blocks, always in the same order; raises if a part was changed since the first look."""
-        wanted = list(self.columns if columns is None else columns)
+        """Yield the rows in blocks, always in the same order. Raise if a part has changed since it was opened."""
+        names = list(self.columns if columns is None else columns)
         for part, seen in zip(self._parts, self._seen, strict=True):
             with _open_part(part, self.path) as file:
-                for batch in file.iter_batches(batch_size=rows, columns=wanted, use_threads=False):
-                    yield exact_frame(batch)[wanted]
+                for batch in file.iter_batches(batch_size=rows, columns=names, use_threads=False):
+                    yield exact_frame(batch)[names]
             if _state(part) != seen:
-                raise DataError(f"{self.path} was changed while it was read; train on a copy that nobody writes to.")
+                raise DataError(f"{self.path} was changed while it was read; train on a copy that does not change.")
 
     def whole(self) -> pd.DataFrame:
         """Return all rows in one table."""
@@ -80,17 +80,17 @@ class ParquetBlocks:
     Parameters
     ----------
     path : path
-        As for `ParquetTable`; private.
+        As for `ParquetTable`. Private.
     target : str
         Column of the labels.
     unit : str, optional
-        Column that says whose record it is. A unit's records may lie in any parts.
+        Column that identifies whose record it is. A unit's records may be in any parts.
     drop : sequence of str
         Columns to leave out.
     rows : int
         Most rows of a block.
     keep_bad : bool, default=False
-        Whether a row without a unit is kept, with the number -1 in `units`. By default it raises.
+        Whether a row without a unit is kept, with the number -1 in `units`. By default, it raises.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class ParquetBlocks:
         self._table, self._target, self._rows = ParquetTable(path), target, rows
         for parameter, name in (("target", target), ("unit", unit)):
             if name is not None and name not in self._table.columns:
-                raise DataError(f"{parameter}={name!r} is not a column of {path}.")
+                raise DataError(f"{parameter}={name!r} is not a column of {path}; name one of its columns.")
         self._features = [name for name in self._table.columns if name not in (target, unit, *drop)]
         self.n_records = self._table.n_rows
         self.units = None if unit is None else _unit_numbers(self._table, unit, keep_bad)
@@ -135,9 +135,9 @@ class ParquetBlocks:
 
 
 def _unit_numbers(table: ParquetTable, unit: str, keep_bad: bool) -> Integers:
-    """Return a number for the unit of each record, the same wherever its records lie; 5 and 5.0 are one unit.
+    """Return a number for the unit of each record, in any part of the table. 5 and 5.0 are one unit.
 
-    A record without a unit is refused, or has the number -1.
+    A record without a unit raises an error, or has the number -1.
     """
     number_of: dict[str, int] = {}
     units = []
@@ -146,31 +146,31 @@ def _unit_numbers(table: ParquetTable, unit: str, keep_bad: bool) -> Integers:
         if (places < 0).any() and not keep_bad:
             raise DataError(f"the private table has rows without a unit in column {unit!r}; drop those rows.")
         numbers = [number_of.setdefault(name, len(number_of)) for name in as_text(pd.Series(names, dtype=object))]
-        # The place -1 of a missing name is that of the last number.
+        # A missing name has place -1, which would be that of the last number.
         units.append(np.asarray([*numbers, -1], dtype=np.int64)[places])
     return np.concatenate(units)
 
 
 def _distinct(column: pd.Series) -> tuple[Integers, Any]:
-    """Return the place of each entry among the distinct entries, -1 for a missing one, and the distinct entries."""
+    """Return the place of each entry among the distinct entries, -1 if it is missing, and the distinct entries."""
     try:
         return pd.factorize(column)
     except TypeError:
-        # Lists, structs and maps cannot be hashed. Their texts can.
+        # Lists, structs and maps cannot be hashed, but their texts can.
         return pd.factorize(as_text(column))
 
 
 def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return tables below each other; a column of different types stays as the parts have it, entry by entry."""
+    """Return stacked tables. A column with several types keeps the types of its parts, entry by entry."""
     mixed = [name for name in tables[0].columns if len({table[name].dtype for table in tables}) > 1]
     if mixed:
-        # pandas would find one type for all: integers above 2**53 lose digits beside floats.
+        # pandas would use one type for all: integers above 2**53 lose digits beside floats.
         tables = [table.astype(dict.fromkeys(mixed, object)) for table in tables]
     return pd.concat(tables, ignore_index=True)
 
 
 def is_parquet(path: Path) -> bool:
-    """Return whether a path is that of a Parquet file, or of a folder, which can hold nothing else here."""
+    """Return whether a path is a Parquet file or a folder. A folder can only be Parquet here."""
     return path.suffix.lower() in _ENDINGS or path.is_dir()
 
 
@@ -178,17 +178,17 @@ def _parts_of(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     inside = [
-        found.relative_to(path)
-        for found in sorted(path.rglob("*"))
-        if not any(name.startswith((".", "_")) for name in found.relative_to(path).parts)
+        file.relative_to(path)
+        for file in sorted(path.rglob("*"))
+        if not any(name.startswith((".", "_")) for name in file.relative_to(path).parts)
     ]
     if any("=" in folder for part in inside for folder in part.parts[:-1]):
-        raise FileError(f"{path} keeps columns in the names of its folders (NAME=VALUE); write them into the parts.")
+        raise FileError(f"{path} stores columns in the names of its folders (NAME=VALUE); write them into the parts.")
     files = [part for part in inside if not (path / part).is_dir()]
     if not files:
-        raise FileError(f"{path} is a folder without Parquet files.")
+        raise FileError(f"{path} is a folder without Parquet files; name one with Parquet files.")
     if any(part.suffix.lower() not in _ENDINGS for part in files):
-        raise FileError(f"{path} is a folder with other files than .parquet; keep those elsewhere.")
+        raise FileError(f"{path} is a folder with other files than .parquet; move those elsewhere.")
     return [path / part for part in files]
 
 
@@ -196,16 +196,16 @@ def _open_part(part: Path, path: Path) -> Any:
     from pyarrow.parquet import ParquetFile  # noqa: PLC0415  takes long to import
 
     try:
-        # As a data set, of which pandas makes use, 100,000 columns take many minutes.
+        # As a data set, which pandas would use, 100,000 columns take many minutes.
         return ParquetFile(part, buffer_size=_BUFFER)
     except (OSError, ValueError):
         if part == path:
             raise
-        raise FileError(f"{path} has a part that cannot be read as Parquet; write it anew.") from None
+        raise FileError(f"{path} has a part that cannot be read as Parquet; write it again.") from None
 
 
 def _names(schema: Any) -> list[str]:
-    """Return names of columns; what pandas wrote as an index is none."""
+    """Return names of columns, without an index that pandas wrote."""
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     return [name for name in schema.names if name not in index]
 

@@ -1,6 +1,6 @@
-"""Columns of Parquet as columns of pandas, whose type depends on the schema alone.
+"""Columns of Parquet as columns of pandas, with types that depend only on the schema.
 
-By default a column of integers becomes floats when one entry is null, and integers above 2**53 lose digits: one
+By default, one null entry turns a column of integers into floats, and integers above 2**53 lose digits. So one
 record would change how all others are read.
 """
 
@@ -14,10 +14,10 @@ import pandas as pd
 
 
 def exact_frame(data: Any) -> pd.DataFrame:
-    """Return a table or batch of pyarrow as a DataFrame, every entry exactly as it is stored.
+    """Return a table or batch of pyarrow as a DataFrame, with every entry exactly as it is stored.
 
-    Integers and truth values have pandas' types that may be missing, dictionaries are decoded, and lists, structs and
-    maps are objects of Python.
+    Integers and truth values get pandas' nullable types, dictionaries are decoded, and lists, structs and maps are
+    Python objects.
     """
     kinds, nested = _nullable(), {}
     for place, column in enumerate(data.schema):
@@ -44,7 +44,7 @@ def _nullable() -> dict[Any, Any]:
 
 
 def _decoded(kind: Any) -> Any:
-    """Return the type of entries behind a dictionary or behind runs of equal ones."""
+    """Return the type of entries in a dictionary or in runs of equal entries."""
     from pyarrow import types  # noqa: PLC0415  takes long to import
 
     return kind.value_type if types.is_dictionary(kind) or types.is_run_end_encoded(kind) else kind

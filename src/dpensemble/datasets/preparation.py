@@ -1,4 +1,4 @@
-"""What is done to a table before it is encoded: dates become parts, and blanks are filled in from public rows."""
+"""Conversion of a table before it is encoded: dates become parts, and blanks are filled in from public rows."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from dpensemble.datasets.tables import as_kinds, as_table, first_row
 from dpensemble.errors import DataError, InvalidParameterError
 
 LEFT_OUT = "left out"
-#: What stands for a blank text where blanks are filled in.
+#: Entry for a blank text if blanks are filled in.
 BLANK = "(blank)"
 FILLS = ("median", "nan")
-# Of a time stamp only the day is read. A format is taken if nearly all public entries have it.
+# Only the day of a time stamp is read. A format is used if nearly all public entries have it.
 _FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y", "%d-%b-%Y")
 _NEARLY_ALL = 0.95
 _FEWEST, _LOOKED_AT_FIRST = 3, 50
 _PARTS = ("year", "month", "weekday")
-# A text is left out if so many public rows or more have mostly different ones, and few share theirs with others.
+# A text is left out if this many public rows have mostly different ones, and few share theirs with others.
 _ENOUGH, _MOSTLY, _SHARED_BY, _FEW = 20, 0.5, 5, 0.2
 
 
 class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
-    """Tables with dates and blanks as tables of numbers and texts, learned from public rows only.
+    """Turns tables with dates and blanks into tables of numbers and texts, learned only from public rows.
 
     Parameters
     ----------
     fill : {"median", "nan"}, optional
-        What becomes of blanks: ``"median"`` puts the public median into numbers and a category of their own into
-        texts; ``"nan"`` does so in texts only, for learners that take NaN; None leaves them.
+        What blanks become. ``"median"`` puts the public median into numbers and a separate category into texts.
+        ``"nan"`` only fills texts, for learners that take NaN. None leaves blanks unchanged.
 
     Attributes
     ----------
     kinds_ : list of str
         How each column is read: ``"number"``, ``"category"``, ``"date"`` or ``"left out"``. May be published.
     medians_ : ndarray of shape (n_columns,)
-        Public medians of numbers; 0 elsewhere, and where there is none.
+        Public medians of numbers. 0 elsewhere, and for columns without a median.
     dates_ : dict
         ``format``, ``parts`` and their medians (``fill``) of each column of dates.
     feature_names_in_ : ndarray
@@ -53,12 +53,13 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    A column of texts is dates if at least 95 % of its public entries are, in one format. It becomes year, month (both
-    numbers) and weekday (a text), of which those that are the same in all public rows are left out. Each entry is read
-    by itself, so that no private row decides how another is read; what is no such date is blank.
+    A column of texts holds dates if at least 95 % of its public entries are dates in one format. It becomes year, month
+    (both numbers) and weekday (a text). Parts that are the same in all public rows are left out. Each entry is read
+    separately, so that no private row affects how another is read. An entry that is not such a date becomes blank.
 
-    Left out are texts of which hardly any are shared by several public rows, such as ids and remarks, and columns
-    without a name that count the rows: new rows have others, so that nothing can be learned from them.
+    Two kinds of columns are left out. First, texts that hardly ever occur in several public rows, such as ids and
+    remarks. Second, columns without a name that count the rows. New rows have other entries, so nothing can be
+    learned from such columns.
 
     Examples
     --------
@@ -73,13 +74,13 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         self.fill = fill
 
     def fit(self, X: Any, y: Any = None) -> TablePreparation:  # noqa: ARG002
-        """Learn formats, medians and parts from public rows; never pass private ones."""
+        """Learn formats, medians and parts from public rows. Never pass private rows."""
         if self.fill is not None and self.fill not in FILLS:
             raise InvalidParameterError(f"fill={self.fill!r} is unknown; use one of {', '.join(FILLS)}, or None.")
         require_readable("X", X)
         table = as_table(X)
         if not len(table):
-            raise DataError("X has no rows; give public ones.")
+            raise DataError("X has no rows; give public rows.")
         self.n_features_in_ = table.shape[1]
         self.feature_names_in_ = np.asarray([str(name) for name in table.columns], dtype=object)
         numbers = number_columns(table)
@@ -93,8 +94,8 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
                 self.kinds_[place] = LEFT_OUT
         if not self.output_columns:
             raise DataError(
-                "no column of the public rows says anything: they are ids, free text, or one date in every row; give "
-                "others."
+                "no column of the public rows can be learned from: they are ids, free text, or one date in every row; "
+                "give others."
             )
         return self
 
@@ -103,18 +104,18 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         if len(formats) != 1:
             return LEFT_OUT if _are_all_different(entries) else "category"
         parts = _date_parts(entries, formats[0])
-        kept = [part for part in _PARTS if parts[part].nunique() > 1]
-        fill = {part: _median(parts[part]) for part in kept if part != "weekday"}
-        self.dates_[name] = {"format": formats[0], "parts": kept, "fill": fill}
+        varying = [part for part in _PARTS if parts[part].nunique() > 1]
+        fill = {part: _median(parts[part]) for part in varying if part != "weekday"}
+        self.dates_[name] = {"format": formats[0], "parts": varying, "fill": fill}
         return "date"
 
     def transform(self, X: Any) -> pd.DataFrame:
-        """Return a table without dates and, where they are filled in, without blanks.
+        """Return a table without dates and, if they are filled in, without blanks.
 
         Parameters
         ----------
         X : DataFrame or array of shape (n_rows, n_columns)
-            Rows with the columns that were fitted, in any order.
+            Rows with the fitted columns, in any order.
         """
         check_is_fitted(self)
         table = self._as_fitted(X)
@@ -150,23 +151,25 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         table = as_table(X)
         if not is_table(X):
             if table.shape[1] != self.n_features_in_:
-                raise DataError(f"X has {table.shape[1]} columns, and the public rows had {self.n_features_in_}.")
+                raise DataError(
+                    f"X has {table.shape[1]} columns, but the public rows had {self.n_features_in_}; give the same."
+                )
             table.columns = pd.Index(self.feature_names_in_)
         lacks = [name for name in self.needed_columns if name not in table.columns]
         if lacks:
-            raise DataError(f"X lacks the columns {', '.join(lacks)}, which the public rows had.")
+            raise DataError(f"X lacks the columns {', '.join(lacks)}, which the public rows had; add them.")
         return as_kinds("new", table[self.needed_columns], self.numeric_columns)
 
     def require_dates(self, X: Any) -> None:
-        """Refuse an entry that is no date where dates are read, and say where it is; the entry itself stays unsaid."""
+        """Raise if an entry in a column of dates is not a date, and name its row. The entry itself is not shown."""
         table = self._as_fitted(X)
         for name, date in self.dates_.items():
             wrong = unreadable_dates(table[name], date["format"])
             if wrong.any():
                 row = int(wrong.to_numpy().argmax()) + first_row(table)
                 raise DataError(
-                    f"column {name!r} is dates in most public rows but has an entry that is none in such a format (row "
-                    f"{row:,}, counting from 0); correct or drop it, or fill it in from public rows (--fill)."
+                    f"column {name!r} holds dates in most public rows, but an entry is not a date in such a format "
+                    f"(row {row:,}, counting from 0); correct or drop it, or fill it in from public rows (--fill)."
                 )
 
     def _named(self, *kinds: str) -> list[str]:
@@ -174,7 +177,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
 
     @property
     def numeric_columns(self) -> list[str]:
-        """Columns that are taken as numbers."""
+        """Columns that are read as numbers."""
         return self._named("number")
 
     @property
@@ -184,33 +187,33 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
 
     @property
     def output_columns(self) -> list[str]:
-        """Columns of the tables that come out."""
+        """Columns of the transformed tables."""
         parts = [f"{name}: {part}" for name, date in self.dates_.items() for part in date["parts"]]
         return [*self._named("number", "category"), *parts]
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether tables come out as they went in."""
+        """Whether the transformation changes nothing."""
         return self.fill is None and not {"date", LEFT_OUT} & set(self.kinds_)
 
     def words(self) -> dict[str, str]:
-        """Say how each column is read."""
+        """Return in words how each column is read."""
         kinds = dict(zip(self.feature_names_in_, self.kinds_, strict=True))
         return kinds | {name: f"date: {', '.join(date['parts'])}" for name, date in self.dates_.items()}
 
 
 class TableEncoder(LibraryTransformer, TransformerMixin, BaseEstimator):
-    """Tables with dates, texts and blanks as arrays of numbers, learned from public rows only.
+    """Turns tables with dates, texts and blanks into arrays of numbers, learned only from public rows.
 
     Parameters
     ----------
     fill : {"median", "nan"}, optional
-        What becomes of blanks, as for `TablePreparation`; by default they are refused where they are met.
+        What blanks become, as for `TablePreparation`. By default, blanks raise an error.
 
     Attributes
     ----------
     preparation_ : TablePreparation
-        What is done to dates and blanks.
+        The step that converts dates and blanks.
     encoder_ : ColumnTransformer
         Numbers standardised, texts one-hot encoded: `fit_encoder`.
 
@@ -228,7 +231,7 @@ class TableEncoder(LibraryTransformer, TransformerMixin, BaseEstimator):
         self.fill = fill
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:  # noqa: ARG002
-        """Learn from public rows; never pass private ones, since what is learned is published with the student."""
+        """Learn from public rows. Never pass private rows, because what is learned is published with the student."""
         self.preparation_ = TablePreparation(self.fill).fit(X)
         self.n_features_in_, self.feature_names_in_ = (
             self.preparation_.n_features_in_,
@@ -246,13 +249,13 @@ class TableEncoder(LibraryTransformer, TransformerMixin, BaseEstimator):
         return self.encoder_.transform(prepared)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
-        """Return what each feature stands for."""
+        """Return the name of each feature."""
         check_is_fitted(self)
         return self.encoder_.get_feature_names_out()
 
     @property
     def numeric_columns(self) -> list[str]:
-        """Columns that are taken as numbers."""
+        """Columns that are read as numbers."""
         return self.preparation_.numeric_columns
 
     @property
@@ -267,12 +270,12 @@ class TableEncoder(LibraryTransformer, TransformerMixin, BaseEstimator):
 
     @property
     def known_categories(self) -> dict[str, set[str]]:  # type: ignore[override]
-        """Categories of each column of texts that a public row has."""
+        """Categories of each column of texts that occur in public rows."""
         name, one_hot, mask = self.encoder_.transformers_[1]
         if name != "categories" or not np.any(mask):
             return {}
-        known = zip(self.encoder_.feature_names_in_[mask], one_hot.categories_, strict=True)
-        return {column: {str(entry) for entry in entries} - {BLANK} for column, entries in known}
+        pairs = zip(self.encoder_.feature_names_in_[mask], one_hot.categories_, strict=True)
+        return {column: {str(entry) for entry in entries} - {BLANK} for column, entries in pairs}
 
 
 def is_unnamed(name: str) -> bool:
@@ -295,7 +298,7 @@ def _are_all_different(entries: pd.Series) -> bool:
 
 
 def date_formats(entries: pd.Series) -> list[str]:
-    """Return the formats in which nearly all entries that are there are dates: several where days may be months."""
+    """Return formats in which nearly all present entries are dates. There are several if days may be months."""
     texts = entries.dropna()
     if len(texts) < _FEWEST or not _are_dates(texts.iloc[:_LOOKED_AT_FIRST], _FORMATS):
         return []
@@ -307,17 +310,17 @@ def _are_dates(texts: pd.Series, formats: tuple[str, ...]) -> list[str]:
 
 
 def _days(texts: pd.Series, how: str) -> pd.Series:
-    """Return the day of each entry, each read by itself; what follows the day is its time."""
+    """Return the day of each entry. Each entry is read separately, and what follows the day is its time."""
     days = texts.astype(str).str.strip()
     if " " not in how:
         days = days.str.split(r"[ T]", n=1, regex=True).str[0]
-    # pandas reads "now" and "today" from the clock.
+    # pandas replaces "now" and "today" by the current time.
     days = days.where(days.str.contains(r"\d"), "")
     return pd.to_datetime(days, format=how, errors="coerce")
 
 
 def unreadable_dates(entries: pd.Series, how: str) -> pd.Series:
-    """Return which entries are there but are no dates in a format."""
+    """Return which entries are present but are not dates in a format."""
     written = as_text(entries)
     return written.notna() & _days(written.where(written.notna(), ""), how).isna()
 
@@ -333,7 +336,7 @@ def _date_parts(entries: pd.Series, how: str) -> dict[str, pd.Series]:
 
 
 def _medians(table: pd.DataFrame, numbers: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the median of each column of numbers, 0 of others."""
+    """Return the median of each column of numbers, and 0 for other columns."""
     medians = np.zeros(len(numbers))
     for part, middles in in_parts(table, np.flatnonzero(numbers), lambda part: part.median().to_numpy(dtype=float)):
         medians[part] = np.nan_to_num(middles)

@@ -1,6 +1,6 @@
-"""Which image data sets are published where, and how to know their files again.
+"""Published image data sets: their addresses, and checksums that identify their files.
 
-A file is known by the SHA-256 of its unpacked content: publishers and users
+A file is identified by the SHA-256 of its unpacked content, because publishers and users
 pack the same content in different ways, or not at all.
 """
 
@@ -17,7 +17,7 @@ _GZIP = b"\x1f\x8b"
 
 
 class NotAsPublished(Exception):  # noqa: N818
-    """Bytes are not those of a published file; says why in a few words."""
+    """Bytes are not those of a published file. The text is the reason in a few words."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class PublishedFile:
 
     @property
     def largest(self) -> int:
-        """Number of bytes that no form of the file exceeds: packing without compression adds a little."""
+        """Upper bound on the number of bytes of any form of the file. Packing without compression adds a little."""
         return self.n_bytes + 2**16
 
     def unpack(self, raw: bytes) -> bytes:
-        """Return the content of a copy of this file, packed by gzip or not; NotAsPublished if it is none."""
+        """Return the content of a copy of this file, packed by gzip or not. Raise NotAsPublished for other content."""
         content = self._gunzip(raw) if raw.startswith(_GZIP) else raw
         digest = hashlib.sha256(content).hexdigest()
         if digest != self.sha256:
@@ -44,7 +44,7 @@ class PublishedFile:
     def _gunzip(self, raw: bytes) -> bytes:
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(raw)) as packed:
-                # One byte more than there should be: a bomb is not unpacked, and what is too long differs.
+                # One byte more than expected: a bomb is not unpacked, and longer content differs.
                 return packed.read(self.n_bytes + 1)
         except (OSError, EOFError, zlib.error):
             raise NotAsPublished("it is damaged or incomplete") from None
@@ -56,7 +56,7 @@ class PublishedImages:
 
     name: str
     folder: str  # of a data home
-    addresses: tuple[str, ...]  # of the packed files, to be tried in this order; each ends in a slash
+    addresses: tuple[str, ...]  # of the packed files, tried in this order; each ends in a slash
     train_images: PublishedFile
     train_labels: PublishedFile
     test_images: PublishedFile
@@ -79,15 +79,15 @@ class PublishedArchive:
     licence: str
 
     def members(self, raw: bytes) -> dict[str, bytes]:
-        """Return the content of each file by name, from a copy of the archive; NotAsPublished if it is none."""
+        """Return the content of each file by name, from a copy of the archive. Raise NotAsPublished otherwise."""
         contents = {}
         try:
             with tarfile.open(fileobj=io.BytesIO(raw), mode="r:gz") as opened:
                 for file in (*self.train, self.test):
                     member = opened.extractfile(f"{self.inside}/{file.name}")
                     if member is None:
-                        raise NotAsPublished(f"its {file.name} is no file")
-                    # One byte more than there should be: what is too long differs.
+                        raise NotAsPublished(f"its {file.name} is not a file")
+                    # One byte more than expected, so that longer content differs.
                     contents[file.name] = file.unpack(member.read(file.n_bytes + 1))
         except KeyError:
             raise NotAsPublished("it lacks one of the files") from None
@@ -123,7 +123,7 @@ FASHION_MNIST = PublishedImages(
     folder="fashion-mnist",
     addresses=(
         "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
-        # Not offered by https; the checksum tells whether what arrived is what was published.
+        # Not offered by https. The checksum verifies the content.
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
     ),
     train_images=PublishedFile(

@@ -1,4 +1,4 @@
-"""Finding a published file in the user's folders, or else downloading it into the user's cache."""
+"""Find a published file in the user's folders, or download it into the user's cache."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def retrieve_archive(
 def _look_up(
     folder: str, data_home: Path | str | None, look: Callable[[Path], _Content | None]
 ) -> tuple[_Content | None, list[Path]]:
-    """Return what is in the named home or else the user's cache, if anything, and the folders that were searched."""
+    """Return the content in the named home or else the user's cache, if any, and the folders that were searched."""
     searched = []
     for home in _homes(data_home):
         searched.append(home / folder)
@@ -53,12 +53,12 @@ def _homes(data_home: Path | str | None) -> Iterator[Path]:
     named = named_home(data_home)
     if named is not None:
         yield named
-    # Asked for only now: whoever has the files elsewhere needs no cache.
+    # Only now, because users who have the files elsewhere need no cache.
     yield user_cache()
 
 
 def _unpacked(folder: Path, published: PublishedArchive) -> dict[str, bytes] | None:
-    """Return all files in a folder, unpacked ones or else those of the archive; None if not all are there."""
+    """Return all files in a folder, either unpacked or from the archive, or None if a file is missing."""
     for place in (folder / published.inside, folder):
         contents = {file.name: _stored(place, file) for file in (*published.train, published.test)}
         whole = {name: content for name, content in contents.items() if content is not None}
@@ -68,7 +68,7 @@ def _unpacked(folder: Path, published: PublishedArchive) -> dict[str, bytes] | N
 
 
 def _downloaded_archive(published: PublishedArchive, searched: list[Path], progress: bool) -> dict[str, bytes]:
-    """Download the archive into the last of the folders that were searched, and return what is in it."""
+    """Download the archive into the last of the searched folders, and return its content."""
     address = published.address + published.archive
     title = f"Downloading {published.folder}/{published.archive}"
     try:
@@ -78,14 +78,14 @@ def _downloaded_archive(published: PublishedArchive, searched: list[Path], progr
         raise FileError(
             f"{published.archive} of {published.name} is not in {' or '.join(map(str, searched))} and could not be "
             f"downloaded from {address} ({fault}); put it into {searched[-1]}, or into a folder {published.folder} "
-            f"inside the one that data_home or {ENVIRONMENT_VARIABLE} names."
+            f"inside the folder that data_home or {ENVIRONMENT_VARIABLE} names."
         ) from None
     store(raw, searched[-1] / published.archive)
     return content
 
 
 def _stored(folder: Path, file: PublishedFile) -> bytes | None:
-    """Return the content of the file in a folder, packed or not; None if there is none."""
+    """Return the content of the file in a folder, packed or not, or None if the file is missing."""
     for path in (folder / file.name, folder / f"{file.name}.gz"):
         content = _read(path, file.largest, file.unpack)
         if content is not None:
@@ -94,25 +94,24 @@ def _stored(folder: Path, file: PublishedFile) -> bytes | None:
 
 
 def _read(path: Path, largest: int, unpack: Callable[[bytes], _Content]) -> _Content | None:
-    """Return what a file unpacks to; None if there is none."""
+    """Return the unpacked content of a file, or None if the file is missing."""
     try:
         with path.open("rb") as opened:
             raw = opened.read(largest + 1)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     except OSError as error:
-        raise FileError(f"{path} cannot be read ({error.strerror}); let it be readable.") from None
+        raise FileError(f"{path} cannot be read ({error.strerror}); make it readable.") from None
     try:
         return unpack(raw)
     except NotAsPublished as fault:
         raise FileError(
-            f"{path} is refused because it is not the published file ({fault}); "
-            "replace it, or delete it to have it downloaded."
+            f"{path} is not the published file ({fault}); replace it, or delete it to have it downloaded."
         ) from None
 
 
 def _downloaded(published: PublishedImages, file: PublishedFile, searched: list[Path], progress: bool) -> bytes:
-    """Download the file into the last of the folders that were searched, and return its content."""
+    """Download the file into the last of the searched folders, and return its content."""
     packed = f"{file.name}.gz"
     title = f"Downloading {published.folder}/{packed}"
     faults = []
@@ -127,6 +126,6 @@ def _downloaded(published: PublishedImages, file: PublishedFile, searched: list[
             return content
     raise FileError(
         f"{packed} of {published.name} is not in {' or '.join(map(str, searched))} and could not be downloaded "
-        f"from {' or '.join(faults)}; put the four files that one of these addresses has into {searched[-1]}, "
-        f"or into a folder {published.folder} inside the one that data_home or {ENVIRONMENT_VARIABLE} names."
+        f"from {' or '.join(faults)}; put the four files from one of these addresses into {searched[-1]}, "
+        f"or into a folder {published.folder} inside the folder that data_home or {ENVIRONMENT_VARIABLE} names."
     )

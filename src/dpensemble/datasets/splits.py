@@ -13,7 +13,7 @@ from dpensemble._random import Stream, public_entropy, seed_sequence
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Positions of the rows that play each part; disjoint, and together all rows."""
+    """Positions of the private, public and test rows. They are disjoint, and together they are all rows."""
 
     private: NDArray[np.int64]
     public: NDArray[np.int64]

@@ -1,7 +1,8 @@
-"""Reading tables so that no private row decides how another is read.
+"""Read tables so that no private row affects how another is read.
 
-Readers that guess types let one odd entry turn a whole column from numbers into text. Here only public tables are
-guessed; private and test tables take the public columns' kinds, and labels and units are read as they are written.
+Readers that guess types let one odd entry turn a whole column from numbers into text. Here types are guessed only for
+public tables. Private and test tables take the public columns' kinds, and labels and units are read as they are
+written.
 """
 
 from __future__ import annotations
@@ -51,28 +52,28 @@ def read_table(
     multiline_text: bool = False,
     keep_broken: bool = False,
 ) -> pd.DataFrame:
-    """Read a CSV or Parquet file, chosen by its ending, or a folder of Parquet files as one table.
+    """Read a CSV or Parquet file by its ending, or a folder of Parquet files as one table.
 
     Parameters
     ----------
     path : path
-        Ending in ``.csv``, ``.tsv`` or ``.txt``, also with ``.gz`` or ``.zip`` after it; ``.zip`` with one such file in
-        it; ``.parquet`` or ``.pq``; or a folder. Text is UTF-8, or UTF-16 with its mark; bytes that are no UTF-8
-        are read as Windows writes them (cp1252), each by itself.
+        Ending in ``.csv``, ``.tsv`` or ``.txt``, optionally followed by ``.gz`` or ``.zip`` (with one such file in it),
+        or in ``.parquet`` or ``.pq``, or a folder. Text is UTF-8, or UTF-16 with its mark. Bytes that are not UTF-8
+        are decoded as Windows writes them (cp1252), each separately.
     guess : bool, default=False
-        Take a CSV column whose entries are all numbers as numbers. For public
-        tables only; otherwise every CSV column is text, see `take_kinds`.
+        Read a CSV column whose entries are all numbers as numbers. Only for public
+        tables. Otherwise every CSV column is text. See `take_kinds`.
     sep : str, optional
-        What separates the columns of a CSV file: one character or ``"tab"``. By default a comma, a tab in ``.tsv``
-        files, and a semicolon where ``decimal`` is a comma.
+        Separator of columns of a CSV file: one character or ``"tab"``. By default a comma, a tab in ``.tsv``
+        files, and a semicolon if ``decimal`` is a comma.
     decimal : {".", ","}, optional
-        What numbers in a CSV file have before their fractions; with a comma, points group thousands: 1.234,5.
+        Decimal sign of numbers in a CSV file. With a comma, points group thousands: 1.234,5.
     multiline_text : bool, default=False
-        Whether texts within quotation marks in a CSV file may hold line breaks. By default each line is one record
-        and is read by itself. With line breaks, one open quotation mark changes how all later lines are read, so that
+        Whether quoted texts in a CSV file may hold line breaks. By default each line is one record
+        and is read separately. With line breaks, one open quotation mark changes how all later lines are read, so
         the guarantee holds for records as they are read, and not for lines of the file.
     keep_broken : bool, default=False
-        Whether a broken line of a CSV file becomes a row in which every entry is missing. By default it raises.
+        Whether a broken line of a CSV file becomes a row in which every entry is missing. By default, it raises.
 
     Returns
     -------
@@ -91,9 +92,9 @@ def read_table(
     with readable(path):
         table = read_csv(path, how, keep_broken=keep_broken) if text else ParquetTable(path).whole()
     if table.empty:
-        raise DataError(f"{path} has no rows.")
+        raise DataError(f"{path} has no rows; give a table with rows.")
     if not table.columns.is_unique:
-        raise DataError(f"{path} names a column twice.")
+        raise DataError(f"{path} names a column twice; rename one of them.")
     return _guess_numbers(table) if guess and text else table
 
 
@@ -105,7 +106,7 @@ def table_chunks(
     decimal: str | None = None,
     multiline_text: bool = False,
 ) -> Iterator[pd.DataFrame]:
-    """Yield a table as `read_table` would read it, in chunks of so many rows, so that it need not fit into memory."""
+    """Yield a table as `read_table` would read it, in chunks of `rows` rows, so that it need not fit into memory."""
     path, how = Path(path), CSVFormat(sep, decimal, multiline_text)
     with readable(path):
         if is_csv(path):
@@ -119,7 +120,7 @@ def table_chunks(
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Say in one sentence why a file cannot be read as a table."""
+    """Turn errors about a file that cannot be read as a table into one sentence."""
     if not is_csv(path) and not is_parquet(path):
         excel = path.suffix.lower() in (".xlsx", ".xls", ".ods")
         raise FileError(
@@ -145,7 +146,7 @@ def _guess_numbers(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def as_table(X: Any) -> pd.DataFrame:
-    """Return public rows as a table; what came as objects is numbers where all entries of a column are."""
+    """Return public rows as a table. Columns of objects become numbers if all of their entries are numbers."""
     if isinstance(X, pd.DataFrame):
         return decimals_as_numbers(X)
     require_readable("X", X)
@@ -153,9 +154,9 @@ def as_table(X: Any) -> pd.DataFrame:
 
 
 def decimals_as_numbers(public: pd.DataFrame) -> pd.DataFrame:
-    """Return public rows in which columns of `decimal.Decimal`, as databases give them, are floats.
+    """Return public rows in which columns of `decimal.Decimal`, as databases return them, are floats.
 
-    Public rows alone: they say of which kinds columns are, so that no private entry does.
+    Only public rows are converted, because they define the kinds of columns, so that no private entry does.
     """
     for place in np.flatnonzero([kind.kind == "O" for kind in public.dtypes]):
         column = public.iloc[:, int(place)]
@@ -169,10 +170,10 @@ def decimals_as_numbers(public: pd.DataFrame) -> pd.DataFrame:
 def same_columns(name: str, X: Any, public: pd.DataFrame, *, keep_bad: bool = False) -> pd.DataFrame:
     """Return the rows called `name` as a table with the public columns and kinds.
 
-    Infinite entries and text among numbers are refused. With `keep_bad` infinite entries stay, and text among numbers
-    is a blank.
+    Infinite entries and text among numbers raise an error. With `keep_bad`, infinite entries stay, and text among
+    numbers becomes a blank.
     """
-    # No kinds are guessed: an odd entry would change how all others are read.
+    # No kinds are guessed, because an odd entry would change how all others are read.
     table = take_kinds(name, named_by(public, X), public, keep_bad=keep_bad)
     infinite = infinite_columns(table)
     if infinite.any() and not keep_bad:
@@ -191,7 +192,7 @@ def named_by(public: pd.DataFrame, X: Any) -> pd.DataFrame:
 
 @contextmanager
 def kinds_by(name: str) -> Iterator[None]:
-    """Call what says of which kinds columns are by its name in errors, where it is no public table."""
+    """Use `name` in errors for what defines the kinds of columns, if that is not a public table."""
     try:
         yield
     except DataError as error:
@@ -199,19 +200,19 @@ def kinds_by(name: str) -> Iterator[None]:
 
 
 def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame, *, keep_bad: bool = False) -> pd.DataFrame:
-    """Return the table called `name` with the public table's columns, in its order and of its kinds.
+    """Return the table called `name` with the public table's columns, in its order and with its kinds.
 
-    Text among numbers is refused; with `keep_bad` such an entry is a blank.
+    Text among numbers raises an error. With `keep_bad`, such an entry becomes a blank.
     """
-    # All at once, as each look-up of a name in very many takes its time.
+    # All at once, because looking up one name among very many takes time.
     lacks = [str(column) for column in public.columns[~public.columns.isin(table.columns)]]
     extra = [str(column) for column in table.columns[~table.columns.isin(public.columns)]]
     if lacks:
-        raise DataError(f"the {name} table lacks the columns {', '.join(lacks)}, which the public table has.")
+        raise DataError(f"the {name} table lacks the columns {', '.join(lacks)}, which the public table has; add them.")
     if extra:
         raise DataError(
             f"the {name} table has columns that the public table lacks: {in_words(extra, table.columns)}; drop them "
-            "(--drop), or name the one that says whose record it is (--unit)."
+            "(--drop), or name the column that identifies whose record it is (--unit)."
         )
     numeric = list(public.columns[number_columns(public)])
     return as_kinds(name, table[list(public.columns)], numeric, keep_bad=keep_bad)
@@ -220,45 +221,47 @@ def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame, *, keep_bad
 def as_kinds(name: str, table: pd.DataFrame, numeric: list[str], *, keep_bad: bool = False) -> pd.DataFrame:
     """Return a table with some columns as numbers and all others as text.
 
-    Text among numbers is refused; with `keep_bad` such an entry is a blank.
+    Text among numbers raises an error. With `keep_bad`, such an entry becomes a blank.
     """
-    wanted = table.columns.isin(numeric)
-    clash = number_columns(table) & ~wanted
+    is_numeric = table.columns.isin(numeric)
+    clash = number_columns(table) & ~is_numeric
     if clash.any():
         column = table.columns[int(np.argmax(clash))]
-        raise DataError(f"column {column!r} is text in the public table but numbers in the {name} table.")
-    # Always floats: whether a column of integers stays one would depend on every entry.
-    numbers, others = np.flatnonzero(wanted), np.flatnonzero(~wanted)
+        raise DataError(
+            f"column {column!r} is text in the public table but numbers in the {name} table; write both alike."
+        )
+    # Always floats: otherwise one entry would decide whether a column stays integer.
+    numbers, others = np.flatnonzero(is_numeric), np.flatnonzero(~is_numeric)
     values = np.empty((len(numbers), len(table))).T
-    done = 0
+    start = 0
     for part, (read, odd) in in_parts(table, numbers, numbers_of):
         if odd.any() and not keep_bad:
             raise _no_number(name, table.iloc[:, int(part[np.argmax(odd)])])
-        values[:, done : done + len(part)] = read
-        done += len(part)
+        values[:, start : start + len(part)] = read
+        start += len(part)
     written = [texts for _, texts in in_parts(table, others, texts_of)]
     return assembled(table, numbers, values, pd.concat(written, axis=1) if written else table.iloc[:, others])
 
 
 def _no_number(name: str, values: pd.Series) -> DataError:
-    """Say where the table called `name` has an entry that is no number; the entry itself stays unsaid."""
+    """Return an error that names the row of an entry that is not a number. The entry itself is not shown."""
     row = int((pd.to_numeric(values, errors="coerce").isna() & values.notna()).to_numpy().argmax())
     comma = looks_like_decimal_comma(str(values.iloc[row]))
     return DataError(
-        f"column {values.name!r} is numbers in the public table but has entries that are none in the {name} table "
-        f"(first in row {row + first_row(values):,}, counting from 0); "
+        f"column {values.name!r} is numbers in the public table but has entries that are not numbers in the {name} "
+        f"table (the first in row {row + first_row(values):,}, counting from 0); "
         + ('if numbers have decimal commas, give --decimal ",".' if comma else "correct, blank or drop them.")
     )
 
 
 def first_row(table: pd.DataFrame | pd.Series) -> int:
-    """Return the number of the first row: not 0 in a later chunk of a table."""
+    """Return the number of the first row, which is not 0 in a later chunk of a table."""
     index = table.index
     return int(index.start) if isinstance(index, pd.RangeIndex) else 0
 
 
 def require_complete(name: str, table: pd.DataFrame, *, blanks: bool = False) -> None:
-    """Refuse missing (unless `blanks` may be) and infinite entries, naming the columns that have some."""
+    """Raise if there are missing (unless `blanks`) or infinite entries, and name their columns."""
     spoiled = infinite_columns(table)
     if not blanks:
         spoiled |= table.isna().to_numpy().any(axis=0)
@@ -268,7 +271,7 @@ def require_complete(name: str, table: pd.DataFrame, *, blanks: bool = False) ->
         more = f" and {len(bad) - _MOST_NAMED:,} more columns" if len(bad) > _MOST_NAMED else ""
         raise DataError(
             f"{name} has {'' if blanks else 'missing (NaN) or '}infinite values in {', '.join(bad[:_MOST_NAMED])}{more}"
-            f" (first in row {row + first_row(table):,}, counting from 0); drop those rows"
+            f" (the first in row {row + first_row(table):,}, counting from 0); drop those rows"
             + (", or leave the entries blank." if blanks else ", or fill them in from public rows (--fill).")
         )
 

@@ -1,4 +1,4 @@
-"""A run in which teachers answer with vectors, whose noisy average is released."""
+"""A run in which teachers answer with vectors, and the noisy average of the vectors is released."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dpensemble.student.published import published
 from dpensemble.teachers import SoftTeacherEnsemble
 from dpensemble.teachers.soft import require_linear
 
-# The students, unless one is given.
+# The default students.
 _STUDENTS = {
     Answers.PROBABILITIES: "logistic regression on averaged probabilities, its penalty by evidence",
     Answers.PARAMETERS: "the average of the teachers' parameters",
@@ -74,7 +74,7 @@ class AveragesSteps(Steps):
     def _groups(
         self,
     ) -> tuple[tuple[Group, ...] | None, NDArray[np.int64] | None, NDArray[np.int64] | None]:
-        """Return groups with their weights, and the group of each record and unit, where budgets differ."""
+        """Return groups with their weights, and the group of each record and unit, if budgets differ."""
         if self.epsilons is None:
             return None, None, None
         personal, groups = groups_by_epsilon(
@@ -84,13 +84,13 @@ class AveragesSteps(Steps):
         return groups, personal.group_of_record, by_unit
 
     def _answer_bound(self) -> AnswerBound:
-        """Return how long an answer may be; refuse a teacher that cannot give such an answer."""
+        """Return the largest length of an answer. Raise if the teacher cannot give such an answer."""
         teacher, clip, n_classes = self.method.teacher, self.design.clip, len(self.classes)
         if self.design.answers is Answers.PROBABILITIES:
             if teacher is not None and not hasattr(teacher, "predict_proba"):
                 raise InvalidParameterError(
-                    f"teacher={type(teacher).__name__} has no predict_proba, which answers='probabilities' "
-                    "averages; use one that has, such as a tree, a forest or logistic regression."
+                    f"teacher={type(teacher).__name__} has no predict_proba, which answers='probabilities' requires; "
+                    "use one that has it, such as a tree, a forest or logistic regression."
                 )
             return AnswerBound.of_probabilities(len(self._asked), n_classes, clip=clip)
         n_features = self.records.X.shape[1]
@@ -115,23 +115,23 @@ class AveragesSteps(Steps):
         self._average, self._spread = noisy_average(answers, self._weights, self._bound, self._sums)
 
     def learn(self) -> Any:
-        """Fit the student to averaged probabilities, or make it of averaged parameters."""
-        rows, classes, given = self.rows, self.classes, self.method.student
+        """Fit the student to averaged probabilities, or make it from averaged parameters."""
+        rows, classes, estimator = self.rows, self.classes, self.method.student
         seed = seed_integer(self.entropy, Stream.STUDENT)
         if self.design.answers is Answers.PROBABILITIES:
             self._average, self._spread = _probabilities(self._average, self._spread, len(classes), self.design.clip)
-            student = fit_soft_student(given, rows[self._asked], self._average, classes, seed, spread=self._spread)
+            student = fit_soft_student(estimator, rows[self._asked], self._average, classes, seed, spread=self._spread)
         else:
             self._average = self._average.reshape(-1, self.records.X.shape[1] + 1)
             student = _averaged_model(self._average, classes)
-            if given is not None:
-                student = fit_soft_student(given, rows, student.predict_proba(rows), classes, seed)
+            if estimator is not None:
+                student = fit_soft_student(estimator, rows, student.predict_proba(rows), classes, seed)
         answers = student.predict(rows[self._asked]) if len(self._asked) else classes[:0]
         self._labels = ReleasedLabels(self._asked, answers, len(self._asked))
         return published(student, for_release=self.noise.for_release, names=self.method.column_names)
 
     def state(self, student: Any) -> Result:
-        """Return what the run gave; the estimator keeps the average itself besides."""
+        """Return the result of the run. The estimator also stores the average itself."""
         self.method.averages_, self.method.spread_ = self._average, self._spread
         has_units = self.records.units is not None
         texts = guarantee_text.of_answers(self.relation, has_units, len(self.design.groups) > 1)
@@ -149,7 +149,7 @@ class AveragesSteps(Steps):
         )
 
     def default_student(self) -> Any:
-        """Return the student that is used when the estimator names none, in words."""
+        """Return a description of the student if the estimator names none."""
         return _STUDENTS[self.design.answers]
 
 
@@ -167,12 +167,12 @@ def _probabilities(average: Floats, spread: float, n_classes: int, clip: float) 
     """Return averaged probabilities that add up to 1 in each row, and the spread of their noise."""
     if n_classes == 2:
         return np.stack([0.5 - average, 0.5 + average], axis=1), spread
-    found = average.reshape(-1, n_classes)
+    probabilities = average.reshape(-1, n_classes)
     if clip < 1:
-        # Shortened answers add up to less than 1 in a row, by the same factor in all rows.
-        kept = float(np.clip(found.sum(axis=1).mean(), clip, 1.0))
-        found, spread = found / kept, spread / kept
-    return found + (1 - found.sum(axis=1, keepdims=True)) / n_classes, spread
+        # The sums of shortened answers in a row are below 1, by the same factor in all rows.
+        scale = float(np.clip(probabilities.sum(axis=1).mean(), clip, 1.0))
+        probabilities, spread = probabilities / scale, spread / scale
+    return probabilities + (1 - probabilities.sum(axis=1, keepdims=True)) / n_classes, spread
 
 
 def _averaged_model(averages: Floats, classes: NDArray[Any]) -> LogisticRegression:

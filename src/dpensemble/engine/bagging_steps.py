@@ -1,4 +1,4 @@
-"""A run that publishes models of subsamples that are drawn in secret."""
+"""A run that publishes models of secretly drawn subsamples."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dpensemble.teachers.separate import fit_separately
 
 
 class BaggingSteps(Steps):
-    """Models of subsamples that are drawn in secret: the draw is the release, and has no other noise."""
+    """Models of secretly drawn subsamples. Only the draw protects the release, without other noise."""
 
     stage: ClassVar[tuple[str, str]] = ("models", "Fitting models")
     design: BaggedModels
@@ -42,7 +42,7 @@ class BaggingSteps(Steps):
         self.records, self.classes = records, classes
 
     def prepare(self) -> None:
-        """Find the subsample, which decides delta."""
+        """Find the subsample, which determines delta."""
         n_units = len(number_units(self.records.identities)[0])
         scheme = self._scheme(n_units)
         self.design = BaggedModels(
@@ -54,12 +54,12 @@ class BaggingSteps(Steps):
         )
 
     def _scheme(self, n_units: int) -> BootstrapScheme:
-        """Return how to draw, with the largest subsample that keeps `delta` where that is given."""
+        """Return how to draw. If `delta` is given, use the largest subsample that keeps it."""
         method = self.method
         if (method.subsample is None) == (method.delta is None):
             raise InvalidParameterError(
-                f"subsample={method.subsample!r} and delta={method.delta!r}: give exactly one of them; delta finds "
-                "the largest subsample."
+                f"exactly one of subsample and delta must be given; got subsample={method.subsample!r} and "
+                f"delta={method.delta!r}; give delta to find the largest subsample."
             )
         scheme, subsample = member("scheme", method.scheme, Bootstrap), method.subsample
         n_teachers = integer_between("n_teachers", method.n_teachers, 1)
@@ -67,7 +67,7 @@ class BaggingSteps(Steps):
             if self.relation is Relation.ADD_OR_REMOVE_ONE:
                 raise InvalidParameterError(
                     f"delta={method.delta!r} would let the size of subsamples depend on the number of records, "
-                    "which adding or removing one changes; give subsample, or use relation='replace-one'."
+                    "which adding or removing a record changes; give subsample, or use relation='replace-one'."
                 )
             subsample = largest_subsample(method.delta, n_units, n_teachers, scheme)
         return BootstrapScheme(scheme, n_teachers, subsample)
@@ -95,7 +95,7 @@ class BaggingSteps(Steps):
             seeds=[seed_integer(self.entropy, Stream.TEACHERS, t) for t in range(len(shards))],
             n_jobs=self.method.n_jobs,
             on_done=advance,
-            # They are published, and answer with labels.
+            # The models are published, and predict labels.
             as_labels=True,
         )
         self._models = [
@@ -104,12 +104,12 @@ class BaggingSteps(Steps):
         ]
 
     def learn(self) -> list[Any]:
-        """Return the models as they are published."""
+        """Return the models for publication."""
         names = self.method.column_names
         return [published(model, for_release=self.noise.for_release, names=names) for model in self._models]
 
     def state(self, student: list[Any]) -> Result:
-        """Return what the run gave; the estimator keeps the paper's pair besides."""
+        """Return the result of the run. The estimator also stores the paper's pair."""
         design, has_units = self.design, self.records.units is not None
         self.method.published_ = published_bagging(design.scheme, design.n_units)
         guarantee = Guarantee(
@@ -134,11 +134,11 @@ class BaggingSteps(Steps):
         )
 
     def spend_curve(self) -> None:
-        """Return None: all is spent at once."""
+        """Return None: everything is spent at once."""
 
 
 def _constant(label: NDArray[Any], n_features: int) -> DummyClassifier:
-    """Return an ordinary classifier that always says one label."""
+    """Return an ordinary classifier that always predicts one label."""
     return DummyClassifier(strategy="constant", constant=label).fit(np.zeros((1, n_features)), label)
 
 
@@ -157,16 +157,16 @@ def _accounting(scheme: BootstrapScheme, n_units: int, published: tuple[float, f
 
 def _assumptions(scheme: BootstrapScheme, relation: Relation, has_units: bool) -> tuple[str, ...]:
     noun = "unit" if has_units else "record"
-    found = [
+    assumptions = [
         f"Which {noun}s were drawn stays secret.",
-        f"The subsamples hold at most {scheme.n_draws:,} {noun}s, and a model may contain them as they are.",
+        f"The subsamples hold at most {scheme.n_draws:,} {noun}s, and a model may contain them unchanged.",
         f"The number of {noun}s is public{_ALTHOUGH if relation is Relation.ADD_OR_REMOVE_ONE else ''}.",
         "Neighbouring data sets list their other records in the same order.",
         "Declared classes, settings and seeds do not depend on the private records.",
-        "That a run completed, or was refused, is not covered.",
-        "This covers one training run; the deltas of further runs on the same records add to it.",
+        "The guarantee does not cover the fact that a run completed or was refused.",
+        "This covers one training run. The deltas of further runs on the same records add to it.",
     ]
-    return (UNITS_TOGETHER, *found) if has_units else tuple(found)
+    return (UNITS_TOGETHER, *assumptions) if has_units else tuple(assumptions)
 
 
 _ALTHOUGH = ", although a neighbouring data set has one more or one fewer"

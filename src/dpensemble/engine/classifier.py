@@ -26,9 +26,9 @@ def _view(name: str) -> Any:
 
 
 class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
-    """A classifier whose `fit` stores ``result_``; the other attributes of the run are read-only views of that."""
+    """A classifier whose `fit` stores ``result_``. The run's other attributes are read-only views of its fields."""
 
-    #: Whether `fit` takes tables, with texts and blanks as they are.
+    #: Whether `fit` takes tables with texts and blanks.
     takes_tables: ClassVar[bool] = False
     #: Whether `fit` compares public rows with private ones, and so takes the units of public rows.
     compares_public_rows: ClassVar[bool] = False
@@ -37,7 +37,7 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
     #: Whether teachers vote, so that `fit` takes diagnostics.
     votes: ClassVar[bool] = False
 
-    #: For what the guarantee holds, for methods that offer no other analysis.
+    #: Data sets that the guarantee covers, for methods that offer no other analysis.
     analysis: Any = Analysis.WORST_CASE
 
     result_: Result
@@ -58,15 +58,15 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
 
     @property
     def column_names(self) -> Any:
-        """Names of the columns that `fit` saw. None when they have no names."""
+        """Names of the columns that `fit` got, or None if they have no names."""
         return vars(self).get("feature_names_in_")
 
     @abstractmethod
     def _new_rows(self, X: Any) -> Any:
-        """Return checked rows as the student takes them."""
+        """Return checked rows in the form that the student takes."""
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the student's label for each row; costs no privacy.
+        """Return the student's label for each row. This costs no privacy.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
         return labels
 
     def predict_proba(self, X: Any) -> Floats:
-        """Return the student's class probabilities for each row; costs no privacy.
+        """Return the student's class probabilities for each row. This costs no privacy.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class ArrayClassifier(PrivateClassifier):
 
 
 class TableClassifier(PrivateClassifier):
-    """A classifier whose student takes rows as they were given."""
+    """A classifier whose student takes rows in the form of the training rows."""
 
     takes_tables: ClassVar[bool] = True
     compares_public_rows: ClassVar[bool] = True
@@ -134,8 +134,8 @@ class TableClassifier(PrivateClassifier):
         return table_inputs.new_rows(self, X, self.columns_)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable label of each row; costs no privacy."""
-        # A student may know some classes only.
+        """Return the most probable label of each row. This costs no privacy."""
+        # A student may know only some classes.
         places = self.predict_proba(X).argmax(axis=1)
         labels: NDArray[Any] = self.classes_[places]
         return labels

@@ -1,4 +1,4 @@
-"""What is known in public about the records of a run before any of them is looked at."""
+"""Public facts about the records of a run, known before any record is read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpensemble.relations import Relation
 
 
 class Analysis(StrEnum):
-    """For what the guarantee holds: every data set, or the one at hand; and whether the spend decides when to stop."""
+    """Data sets that the guarantee covers, every one or only this one, and whether the spend decides when to stop."""
 
     WORST_CASE = "worst-case"
     DATA_DEPENDENT = "data-dependent"
@@ -26,7 +26,7 @@ class Analysis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Public facts that a design may rest on; only methods that say that `n_units` is public may use it."""
+    """Public facts that a design may depend on. Only methods that declare `n_units` public may use it."""
 
     n_classes: int
     n_units: int | None = None

@@ -1,4 +1,4 @@
-"""The sentences that guarantees rest on."""
+"""The assumptions of guarantees, one sentence each."""
 
 from __future__ import annotations
 
@@ -16,58 +16,58 @@ _RELEASE = (
     "secret."
 )
 _RELEASE_TELLS_NUMBER = (
-    "Whoever sees the released labels, or a student from which their number can be read, sees a number that is not "
-    "protected; teachers and votes stay secret."
+    "The number of labels is not protected: anybody who sees the released labels, or a student that reveals their "
+    "number, sees it; teachers and votes stay secret."
 )
 _COMMON = (
     "Public rows, declared classes, settings and seeds do not depend on the private records.",
-    "That a run completed, or was refused, is not covered.",
-    "This covers one training run; the losses of further runs on the same records add to it.",
+    "The guarantee does not cover the fact that a run completed or was refused.",
+    "This covers one training run. The losses of further runs on the same records add to it.",
 )
-#: Which group a record is in is public.
+#: The public membership of groups.
 MEMBERSHIP = {
-    Relation.REPLACE_ONE: "Which group a record (or unit) is in, so also how many each group has, is public; "
+    Relation.REPLACE_ONE: "Which group a record (or unit) belongs to is public, and so is the size of each group; "
     "neighbouring data sets differ within one group.",
     Relation.ADD_OR_REMOVE_ONE: "The groups and their declared shares are public, and so is which group a record "
-    "(or unit) would be in.",
+    "(or unit) would belong to.",
 }
 
 
 def of_voting(relation: Relation, has_units: bool, meter: Meter) -> tuple[str, ...]:
-    """Return what must hold for the guarantee of any method that votes, one sentence each."""
-    found = []
+    """Return the assumptions of the guarantee of any method that votes, one sentence each."""
+    assumptions = []
     if has_units:
-        found.append(UNITS_TOGETHER)
+        assumptions.append(UNITS_TOGETHER)
         if relation is Relation.REPLACE_ONE:
-            found.append(_UNIT_ORDER)
-    return (*found, _RELEASE if meter.fixed_number else _RELEASE_TELLS_NUMBER, *_COMMON)
+            assumptions.append(_UNIT_ORDER)
+    return (*assumptions, _RELEASE if meter.fixed_number else _RELEASE_TELLS_NUMBER, *_COMMON)
 
 
 def of_moments(relation: Relation, has_units: bool, by_group: bool) -> tuple[str, ...]:
-    """Return what must hold for the guarantee of label moments, one sentence each."""
-    found = [UNITS_TOGETHER] if has_units else []
+    """Return the assumptions of the guarantee of label moments, one sentence each."""
+    assumptions = [UNITS_TOGETHER] if has_units else []
     if by_group:
-        found.append(MEMBERSHIP[relation])
+        assumptions.append(MEMBERSHIP[relation])
     return (
-        *found,
+        *assumptions,
         "Only the noisy moments and what is computed from them (the model, its student and labels) are published.",
-        "The feature map was made from public rows, declarations and what was released before, and reads each row for "
-        "itself.",
+        "The feature map was made from public rows, declarations and earlier releases, and transforms each row "
+        "independently of the others.",
         *_COMMON,
     )
 
 
 def of_answers(relation: Relation, has_units: bool, by_group: bool) -> tuple[str, ...]:
-    """Return what must hold for the guarantee of averages of teachers' answers, one sentence each."""
-    found = []
+    """Return the assumptions of the guarantee of averages of teachers' answers, one sentence each."""
+    assumptions = []
     if has_units:
-        found.append(UNITS_TOGETHER)
+        assumptions.append(UNITS_TOGETHER)
     if has_units and relation is Relation.REPLACE_ONE:
-        found.append(_UNIT_ORDER)
+        assumptions.append(_UNIT_ORDER)
     if by_group:
-        found.append(MEMBERSHIP[relation])
+        assumptions.append(MEMBERSHIP[relation])
     return (
-        *found,
+        *assumptions,
         "Only the noisy average of the teachers' answers and what is computed from it (the student, its labels) are "
         "published; teachers and their own answers stay secret.",
         *_COMMON,
@@ -77,7 +77,7 @@ def of_answers(relation: Relation, has_units: bool, by_group: bool) -> tuple[str
 def of_sums(
     meter: SumsMeter, relation: Relation, assumptions: tuple[str, ...], *, has_units: bool, for_release: bool
 ) -> Guarantee:
-    """Return the guarantee of noisy sums that a meter was charged for."""
+    """Return the guarantee of noisy sums that a meter has charged."""
     groups = [
         GroupGuarantee(name=group.name, epsilon=epsilon, budget=group.budget.epsilon)
         for group, epsilon in zip(meter.groups, meter.group_epsilons, strict=True)

@@ -1,4 +1,4 @@
-"""Checks of arrays that `fit` is given; messages never quote a private value."""
+"""Checks of the arrays that `fit` gets. Messages never quote a private value."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from dpensemble.relations import Relation
 
 
 def refuse_others(others: Mapping[str, Any]) -> None:
-    """Refuse what `fit` does not take; of weights it says why."""
+    """Raise for arguments that `fit` does not take. For weights, give the reason."""
     if others.get("sample_weight") is not None:
         raise InvalidParameterError(
-            "sample_weight is not supported: weights are usually computed from all records together, so that one "
-            "record would change the weights of others, which no guarantee here covers; use a teacher with "
-            "class_weight, which weighs within its own records, or budgets by group.",
+            "sample_weight is not supported: weights are usually computed from all records together, so one record "
+            "would change the weights of others, which no guarantee here covers; use a teacher with "
+            "class_weight, which only uses its own records, or budgets by group.",
             parameter="sample_weight",
         )
     unknown = [name for name in others if name != "sample_weight"]
@@ -37,46 +37,46 @@ def refuse_others(others: Mapping[str, Any]) -> None:
 
 
 def require_others(X: Any, X_public: Any) -> None:
-    """Refuse private records as public rows."""
+    """Raise if the public rows are the private records."""
     if X_public is X and X is not None:
-        raise DataError("X_public is X itself; the public rows must be others than the private records.")
+        raise DataError("X_public is X itself; give public rows that are not the private records.")
 
 
 def required(y: Any) -> Any:
-    """Return the labels, refusing none at all."""
+    """Return the labels. Raise if there are none."""
     if y is None:
         raise DataError("this method requires y to be passed, but the target y is None; pass the private labels.")
     return y
 
 
 def require_dense(name: str, X: Any) -> None:
-    """Refuse sparse matrices: lengths, statistics of public rows and identities by content are those of dense rows."""
+    """Raise for sparse matrices, because lengths, public statistics and identities by content require dense rows."""
     if hasattr(X, "tocsr"):
         raise DataError(
-            f"{name} is a sparse matrix, and sparse input is not supported; pass a table or {name}.toarray(), or make "
-            "few columns of many by an encoder: EncodedClassifier(method, encoder=TruncatedSVD(100))."
+            f"{name} is a sparse matrix, but sparse input is not supported; pass a table or {name}.toarray(), or "
+            "reduce the columns with an encoder: EncodedClassifier(method, encoder=TruncatedSVD(100))."
         )
 
 
 def require_finite(name: str, X: Floats, *, nan: bool = False, first: int = 0) -> None:
-    """Refuse infinity and, unless `nan` may be, NaN, naming the row and column; `first` is the first row's number."""
+    """Raise for infinity and, unless `nan`, for NaN, with the row and column. `first` is the first row's number."""
     bad = np.isinf(X) if nan else ~np.isfinite(X)
     if bad.any():
         row, column = np.argwhere(bad)[0]
         raise DataError(
-            f"{name} contains {'' if nan else 'NaN or '}infinity (first at row {first + row}, column {column}, "
+            f"{name} contains {'' if nan else 'NaN or '}infinity (the first in row {first + row}, column {column}, "
             "counting from 0); fill or drop such values, using statistics of public rows only."
         )
 
 
 def names_of(X: Any) -> list[str] | None:
-    """Return the names of a table's columns; None when X is no table, or when a column has no name."""
+    """Return the names of a table's columns, or None if X is not a table or a column has no name."""
     names = list(getattr(X, "columns", ()))
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def take_nan(*learners: Any) -> bool:
-    """Return whether all of these learners take NaN for what is missing; one that is not given does not."""
+    """Return whether all of these learners accept NaN for missing entries. None does not."""
     return all(one is not None and get_tags(one).input_tags.allow_nan for one in learners)
 
 
@@ -85,27 +85,27 @@ def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
     """Return the public rows as a checked array with the private rows' columns."""
     require_dense("X_public", X_public)
     if X_public is None:
-        raise DataError("X_public is missing: pass public, unlabelled rows for the teachers to label.")
+        raise DataError("X_public is missing; give public, unlabelled rows for the teachers to label.")
     require_readable("X_public", X_public)
     names = getattr(X_public, "columns", None)
     if names is not None and not all(isinstance(name, str) for name in names):
         names = None  # scikit-learn knows columns by name only if all names are strings
     X_public = np.asarray(X_public) if names is None else X_public
     if X_public.shape[:1] == (0,):
-        raise DataError("X_public has no rows; pass public, unlabelled rows for the teachers to label.")
+        raise DataError("X_public has no rows; give public, unlabelled rows for the teachers to label.")
     expected = getattr(estimator, "feature_names_in_", None)
     if names is not None and expected is None:
         raise DataError(
-            "X_public has column names but X has none; pass both as they come from one transformer that was "
-            "fitted on public rows (a Pipeline around this estimator would transform X alone)."
+            "X_public has column names but X has none; pass both from one transformer that was "
+            "fitted on public rows (a Pipeline around this estimator would only transform X)."
         )
     if names is not None:
         own, others = set(names), set(expected)  # type: ignore[arg-type]
         lacks, extra = len(others - own), [str(name) for name in names if name not in others]
         if lacks or extra:
             raise DataError(
-                # Names of X alone stay unsaid: read without a header, they are a record.
-                f"X_public and X must have the same columns; X_public lacks {lacks} of X and has in excess {extra}."
+                # Names that only X has are not shown: read without a header, they are a record.
+                f"X_public and X must have the same columns; X_public lacks {lacks} of X and also has {extra}."
             )
         X_public = X_public[list(expected)]  # type: ignore[arg-type]
     n_columns = X_public.shape[1] if X_public.ndim == 2 else None
@@ -122,7 +122,7 @@ def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
 def private_records(
     estimator: Any, X: Any, y: Any, units: ArrayLike | None, *, nan: bool, relation: Relation
 ) -> tuple[PrivateRecords, NDArray[Any], Owners]:
-    """Return records (bad ones are refused, or zeros of the class `BAD`), declared classes, and whose they are."""
+    """Return records (bad records raise, or become zeros of the class `BAD`), declared classes, and the owners."""
     require_dense("X", X)
     zeroes = zeroes_bad(estimator)
     require_rows("X", X, keep_bad=zeroes)
@@ -136,7 +136,7 @@ def private_records(
 def owned_records(
     X: Floats, targets: Integers, units: ArrayLike | None, relation: Relation, *, zeroes: bool
 ) -> tuple[PrivateRecords, Owners]:
-    """Return checked rows and class ids as private records, and whose they are."""
+    """Return checked rows and class ids as private records, and their owners."""
     owners = Owners.of(units, len(targets), zeroes=zeroes)
     X, targets = owners.kept(X, targets)
     return PrivateRecords(X, targets, owners.units, identities(X, targets, owners.units, relation)), owners
@@ -162,8 +162,8 @@ def _with_zeros(estimator: Any, X: Any, y: Any, nan: bool) -> tuple[Floats, NDAr
 
 
 def require_workers(n_jobs: int | None) -> None:
-    """Refuse what is no number of workers."""
+    """Raise unless the number of workers is valid."""
     if n_jobs is not None and integer_between("n_jobs", n_jobs, -1024, 1024) == 0:
         raise InvalidParameterError(
-            "n_jobs=0 is no number of workers; use 1 or more, or -1 for all cores.", parameter="n_jobs"
+            "n_jobs=0 is not a number of workers; use 1 or more, or -1 for all cores.", parameter="n_jobs"
         )

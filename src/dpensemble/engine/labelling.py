@@ -15,18 +15,19 @@ from dpensemble.laws import sample
 from dpensemble.votes import Votes
 from dpensemble.voting_schedule import VotingSchedule
 
-# Ballots held at once.
+# Number of ballots in memory at once.
 _CHUNK_BYTES = 100_000_000
 _DIAGNOSTIC_CHUNKS = 40
 
 
 @dataclass(eq=False, repr=False)
 class PrivateDiagnostics:
-    """Statistics of the secret votes on the answered queries; never publish them.
+    """Statistics of the secret votes on the answered queries. Never publish them.
 
-    A margin is the winner's share of votes minus the runner-up's; `spend` has numbers of queries, and the epsilon
-    charged for them; `group_spent` the epsilon of each group of records. Constant teachers vote a constant, and the fit
-    of failed ones raised. Without `votes` only teachers are counted, since margins and spend take time.
+    A margin is the winner's share of votes minus the runner-up's. `spend` contains numbers of queries, and the epsilon
+    charged for them. `group_spent` is the epsilon of each group of records. Constant teachers always vote for one
+    class, and the fit of failed teachers raised. Without `votes` only teachers are counted, since margins and spend
+    take time.
     """
 
     margins: list[float] = field(default_factory=list)
@@ -37,41 +38,41 @@ class PrivateDiagnostics:
     votes: bool = True
 
     def clear(self, n_constant: int, n_failed: int) -> None:
-        """Begin anew, for other teachers."""
+        """Clear the statistics, for other teachers."""
         self.margins, self.spend, self.group_spent = [], [], []
         self.n_constant, self.n_failed = n_constant, n_failed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Questions:
-    """Public rows to ask about, in turn, and the teachers to ask."""
+    """Public rows to query, in order, and the teachers that answer."""
 
     vote: Callable[[NDArray[np.float64]], Votes]
     rows: NDArray[np.float64]
-    # Indices; their number caps the number of queries.
+    # Indices. Their number limits the number of queries.
     order: NDArray[np.int64]
     n_teachers: int
 
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """What left the teachers."""
+    """The released answers of the teachers."""
 
-    # Public rows in turn, and the class id of each, or -1 for no answer.
+    # Public rows in order, and the class id of each, or -1 for no answer.
     asked: NDArray[np.int64]
     outcomes: NDArray[np.int64]
-    # Public rows that the student taught itself, and the class ids it gave them.
+    # Public rows that the student labelled itself, and their class ids.
     reinforced: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     own_labels: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @property
     def answered(self) -> NDArray[np.int64]:
-        """Public rows that got a label."""
+        """Public rows with a label."""
         return self.asked[self.outcomes >= 0]
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """Released class ids of the rows that got one."""
+        """Released class ids of the rows with a label."""
         return self.outcomes[self.outcomes >= 0]
 
     @property
@@ -92,22 +93,22 @@ def label_rows(
     noise: NoiseSource,
     diagnostics: PrivateDiagnostics | None = None,
 ) -> Released:
-    """Answer public rows in a public order for as long as the meter admits them; it is charged before each draw."""
+    """Answer public rows in a public order for as long as the meter admits them. Each draw is charged beforehand."""
     largest = _largest_chunk(questions, meter, diagnostics)
     order = questions.order[: meter.most_queries]
     outcomes: list[NDArray[np.int64]] = []
-    asked = 0
-    while asked < len(order):
-        size = schedule.left_in_stage(asked, min(largest, max(meter.next_chunk(asked), 1)))
+    n_asked = 0
+    while n_asked < len(order):
+        size = schedule.left_in_stage(n_asked, min(largest, max(meter.next_chunk(n_asked), 1)))
         if not size:
             break
-        chunk = order[asked : asked + size]
-        found = ask(questions, chunk, schedule, meter, noise, diagnostics, asked)
-        outcomes.append(found)
-        asked += len(found)
-        if len(found) < len(chunk):
+        chunk = order[n_asked : n_asked + size]
+        answers = ask(questions, chunk, schedule, meter, noise, diagnostics, n_asked)
+        outcomes.append(answers)
+        n_asked += len(answers)
+        if len(answers) < len(chunk):
             break
-    return Released(order[:asked], np.concatenate(outcomes) if outcomes else np.empty(0, dtype=np.int64))
+    return Released(order[:n_asked], np.concatenate(outcomes) if outcomes else np.empty(0, dtype=np.int64))
 
 
 def ask(
@@ -117,21 +118,21 @@ def ask(
     meter: Meter,
     noise: NoiseSource,
     diagnostics: PrivateDiagnostics | None,
-    asked: int,
+    n_asked: int,
     expected: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
-    """Charge for and answer the leading queries of a chunk that fit; return class ids, -1 for no answer."""
+    """Charge for and answer the leading queries of a chunk that fit. Return class ids, or -1 for no answer."""
     votes = questions.vote(questions.rows[chunk])
     admitted = meter.admit(votes)
-    counts = schedule.counts(votes, asked)[:admitted]
-    law = schedule.law(asked)
-    # What the student expects is public.
+    counts = schedule.counts(votes, n_asked)[:admitted]
+    law = schedule.law(n_asked)
+    # The student's expectations are public.
     if law.needs_student and expected is not None:
         law = law.against(expected[:admitted])  # type: ignore[attr-defined]
     outcomes = drawn_once("answers", lambda: sample(law, counts, noise), seeded=not noise.for_release)
     meter.settle(outcomes, votes.n_classes)
     if diagnostics is not None and diagnostics.votes:
-        _note(diagnostics, counts, asked + admitted, meter)
+        _note(diagnostics, counts, n_asked + admitted, meter)
     return np.where(outcomes < votes.n_classes, outcomes, -1)
 
 
@@ -142,8 +143,8 @@ def _largest_chunk(questions: Questions, meter: Meter, diagnostics: PrivateDiagn
     return largest
 
 
-def _note(diagnostics: PrivateDiagnostics, counts: NDArray[np.int64], asked: int, meter: Meter) -> None:
+def _note(diagnostics: PrivateDiagnostics, counts: NDArray[np.int64], n_asked: int, meter: Meter) -> None:
     top = np.sort(counts, axis=1)[:, -2:]
     diagnostics.margins.extend(((top[:, 1] - top[:, 0]) / counts.sum(axis=1)).tolist())
-    diagnostics.spend.append((asked, meter.charged_epsilon))
+    diagnostics.spend.append((n_asked, meter.charged_epsilon))
     diagnostics.group_spent[:] = meter.group_epsilons

@@ -1,4 +1,4 @@
-"""The interactive loop: teachers are asked where they seem to contradict the student, who learns on the way."""
+"""The interactive loop. Teachers are asked where they seem to contradict the student, which learns meanwhile."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ def label_interactively(
     batch_size: int,
     confidence: float,
 ) -> Released:
-    """Ask in batches, each against a student of all labels so far (Papernot et al. 2018, Algorithm 2)."""
+    """Query in batches, each with a student of all labels so far (Papernot et al. 2018, Algorithm 2)."""
     order = questions.order
-    found = Released(order[:0], np.empty(0, dtype=np.int64))
-    while len(found.asked) < len(order):
-        asked = len(found.asked)
-        size = schedule.left_in_stage(asked, min(batch_size, max(meter.next_chunk(asked), 1)))
+    released = Released(order[:0], np.empty(0, dtype=np.int64))
+    while len(released.asked) < len(order):
+        n_asked = len(released.asked)
+        size = schedule.left_in_stage(n_asked, min(batch_size, max(meter.next_chunk(n_asked), 1)))
         if not size:
             break
-        batch = order[asked : asked + size]
-        student = learner.fit(found.lesson_rows, found.lesson_labels) if found.answered.size else None
+        batch = order[n_asked : n_asked + size]
+        student = learner.fit(released.lesson_rows, released.lesson_labels) if released.answered.size else None
         # Without a student nothing is expected, and the threshold is on the highest count.
         expected = np.zeros((len(batch), n_classes)) if student is None else learner.probabilities(student, batch)
-        outcomes = ask(questions, batch, schedule, meter, noise, diagnostics, asked, expected)
+        outcomes = ask(questions, batch, schedule, meter, noise, diagnostics, n_asked, expected)
         admitted = batch[: len(outcomes)]
-        # Where the threshold is not passed, what the student is sure of is a lesson that costs nothing.
+        # If the threshold is not passed, the student's confident predictions become lessons, which cost nothing.
         sure = (outcomes < 0) & (expected[: len(outcomes)].max(axis=1, initial=0) >= confidence)
-        found = Released(
-            order[: asked + len(outcomes)],
-            np.concatenate([found.outcomes, outcomes]),
-            np.concatenate([found.reinforced, admitted[sure]]),
-            np.concatenate([found.own_labels, expected[: len(outcomes)][sure].argmax(axis=1)]),
+        released = Released(
+            order[: n_asked + len(outcomes)],
+            np.concatenate([released.outcomes, outcomes]),
+            np.concatenate([released.reinforced, admitted[sure]]),
+            np.concatenate([released.own_labels, expected[: len(outcomes)][sure].argmax(axis=1)]),
         )
         if len(outcomes) < len(batch):
             break
-    return found
+    return released

@@ -1,4 +1,4 @@
-"""Labels as class ids, and whose each private record is; messages never quote a private value."""
+"""Labels as class ids, and the owners of private records. Messages never quote a private value."""
 
 from __future__ import annotations
 
@@ -23,56 +23,58 @@ from dpensemble.relations import Relation
 
 def sorted_classes(classes: Any) -> NDArray[Any]:
     """Return the declared classes, sorted."""
-    found = np.unique(np.asarray(declared_classes(classes)))
+    distinct = np.unique(np.asarray(declared_classes(classes)))
     with warnings.catch_warnings():
-        # Many classes are no mistake when they are declared.
+        # Many classes are not a mistake if they are declared.
         warnings.simplefilter("ignore", UserWarning)
-        check_classification_targets(found)
-    return found
+        check_classification_targets(distinct)
+    return distinct
 
 
 def class_ids(classes: NDArray[Any], y: Any, *, first: int = 0) -> Integers:
-    """Return each label's position among the sorted classes; `first` is the row of the first label."""
+    """Return each label's position among the sorted classes. `first` is the row of the first label."""
     labels = np.asarray(y)
     if (labels.dtype.kind in "OUS") != (classes.dtype.kind in "OUS"):
         raise DataError(f"Unknown label type: classes={classes.tolist()!r} and the labels in y are of different types.")
     try:
         ids = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     except TypeError:
-        # Texts among numbers; the original text names types only, but is no sentence.
-        raise DataError("the private labels (y) mix texts and numbers; write all of them as the classes are.") from None
+        # Texts among numbers. The original text contains only types, but is not a sentence.
+        raise DataError(
+            "the private labels (y) mix texts and numbers; write all of them in the form of the classes."
+        ) from None
     undeclared = np.flatnonzero(classes[ids] != labels)
     if undeclared.size:
         raise DataError(
-            f"the private labels (y) hold one that is not among classes={classes.tolist()!r} (first at "
+            f"the private labels (y) contain one that is not among classes={classes.tolist()!r} (the first in "
             f"row {first + undeclared[0]}, counting from 0); declare every possible label or drop those rows."
         )
     return ids
 
 
 def ids_or_bad(classes: NDArray[Any], y: Any, n_records: int) -> Integers:
-    """Return each label's position among the sorted classes, `BAD` for a label that is not declared."""
+    """Return each label's position among the sorted classes, or `BAD` for an undeclared label."""
     labels = y if hasattr(y, "dtype") else np.asarray(y, dtype=object)
     if classes.dtype.kind in "OUS" and getattr(labels.dtype, "kind", "O") in "biufc":
-        # By type, before any label is looked at: else every record would be bad.
+        # By type, before any label is read. Otherwise every record would be bad.
         raise DataError(f"Unknown label type: classes={classes.tolist()!r} and the labels in y are of different types.")
     targets = class_ids_or_bad(classes, np.asarray(labels).ravel())
     if len(targets) != n_records:
-        raise DataError(f"X has {n_records} records and y {len(targets)} labels; give one for each.")
+        raise DataError(f"X has {n_records} records, but y has {len(targets)} labels; give one for each.")
     return targets
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Owners:
-    """Whose each private record is: `units` of the records that are `present`, or None when each is its own unit."""
+    """Owners of private records: `units` of the records that are `present`, or None if each record is its own unit."""
 
     units: ArrayLike | None
     present: NDArray[np.bool_]
 
     @classmethod
     def of(cls, units: ArrayLike | None, n_records: int, *, zeroes: bool) -> Owners:
-        """Return whose each record is. If bad records are zeroed, a record without a unit is no part of the data."""
-        # Such a record is left out before units are numbered, so that no other unit has another number because of it.
+        """Return the owner of each record. If bad records are zeroed, a record without a unit is left out."""
+        # Such a record is left out before units are numbered, so that it does not change the number of another unit.
         zeroes = units is not None and zeroes
         require_readable("units", units, keep_bad=zeroes)
         if units is None or not zeroes:
@@ -82,17 +84,17 @@ class Owners:
         return cls(names[present], present)
 
     def part(self, start: int, n_records: int) -> Owners:
-        """Return the same for a block of records; its units are not needed."""
+        """Return the owners of a block of records, without their units, which are not needed."""
         return Owners(None, self.present[start : start + n_records])
 
     def kept(self, *columns: Any) -> tuple[Any, ...]:
-        """Return what belongs to records that are present: rows, labels and the like; None stays None."""
+        """Return the entries of present records in rows, labels and the like. None stays None."""
         if self.present.all():
             return columns
         return tuple(None if one is None else one[self.present] for one in columns)
 
     def kept_values(self, name: str, values: Any) -> Any:
-        """Return one value for each record that is present; as they are when all records are."""
+        """Return one value for each present record, or `values` themselves if all records are present."""
         if values is None or self.present.all():
             return values
         require_readable(name, values)
@@ -107,13 +109,13 @@ def identities(X: Floats, targets: Integers, units: ArrayLike | None, relation: 
         return declared_units(units, len(X))
     if relation is Relation.REPLACE_ONE:
         return range(len(X))
-    # A position would shift when another record goes; the content of a record does not.
+    # A position would shift when another record is removed, but the content of a record does not.
     return [row.tobytes() + target.tobytes() for row, target in zip(X, targets, strict=True)]
 
 
 def one_per_record(name: str, values: ArrayLike, n_records: int) -> NDArray[Any]:
-    """Return the values called `name` as objects, one for each record, refusing what is masked or complex."""
+    """Return the values called `name` as objects, one for each record. Raise for masked or complex values."""
     require_readable(name, values)
-    found = np.asarray(values, dtype=object)
-    require_one_per_record(name, found, n_records)
-    return found
+    entries = np.asarray(values, dtype=object)
+    require_one_per_record(name, entries, n_records)
+    return entries

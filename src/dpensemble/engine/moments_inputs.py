@@ -1,4 +1,4 @@
-"""What a run of label moments is given: private records in memory or in blocks, with the weight of each."""
+"""The input of a run of label moments: private records in memory or in blocks, and their weights."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def of_tables(
     fewest_units: int | None,
     public_units: ArrayLike | None,
 ) -> MomentsSteps:
-    """Check what `LabelMomentsClassifier.fit` was given; return the steps of the run."""
+    """Check the arguments of `LabelMomentsClassifier.fit`, and return the steps of the run."""
     table, y, public = tables(method, X, required(y), X_public)
     numbers = public_unit_numbers(public_units, len(public))
     classes, zeroes = sorted_classes(method.classes), zeroes_bad(method)
@@ -64,7 +64,7 @@ def of_blocks(
     fewest_units: int | None,
     public_units: ArrayLike | None,
 ) -> MomentsSteps:
-    """Check what `LabelMomentsClassifier.fit_blocks` was given; return the steps of the run."""
+    """Check the arguments of `LabelMomentsClassifier.fit_blocks`, and return the steps of the run."""
     public = public_table(method, X_public)
     numbers = public_unit_numbers(public_units, len(public))
     validate_data(method, public, skip_check_array=True)
@@ -87,7 +87,7 @@ def _blocks(
     start, zeroes = 0, zeroes_bad(method)
     for X, y in read():
         if len(X) != len(y):
-            raise DataError(f"a block has {len(X)} rows and {len(y)} labels; give one for each.")
+            raise DataError(f"a block has {len(X)} rows but {len(y)} labels; give one for each.")
         if not len(X):
             continue
         table, targets = table_targets(classes, block(method, X, public, first=start), y, zeroes=zeroes, first=start)
@@ -111,7 +111,7 @@ def _check_delta(method: Any, n_units: int, units: ArrayLike | None, fewest_unit
 def _weights(
     method: Any, units_of: Integers, epsilons: ArrayLike | None
 ) -> tuple[Floats, tuple[Group, ...] | None, float]:
-    """Return records' weights, groups where budgets differ, and the sum of units' weights from public counts."""
+    """Return records' weights, groups if budgets differ, and the sum of units' weights from public counts."""
     weights = 1 / np.bincount(units_of)[units_of]
     if epsilons is None:
         return weights, None, float(int(units_of.max()) + 1)
@@ -123,7 +123,7 @@ def _weights(
 
 
 def _weights_of_records(units_of: Integers, present: NDArray[np.bool_]) -> Floats:
-    """Return each record's share of its unit; 0 for records without a unit, which are left out of every sum."""
+    """Return each record's share of its unit, or 0 for records without a unit, which are left out of every sum."""
     weights = np.zeros(len(present))
     weights[present] = 1 / np.bincount(units_of)[units_of]
     return weights
@@ -132,7 +132,7 @@ def _weights_of_records(units_of: Integers, present: NDArray[np.bool_]) -> Float
 def _numbered(units: ArrayLike | None, n_records: int) -> Integers:
     if units is None:
         return np.arange(n_records)
-    known = np.asarray(units)
-    if known.dtype.kind in "iu" and known.shape == (n_records,) and n_records:
-        return np.unique(known, return_inverse=True)[1]
+    numbers = np.asarray(units)
+    if numbers.dtype.kind in "iu" and numbers.shape == (n_records,) and n_records:
+        return np.unique(numbers, return_inverse=True)[1]
     return number_units(declared_units(units, n_records))[1]

@@ -46,10 +46,10 @@ class MomentsSteps(Steps):
     design: NoisySums
     meter: SumsMeter
     _learned: Learned
-    #: Cells of columns, where synthetic rows are drawn; else a map that was made from public rows.
+    #: Cells of columns if synthetic rows are drawn. Otherwise a map that was made from public rows.
     grid: Grid | None = None
     feature_map: Any = None
-    #: How the run goes on where public rows turn out to be unlike the private ones.
+    #: The continuation of the run if public rows turn out to be unlike the private ones.
     after_alarm: NoisySums | None = None
 
     def __init__(
@@ -67,7 +67,7 @@ class MomentsSteps(Steps):
         self.groups, self.total = groups, total
 
     def prepare(self) -> None:
-        """Decide by public facts which map, rows and shares of the budget are used."""
+        """Choose the map, the rows and the shares of the budget from public facts."""
         if not self.units.private:
             warn_of_persons(self.public)
         require_no_blanks(self.method.student, self.public)
@@ -78,11 +78,12 @@ class MomentsSteps(Steps):
         method, public = self.method, self.public
         if method.declared_columns is not None and method.feature_map is not None:
             raise InvalidParameterError(
-                "feature_map has to be fitted on public rows, and declared_columns are for runs without; give one.",
+                "feature_map must be fitted on public rows, but declared_columns are for runs without public rows; "
+                "give one of them.",
                 parameter="feature_map",
             )
-        asked: dict[str, Any] = {"n_classes": len(self.classes), "groups": self.groups}
-        self.design = synthetic = method.design(**asked, synthetic_rows=True)
+        settings: dict[str, Any] = {"n_classes": len(self.classes), "groups": self.groups}
+        self.design = synthetic = method.design(**settings, synthetic_rows=True)
         if method.declared_columns is not None:
             integer_between("number of declared_columns", public.shape[1], 1, MANY_COLUMNS)
             self.grid = declared_grid(method.declared_columns)
@@ -90,7 +91,7 @@ class MomentsSteps(Steps):
         if method.feature_map is None and len(public) < VERY_FEW_ROWS and public.shape[1] <= MANY_COLUMNS:
             self.grid = observed_grid(public)
             return
-        design = method.design(**asked)
+        design = method.design(**settings)
         with on_public_rows():
             self.feature_map = fitted_map(
                 method.feature_map,
@@ -103,7 +104,7 @@ class MomentsSteps(Steps):
         if has_decoder and method.rounds is None:
             # More rounds would release the same class sums again.
             design = replace(design, rounds=1)
-        # Class sums hold the mean of features, too. When rows can be replaced, the mean comes before all else.
+        # Class sums contain the mean of features, too. When synthetic rows may follow, the mean comes first.
         compares = has_decoder or not (self.feature_map.nonnegative_ and self.relation is Relation.REPLACE_ONE)
         if compares and method.feature_map is None:
             self.after_alarm = replace(synthetic, compares_rows=True)
@@ -115,7 +116,7 @@ class MomentsSteps(Steps):
         return self.design.rounds
 
     def _source(self) -> MomentsSource:
-        """Return what sums over private records and releases the sums."""
+        """Return the source that sums over private records and releases the sums."""
         zeroes, map_, grid = zeroes_bad(self.method), self.feature_map, self.grid
         blocks = PrivateBlocks(
             self.read,
@@ -128,16 +129,16 @@ class MomentsSteps(Steps):
         return MomentsSource(blocks=blocks, nonnegative=map_ is None or bool(map_.nonnegative_), sums=sums)
 
     def _reads_alone(self, zeroes: bool) -> bool:
-        """Return whether each row is given to the map by itself."""
+        """Return whether the map gets one row at a time."""
         if getattr(self.feature_map, "reads_rows_alone", False):
             return False
-        # Other maps may read rows together. Where a unit can have more or fewer records, others are at other places
-        # without it. An image with a pixel that cannot be used is bad by itself, and must not end the reading of all.
+        # Other maps may read rows together. If a unit can have more or fewer records, the places of others depend on
+        # it. An image with an unusable pixel is a bad record, and must not end the reading of all rows.
         by_place = statements_of(self.feature_map).reads_rows_by_place
         return not by_place or zeroes or self.units.private or self.relation is not Relation.REPLACE_ONE
 
     def release(self, advance: Callable[[float], None]) -> None:
-        """Release all rounds; the model is fitted between them."""
+        """Release all rounds, and fit the model between them."""
         source, public, classes, design = self._source(), self.public, self.classes, self.design
         if self.grid is not None:
             few = public if len(public) else None
@@ -158,7 +159,7 @@ class MomentsSteps(Steps):
         self._model = self._published(Pipeline([("encoder", learned.feature_map), ("student", learned.model)]))
         if self.method.student is None:
             return self._model
-        # Synthetic rows may have blanks by chance of the noise.
+        # Synthetic rows may have blanks because of the noise.
         rows = learned.table.dropna() if learned.synthetic else learned.table
         seed = seed_integer(self.entropy, Stream.STUDENT)
         return self._published(distilled(self.method.student, self._model, rows, seed))
@@ -168,9 +169,9 @@ class MomentsSteps(Steps):
         return marked(named, for_release=self.noise.for_release)
 
     def state(self, student: Any) -> Result:
-        """Return what the run gave; the estimator keeps the model and the moments besides."""
+        """Return the result of the run. The estimator also stores the model and the moments."""
         learned, method, public, classes = self._learned, self.method, self.public, self.classes
-        # No rows, but what kinds of columns they have.
+        # No rows, only the kinds of their columns.
         method.model_, method.moments_, method.columns_ = self._model, learned.rounds, public.iloc[:0]
         answers = np.empty(0, dtype=classes.dtype)
         if len(public):
@@ -193,5 +194,5 @@ class MomentsSteps(Steps):
         )
 
     def default_student(self) -> Any:
-        """Return the student that is used when the estimator names none, in words."""
+        """Return a description of the student if the estimator names none."""
         return "softmax of the features, from released moments"

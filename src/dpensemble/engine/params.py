@@ -1,4 +1,4 @@
-"""How constructors keep their arguments."""
+"""Store the arguments of constructors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def store_params(estimator: Any, arguments: dict[str, Any]) -> None:
-    """Keep a constructor's arguments as they are, under their own names, as scikit-learn asks for."""
+    """Store a constructor's arguments unchanged, under their own names, as scikit-learn requires."""
     for name, value in arguments.items():
         if name not in ("self", "__class__"):
             setattr(estimator, name, value)

@@ -1,4 +1,4 @@
-"""What a method plans from its settings: no record, no teacher, and so no scikit-learn, which takes long to import."""
+"""The plan of a method from its settings. It needs no record, no teacher, and no scikit-learn, which imports slowly."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dpensemble.relations import Relation
 
 
 class Planned(ABC):
-    """A method that votes, with settings as of its estimator: a subclass implements `_design`."""
+    """A method that votes, with the settings of its estimator. A subclass implements `_design`."""
 
-    #: Short name, as on the command line, and what people call it.
+    #: Short name, as on the command line, and name for people.
     name: ClassVar[str]
     title: ClassVar[str]
 
@@ -29,7 +29,7 @@ class Planned(ABC):
     delta: float
     relation: str
     max_labels: int | None
-    #: For methods that offer no other.
+    #: For methods that offer no other analysis.
     accounting: str = Accounting.EXACT
 
     @classmethod
@@ -41,17 +41,17 @@ class Planned(ABC):
 
     @abstractmethod
     def _design(self, facts: Facts) -> VotingDesign:
-        """Return everything public about a run with these settings; noise that is left open is the usual one."""
+        """Return everything public about a run with these settings. Noise that is not set is the usual noise."""
 
     def design(self, *, n_classes: int | None = None, n_records: int | None = None) -> VotingDesign:
-        """Return everything public about a run with these settings, before any record is touched.
+        """Return everything public about a run with these settings. No record is read.
 
         Parameters
         ----------
         n_classes : int, optional
-            Number of classes; by default those declared, or 2.
+            Number of classes. By default the number of declared classes, or 2.
         n_records : int, optional
-            Number of private records (or units), for methods that draw records by chance.
+            Number of private records (or units), for methods that draw records at random.
 
         Returns
         -------
@@ -78,7 +78,7 @@ class Planned(ABC):
         return Budget(epsilon=self.epsilon, delta=self.delta)
 
     def _named(self) -> dict[str, Any]:
-        """Return what every method tells its design in the same way: names, law and accounting."""
+        """Return the settings that every method passes to its design in the same way: names, law and accounting."""
         return {
             "name": self.name,
             "title": self.title,

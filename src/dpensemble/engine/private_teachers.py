@@ -1,4 +1,4 @@
-"""A vote of teachers that are private by themselves, and the private teacher that is used when none is given."""
+"""A vote of private teachers, and the default private teacher."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from dpensemble.teachers.perturbation import concentrated_for
 from dpensemble.teachers.private import DrawnBallots, Voters, fit_private
 
 _MOST_EPSILON = 100.0
-# Of rounding in the conversions there and back.
+# For the rounding of conversions in both directions.
 _SLACK = 1 - 1e-12
 
 
 def declared_pair(privacy: Any) -> tuple[Any, Any]:
-    """Return epsilon and delta as declared, numbers or one for each teacher; None where nothing was."""
+    """Return the declared epsilon and delta, numbers or one for each teacher, or None if nothing was declared."""
     if privacy is None or np.ndim(privacy) == 0:
         return privacy, None
     table = np.asarray(privacy, dtype=object)
@@ -46,20 +46,21 @@ def declared_pair(privacy: Any) -> tuple[Any, Any]:
     if table.ndim == 2 and table.shape[1] == 2:
         return tuple(table[:, 0].tolist()), tuple(table[:, 1].tolist())
     raise InvalidParameterError(
-        f"teacher_privacy={shown(privacy)} is no epsilon, no pair of epsilon and delta, and no sequence of such pairs."
+        f"teacher_privacy must be an epsilon, a pair of epsilon and delta, or a sequence of such pairs; got "
+        f"{shown(privacy)}."
     )
 
 
 def default_teacher(
     private: PrivateWhat, budget: Budget, touched: int, declared: tuple[Any, Any]
 ) -> GradientPerturbedLogisticRegression | OutputPerturbedLogisticRegression:
-    """Return the default private teacher, with Gaussian noise where its delta is above 0, else with Laplace noise."""
-    # It is as private as was declared. Where nothing was, models that are trained once share the budget evenly: its
-    # zero-concentrated privacy is divided by their number. Teachers trained anew are pure, as answers then are.
+    """Return the default private teacher, with Gaussian noise if its delta is above 0, otherwise with Laplace noise."""
+    # It is as private as declared. By default, models that are trained once share the budget evenly: its
+    # zero-concentrated privacy is divided by their number. Fresh teachers are pure, because answers then are.
     epsilon, delta = declared
     if np.ndim(epsilon) or np.ndim(delta):
         raise InvalidParameterError(
-            "teacher=None with one teacher_privacy for each teacher; give one, or a teacher of your own."
+            "teacher=None cannot have one teacher_privacy for each teacher; give one value, or your own teacher."
         )
     if epsilon is None and private is PrivateWhat.MODELS:
         return GradientPerturbedLogisticRegression(epsilon=_shared(budget, touched), delta=budget.delta)
@@ -79,22 +80,22 @@ def _shared(budget: Budget, touched: int) -> float:
 
 
 class PrivateTeachersSteps(VotingSteps):
-    """Teachers that are private by themselves, or whose ballots are."""
+    """Teachers that are private, or whose ballots are."""
 
     design: Any
 
     @property
     def draws_to_teach(self) -> bool:
-        """Whether the noise of the models is drawn when they are fitted."""
+        """Whether the noise of the models is drawn when the models are fitted."""
         return not self.design.ordinary and self.design.private is PrivateWhat.MODELS
 
     @property
     def default_teacher(self) -> Any:
-        """The teacher when none is given: for ordinary ones a classifier, else in words."""
+        """The default teacher: a classifier for ordinary teachers, otherwise a description."""
         return LogisticRegression() if self.design.ordinary else "private logistic regression"
 
     def teach(self) -> None:
-        """Fit the teachers; models whose accountants speak after the fit are paid for."""
+        """Fit the teachers. Charge for models whose accountants report after the fit."""
         design = self.design
         if design.ordinary:
             super().teach()
@@ -112,7 +113,7 @@ class PrivateTeachersSteps(VotingSteps):
                 self.design = replace(design, teachers=_pay(self.meter, self.voters, self.allocation))
 
     def _models(self) -> Callable[[], PrivateTeachers]:
-        """Return what fits all private teachers, each time with other noise."""
+        """Return a function that fits all private teachers, each time with other noise."""
         seed, allocation, turns = self.method.insecure_release_seed, self.allocation, count()
         teacher, n_teachers = self.method._resolved_teacher(), self.allocation.n_teachers
 
@@ -124,7 +125,7 @@ class PrivateTeachersSteps(VotingSteps):
             return fit_private(
                 teacher,
                 self.records.X,
-                # A private teacher needs a label from every record: that of a bad one is the first class.
+                # A private teacher needs a label from every record. A bad record gets the first class.
                 np.maximum(self.records.targets, 0),
                 allocation.shards,
                 classes=self.classes,
@@ -137,12 +138,12 @@ class PrivateTeachersSteps(VotingSteps):
 
 
 def _drawn(voters: Voters, design: Any, source: NoiseSource) -> Voters:
-    """Return voters of whose ballots a few are drawn for every query, where the design says so."""
+    """Return voters. If the design requires it, a few of their ballots are drawn for every query."""
     return voters if design.drawn in (None, design.n_teachers) else DrawnBallots(voters, design.drawn, source)
 
 
 def _pay(meter: Any, fitted: PrivateTeachers, allocation: Allocation) -> tuple[tuple[float, float], ...]:
-    """Charge for fitted models what their own accountants say, before anything is computed from them; return it."""
+    """Charge for fitted models what their accountants report, before anything is computed from them. Return it."""
     touched = allocation.votes_per_unit
     share = meter.budget.delta / (2 * touched)
     spent = tuple(spent_privacy(model, share, allocation.relation) for model in fitted.models)

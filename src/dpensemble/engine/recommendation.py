@@ -1,4 +1,4 @@
-"""Which method public facts speak for, before any record is looked at."""
+"""Select a method from public information, before any record is read."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicFacts:
-    """What is known of a run in public, and decides which method to take."""
+    """Public information about a run, which determines the method."""
 
-    # 0 where columns are declared instead.
+    # 0 if columns are declared instead.
     n_public: int
-    # Private records, or units; None where their number is private, too.
+    # Number of private records, or units. None if the number is private, too.
     n_units: int | None
     n_columns: int
     n_classes: int
@@ -22,30 +22,28 @@ class PublicFacts:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """A method's short name, why it was chosen, and when another one is better, a sentence each."""
+    """A method's short name, why it was selected, and when another one is better, one sentence each."""
 
     method: str
     why: str
     otherwise: str
 
 
-# Votes are ahead where private records times epsilon are fewer, if public rows are at least so many; measured, see
-# docs/methods.md.
+# Votes are more accurate if private records times epsilon are fewer, and public rows are at least this many. Measured;
+# see docs/methods.md.
 _FEWEST_RECORDS, _FEWEST_PUBLIC = 500.0, 100
-_VOTES = (
-    "Methods that vote (pate, private-majority and others) are for any base learner, or for labels that are published."
-)
+_VOTES = "Methods that vote (pate, private-majority and others) accept any base learner, and publish labels."
 
 
 def recommend(facts: PublicFacts) -> Recommendation:
-    """Return the method that public facts speak for."""
+    """Return the method that public information selects."""
     plain = facts.n_classes == 2 and not facts.has_units and not facts.has_blanks
     few = facts.n_units is not None and facts.n_units * facts.epsilon < _FEWEST_RECORDS
     if few and plain and facts.n_public >= _FEWEST_PUBLIC:
         return Recommendation(
             "private-majority",
             f"{facts.n_units:,} private records at epsilon={facts.epsilon:g} are too few for sums of many entries, and "
-            "a vote has one.",
+            "a vote has only one entry.",
             "With more records or a larger epsilon label-moments is better.",
         )
     if facts.n_public == 0:
@@ -55,6 +53,6 @@ def recommend(facts: PublicFacts) -> Recommendation:
     return Recommendation(
         "label-moments",
         "On tables it was the most accurate of this library's methods in 53 of 56 measurements (fourteen tables, four "
-        "budgets), and close to it in the others.",
+        "budgets), and close to the most accurate one in the others.",
         _VOTES,
     )

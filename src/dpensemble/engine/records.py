@@ -1,4 +1,4 @@
-"""Private records as they come in, and released labels as they go out."""
+"""Private records as input, and released labels as output."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from dpensemble.engine.labels_and_units import one_per_record
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.relations import Relation
 
-# Of a guarantee under which the number of units is private and no lower bound on it was declared.
+# Largest delta of a guarantee if the number of units is private and no lower bound was declared.
 _LARGEST_DELTA = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class ReleasedLabels:
-    """The labels that were released, and where their rows are in ``X_public``, in the order of asking.
+    """The released labels, and the places of their rows in ``X_public``, in the order of the queries.
 
-    `n_asked` public rows were asked about, which are more than were answered under a gate.
+    `n_asked` is the number of public rows queried. Under a gate, it may exceed the number of answers.
     """
 
     indices: NDArray[np.int64]
@@ -39,7 +39,7 @@ class ReleasedLabels:
 
 @dataclass(frozen=True, eq=False)
 class DeclaredBudgets:
-    """What `fit` was given about personal budgets: one per record, epsilons of levels, shares of groups."""
+    """The arguments of `fit` about personal budgets: one for each record, epsilons of levels, shares of groups."""
 
     values: ArrayLike
     levels: Mapping[Any, float] | None
@@ -48,10 +48,10 @@ class DeclaredBudgets:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateRecords:
-    """Checked private records, and whose they are.
+    """Checked private records, and their owners.
 
     `X` (an array, or `RowsInBlocks`), `targets` (class ids) and `identities` (unit of each record: declared, by
-    position, or by content) are private. `units`, where declared, and `group_of_record`, where budgets differ, are
+    position, or by content) are private. `units`, if declared, and `group_of_record`, if budgets differ, are
     public.
     """
 
@@ -62,9 +62,9 @@ class PrivateRecords:
     group_of_record: NDArray[np.int64] | None = None
 
     def check_delta(self, budget: Budget, relation: Relation, fewest_units: int | None = None) -> None:
-        """Refuse a delta that would allow publishing one record or unit outright."""
+        """Raise for a delta that would allow publishing one record or unit outright."""
         if self.units is None:
-            # By content, equal records are one unit; the number to beat is still that of records.
+            # By content, equal records are one unit, but delta is still compared with the number of records.
             require_small_delta(budget, relation, len(self.X), "records", fewest_units)
         else:
             require_small_delta(budget, relation, len(number_units(self.identities)[0]), "units", fewest_units)
@@ -73,11 +73,11 @@ class PrivateRecords:
 def require_small_delta(
     budget: Budget, relation: Relation, n_units: int, noun: str, fewest_units: int | None = None
 ) -> None:
-    """Refuse a delta that would allow publishing one unit outright."""
+    """Raise for a delta that would allow publishing one unit outright."""
     if relation is Relation.ADD_OR_REMOVE_ONE and fewest_units is None and budget.delta > _LARGEST_DELTA:
         raise BudgetError(
-            f"delta={budget.delta:g} is above {_LARGEST_DELTA:g}, the largest where the number of {noun} is private "
-            "(relation='add-or-remove-one'); use a smaller delta, or declare a lower bound by fewest_units=.",
+            f"delta={budget.delta:g} is above {_LARGEST_DELTA:g}, the largest allowed if the number of {noun} is "
+            "private (relation='add-or-remove-one'); use a smaller delta, or declare a lower bound by fewest_units=.",
             parameter="delta",
         )
     if relation is not Relation.ADD_OR_REMOVE_ONE:
@@ -98,8 +98,8 @@ def groups_by_epsilon(
     """Return the groups of records by epsilon, and their weights in a sum."""
     if relation is not Relation.REPLACE_ONE:
         raise InvalidParameterError(
-            f"personal_epsilons need relation='replace-one', not {relation.value!r}, under which the number of "
-            "records in each group would be private."
+            f"personal_epsilons require relation='replace-one', because under {relation.value!r} the number of "
+            "records in each group would be private; use 'replace-one'."
         )
     values = one_per_record("personal_epsilons", epsilons, n_records)
     personal = personal_budgets(values, delta=delta)

@@ -1,8 +1,8 @@
-"""What private fits in this process cost together on the same records, which no single guarantee tells.
+"""The joint cost of private fits on the same records in this process, which no single guarantee states.
 
-Records are known by hashes of their contents, in memory only. Losses add up by basic composition: epsilons and deltas
-of all fits that a record was in (C. Dwork and A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014,
-Theorem 3.16), which holds for methods of any kind. Fits whose noise came from a seed are no releases, and not counted.
+Records are identified by hashes of their contents, in memory only. Losses add up by basic composition: epsilons and
+deltas of all fits that used a record (C. Dwork and A. Roth, "The Algorithmic Foundations of Differential Privacy",
+2014, Theorem 3.16). This holds for methods of any kind. Fits with seeded noise are not releases, and are not counted.
 
 Rows are compared exactly, so the sums and the warning can depend on a single row, and no guarantee covers them. They
 are for the owner of the records only.
@@ -26,15 +26,15 @@ from dpensemble.budget import Budget
 from dpensemble.datasets.columns import row_hashes
 from dpensemble.errors import RepeatedReleaseWarning
 
-# Below this share of records that were seen before, equal ones may be chance.
+# Below this share of known records, equal ones may be chance.
 _ALIKE = 0.25
-# More than so many records are not kept in mind.
+# At most this many records are remembered.
 _MOST_RECORDS = 20_000_000
 _INSIDE: ContextVar[bool] = ContextVar("inside a fit that is counted", default=False)
 
 
 class _Seen:
-    """For each record seen, in how many fits it was and what these cost."""
+    """For each known record, the number of fits that used it, and their cost."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,26 +42,26 @@ class _Seen:
 
     def forget(self) -> None:
         self._hashes: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
-        # Of each record: fits, epsilon, delta; and how many fits were last told of.
+        # Of each record: fits, epsilon, delta, and the number of fits in the last warning.
         self._sums: Floats = np.empty((0, 4))
 
     def add(self, hashes: NDArray[np.uint64], epsilon: float, delta: float) -> tuple[int, Budget] | None:
-        """Count one more fit; return fits and cost of the record most used, if it is time to tell of them."""
+        """Count one more fit. Return fits and cost of the most used record if a warning is due."""
         with self._lock:
             if len(self._hashes) > _MOST_RECORDS:
                 self.forget()
             own = np.unique(hashes)
             places = np.searchsorted(self._hashes, own)
-            known = np.zeros(len(own), dtype=bool)
+            repeated = np.zeros(len(own), dtype=bool)
             inside = places < len(self._hashes)
-            known[inside] = self._hashes[places[inside]] == own[inside]
-            self._sums[places[known]] += (1, epsilon, delta, 0)
-            most = self._sums[places[known]].max(axis=0, initial=0)
-            # At every doubling only: a search makes hundreds of fits.
-            telling = bool(known.mean() >= _ALIKE and most[0] >= 2 * most[3])
+            repeated[inside] = self._hashes[places[inside]] == own[inside]
+            self._sums[places[repeated]] += (1, epsilon, delta, 0)
+            most = self._sums[places[repeated]].max(axis=0, initial=0)
+            # Only at every doubling, because a search makes hundreds of fits.
+            telling = bool(repeated.mean() >= _ALIKE and most[0] >= 2 * most[3])
             if telling:
-                self._sums[places[known], 3] = most[0]
-            new = own[~known]
+                self._sums[places[repeated], 3] = most[0]
+            new = own[~repeated]
             merged = np.concatenate([self._hashes, new])
             order = np.argsort(merged, kind="stable")
             first = (1.0, epsilon, delta, most[0] if telling else 1.0)
@@ -71,7 +71,7 @@ class _Seen:
         return (int(most[0]), cost) if telling and cost is not None else None
 
     def total(self) -> Budget | None:
-        """Return what the record that was in the costliest fits has lost."""
+        """Return the loss of the record that was in the costliest fits."""
         with self._lock:
             return _budget(self._sums.max(axis=0, initial=0)) if len(self._sums) else None
 
@@ -84,18 +84,18 @@ _SEEN = _Seen()
 
 
 def total_spent() -> Budget | None:
-    """Return what all private fits of this process cost together, for the record that was in the costliest ones.
+    """Return the joint cost of all private fits of this process, for the record that was in the costliest fits.
 
-    Searches and cross-validation in one process are counted, workers of their own are not; nor are fits whose noise
-    came from a seed, `fit_blocks` and other processes. A `Ledger` keeps account of all of them.
+    Searches and cross-validation in one process are counted, but not in separate worker processes. Fits with seeded
+    noise, `fit_blocks` and other processes are not counted. A `Ledger` keeps account of all of them.
 
-    For the owner of the records only: the sums follow exactly from which private rows fits shared, and no guarantee
+    For the owner of the records only: the sums depend exactly on which private rows fits shared, and no guarantee
     covers them.
 
     Returns
     -------
     Budget or None
-        The sum of epsilons and of deltas; None where nothing was spent.
+        The sum of epsilons and of deltas, or None if nothing was spent.
 
     Examples
     --------
@@ -108,11 +108,11 @@ def total_spent() -> Budget | None:
 
 @contextmanager
 def counted(estimator: Any, X: Any, y: Any) -> Iterator[None]:
-    """Count a fit on these records, also one that fails after its budget was spent, and say what fits cost together."""
+    """Count a fit on these records, even if it fails after its budget was spent, and warn about the joint cost."""
     if _INSIDE.get():
         yield
         return
-    # Read before anything is spent, so that nothing can fail while a failed fit is counted.
+    # Hashed before anything is spent, so that counting a failed fit cannot fail.
     seeded = getattr(estimator, "insecure_release_seed", None) is not None
     token, announced, failed = _INSIDE.set(True), _Announced(), True
     try:
@@ -127,7 +127,7 @@ def counted(estimator: Any, X: Any, y: Any) -> Iterator[None]:
 
 @contextmanager
 def uncounted() -> Iterator[None]:
-    """Count no fits in the block, as those on public data need not be."""
+    """Count no fits in the block, for example fits on public data."""
     token = _INSIDE.set(True)
     try:
         yield
@@ -137,7 +137,7 @@ def uncounted() -> Iterator[None]:
 
 def _count_if_released(estimator: Any, X: Any, y: Any, announced: _Announced, *, seeded: bool, failed: bool) -> None:
     if failed:
-        # What failed midway has spent what it was allowed to.
+        # A fit that failed after its announcement counts as having spent its whole budget.
         epsilon = announced.epsilon
     else:
         seeded, epsilon = not estimator.guarantee_.for_release, estimator.guarantee_.epsilon
@@ -146,7 +146,7 @@ def _count_if_released(estimator: Any, X: Any, y: Any, announced: _Announced, *,
 
 
 class _Announced:
-    """The largest budget that was announced."""
+    """The largest announced budget."""
 
     def __init__(self) -> None:
         self.spent, self.epsilon, self.delta = False, 0.0, 0.0
@@ -161,13 +161,13 @@ def _count(X: Any, y: Any, epsilon: float, delta: float) -> None:
     hashes = row_hashes(X, y)
     if hashes is None:
         return
-    found = _SEEN.add(hashes, epsilon, delta)
-    if found is not None:
-        fits, cost = found
+    repeats = _SEEN.add(hashes, epsilon, delta)
+    if repeats is not None:
+        fits, cost = repeats
         warnings.warn(
-            f"{fits} private fits in this process used the same records; together they cost epsilon {cost.epsilon:.4g} "
-            f"and delta {cost.delta:.4g} (the sums), not what each guarantee says alone. Choose settings on public "
-            "data instead; dpensemble.total_spent() says what all fits cost so far. This is for the owner of the "
+            f"{fits} private fits in this process used the same records. Together they cost epsilon {cost.epsilon:.4g} "
+            f"and delta {cost.delta:.4g} (the sums), not the figures of a single guarantee. Choose settings on public "
+            "data instead; dpensemble.total_spent() returns the cost of all fits so far. This is for the owner of the "
             "records only, because it depends on them exactly.",
             RepeatedReleaseWarning,
             stacklevel=8,

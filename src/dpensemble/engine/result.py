@@ -1,4 +1,4 @@
-"""What a run gave."""
+"""The result of a run."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from dpensemble.moments.drift import Drift
 from dpensemble.moments.readable import ReadableShare
 from dpensemble.releases import ReleasedSum
 
-#: What `Result.releases` holds when labels were voted on, and when models themselves were released.
+#: Values of `Result.releases` if labels were voted on, and if models themselves were released.
 LABELS, MODELS = (ReleasedSum("labels"),), (ReleasedSum("models"),)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Result:
-    """What a run gave. Reports, certificates and comparisons read this and nothing else of an estimator."""
+    """The result of a run. Reports, certificates and comparisons read only this from an estimator."""
 
-    #: Everything public about the run, with the noise that was found. Each kind of design has attributes of its own.
+    #: Everything public about the run, including the computed noise. Each kind of design has its own attributes.
     design: Any
     #: Declared labels, sorted.
     classes: NDArray[Any]
     guarantee: Guarantee
-    #: What may be published: a classifier, or a list of models when models themselves were released.
+    #: The publishable classifier, or a list of models if models themselves were released.
     student: Any
     #: Labels that were voted on, or those of the released model on public rows.
     labels: ReleasedLabels
-    #: What left the private records: `LABELS`, `MODELS`, or each noisy sum.
+    #: What was released: `LABELS`, `MODELS`, or each noisy sum.
     releases: tuple[ReleasedSum, ...]
     #: Number of columns that the student learned from.
     n_features: int
-    #: Charge for each noisy sum. None when labels or models were released.
+    #: Charge for each noisy sum. None if labels or models were released.
     charges: tuple[dict[str, Any], ...] | None = None
-    #: Epsilon of each group after a number of releases. None when that is secret.
+    #: Epsilon of each group by number of releases. None if that is secret.
     spend: Sequence[tuple[int, Sequence[float]]] | None = None
-    #: How far each column of a table pushes towards each class.
+    #: How strongly each column of a table pushes towards each class.
     effects: list[dict[str, Any]] = field(default_factory=list)
-    #: Whether public rows look like the private ones, and an estimate of the private records that could be read.
+    #: Whether public rows look like the private ones, and an estimate of the share of readable private records.
     drift: Drift | None = None
     readable_share: ReadableShare | None = None
-    #: Why this method was chosen.
+    #: Why this method was selected.
     recommendation: Recommendation | None = None
     #: Public settings of estimator and design, and teacher and student in words.
     settings: dict[str, Any] = field(default_factory=dict)

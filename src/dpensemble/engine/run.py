@@ -1,4 +1,4 @@
-"""The one recipe of a run: check, design, meter, announce, teach, release, learn, state."""
+"""The order of every run: check, design, meter, announce, teach, release, learn, state."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Basis, Relation
 from dpensemble.student.fitting import default_student
 
-# Settings of estimators that a record shows.
+# Settings of estimators in a record.
 _SHOWN = ("analysis", "relation", "max_labels", "random_state", "insecure_release_seed", "teacher_privacy")
 Estimator = TypeVar("Estimator", bound=PrivateClassifier)
 
 
 class Steps(ABC):
-    """What a method supplies to a run whose input was checked. `run` calls these methods in this order."""
+    """The steps of a run that a method supplies, after its input was checked. `run` calls them in this order."""
 
-    #: Name of the release among the seconds of a run, and title of its progress bar.
+    #: Name of the release in the seconds of a run, and title of its progress bar.
     stage: ClassVar[tuple[str, str]]
-    #: Teacher and student in words, when the estimator names none.
+    #: Descriptions of teacher and student if the estimator names none.
     default_teacher: Any = LogisticRegression()
     design: Any
     meter: Any
@@ -46,50 +46,50 @@ class Steps(ABC):
         self.noise: NoiseSource = noise_source(method.insecure_release_seed)
 
     def order(self, n_rows: int, max_labels: int | None) -> Integers:
-        """Return the public rows to ask about, in a public order."""
+        """Return the public rows to query, in a public order."""
         order = np.random.default_rng(seed_sequence(self.entropy, Stream.PUBLIC_ROWS)).permutation(n_rows)
         return order if max_labels is None else order[: integer_between("max_labels", max_labels, 1)]
 
     @abstractmethod
     def prepare(self) -> None:
-        """Find `design` and `meter`, and refuse what cannot be run, before anything is fitted or drawn."""
+        """Find `design` and `meter`, and raise if the run is impossible, before anything is fitted or drawn."""
 
     @property
     def draws_to_teach(self) -> bool:
-        """Whether noise is drawn already when teachers are fitted."""
+        """Whether fitting teachers already draws noise."""
         return False
 
     def teach(self) -> None:  # noqa: B027
         """Fit the teachers. By default there are none."""
 
     def costs(self) -> Sequence[Any] | None:
-        """Return the most that each group will pay as a Renyi curve, when that is known."""
+        """Return the most that each group will pay, as a Renyi curve, or None if the curve is not known."""
         costs: Sequence[Any] | None = self.meter.renyi_costs()
         return costs
 
     @property
     def n_steps(self) -> float | None:
-        """Public number of steps of the release, for a progress bar. None when that is secret or one."""
+        """Public number of steps of the release, for a progress bar. None if it is secret or one."""
         return None
 
     @abstractmethod
     def release(self, advance: Callable[[float], None]) -> None:
-        """Charge for what is released, and draw it. The student follows from that and from public rows."""
+        """Charge for the release, and draw it. The student is computed from the release and from public rows."""
 
     @abstractmethod
     def learn(self) -> Any:
-        """Return the student. It sees public rows and what was released."""
+        """Return the student. It uses public rows and what was released."""
 
     @abstractmethod
     def state(self, student: Any) -> Result:
-        """Return what the run gave; `run` adds the spend curve, settings and seconds."""
+        """Return the result of the run. `run` adds the spend curve, settings and seconds."""
 
     def spend_curve(self) -> Any:
-        """Return the epsilon of each group after a number of releases. None when that is secret."""
+        """Return the epsilon of each group by number of releases, or None if that is secret."""
         return self.meter.spend_curve()
 
     def default_student(self) -> Any:
-        """Return the student that is used when the estimator names none, or its description."""
+        """Return the default student, or its description, if the estimator names none."""
         return default_student()
 
 
@@ -100,11 +100,11 @@ def run(
     ledger: Any = None,
     records: tuple[Any, Any] | None = None,
 ) -> Estimator:
-    """Fit an estimator: check what it was given, run its steps, and store the result; as it was, if anything fails.
+    """Fit an estimator: check its input, run its steps, and store the result. A failure leaves it unchanged.
 
-    `checked` checks what `fit` was given, and returns the steps; it is called inside the guard of private rows. The
-    `ledger` is charged before noise is drawn, and may refuse. Repeated fits are counted by `records`, as they were
-    given; None for records in blocks.
+    `checked` checks the arguments of `fit`, and returns the steps. It runs inside the guard of private rows. The
+    `ledger` is charged before noise is drawn, and may refuse. Repeated fits are counted by `records`, the unchanged
+    input of `fit`, or None for records in blocks.
     """
     with all_or_nothing(estimator, ledger, records):
         estimator.result_ = _run(checked())
@@ -119,7 +119,7 @@ def _run(steps: Steps) -> Result:
         announce(steps.design.groups, relation=steps.relation)
     with _timed(seconds, "teachers"):
         steps.teach()
-    # The one announcement of a release, before its noise is drawn.
+    # The only announcement of a release, before its noise is drawn.
     worst_case = steps.meter is None or steps.meter.basis is Basis.WORST_CASE
     announce(steps.design.groups, steps.costs, worst_case=worst_case, relation=steps.relation)
     stage, title = steps.stage
@@ -136,24 +136,24 @@ def _run(steps: Steps) -> Result:
 
 def _settings(steps: Steps) -> dict[str, Any]:
     """Return the public settings of the estimator and of the design."""
-    asked = {"analysis": steps.method.analysis} if steps.method.votes else {}
-    asked |= steps.method.get_params(deep=False)
-    return {name: asked[name] for name in _SHOWN if name in asked} | steps.design.settings()
+    settings = {"analysis": steps.method.analysis} if steps.method.votes else {}
+    settings |= steps.method.get_params(deep=False)
+    return {name: settings[name] for name in _SHOWN if name in settings} | steps.design.settings()
 
 
 def _named(steps: Steps, learners: dict[str, Any]) -> dict[str, str]:
-    """Return teacher and student in words: those of the estimator, else the usual ones."""
-    given = steps.method.get_params(deep=False)
-    named = {role: usual if given.get(role) is None else given[role] for role, usual in learners.items()}
+    """Return descriptions of teacher and student: those of the estimator, or the defaults."""
+    params = steps.method.get_params(deep=False)
+    named = {role: usual if params.get(role) is None else params[role] for role, usual in learners.items()}
     return {role: " ".join(str(learner).split()) for role, learner in named.items()}
 
 
 @contextmanager
 def all_or_nothing(estimator: Any, ledger: Any = None, records: tuple[Any, Any] | None = None) -> Iterator[None]:
-    """Guard a fit: restore the estimator if the block fails, let a ledger pay, count fits, and quote no private row."""
+    """Guard a fit: restore the estimator if the block fails, charge a ledger, count fits, and quote no private row."""
     if ledger is not None and not hasattr(ledger, "one_release"):
         raise InvalidParameterError(
-            f"ledger is a {type(ledger).__name__}, not the account of a data set; pass Ledger(...).account('NAME').",
+            f"ledger must be a data set's account, e.g. Ledger(...).account('NAME'); got a {type(ledger).__name__}.",
             parameter="ledger",
         )
     with guard_private_rows(), nullcontext() if records is None else counted(estimator, *records):

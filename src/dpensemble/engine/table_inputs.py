@@ -1,4 +1,4 @@
-"""Checks of tables that `fit` is given; messages never quote a private value."""
+"""Checks of the tables that `fit` gets. Messages never quote a private value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dpensemble.moments.grid import declared_grid, with_texts
 
 @on_public_rows()
 def public_table(estimator: Any, X_public: Any) -> Any:
-    """Return public rows as a table; where columns are declared instead, one without rows that says their kinds."""
+    """Return public rows as a table. For declared columns, return a table without rows that has their kinds."""
     require_dense("X_public", X_public)
     if estimator.declared_columns is not None:
         if X_public is not None:
@@ -39,7 +39,7 @@ def public_table(estimator: Any, X_public: Any) -> Any:
         X_public = _array(X_public)
     if X_public is None or not len(X_public):
         raise DataError(
-            "X_public is missing or empty: pass public, unlabelled rows, or declared_columns instead, a mapping from "
+            "X_public is missing or empty; give public, unlabelled rows, or declared_columns instead, a mapping from "
             "each column to its range (low, high) or to a list of its categories."
         )
     public = as_table(X_public)
@@ -71,14 +71,14 @@ def public_unit_numbers(public_units: ArrayLike | None, n_public: int) -> Intege
 
 
 def block(estimator: Any, X: Any, public: Any, *, first: int = 0) -> Any:
-    """Return private rows as a table of the public columns' kinds; in messages `first` is the first row's number."""
+    """Return private rows as a table with the public columns' kinds. In messages, `first` is the first row's number."""
     keep_bad = zeroes_bad(estimator)
     require_rows("X", X, keep_bad=keep_bad, first=first)
     return _like("private", estimator, blanked(X) if keep_bad else X, public, keep_bad=keep_bad)
 
 
 def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any]:
-    """Return private rows, labels, and public rows (see `public_table`), rows as tables of the same kinds."""
+    """Return private rows, labels, and public rows (see `public_table`), with rows as tables of the same kinds."""
     require_dense("X", X)
     require_others(X, X_public)
     require_rows("X", X, keep_bad=zeroes_bad(estimator))
@@ -96,25 +96,25 @@ def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any
         X, y = (checked, y) if zeroes_bad(estimator) else checked
     y = np.asarray(y, dtype=None if hasattr(y, "dtype") else object).ravel() if zeroes_bad(estimator) else y
     if len(y) != len(X):
-        raise DataError(f"X has {len(X)} records and y {len(y)} labels; give one for each.")
+        raise DataError(f"X has {len(X)} records, but y has {len(y)} labels; give one for each.")
     return block(estimator, X, public), y, public
 
 
 def each_alone(name: str, X: Any) -> Any:
-    """Return rows in which no entry decides how another is read; numbers as floats, tables and objects as they are."""
+    """Return rows in which no entry affects how another is read. Numbers become floats, other rows stay unchanged."""
     if hasattr(X, "columns"):
         return X
     rows = _array(X)
     if rows.dtype.kind in "SU":
         raise DataError(
-            f"{name} is an array of texts (dtype={rows.dtype}), as which numpy also writes the numbers beside a text; "
-            "pass a DataFrame, or np.asarray(rows, dtype=object)."
+            f"{name} is an array of texts (dtype={rows.dtype}), in which numpy also stores numbers beside a text as "
+            "texts; pass a DataFrame, or np.asarray(rows, dtype=object)."
         )
     return rows.astype(np.float64) if rows.dtype.kind in "iuf" else rows
 
 
 def _array(X: Any) -> NDArray[Any]:
-    """Return rows as an array; of lists, as objects."""
+    """Return rows as an array. Lists become arrays of objects."""
     return np.asarray(X) if hasattr(X, "__array__") else np.asarray(X, dtype=object)
 
 
@@ -127,7 +127,7 @@ def _like(name: str, estimator: Any, X: Any, columns: Any, *, keep_bad: bool = F
 
 
 def new_rows(estimator: Any, X: Any, columns: Any) -> Any:
-    """Return rows to classify as a table with the columns and kinds of `columns`, a table without rows."""
+    """Return rows to classify as a table with the columns and kinds of the empty table `columns`."""
     require_rows("X", X)
     X = each_alone("X", X)
     with names_checked():

@@ -1,4 +1,4 @@
-"""The base of estimators whose teachers vote."""
+"""The base class of estimators whose teachers vote."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from dpensemble.relations import Relation
 
 
 class VotingEnsembleClassifier(Planned, ArrayClassifier):
-    """Template of all methods that vote: a subclass implements `_design`, and names its settings."""
+    """Template of all methods that vote. A subclass implements `_design`, and names its settings."""
 
     votes: ClassVar[bool] = True
-    #: What is allocated, taught, asked and stated.
+    #: The steps of the run.
     steps: ClassVar[type[VotingSteps]] = VotingSteps
 
     def fit(
@@ -40,29 +40,29 @@ class VotingEnsembleClassifier(Planned, ArrayClassifier):
     ) -> Self:
         """Fit teachers on private records, label public rows under the budget, and fit the student on those.
 
-        Every call is a release of its own: the losses of several fits on the same records add up.
+        Every call is a separate release: the losses of several fits on the same records add up.
 
         Parameters
         ----------
         X : array-like of shape (n_records, n_features)
-            Private records; finite numbers, or NaN where both teacher and student take it, as trees do. Scale and
+            Private records: finite numbers, or NaN if both teacher and student accept it, as trees do. Scale and
             encode with statistics of public rows only, as `dpensemble.datasets.TableEncoder` does.
         y : array-like of shape (n_records,)
             Private labels, all among ``classes``.
         X_public : array-like of shape (n_public, n_features)
             Public, unlabelled rows with the same columns.
         units : array-like of shape (n_records,), optional
-            Whom each record belongs to; all records of one unit are protected together. By default every record is its
+            Owner of each record. All records of one unit are protected together. By default every record is its
             own unit, identified by its position (replace-one) or by its content (add-or-remove-one).
         diagnostics : PrivateDiagnostics, optional
             Filled with statistics of the secret votes, which must not be published.
         ledger : LedgerAccount, optional
-            Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
+            Account of the records in a `dpensemble.ledger.Ledger`. It is charged before noise is drawn, and may refuse.
         fewest_units : int, optional
-            Public lower bound on the number of units (of records, without `units`), with which delta is compared under
-            add-or-remove-one, where the number itself is private. By default delta is at most 0.01 then.
+            Public lower bound on the number of units (of records, without `units`). Delta is compared with it under
+            add-or-remove-one, in which the number itself is private. Without it, delta is at most 0.01 then.
         **others
-            Nothing: ``sample_weight`` is refused, and the reason given.
+            Not supported. ``sample_weight`` raises an error with the reason.
 
         Returns
         -------
@@ -71,17 +71,17 @@ class VotingEnsembleClassifier(Planned, ArrayClassifier):
         Raises
         ------
         InvalidParameterError
-            If a setting is out of range, or there are more teachers than units.
+            If a setting is out of range, or if there are more teachers than units.
         DataError
-            If rows or labels cannot be used, or there are no public rows.
+            If rows or labels cannot be used, or public rows are missing.
         BudgetError
             If delta is not below 1 / n_units, the budget does not cover one label, or the ledger does not allow it.
         TeacherError
             If no teacher could be fitted.
         """
         inputs.refuse_others(others)
-        given = (X, y, X_public, units, fewest_units, diagnostics)
-        return run(self, lambda: self._checked(*given), ledger=ledger, records=(X, y))
+        arguments = (X, y, X_public, units, fewest_units, diagnostics)
+        return run(self, lambda: self._checked(*arguments), ledger=ledger, records=(X, y))
 
     def _checked(
         self,
@@ -93,7 +93,7 @@ class VotingEnsembleClassifier(Planned, ArrayClassifier):
         diagnostics: PrivateDiagnostics | None,
         budgets: DeclaredBudgets | None = None,
     ) -> VotingSteps:
-        """Check what `fit` was given; return the steps of the run."""
+        """Check the arguments of `fit`, and return the steps of the run."""
         inputs.require_others(X, X_public)
         if units is None:
             warn_of_persons(X_public)

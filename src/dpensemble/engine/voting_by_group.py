@@ -1,4 +1,4 @@
-"""Personalised PATE: what the three variants have in common."""
+"""Personalised PATE: the common part of the three variants."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dpensemble.relations import Basis, Relation
 
 
 class GroupSteps(VotingSteps):
-    """A vote in which groups of records have budgets of their own; without budgets it is any other vote."""
+    """A vote in which groups of records have their own budgets. Without budgets, it is an ordinary vote."""
 
     def facts(self) -> Facts:
         """Return public facts, with the groups by their public shares."""
@@ -45,18 +45,17 @@ class GroupSteps(VotingSteps):
         values, shares = one_per_record("budgets", budgets.values, len(self.records.X)), budgets.group_shares
         if shares is not None and not (isinstance(shares, Mapping) and shares):
             raise InvalidParameterError(
-                f"group_shares={shown(shares)} is no mapping from budgets to shares; give one such as "
-                "{'low': 0.8, 'high': 0.2}."
+                f"group_shares must map budgets to shares, e.g. {{'low': 0.8, 'high': 0.2}}; got {shown(shares)}."
             )
         if shares is None and self.relation is Relation.ADD_OR_REMOVE_ONE:
             raise InvalidParameterError(
-                "relation='add-or-remove-one' needs group_shares, the public share of each budget among records: "
-                "read off the records, it would change when one is added."
+                "relation='add-or-remove-one' requires group_shares, the public share of each budget among records, "
+                "because shares that are read from the records would change when one is added; give group_shares."
             )
         return personal_budgets(values, delta=self.method._budget().delta, levels=budgets.levels, declared=shares)
 
     def guarantee(self) -> Guarantee:
-        """Return what is promised, to each group its own."""
+        """Return the guarantee, with a separate one for each group."""
         stated = super().guarantee()
         if self.budgets is None:
             return stated
@@ -72,7 +71,7 @@ class GroupSteps(VotingSteps):
 
 
 class PersonalisedPATEClassifier(VotingEnsembleClassifier):
-    """Template of the personalised variants; a subclass names its kind. Parameters: see `WeightingPATEClassifier`."""
+    """Template of the personalised variants. A subclass names its kind. Parameters: see `WeightingPATEClassifier`."""
 
     takes_budgets: ClassVar[bool] = True
     steps: ClassVar[type[VotingSteps]] = GroupSteps
@@ -121,13 +120,13 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
         X, y, X_public, units, diagnostics, ledger, fewest_units, **others
             As for `PATEClassifier.fit`.
         budgets : array-like of shape (n_records,), optional
-            Epsilon of each record, or the name of its consent level where `levels` is given; the same for all
-            records of a unit. Taken to be public. By default every record has `epsilon`.
+            Epsilon of each record, or the name of its consent level if `levels` is given. All records of a unit have
+            the same one. Assumed to be public. By default every record has `epsilon`.
         levels : mapping, optional
             Epsilon of each consent level, such as ``{"low": 2.0, "medium": 1.0, "high": 0.5}``.
         group_shares : mapping, optional
-            Public share of the records with each epsilon (or level). By default read off the records, which replacing
-            a record by another of its group does not change; must be given under add-or-remove-one.
+            Public share of the records with each epsilon (or level). By default read from the records. Replacing
+            a record by another of its group does not change it, but under add-or-remove-one it must be given.
 
         Returns
         -------
@@ -136,7 +135,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
         Raises
         ------
         InvalidParameterError, DataError, BudgetError, TeacherError
-            As for `PATEClassifier.fit`; also if a group is too small for a teacher, or a record's budget is missing.
+            As for `PATEClassifier.fit`, and if a group is too small for a teacher, or a record's budget is missing.
         """
         inputs.refuse_others(others)
         declared = None
@@ -144,15 +143,15 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
             declared = DeclaredBudgets(budgets, levels, group_shares)
         elif levels is not None or group_shares is not None:
             raise InvalidParameterError(
-                "levels and group_shares say what budgets mean, and fit was given none; pass budgets=, one for each "
+                "levels and group_shares define what budgets mean, but fit got no budgets; pass budgets=, one for each "
                 "record."
             )
-        given = (X, y, X_public, units, fewest_units, diagnostics, declared)
-        return run(self, lambda: self._checked(*given), ledger=ledger, records=(X, y))
+        arguments = (X, y, X_public, units, fewest_units, diagnostics, declared)
+        return run(self, lambda: self._checked(*arguments), ledger=ledger, records=(X, y))
 
 
 def _identities(records: PrivateRecords, personal: PersonalBudgets, relation: Relation) -> Sequence[Hashable]:
-    """Return the unit of each record; equal records of different groups are different units."""
+    """Return the unit of each record. Equal records of different groups are different units."""
     if records.units is not None or relation is Relation.REPLACE_ONE or personal.n_groups == 1:
         return records.identities
     groups = personal.group_of_record.tolist()
@@ -160,7 +159,7 @@ def _identities(records: PrivateRecords, personal: PersonalBudgets, relation: Re
 
 
 def _census(personal: PersonalBudgets, identities: Sequence[Hashable], budgets: DeclaredBudgets) -> Census:
-    """Return the groups by their public shares: as declared, or of units."""
+    """Return the groups by their public shares: declared shares, or shares of units."""
     if budgets.group_shares is None:
         groups = personal.group_of_unit(number_units(identities)[1])
         shares = np.bincount(groups, minlength=personal.n_groups).astype(np.float64)
@@ -172,11 +171,11 @@ def _census(personal: PersonalBudgets, identities: Sequence[Hashable], budgets: 
 def _declared_shares(
     shares: Mapping[Any, float], personal: PersonalBudgets, levels: Mapping[Any, float] | None
 ) -> NDArray[np.float64]:
-    """Return the declared share of each group; levels of one epsilon count together."""
-    found = np.zeros(personal.n_groups)
+    """Return the declared share of each group. Levels with the same epsilon are added up."""
+    totals = np.zeros(personal.n_groups)
     for key, share in shares.items():
         epsilon = float(key if levels is None else levels[key])
-        found[int(np.searchsorted(personal.epsilons, epsilon))] += real_between(
+        totals[int(np.searchsorted(personal.epsilons, epsilon))] += real_between(
             f"group_shares[{key!r}]", share, 1e-9, 1e12
         )
-    return found
+    return totals

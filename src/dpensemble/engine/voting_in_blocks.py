@@ -1,4 +1,4 @@
-"""Voting on records that come in blocks, and need not be in memory together."""
+"""Vote on records that are read in blocks, and need not be in memory together."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ class VotesInBlocks(VotingEnsembleClassifier):
         ledger: Any = None,
         fewest_units: int | None = None,
     ) -> Self:
-        """Fit to private records that come in blocks: teachers in turns, each turn with one pass over all blocks.
+        """Fit to private records in blocks: teachers in turns, with one pass over all blocks in each turn.
 
-        With the same seeds every teacher is the one that `fit` would have had of all records together, and so are the
-        released labels. A turn's records take half a gigabyte at most, unless those of one teacher are more; besides,
-        each record takes about a hundred bytes for its label and its place.
+        With the same seeds, every teacher and all released labels are those of `fit` on all records together. The
+        records of a turn take at most half a gigabyte, unless those of one teacher are more. In addition, each record
+        takes about a hundred bytes for its label and its place.
 
         Parameters
         ----------
         read : callable
-            Returns an iterator over blocks ``(X, y)``: the same records in the same order whenever it is called.
+            Returns an iterator over blocks ``(X, y)``: the same records in the same order in each call.
         X_public : array-like of shape (n_public, n_features)
             Public, unlabelled rows with the same columns.
         units : array-like of shape (n_records,), optional
-            Whom each record belongs to, in the order of `read`; a unit's records may lie in any blocks.
+            Owner of each record, in the order of `read`. A unit's records may be in any blocks.
         diagnostics, ledger
             As for `fit`.
         fewest_units : int, optional
-            As for `fit`; refused, since blocks are for replace-one, where the number of units is public.
+            As for `fit`, but refused, because blocks are for replace-one, in which the number of units is public.
 
         Returns
         -------
@@ -68,13 +68,13 @@ class VotesInBlocks(VotingEnsembleClassifier):
         Raises
         ------
         InvalidParameterError
-            Also if ``relation="add-or-remove-one"``: a record's shard then follows from its content, or from the name
-            of its unit, by which all of them would have to be compared.
+            As for `fit`, and if ``relation="add-or-remove-one"``: a record's shard then depends on its content, or on
+            the name of its unit, and all of them would have to be compared.
         DataError
-            Also if a later pass finds another number of records.
+            As for `fit`, and if a later pass has another number of records.
         """
-        given = (read, X_public, units, fewest_units, diagnostics)
-        return run(self, lambda: self._checked_blocks(*given), ledger=ledger)
+        arguments = (read, X_public, units, fewest_units, diagnostics)
+        return run(self, lambda: self._checked_blocks(*arguments), ledger=ledger)
 
     def _checked_blocks(
         self,
@@ -84,9 +84,9 @@ class VotesInBlocks(VotingEnsembleClassifier):
         fewest_units: int | None,
         diagnostics: PrivateDiagnostics | None,
     ) -> VotingSteps:
-        """Check what `fit_blocks` was given, every record among it; return the steps of the run."""
+        """Check the arguments of `fit_blocks` and every record, and return the steps of the run."""
         if member("relation", self.relation, Relation) is Relation.ADD_OR_REMOVE_ONE:
-            # Numbers of units in a file are those of their first appearance, which other units decide.
+            # Unit numbers in a file follow the order of first appearance, which depends on other units.
             raise InvalidParameterError(
                 "relation='add-or-remove-one' compares records by content or name, which blocks do not allow; use "
                 "'replace-one', or fit on all records at once.",
@@ -105,34 +105,34 @@ class VotesInBlocks(VotingEnsembleClassifier):
         return self.steps(self, records, classes, rows, fewest_units, diagnostics)
 
     def _first_pass(self, read: _Read, classes: NDArray[Any]) -> Integers:
-        """Return each record's class; refuse bad records, or note them, before anything is spent."""
-        found: list[Integers] = []
-        done, zeroes, nan = 0, zeroes_bad(self), self._takes_nan()
+        """Return each record's class. Raise for bad records, or mark them, before anything is spent."""
+        ids_of_blocks: list[Integers] = []
+        n_records, zeroes, nan = 0, zeroes_bad(self), self._takes_nan()
         for X, y in read():
             if len(X) != len(y):
-                raise DataError(f"a block has {len(X)} rows and {len(y)} labels; give one for each.")
+                raise DataError(f"a block has {len(X)} rows but {len(y)} labels; give one for each.")
             if not len(X):
                 continue
-            rows = self._block(X, first=done)
-            require_labels(y, keep_bad=zeroes, first=done)
+            rows = self._block(X, first=n_records)
+            require_labels(y, keep_bad=zeroes, first=n_records)
             if zeroes:
                 ids = class_ids_or_bad(classes, y)
                 ids[~readable_array(rows, nan=nan)] = BAD
             else:
-                inputs.require_finite("X", rows, nan=nan, first=done)
-                ids = class_ids(classes, y, first=done)
-            found.append(ids.astype(np.min_scalar_type(-len(classes))))
-            done += len(ids)
-        if done < 2:
-            raise DataError(f"the blocks hold {done} records, of which nothing can be learned in private; give more.")
-        return np.concatenate(found).astype(np.int64)
+                inputs.require_finite("X", rows, nan=nan, first=n_records)
+                ids = class_ids(classes, y, first=n_records)
+            ids_of_blocks.append(ids.astype(np.min_scalar_type(-len(classes))))
+            n_records += len(ids)
+        if n_records < 2:
+            raise DataError(f"the blocks hold {n_records} records, too few for private learning; give more.")
+        return np.concatenate(ids_of_blocks).astype(np.int64)
 
     def _rows_of(self, read: _Read, owners: Owners) -> Iterator[Floats]:
-        done = 0
+        start = 0
         for X, _ in read():
             if len(X):
-                (rows,) = owners.part(done, len(X)).kept(self._block(X))
-                done += len(X)
+                (rows,) = owners.part(start, len(X)).kept(self._block(X))
+                start += len(X)
                 yield rows
 
     def _block(self, X: Any, *, first: int = 0) -> Floats:
@@ -147,7 +147,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
 
 
 def _identities(units: ArrayLike | None, n_records: int) -> Any:
-    """Return whose each record is: by position, or as declared, whole numbers as they are."""
+    """Return the owner of each record: by position, or as declared, with whole numbers unchanged."""
     if units is None:
         return range(n_records)
     require_readable("units", units)

@@ -1,4 +1,4 @@
-"""A run in which teachers vote on public rows: what is allocated, taught, asked, learned and stated."""
+"""A run in which teachers vote on public rows: its allocation, teachers, queries, student and result."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from dpensemble.teachers import TeacherEnsemble
 
 
 class VotingSteps(Steps):
-    """The steps of every method that votes; a method with teachers or groups of its own has a subclass."""
+    """The steps of every method that votes. A method with its own teachers or groups has a subclass."""
 
     stage: ClassVar[tuple[str, str]] = ("labels", "Labelling public rows")
     design: VotingDesign
     meter: Meter
     allocation: Allocation
-    #: What votes; from `teach`.
+    #: The voters, made by `teach`.
     voters: Any
     labels: ReleasedLabels
     _released: Released
@@ -60,7 +60,7 @@ class VotingSteps(Steps):
         self._order = self.order(len(rows), method.max_labels)
 
     def facts(self) -> Facts:
-        """Return the public facts on which the design may rest."""
+        """Return the public facts that the design may depend on."""
         return Facts(
             n_classes=len(self.classes),
             n_units=len(number_units(self.records.identities)[0]),
@@ -71,7 +71,7 @@ class VotingSteps(Steps):
         )
 
     def prepare(self) -> None:
-        """Find the noise that is left open, allocate the records, and make the meter."""
+        """Find the noise that is not set, allocate the records, and make the meter."""
         with progress_bar("Pricing answers", None):
             self._price()
         student = default_student() if self.method.student is None else self.method.student
@@ -81,7 +81,7 @@ class VotingSteps(Steps):
         self.design = self.method._design(self.facts())
         analysis = self.check()
         meter = self._settle() if analysis is Analysis.WORST_CASE else None
-        # Draws that stay secret must not repeat the noise of the released labels.
+        # Secret draws must not repeat the noise of the released labels.
         self.allocation = self.design.allocate(
             self.records.identities,
             relation=self.relation,
@@ -96,11 +96,11 @@ class VotingSteps(Steps):
         self.meter = meter
 
     def check(self) -> Analysis:
-        """Refuse settings that do not go with the design or the records; return the analysis."""
+        """Raise for settings that contradict the design or the records, and return the analysis."""
         law, student, method = self.design.law, self.method.student, self.method
         if law.needs_student and not hasattr(student or default_student(), "predict_proba"):
             raise InvalidParameterError(
-                f"student={type(student).__name__} has no predict_proba, which law={law.name!r} needs; "
+                f"student={type(student).__name__} has no predict_proba, which law={law.name!r} requires; "
                 "use logistic regression, naive Bayes, a tree or a forest."
             )
         budget = Budget(epsilon=method.epsilon, delta=method.delta)
@@ -108,20 +108,20 @@ class VotingSteps(Steps):
         analysis = Analysis.of(method.analysis)
         if analysis is Analysis.DATA_DEPENDENT and method.max_labels is None:
             raise InvalidParameterError(
-                "a data-dependent analysis needs max_labels, a public number of labels; or, by name, "
+                "a data-dependent analysis requires max_labels, a public number of labels; give it, or choose "
                 "analysis='until-spent', whose number of labels depends on secret votes and is not protected."
             )
         if analysis is not Analysis.WORST_CASE and law.needs_student:
             raise InvalidParameterError(
-                f"analysis={analysis.value!r} is not for law={law.name!r}, whose answers also depend on the "
+                f"analysis={analysis.value!r} cannot be used with law={law.name!r}, whose answers also depend on the "
                 "student; use 'worst-case'."
             )
         return analysis
 
     def _settle(self) -> Meter:
-        """Find the noise that uses up the whole budget; return the meter."""
-        # Noise that is left open is the usual one, less where the questions would leave some of the budget, and more
-        # where their number was asked for; under a gate never more, since questions that go unanswered cost little.
+        """Find the noise that uses up the whole budget, and return the meter."""
+        # Noise that is not set is the usual noise. It is lower if the queries would leave some of the budget, and
+        # higher if their number was requested. Under a gate it is never higher, since unanswered queries cost little.
         design, queries = self.design, len(self._order)
         wants_more = self.method.max_labels is not None and not design.gated
         if not (wants_more and design.choice.noise_is_open):
@@ -133,7 +133,7 @@ class VotingSteps(Steps):
         return self.design.meter(queries)
 
     def secret_source(self, stream: Stream) -> Any:
-        """Return a source of draws that stay secret and never repeat the noise of released labels."""
+        """Return a source of secret draws that never repeat the noise of released labels."""
         seed = self.method.insecure_release_seed
         return noise_source(None if seed is None else seed_integer(seed, stream))
 
@@ -147,16 +147,16 @@ class VotingSteps(Steps):
             self.voters = ensemble.fit(self.records.X, self.records.targets, advance)
 
     def base_learner(self) -> Any:
-        """Return the ordinary classifier that teachers are clones of."""
+        """Return the ordinary classifier that is cloned for each teacher."""
         return self.default_teacher if self.method.teacher is None else self.method.teacher
 
     def teaching_entropy(self) -> int:
-        """Return the seed of ordinary teachers; public unless a method says otherwise."""
+        """Return the seed of ordinary teachers. It is public unless a method overrides this."""
         return self.entropy
 
     def release(self, advance: Callable[[float], None]) -> None:  # noqa: ARG002
-        """Ask the teachers about public rows for as long as the budget lasts."""
-        # How far the loop gets is secret under a data-dependent basis, so its bar only moves.
+        """Query the teachers about public rows for as long as the budget lasts."""
+        # Under a data-dependent basis the progress of the loop is secret, so its bar shows no fraction.
         if self.diagnostics is not None:
             self.diagnostics.clear(n_constant=self.voters.n_constant, n_failed=self.voters.n_failed)
         with drawn_together():
@@ -172,7 +172,7 @@ class VotingSteps(Steps):
         self.labels = ReleasedLabels(self._released.answered, labels, len(self._released.asked))
 
     def _label(self, questions: Questions) -> Released:
-        """Ask the teachers; where the law compares with the student, the student learns on the way."""
+        """Query the teachers. If the law compares with the student, the student learns meanwhile."""
         schedule, law = self.design.schedule, self.design.law
         if not law.needs_student:
             return label_rows(questions, schedule, self.meter, self.noise, self.diagnostics)
@@ -194,7 +194,7 @@ class VotingSteps(Steps):
         return published(student, for_release=self.noise.for_release, names=self.method.column_names)
 
     def state(self, student: Any) -> Result:
-        """Return what the run gave."""
+        """Return the result of the run."""
         return Result(
             design=self.design,
             classes=self.classes,
@@ -206,12 +206,12 @@ class VotingSteps(Steps):
         )
 
     def spend_curve(self) -> Any:
-        """Return the epsilon of each group after a number of labels. None when that is secret."""
+        """Return the epsilon of each group by number of labels, or None if that is secret."""
         with progress_bar("Adding up what was spent", None):
             return super().spend_curve()
 
     def guarantee(self) -> Guarantee:
-        """Return what is promised; a data-dependent spend stays private behind the public budget."""
+        """Return the guarantee. A data-dependent spend stays private: the guarantee states the public budget."""
         meter, has_units = self.meter, self.records.units is not None
         return Guarantee(
             epsilon=meter.spent_epsilon if meter.basis is Basis.WORST_CASE else meter.budget.epsilon,

@@ -50,9 +50,9 @@ class ConfidentNoisyMax(ReleaseLaw):
     threshold : float
         Threshold on the highest count, in votes. Far above the number of teachers, no query is ever answered.
     threshold_sigma : float
-        Standard deviation of the noise on the check, in votes.
+        Deviation of the noise on the check, in votes.
     sigma : float
-        Standard deviation of the noise on the answer, in votes.
+        Deviation of answers' noise, in votes.
 
     References
     ----------
@@ -132,7 +132,7 @@ class InteractiveNoisyMax(ConfidentNoisyMax):
     batch_size : int, default=100
         Public number of queries between two fits of the student.
     student_confidence : float, default=0.9
-        Least probability to keep a student's label when the teachers gave none.
+        Least probability to keep a student's label, when the teachers gave none.
 
     References
     ----------

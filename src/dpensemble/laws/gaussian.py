@@ -25,7 +25,7 @@ class GaussianNoisyMax(ReleaseLaw):
     Parameters
     ----------
     sigma : float
-        Standard deviation of the Gaussian noise, in votes. Larger is more private.
+        Deviation of the Gaussian noise, in votes. Larger is more private.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A ledger that never forgets: lifetime budgets of data sets, charged before noise is drawn."""
+"""A permanent ledger: lifetime budgets of data sets, charged before noise is drawn."""
 
 from dpensemble.ledger.account_state import AccountState
 from dpensemble.ledger.accounts import Charge, LedgerAccount

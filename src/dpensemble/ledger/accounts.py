@@ -1,4 +1,4 @@
-"""What one data set may still spend, and the charges that it admits."""
+"""Remaining budgets of one data set, and charges to them."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from dpensemble.ledger.names import EVERYONE, check_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """One charge of a release; public.
+    """One charge of a release. Public.
 
     Parameters
     ----------
     number : int
-        Of its entry.
+        Number of its entry.
     whom : str
-        Whose account.
+        Owner of the account.
     what : str
-        What was released.
+        Name of the release.
     name : str or None
-        Of the grant, where it has one.
+        Name of the grant, if it has one.
     time : str
-        When, by the clock of whoever charged.
+        Time of the charge, by the clock of the process that charged.
     amount : Amount
-        In whole units.
+        Amount in whole units.
     """
 
     number: int
@@ -47,7 +47,7 @@ class Charge:
 
 
 class LedgerAccount(DataSetCharges):
-    """The account of a data set in a ledger; `fit` of every method takes it as ``ledger=``.
+    """The account of a data set in a ledger. Pass it as ``ledger=`` to `fit` of any method.
 
     Made by `Ledger.open_account` and `Ledger.account`.
 
@@ -63,43 +63,43 @@ class LedgerAccount(DataSetCharges):
         return f"LedgerAccount({self.ledger.place!r}, {self.data_set!r})"
 
     def one_release(self, what: str, *, release: str | None = None) -> Callable[[Sequence[Spending]], None]:
-        """Return what charges one release, and does not charge it again where it is announced twice.
+        """Return a function that charges one release, and charges it only once if it is announced twice.
 
         Parameters
         ----------
         what : str
             Public name of the method.
         release : str, optional
-            Public key that nobody else uses, such as a random one. What was charged under the same key is not charged
-            again, also after a restart.
+            Unique public key, for example a random one. What was charged under the same key is not charged
+            again, even after a restart.
         """
         return _OneRelease(self, what, release)
 
     def has_release(self, release: str) -> bool:
-        """Return whether anything was charged under the key of a release; waits for charges that are under way.
+        """Return whether anything was charged under the key of a release. Waits for charges in progress.
 
         Parameters
         ----------
         release : str
-            What `one_release` was given.
+            The key given to `one_release`.
         """
         with self.ledger.writing() as transaction:
             return bool(self.of_release(transaction, {"release": release}))
 
     def charge_budget(self, what: str, budget: Budget) -> None:
-        """Charge a release of your own, of which epsilon and delta are known, before you make it.
+        """Charge a release made outside this library. Call this before you make the release.
 
         Parameters
         ----------
         what : str
-            A few public words.
+            A short public description.
         budget : Budget
-            What it costs.
+            Epsilon and delta of the release.
 
         Raises
         ------
         BudgetError
-            If the release would pass what the account allows. Nothing is charged.
+            If the release would exceed what the account allows. Nothing is charged.
         LedgerError
             If the charge did not reach the disk.
         """
@@ -107,12 +107,12 @@ class LedgerAccount(DataSetCharges):
         self.charge([spending], {"what": check_name("what", what)})
 
     def state(self, whom: str = EVERYONE) -> AccountState:
-        """Return where the account stands; public.
+        """Return the state of the account. Public.
 
         Parameters
         ----------
         whom : str, default="everyone"
-            A person or group that has an account of its own.
+            A person or group with a separate account.
         """
         for one in self.states():
             if one.whom == whom:
@@ -120,12 +120,12 @@ class LedgerAccount(DataSetCharges):
         raise LedgerError(f"{whom} has no account in {self.data_set!r}; open it first.")
 
     def states(self) -> list[AccountState]:
-        """Return where the accounts of everyone, and of each person or group that has one, stand."""
+        """Return the states of the account of everyone, and of each person's or group's account."""
         with self.ledger.reading() as transaction:
             return self.states_in(transaction)
 
     def history(self) -> list[Charge]:
-        """Return every charge, oldest first; public."""
+        """Return every charge, oldest first. Public."""
         with self.ledger.reading() as transaction:
             entries = [(entry.number, entry.fields) for entry in transaction.of_kind("grant")]
         return [
@@ -143,23 +143,23 @@ class LedgerAccount(DataSetCharges):
         ]
 
     def grant(self, name: str, more: Mapping[str, Any] | None = None) -> LedgerGrant:
-        """Return a named grant for an `Aggregator`, which goes on with it after a restart.
+        """Return a named grant for an `Aggregator`, which continues the grant after a restart.
 
         Parameters
         ----------
         name : str
             Public. The same name stands for the same settings and answers, which are charged once.
         more : mapping, optional
-            Public settings beyond the aggregator's, from names to plain values, that the name stands for as well.
+            Further public settings, from names to plain values, that the name stands for as well.
         """
         return LedgerGrant(self, check_name("name", name), more)
 
     def book(self, design: Any) -> LedgerBook:
-        """Return a new grant's book; an `Aggregator` calls this."""
+        """Return the book of a new grant. An `Aggregator` calls this."""
         return self.grant(secrets.token_hex(8)).book(design)
 
     def resumed(self, _design: Any) -> None:
-        """Return nothing: a grant without a name begins anew."""
+        """Return nothing: a grant without a name always starts as a new grant."""
 
 
 class _OneRelease(Original, spends=("__call__",)):
@@ -171,13 +171,13 @@ class _OneRelease(Original, spends=("__call__",)):
 
     def __call__(self, spendings: Sequence[Spending]) -> None:
         """Charge a release when it is announced for the first time."""
-        announced = tuple(
+        losses = tuple(
             (one.name, one.epsilon, one.delta, None if one.cost is None else one.cost.rdp.tobytes())
             for one in spendings
         )
-        if announced not in self._charged:
+        if losses not in self._charged:
             about: dict[str, Any] = {"what": self._what}
             if self._release is not None:
                 about |= {"release": self._release, "part": len(self._charged) + 1}
             self._account.charge(spendings, about)
-            self._charged.add(announced)
+            self._charged.add(losses)

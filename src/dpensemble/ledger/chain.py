@@ -1,4 +1,4 @@
-"""Entries that each hold the hash of the one before, so that none can be changed, removed or put in unnoticed."""
+"""Entries that each contain the hash of the previous one, so that no change, removal or insertion goes unnoticed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-#: What the first entry holds in place of an earlier one's hash.
+#: Previous hash of the first entry.
 START = "0" * 64
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the ledger: a number, a kind, a text, and the hashes of the one before and of itself."""
+    """One line of the ledger: a number, a kind, a text, the hash of the previous entry and its own hash."""
 
     number: int
     kind: str
@@ -23,12 +23,12 @@ class Entry:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The text's content."""
+        """The content of the text."""
         fields: dict[str, Any] = json.loads(self.body)
         return fields
 
     def holds(self) -> bool:
-        """Tell whether the entry's hash is that of what it says."""
+        """Return whether the entry's hash matches its content."""
         return self.hash == entry_hash(self.number, self.kind, self.body, self.previous)
 
     def to_dict(self) -> dict[str, Any]:
@@ -43,19 +43,19 @@ class Entry:
 
 
 def following(last: Entry | None, kind: str, fields: dict[str, Any]) -> Entry:
-    """Return the entry that comes next."""
+    """Return the next entry."""
     number, previous = (1, START) if last is None else (last.number + 1, last.hash)
     body = canonical(fields)
     return Entry(number, kind, body, previous, entry_hash(number, kind, body, previous))
 
 
 def canonical(fields: dict[str, Any]) -> str:
-    """Return plain values as a text that is the same for the same values."""
+    """Return plain values as a text. Equal values give equal texts."""
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def entry_hash(number: int, kind: str, body: str, previous: str) -> str:
-    """Return the SHA-256 of an entry; lengths keep its parts apart."""
+    """Return the SHA-256 of an entry. Lengths separate its parts."""
     parts = [str(number), kind, body, previous]
     text = "".join(f"{len(part.encode())}:{part}" for part in parts)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Charges of a data set within a transaction, or their refusal."""
+"""Charge releases of a data set within a transaction, or refuse them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DataSetCharges:
         self.ledger, self.data_set = ledger, data_set
 
     def states_in(self, transaction: Transaction) -> list[AccountState]:
-        """Return where the accounts of everyone, and of each person or group that has one, stand."""
+        """Return the states of the account of everyone, and of each person's or group's account."""
         standings = {
             whom: one for (data_set, whom), one in transaction.standing.accounts.items() if data_set == self.data_set
         }
@@ -38,44 +38,44 @@ class DataSetCharges:
         return sorted(states, key=lambda state: (state.whom != EVERYONE, state.whom))
 
     def charge(self, spendings: Sequence[Spending], about: dict[str, Any]) -> None:
-        """Charge a release in a transaction of its own, or refuse it; with a key only what was not charged before."""
+        """Charge a release in a separate transaction, or raise. With a key, charge only what was not charged before."""
         with self.ledger.writing() as transaction:
             key: dict[str, Any] = {name: about[name] for name in ("release", "part") if name in about}
             before = self.of_release(transaction, key) if key else []
             if not before:
                 self.charge_in(transaction, spendings, about)
                 return
-            asked = _largest_loss({state.whom: state for state in self.states_in(transaction)}, spendings)
+            price = _largest_loss({state.whom: state for state in self.states_in(transaction)}, spendings)
         paid = before[0].fields["charges"][0]
-        if not asked.within(Amount(paid["loss"], paid["delta"])):
+        if not price.within(Amount(paid["loss"], paid["delta"])):
             raise LedgerError(
                 f"ledger: release {about['release']} of data set {self.data_set!r} was charged less than it takes now; "
-                "finish it with the version that it was begun with."
+                "finish it with the version that began it."
             )
 
     def of_release(self, transaction: Transaction, key: dict[str, Any]) -> list[Entry]:
-        """Return the charges of this data set that have a key."""
+        """Return the charges of this data set with a key."""
         entries = transaction.containing("grant", canonical({"release": key["release"]})[1:-1])
-        wanted = {"data_set": self.data_set, **key}
-        return [entry for entry in entries if wanted.items() <= entry.fields.items()]
+        fields = {"data_set": self.data_set, **key}
+        return [entry for entry in entries if fields.items() <= entry.fields.items()]
 
     def charge_in(self, transaction: Transaction, spendings: Sequence[Spending], about: dict[str, Any]) -> None:
-        """Charge the largest loss of any group to the account of everyone within a transaction, or refuse."""
+        """Charge the largest loss of any group to the account of everyone within a transaction, or raise."""
         if not all(one.worst_case for one in spendings):
             raise BudgetError(
-                "ledger= takes releases whose guarantee holds for every data set, and analysis='data-dependent' or "
-                "'until-spent' holds for the data at hand only; use 'worst-case'."
+                "ledger= takes releases whose guarantee holds for every data set, but analysis='data-dependent' and "
+                "'until-spent' hold only for this private data set; use 'worst-case'."
             )
         require_tables(transaction)
         states = {state.whom: state for state in self.states_in(transaction)}
         _require_relation(states, spendings)
-        asked = _largest_loss(states, spendings)
+        price = _largest_loss(states, spendings)
         for state in states.values():
-            # The charge of everyone counts in the accounts of groups, which earlier releases opened.
-            if not (state.spent + asked).within(state.terms.limit):
-                raise refusal(state, asked)
-        total = states[EVERYONE].spent + asked
-        charge = {"whom": EVERYONE, "loss": asked.loss, "delta": asked.delta}
+            # The charge of everyone counts in the accounts of groups that earlier releases opened.
+            if not (state.spent + price).within(state.terms.limit):
+                raise refusal(state, price)
+        total = states[EVERYONE].spent + price
+        charge = {"whom": EVERYONE, "loss": price.loss, "delta": price.delta}
         fields = {
             "data_set": self.data_set,
             "charges": [charge],
@@ -87,20 +87,20 @@ class DataSetCharges:
 
 
 def _require_relation(states: dict[str, AccountState], spendings: Sequence[Spending]) -> None:
-    """Refuse a release whose loss is stated for other neighbours than the account's."""
+    """Raise for a release whose loss is stated for another neighbouring relation than the account's."""
     allowed = {state.terms.relation for state in states.values()}
     for spending in spendings:
         if spending.relation is not None and spending.relation not in allowed:
             raise BudgetError(
-                f"ledger: the account is for relation={min(allowed).value!r}, and this release is for "
-                f"{str(spending.relation)!r}, whose losses do not add to it; use relation={min(allowed).value!r}."
+                f"ledger: the account is for relation={min(allowed).value!r}, but this release is for "
+                f"{str(spending.relation)!r}, and their losses do not add up; use relation={min(allowed).value!r}."
             )
 
 
 def _largest_loss(states: dict[str, AccountState], spendings: Sequence[Spending]) -> Amount:
     """Return the largest loss of any group, which is charged to the account that all records share.
 
-    A record is in one group of a run, so it loses no more. Names of groups decide nothing, because the next run may
+    A record is in one group of a run, so it loses no more. The names of groups do not matter, because the next run may
     name the same records otherwise.
     """
     if EVERYONE not in states or not spendings:

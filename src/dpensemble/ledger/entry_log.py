@@ -1,4 +1,4 @@
-"""The entries of a ledger: read and added to after a check that nothing is missing."""
+"""The entries of a ledger. Reading and adding begin with a check that nothing is missing."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class EntryLog:
         self._store = Store(where)
         if not self._store.exists():
             raise LedgerError(
-                f"there is no ledger in {self._store.place}; make one with Ledger.create or 'dpensemble ledger create'."
+                f"there is no ledger in {self._store.place}; create one by Ledger.create or 'dpensemble ledger create'."
             )
         with self._store.reading() as transaction:
             first = transaction.entry(1)
         if first is None or first.kind != "ledger" or first.fields.get("schema") not in SCHEMAS:
             versions = " or ".join(map(str, SCHEMAS))
             raise LedgerError(
-                f"{self._store.place} holds no ledger of version {versions}; use the release that made it."
+                f"{self._store.place} holds no ledger of version {versions}; use the library version that made it."
             )
         #: Random name of this ledger, and the public key of its checkpoints.
         self.id: str = first.fields["id"]
@@ -63,22 +63,22 @@ class EntryLog:
         with self.reading():
             pass
         if is_signed:
-            # What the signature vouches for is read afterwards.
+            # What the signature covers is read afterwards.
             self._watch.start()
 
     @property
     def place(self) -> str:
-        """Where the ledger is, without any password."""
+        """Place of the ledger, without any password."""
         return self._store.place
 
     @property
     def key_path(self) -> Path:
-        """Where the signing key is."""
+        """Path of the signing key."""
         return self._key_path
 
     @property
     def witness_path(self) -> Path:
-        """Where the newest entry is kept, to tell an old copy."""
+        """Path of the witness file, which detects an old copy."""
         return self._witness.path
 
     @property
@@ -87,7 +87,7 @@ class EntryLog:
         if self._key is None:
             key = SigningKey.read(self._key_path)
             if key.public != self.public_key:
-                raise LedgerError(f"the signing key {self._key_path} is that of another ledger; name the right one.")
+                raise LedgerError(f"the signing key {self._key_path} belongs to another ledger; give the right one.")
             self._key = key
         return self._key
 
@@ -101,7 +101,7 @@ class EntryLog:
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """Add within the block, after a check that nothing is missing; witnessed when the block is left."""
+        """Add within the block, after a check that nothing is missing. The new entries are witnessed at the end."""
         self._watch.require()
         key = self.key
         for place in self._store.identities:
@@ -112,28 +112,28 @@ class EntryLog:
             yield transaction
             last = transaction.last()
         if last is not None and last != before and not self._witness.note(last):
-            # Another process charged since. It must have charged this ledger, and not a copy of the ledger.
+            # Another process charged meanwhile. It must have charged this ledger, and not a copy of the ledger.
             with self._store.reading() as later:
                 self._witness.check(later)
         self._standing = transaction.standing
         self._signed.save(self._standing, key)
 
     def _follow(self, transaction: Transaction) -> None:
-        """Check the entries that came since this process looked last."""
+        """Check the entries that are new since this process's last check."""
         self._witness.check(transaction)
         transaction.catch_up(self._standing)
         self._standing = transaction.standing
 
     def together(self, work: Callable[[Transaction], Result]) -> Result:
-        """Run `work` in a transaction that it shares with the work of other threads that wait at the same time.
+        """Run `work` in a transaction that it shares with the simultaneous work of other threads.
 
-        The work is on the disk and witnessed when this returns, as with `writing`. Work that raises leaves the others
-        alone. Many threads need few writes to the disk.
+        When this returns, the work is on the disk and witnessed, as with `writing`. If the work raises, the work of
+        others is not affected. Many threads need few writes to the disk.
         """
         return self._commits.run(work)
 
     def kept_open(self) -> AbstractContextManager[None]:
-        """Return a block within which many transactions are faster; not to be left open over a fork."""
+        """Return a block within which many transactions are faster. Do not fork within the block."""
         return self._store.kept_open()
 
     def entries(self) -> list[Entry]:
@@ -149,34 +149,34 @@ class EntryLog:
         return last
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return a signed statement of where the chain stands, to be kept elsewhere.
+        """Return a signed statement about the newest entry, to be stored elsewhere.
 
         Returns
         -------
         dict
-            Plain values. Whoever has it can tell with `verify` that nothing before it was changed or cut off.
+            Plain values. With it, `verify` can show that nothing before it was changed or cut off.
         """
         last = self.head()
         stands = {"ledger": self.id, "number": last.number, "hash": last.hash, "time": now()}
         return self.key.signed(stands)
 
     def verify(self, checkpoints: Sequence[dict[str, Any]] = ()) -> Verified:
-        """Check every hash, every sum, and that the chain holds what checkpoints say.
+        """Check every hash and every sum, and that the chain contains what the checkpoints state.
 
         Parameters
         ----------
         checkpoints : sequence of dict, optional
-            Signed statements that were kept elsewhere.
+            Signed statements that were stored elsewhere.
 
         Returns
         -------
         Verified
-            Numbers of entries and of what they hold.
+            Numbers of entries and of their contents.
 
         Raises
         ------
         LedgerError
-            If anything does not hold; the message says what, and where.
+            If any check fails. The message names the problem and its place.
         """
         stated = [checked(one, self.public_key) for one in checkpoints]
         with self.reading() as transaction:
@@ -184,18 +184,18 @@ class EntryLog:
                 entry = transaction.entry(integer_between("number", one.get("number"), 1, 2**62))
                 if one.get("ledger") != self.id or entry is None or entry.hash != one.get("hash"):
                     raise TamperedLedgerError(
-                        f"the ledger lacks entry {one['number']:,} as a signed checkpoint has it: it was cut off, or "
-                        "written anew."
+                        f"the ledger lacks entry {one['number']:,} of a signed checkpoint: it was cut off or "
+                        "rewritten; restore the newest copy."
                     )
             return verified(transaction)
 
     def check(self) -> list[str]:
-        """Look for problems in milliseconds: newest entries, small tables, triggers, and the work in the background.
+        """Look for problems in milliseconds: newest entries, small tables, triggers, and the background verification.
 
         Returns
         -------
         list of str
-            What the owner may improve; nothing on it is a sign of a change.
+            What the owner may improve. None of this is a sign of a change.
 
         Raises
         ------
@@ -209,26 +209,26 @@ class EntryLog:
         removed, newer = self._store.missing()
         if removed or (newer and schema > 1):
             raise TamperedLedgerError(
-                f"triggers {', '.join(sorted(removed | newer))} of the ledger were removed; check it by 'dpensemble "
-                "ledger verify' with a checkpoint, then make the triggers by 'dpensemble ledger protect'."
+                f"triggers {', '.join(sorted(removed | newer))} of the ledger were removed; run 'dpensemble ledger "
+                "verify' with a checkpoint, then restore the triggers with 'dpensemble ledger protect'."
             )
         if newer:
             return [
-                "An earlier release made this ledger; 'dpensemble ledger protect' adds the triggers of this release."
+                "An earlier version made this ledger; 'dpensemble ledger protect' adds the triggers of this version."
             ]
         return []
 
     def protect(self) -> None:
-        """Make the triggers that are missing, after all entries and tables were verified; PostgreSQL wants an owner."""
+        """Create missing triggers, after verifying all entries and tables. PostgreSQL requires the owner for this."""
         self.verify()
         self._store.protect()
 
     def _verify_all(self) -> None:
-        """Verify everything; of a problem only a change counts, and not that the database is away."""
+        """Verify everything. Only a change counts as a problem, not an unavailable database."""
         with self._store.reading() as transaction:
             verified(transaction)
 
 
 def folder_of(witness: str | Path | None) -> Path:
-    """Return the folder of what is kept about a ledger outside the database."""
+    """Return the folder of a ledger's files outside the database."""
     return state_home() if witness is None else Path(witness).absolute().parent

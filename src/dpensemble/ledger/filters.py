@@ -1,52 +1,54 @@
-r"""What may be spent on a data set for as long as it lives, in whole numbers, and what a release takes of it.
+r"""What may be spent on a data set in its lifetime, in whole numbers, and how much of it a release takes.
 
-Releases are chosen one after the other, each by what earlier ones gave, and so is when to stop. That is what a privacy
-filter is for: it admits a release while a sum of declared costs stays within a limit that was fixed beforehand. A
-composed privacy-loss curve is no such sum, and stopping by it is not private. Each release here is a *grant*: a fit, or
-a fixed number of answers of one law. Inside it answers are composed exactly; across grants four filters are offered.
+Releases are chosen one after the other, depending on the results of earlier releases, and so is the time to stop. For
+this case there are privacy filters: a filter admits a release while a sum of declared costs stays within a limit that
+was fixed beforehand. A composed privacy-loss curve is not such a sum, and stopping by it is not private. Each release
+here is a *grant*: a fit, or a fixed number of answers of one law. Answers inside a grant are composed exactly. Across
+grants, four filters are offered.
 
 *Renyi.* A grant declares its Renyi divergence at one order ``a``, fixed when the account is opened. While the sum of
-what was declared is at most ``B``, all of it together has a divergence of at most ``B`` at ``a``, whatever was chosen
-by what (V. Feldman and T. Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021, Theorem 3.1). For
-one order this is short: with ``L_k`` the likelihood ratio of the first ``k`` grants, ``E'[L_k**a]`` grows by a factor
-of at most ``exp((a - 1) r_k)`` given what came before, so ``L_k**a exp(-(a - 1) (r_1 + ... + r_k))`` is a
-supermartingale under the second law, and the exponent is bounded along every path, stopping included. ``B`` is what
-converts to epsilon at delta (Canonne, Kamath and Steinke 2020, Proposition 12).
+the declared divergences is at most ``B``, all grants together have a divergence of at most ``B`` at ``a``, however the
+choices depend on earlier results (V. Feldman and T. Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS
+2021, Theorem 3.1). The proof for one order is short. Let ``L_k`` be the likelihood ratio of the first ``k`` grants.
+Given the past, ``E'[L_k**a]`` grows by a factor of at most ``exp((a - 1) r_k)``. So
+``L_k**a exp(-(a - 1) (r_1 + ... + r_k))`` is a supermartingale under the second law, and the exponent is bounded along
+every path, stopping included. ``B`` is the divergence that converts to epsilon at delta (Canonne, Kamath and Steinke
+2020, Proposition 12).
 
-*A grant of which only (epsilon, delta) is known* is dominated by one that reveals everything with probability delta and
-else is randomized response at epsilon (Kairouz, Oh and Viswanath 2017, Theorem 3.5), of which the filter is charged the
-divergence. Its delta goes to a second sum. Let ``w`` be the chance, given the past, that no grant so far has revealed
-everything; it is the same function of the past under both laws, so restricting both to "nothing revealed" multiplies
-their densities alike, by at most 1: with ``p`` and ``q`` those of the grants that reveal nothing, ``w (p - exp(epsilon)
-q)`` adds up to no more than the positive part of ``p - exp(epsilon) q`` does. What is cut off has a chance of at most
-the second sum's limit under the first law. So epsilon holds at the delta of the conversion plus that limit, under each
-filter but the last. The account sets a share of its delta aside for that.
+*A grant with known (epsilon, delta) only* is dominated by a mechanism that reveals everything with probability delta
+and otherwise is randomized response at epsilon (Kairouz, Oh and Viswanath 2017, Theorem 3.5). The filter is charged the
+divergence of that randomized response. The delta goes to a second sum. Let ``w`` be the probability, given the past,
+that no grant so far has revealed everything. It is the same function of the past under both laws, so restricting both
+to "nothing revealed" multiplies their densities alike, by at most 1. With ``p`` and ``q`` those of the grants that
+reveal nothing, ``w (p - exp(epsilon) q)`` adds up to no more than the positive part of ``p - exp(epsilon) q`` does.
+What is cut off has a probability of at most the second sum's limit under the first law. So epsilon holds at the delta
+of the conversion plus that limit, under each filter but the last. The account reserves a share of its delta for that.
 
 *zCDP.* A grant declares the least ``rho`` with which its divergence is at most ``rho * a`` at every tabled order. While
-the sum is at most ``P`` the Renyi filter above holds at each order by itself, so all of it has a divergence of at most
-``P * a`` at every one, and not at one alone (Feldman and Zrnic 2021, Theorem 3.1, order by order; that such sums
-may be stopped at any time: also J. Whitehouse, A. Ramdas, R. Rogers and Z. S. Wu, "Fully-adaptive composition in
-differential privacy", ICML 2023). ``P`` is what converts to epsilon at delta at the best order. It never admits more
-than the Renyi filter at that order, and depends on no order.
+the sum is at most ``P``, the Renyi filter above holds at each order separately. So all grants together have a
+divergence of at most ``P * a`` at every order, and not only at one (Feldman and Zrnic 2021, Theorem 3.1, order by
+order; that such sums may be stopped at any time: also J. Whitehouse, A. Ramdas, R. Rogers and Z. S. Wu,
+"Fully-adaptive composition in differential privacy", ICML 2023). ``P`` is the sum that converts to epsilon at delta at
+the best order. It never admits more than the Renyi filter at that order, and depends on no order.
 
-*GDP.* A grant declares that it is ``mu``-Gaussian private. While the sum of ``mu**2`` is at most ``m**2``, all of it is
-``m``-Gaussian private (A. Smith and A. Thakurta, "Fully adaptive composition for Gaussian differential privacy", arXiv
-2210.17520, 2022). By induction from the end: what may still come after a grant, whatever it gave, is ``sqrt(m**2 -
-mu**2)``-Gaussian private, and a composition of a ``mu`` with such a rest is ``m``-Gaussian private (J. Dong, A. Roth
-and W. Su, "Gaussian differential privacy", 2022, Theorem 3.2 and Corollary 3.3); losses are whole numbers, so there is
-an end. It is converted exactly (Balle and Wang 2018, Theorem 8). Label moments and soft votes declare it. Their noise
-is a rounded one: probabilities are within a factor of ``exp(1e-6)`` of Gaussian noise's. Each takes at least 500
-millionths, so there are no more than ``n = 2000 m**2``, and all probabilities of all of them are within ``exp(s)``,
-``s = 1e-6 n``: if Gaussian noise gives ``(e, d)``, they give ``(e + 2 s, d exp(s))``, and ``m`` is what converts to
-``(epsilon - 2 s, delta exp(-s))``, with the ``s`` of an ``m`` that is larger. A grant of which only epsilon is known is
-Gaussian private at the ``mu`` of `dpensemble.cost.pure_mu`.
+*GDP.* A grant declares that it is ``mu``-Gaussian private. While the sum of ``mu**2`` is at most ``m**2``, all grants
+together are ``m``-Gaussian private (A. Smith and A. Thakurta, "Fully adaptive composition for Gaussian differential
+privacy", arXiv 2210.17520, 2022). The proof is by induction from the end: what may still come after a grant, for
+each result, is ``sqrt(m**2 - mu**2)``-Gaussian private. A composition of a ``mu`` with such a rest is ``m``-Gaussian
+private (J. Dong, A. Roth and W. Su, "Gaussian differential privacy", 2022, Theorem 3.2 and Corollary 3.3). Losses are
+whole numbers, so there is an end. The conversion is exact (Balle and Wang 2018, Theorem 8). Label moments and soft
+votes declare it. Their noise is rounded: its probabilities are within a factor of ``exp(1e-6)`` of Gaussian noise's.
+Each such grant takes at least 500 millionths, so there are at most ``n = 2000 m**2``, and the probabilities of all of
+them together are within ``exp(s)``, ``s = 1e-6 n``. If Gaussian noise gives ``(e, d)``, they give ``(e + 2 s, d
+exp(s))``. So ``m`` is the value that converts to ``(epsilon - 2 s, delta exp(-s))``, with the ``s`` of an ``m`` that is
+larger. A grant with a known epsilon only is Gaussian private at the ``mu`` of `dpensemble.cost.pure_mu`.
 
 *Basic.* Epsilons and deltas add up. That sum, too, may be stopped at any time (R. Rogers, A. Roth, J. Ullman and S.
-Vadhan, "Privacy odometers and filters", NeurIPS 2016, section 3). It wastes more over many releases, and nothing on
+Vadhan, "Privacy odometers and filters", NeurIPS 2016, section 3). It wastes more over many releases, but nothing on
 one: a release of epsilon 1 fits an account of epsilon 1.
 
-*Whole numbers.* Losses are counted in millionths, deltas in units of 1e-18; what is taken is rounded up, what is
-allowed down, and integers add up exactly.
+*Whole numbers.* Losses are counted in millionths, and deltas in units of 1e-18. What a release takes is rounded up,
+what an account allows is rounded down, and integers add up exactly.
 """
 
 from __future__ import annotations
@@ -71,11 +73,11 @@ from dpensemble.relations import Relation
 
 #: Whole units in a loss of 1 and in a delta of 1.
 LOSS_UNITS, DELTA_UNITS = 10**6, 10**18
-# The least that a release by rounded Gaussian noise takes of a GDP filter, and how far it can be from Gaussian noise.
+# The least that a release with rounded Gaussian noise takes of a GDP filter, and its distance from Gaussian noise.
 _LEAST_ROUNDED, _ROUNDED = 500, 1e-6
-# An epsilon that no account allows.
+# An epsilon above that of every account.
 _MOST_EPSILON = 1e6
-#: More units than any account allows; what costs more is written as this many.
+#: More units than any account allows. Larger costs are written as this number.
 TOO_MUCH = 2**62
 
 
@@ -99,26 +101,26 @@ class Amount:
         return Amount(self.loss + other.loss, self.delta + other.delta)
 
     def within(self, limit: Amount) -> bool:
-        """Tell whether neither part exceeds that of a limit."""
+        """Return whether both parts are at most those of a limit."""
         return self.loss <= limit.loss and self.delta <= limit.delta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What an account allows; fixed when it is opened.
+    """Terms of an account, fixed when it is opened.
 
     Parameters
     ----------
     budget : Budget
-        Epsilon and delta of everything ever released from the data set.
+        Epsilon and delta of all releases of the data set together.
     filter : Filter or str, default="renyi"
         How the costs of releases add up.
     order : float, optional
-        Renyi order; by default that at which Gaussian noise costs least.
+        Renyi order. By default the order at which Gaussian noise costs least.
     approximate : float, default=0.1
-        Share of delta set aside for releases of which only (epsilon, delta) is known; not for basic.
+        Share of delta reserved for releases with known (epsilon, delta) only. Not for basic.
     relation : Relation or str, default="replace-one"
-        Neighbouring relation of all releases: losses under different ones do not add up.
+        Neighbouring relation of all releases, because losses under different relations do not add up.
 
     Examples
     --------
@@ -159,7 +161,7 @@ class Terms:
 
     @property
     def limit(self) -> Amount:
-        """What may be taken in all, rounded down."""
+        """Total that may be taken, rounded down."""
         if self.filter is Filter.BASIC:
             return Amount(_down(self.budget.epsilon, LOSS_UNITS), _down(self.budget.delta, DELTA_UNITS))
         return Amount(
@@ -169,7 +171,7 @@ class Terms:
 
     @property
     def unit(self) -> str:
-        """What losses are counted in, in words."""
+        """Unit of losses, in words."""
         if self.filter is Filter.RENYI:
             return f"Renyi divergence at order {self.order:g}"
         return {Filter.BASIC: "epsilon", Filter.ZCDP: "rho of zCDP", Filter.GDP: "squared mu of Gaussian privacy"}[
@@ -177,7 +179,7 @@ class Terms:
         ]
 
     def price(self, spending: Spending) -> Amount:
-        """Return what a release takes, rounded up."""
+        """Return how much a release takes, rounded up."""
         if self.filter is Filter.BASIC:
             return Amount(_up(spending.epsilon, LOSS_UNITS), _up(spending.delta, DELTA_UNITS))
         loss = None if spending.cost is None else self._loss_of_curve(spending.cost)
@@ -186,20 +188,20 @@ class Terms:
         return Amount(self._of_randomized_response(spending.epsilon), _up(spending.delta, DELTA_UNITS))
 
     def _loss_of_curve(self, cost: PrivacyCost) -> int | None:
-        """Return the loss of a release whose curve is known; None where that says nothing to this filter."""
+        """Return the loss of a release with a known curve, or None if this filter cannot use the curve."""
         if self.filter is Filter.GDP:
             if cost.mu is None:
                 return None
-            # So that there are not so many that the rounding of their noise adds up.
+            # So that the number of releases is bounded, and with it the sum of the roundings of their noise.
             return max(_up(cost.mu**2, LOSS_UNITS), _LEAST_ROUNDED)
         if self.filter is Filter.ZCDP:
-            # Every order by which the limit may have been found has to be there.
+            # Every order that may have determined the limit must be present.
             reaches = cost.orders[0] <= DEFAULT_ORDERS[0] and cost.orders[-1] >= DEFAULT_ORDERS[-1]
             return _up(float((cost.rdp / cost.orders).max()), LOSS_UNITS) if reaches else None
         assert self.order is not None  # noqa: S101
         if cost.orders[-1] < self.order:
             return None
-        # A divergence at a larger order is no smaller.
+        # A divergence at a larger order is at least as large.
         return _up(float(cost.rdp[int(np.searchsorted(cost.orders, self.order))]), LOSS_UNITS)
 
     def _of_randomized_response(self, epsilon: float) -> int:
@@ -210,12 +212,12 @@ class Terms:
         return loss
 
     def gaussian_left(self, left: Amount) -> float | None:
-        """Return the ``mu`` of the largest release by Gaussian noise that would still fit; None if epsilons add up."""
+        """Return the ``mu`` of the largest fitting release by Gaussian noise, or None if epsilons add up."""
         if self.filter is Filter.BASIC:
             return None
         if self.filter is Filter.GDP:
             return math.sqrt(left.loss / LOSS_UNITS) if left.loss >= _LEAST_ROUNDED else 0.0
-        # Gaussian noise has a divergence of order * mu**2 / 2; some millionths pay for noise in whole numbers.
+        # Gaussian noise has a divergence of order * mu**2 / 2. A few millionths pay for noise in whole numbers.
         order = 1.0 if self.order is None else self.order
         return math.sqrt(2 * max(0, left.loss - 5) / LOSS_UNITS / order)
 
@@ -232,14 +234,14 @@ class Terms:
 
     @classmethod
     def from_dict(cls, found: dict[str, Any]) -> Terms:
-        """Return terms from what `to_dict` gave."""
+        """Return terms from the values of `to_dict`."""
         rest = {name: found[name] for name in ("filter", "order", "approximate", "relation")}
         return cls(budget=Budget(epsilon=found["epsilon"], delta=found["delta"]), **rest)
 
 
 @lru_cache
 def _allowed(kind: Filter, order: float | None, budget: Budget) -> float:
-    """Return what may be taken in all where divergences add up."""
+    """Return the total that may be taken if divergences add up."""
     if kind is Filter.ZCDP:
         return max(_rho_by_order(budget))
     if kind is Filter.GDP:
@@ -266,5 +268,5 @@ def _down(value: float, units: int) -> int:
 
 
 def _exact(value: float) -> Fraction:
-    """Return the number that was written, so that 0.4 and 0.6 make 1; it is within a rounding of the double."""
+    """Return the number as it was written, so that 0.4 and 0.6 make 1. It is within a rounding of the double."""
     return Fraction(repr(float(value)))

@@ -1,4 +1,4 @@
-"""A fixed number of answers of one law, paid for at once, and taken one after the other."""
+"""A fixed number of answers of one law, paid for together, and taken one by one."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from dpensemble.ledger.transaction import Transaction
 
 
 class LedgerGrant:
-    """A grant by its name: charged when its first answer is asked for, and gone on with afterwards.
+    """A grant by its name: charged when its first answer is requested, and continued afterwards.
 
-    `more` are further public settings that the name stands for.
+    `more` holds further public settings that the name stands for.
     """
 
     def __init__(self, account: DataSetCharges, name: str, more: Mapping[str, Any] | None = None) -> None:
         self.account, self.name, self._more = account, name, dict(more or {})
 
     def resumed(self, design: Any) -> LedgerBook | None:
-        """Return the grant's book if it was charged before, with these settings; None if its name is new."""
+        """Return the book of a grant that was charged before with these settings, or None if its name is new."""
         with self.account.ledger.reading() as transaction:
             standing = self._standing(transaction)
             if standing is None:
@@ -97,7 +97,7 @@ class LedgerBook:
             return transaction.standing.grants[self._name].used
 
     def charge(self, key: str, payload: bytes, answers_: int) -> str | None:
-        """Take answers for a payload, on the disk before this returns, or return what was told by this key."""
+        """Take answers for a payload, on the disk before this returns, or return the stored response for this key."""
         plain = self._key.hash_votes(payload)
 
         def work(transaction: Transaction) -> str | None:
@@ -107,7 +107,7 @@ class LedgerBook:
                 if row.votes not in (self._bound(key, row.total, plain), plain):
                     raise other_payload(key)
                 answer = transaction.row(answers, request=key, **self._where)
-                # None where the process ended before anything was told.
+                # None if the process ended before the response was stored.
                 return None if answer is None else str(answer.told)
             grant = transaction.standing.grants[self._name]
             require_left(answers_, grant.answers, grant.used)
@@ -121,24 +121,24 @@ class LedgerBook:
         return self._ledger.together(work)
 
     def _bound(self, key: str, total: int, plain: str) -> str:
-        """Return a hash of votes that belongs to one request, so that a copy of the row is of no use to another."""
+        """Return a hash of votes for one request only, so that a copy of the row is useless for another request."""
         return self._key.bound_votes([*self._name, key, total, plain])
 
     def _require_charged(self, transaction: Transaction, key: str, row: Any, plain: str) -> None:
-        """Refuse a row that no entry of the chain is behind, such as a copy of another request's row."""
-        # Only the key's owner can write a bound hash. Hashes of the first version are found in the entries.
+        """Raise for a row without an entry in the chain, such as a copy of another request's row."""
+        # Only the key's owner can write a bound hash. Hashes of the first version are looked up in the entries.
         if row.votes != plain:
             return
-        wanted = {**self._where, "request": key, "votes": row.votes, "total": row.total}
+        fields = {**self._where, "request": key, "votes": row.votes, "total": row.total}
         entries = transaction.containing("request", canonical({"request": key})[1:-1])
-        if not any(wanted.items() <= entry.fields.items() for entry in entries):
+        if not any(fields.items() <= entry.fields.items() for entry in entries):
             raise TamperedLedgerError(
-                f"request {key!r} of grant {self._name[1]!r} is in a table of the ledger and in no entry; put back the "
+                f"request {key!r} of grant {self._name[1]!r} is in a table of the ledger but in no entry; restore the "
                 "newest copy, or find out who changed it."
             )
 
     def store(self, key: str, text: str) -> str:
-        """Keep what was drawn for a key, unless another process did first; return what is to be told."""
+        """Store what was drawn for a key, unless another process did first. Return the stored response."""
 
         def work(transaction: Transaction) -> str:
             answer = transaction.row(answers, request=key, **self._where)

@@ -1,4 +1,4 @@
-"""Work of many threads in few transactions: one transaction reaches the disk as slowly as many pieces of work do."""
+"""Combine the work of many threads in few transactions, because a transaction takes equally long for any amount."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Piece:
 class GroupCommit:
     """The first thread commits all pending work. The others wait for it.
 
-    `writing` returns a block with a transaction, which is on the disk when the block is left.
+    `writing` returns a block with a transaction, which is on the disk at the end of the block.
     """
 
     def __init__(self, writing: Callable[[], AbstractContextManager[Transaction]]) -> None:
@@ -32,7 +32,7 @@ class GroupCommit:
         self._waiting: list[_Piece] = []
 
     def run(self, work: Callable[[Transaction], Result]) -> Result:
-        """Return the result of a piece of work once it is on the disk, or raise what it raised."""
+        """Return the result of a piece of work once it is on the disk, or raise its error."""
         piece = _Piece(work)
         with self._queue:
             self._waiting.append(piece)
@@ -62,7 +62,7 @@ class GroupCommit:
 
 
 def _fail(pieces: list[_Piece], reason: str) -> None:
-    """Give every piece an error, so that none takes for written what did not reach the disk."""
+    """Give every piece an error, so that no caller believes that unwritten work reached the disk."""
     for piece in pieces:
         piece.error = LedgerError(reason)
 

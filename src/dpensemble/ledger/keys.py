@@ -1,4 +1,4 @@
-"""The ledger's signing key, and what it signs: where the chain stands, for safe-keeping elsewhere."""
+"""The ledger's signing key, and signed statements about the newest entry, to be stored elsewhere."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ try:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 except ImportError as error:
-    raise LedgerError("a ledger needs cryptography and others; install dpensemble[ledger].") from error
+    raise LedgerError("a ledger requires cryptography and other packages; install dpensemble[ledger].") from error
 
 
 class SigningKey:
-    """An Ed25519 key in a file that its owner alone can read."""
+    """An Ed25519 key in a file that only its owner can read."""
 
     def __init__(self, raw: bytes) -> None:
         self._key = Ed25519PrivateKey.from_private_bytes(raw)
@@ -29,7 +29,7 @@ class SigningKey:
 
     @classmethod
     def made(cls, path: Path) -> SigningKey:
-        """Make a new key and keep it in a file."""
+        """Create a new key, and write it to a file."""
         key = Ed25519PrivateKey.generate()
         raw = key.private_bytes_raw()
         try:
@@ -40,7 +40,7 @@ class SigningKey:
                 os.fsync(file.fileno())
         except OSError as error:
             raise LedgerError(
-                f"the signing key {path} cannot be written ({error.strerror}); choose another place."
+                f"the signing key {path} cannot be written ({error.strerror}); choose another path."
             ) from None
         return cls(raw)
 
@@ -51,11 +51,13 @@ class SigningKey:
             return cls(bytes.fromhex(path.read_text(encoding="ascii").strip()))
         except OSError as error:
             raise LedgerError(
-                f"the signing key {path} cannot be read ({error.strerror}); put back the file that was made with the "
-                "ledger, or name it by signing_key."
+                f"the signing key {path} cannot be read ({error.strerror}); restore the file that was made with the "
+                "ledger, or give its path as signing_key."
             ) from None
         except ValueError:
-            raise LedgerError(f"the signing key {path} is damaged; put back the file that was made with it.") from None
+            raise LedgerError(
+                f"the signing key {path} is damaged; restore the file that was made with the ledger."
+            ) from None
 
     @property
     def public(self) -> str:
@@ -68,29 +70,30 @@ class SigningKey:
 
     @property
     def session_secret(self) -> bytes:
-        """What services of this ledger sign sessions of their page with; tells nothing of the key."""
+        """Return the secret with which services of this ledger sign page sessions. It reveals nothing about the key."""
         return self._sessions
 
     def hash_votes(self, payload: bytes) -> str:
-        """Return a hash of votes that says nothing of them to whoever has not the key."""
+        """Return a hash of votes that reveals nothing about them to anybody without the key."""
         return hmac.new(self._votes, payload, hashlib.sha256).hexdigest()
 
     def bound_votes(self, fields: list[Any]) -> str:
         """Return a hash of a request: its names, its total and the hash of its votes."""
         payload = json.dumps(fields, separators=(",", ":")).encode()
-        # The mark in front tells this hash from the first version's.
+        # The mark in front distinguishes this hash from the first version's.
         return "2." + hmac.new(self._votes, b"request " + payload, hashlib.sha256).hexdigest()[2:]
 
 
 def checked(statement: dict[str, Any], public: str) -> dict[str, Any]:
-    """Return what a signed statement says, refusing one that the key did not sign."""
+    """Return the content of a signed statement. Raise if the key did not sign it."""
     fields = {name: value for name, value in statement.items() if name != "signature"}
     try:
         signature = bytes.fromhex(statement["signature"])
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(signature, canonical(fields).encode())
     except (InvalidSignature, KeyError, TypeError, ValueError):
         raise LedgerError(
-            "the checkpoint is not signed by the ledger's key; it was made for another ledger, or changed."
+            "the checkpoint is not signed by the ledger's key: it belongs to another ledger, or was changed; give the "
+            "right one."
         ) from None
     return fields
 
@@ -100,7 +103,10 @@ def read_statement(path: Path) -> dict[str, Any]:
     try:
         statement = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise LedgerError(f"{path} cannot be read as a checkpoint ({type(error).__name__}).") from None
+        raise LedgerError(
+            f"{path} cannot be read as a checkpoint ({type(error).__name__}); give a file of 'dpensemble ledger "
+            "checkpoint'."
+        ) from None
     if not isinstance(statement, dict):
-        raise LedgerError(f"{path} is no checkpoint of a ledger.")
+        raise LedgerError(f"{path} must be a checkpoint of a ledger; give a file of 'dpensemble ledger checkpoint'.")
     return statement

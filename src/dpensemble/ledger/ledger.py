@@ -1,4 +1,4 @@
-"""The ledger: what was ever spent on a data set, and the refusal of what would be too much."""
+"""The ledger: all spending on data sets, and the refusal of releases that exceed a budget."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from dpensemble.relations import Relation
 
 
 class Ledger(EntryLog):
-    """A book of what was spent on data sets; it lasts, and only ever grows.
+    """A permanent record of spending on data sets, which only grows.
 
-    Every release is charged in it before any noise is drawn, in one transaction that has reached the disk. Entries are
-    chained by hashes. The newest entry is also kept in a file outside the database, the witness, so that an old copy
-    that is put back is refused.
+    Every release is charged before any noise is drawn, in one transaction that has reached the disk. Entries are
+    chained by hashes. The newest entry is also stored in a file outside the database, the witness. So an old copy
+    of the ledger is refused.
 
     Parameters
     ----------
     where : str or path
-        A file (SQLite), or an address ``postgresql://user@host/name``; made by `create`.
+        A file (SQLite), or an address ``postgresql://user@host/name``. `create` makes the ledger.
     signing_key : path, optional
-        Key file; by default in the user's state folder (``DPENSEMBLE_STATE``, else ``~/.local/state/dpensemble``).
+        Key file. By default in the user's state folder (``DPENSEMBLE_STATE``, else ``~/.local/state/dpensemble``).
     witness : path, optional
-        Witness file; by default beside the key.
+        Witness file. By default beside the key.
 
     Raises
     ------
     LedgerError
-        If there is no ledger, it is of another version, or lacks what the witness has seen.
+        If the ledger is missing, has another version, or lacks an entry of the witness.
     ReplacedLedgerError
         If another ledger was charged in this place before.
     TamperedLedgerError
@@ -50,8 +50,8 @@ class Ledger(EntryLog):
 
     Notes
     -----
-    What may be spent is decided by a filter (`dpensemble.ledger.filters` has the theorems): releases may be chosen one
-    after the other, each by the answers before it.
+    A filter decides what may be spent (`dpensemble.ledger.filters` has the theorems): releases may be chosen one
+    after the other, depending on earlier answers.
 
     Examples
     --------
@@ -69,19 +69,19 @@ class Ledger(EntryLog):
     def create(
         cls, where: str | Path, *, signing_key: str | Path | None = None, witness: str | Path | None = None
     ) -> Self:
-        """Make a new, empty ledger, and its signing key.
+        """Create a new, empty ledger and its signing key.
 
         Parameters
         ----------
         where, signing_key, witness
-            As for the class; the key must not exist yet.
+            As for the class. The key must not exist yet.
 
         Raises
         ------
         LedgerError
-            If there is a ledger already, or something cannot be written.
+            If there already is a ledger, or if a file cannot be written.
         ReplacedLedgerError
-            If a ledger was charged in this place before; see `forget`.
+            If a ledger was charged in this place before. See `forget`.
         """
         store, name = Store(where), str(uuid.uuid4())
         places = Places(folder_of(witness))
@@ -105,26 +105,26 @@ class Ledger(EntryLog):
     def forget(where: str | Path, ledger: str, *, witness: str | Path | None = None) -> None:
         """Give up the ledger of a place for good, so that another ledger can take the place.
 
-        What was spent in the old ledger no longer counts. Do this only when nobody uses its data sets any more, or
-        when their charges are in the other ledger.
+        Spending in the old ledger no longer counts. Do this only if nobody uses its data sets any more, or
+        if the other ledger contains their charges.
 
         Parameters
         ----------
         where : str or path
             File or address.
         ledger : str
-            Id of the ledger that was there; the error names the id.
+            Id of the earlier ledger, which the error message contains.
         witness : path, optional
             As for the class.
 
         Raises
         ------
         LedgerError
-            If another ledger, or none, is remembered there.
+            If another ledger, or none, is remembered for this place.
         """
         places = Places(folder_of(witness))
         remembered = [place for place in Store(where).identities if places.ledger_in(place) == ledger]
-        # When no place remembers the ledger, the first one says so.
+        # If no place remembers the ledger, the first one raises.
         for place in remembered or Store(where).identities[:1]:
             places.forget(place, ledger)
 
@@ -139,30 +139,30 @@ class Ledger(EntryLog):
         approximate: float = 0.1,
         relation: str = "replace-one",
     ) -> LedgerAccount:
-        """Open the account of a data set; its terms never change.
+        """Open the account of a data set. Its terms never change.
 
         Parameters
         ----------
         data_set : str
-            Name of the data set, in ASCII, and not like a name that is there already. Whoever uses another name for the
-            same records has one budget more: name them once.
+            Name of the data set, in ASCII, and not to be confused with an existing name. Using another name for the
+            same records gives them a second budget, so name them only once.
         epsilon, delta : float
-            Budget of everything that is ever released of it.
+            Budget of all releases of the data set, now and later.
         filter : {"renyi", "gdp", "zcdp", "basic"}, default="renyi"
-            How costs add up. ``"gdp"`` is for noisy sums (label moments, soft votes) alone, of which it admits most;
-            ``"zcdp"`` needs no order; ``"basic"`` adds epsilons, and is for one or two releases.
+            How costs add up. ``"gdp"`` is only for noisy sums (label moments, soft votes), and admits most of them.
+            ``"zcdp"`` needs no order. ``"basic"`` adds epsilons, for one or two releases.
         order : float, optional
-            Renyi order of the filter; by default that at which Gaussian noise costs least.
+            Renyi order of the filter. By default the order at which Gaussian noise costs least.
         approximate : float, default=0.1
-            Share of delta for releases of which no Renyi curve is known.
+            Share of delta for releases without a known Renyi curve.
         relation : str, default="replace-one"
-            Neighbouring relation of all releases; others are refused, because their losses do not add up.
+            Neighbouring relation of all releases. Others are refused, because their losses do not add up.
 
         Raises
         ------
         LedgerError
-            If the account is open already, or one is whose name differs only in case, normal form or look-alike
-            letters.
+            If the account is already open, or an account has a name that differs only in case, normal form or
+            look-alike letters.
         """
         terms = Terms(
             budget=Budget(epsilon=epsilon, delta=delta),
@@ -174,10 +174,10 @@ class Ledger(EntryLog):
         return self._open(check_name("data_set", data_set), terms)
 
     def open_group(self, data_set: str, whom: str, *, epsilon: float) -> NoReturn:
-        """Refuse a separate account for a group; every run charges its largest loss to the account of the data set.
+        """Raise, because every run charges its largest loss to the account of the data set, not to groups.
 
-        A fit names its groups itself. The same records under other names would have another budget each time, unless
-        the ledger knew which person is in which group.
+        Each fit names its groups itself. With separate accounts, the same records under other names would have another
+        budget each time, unless the ledger knew which person is in which group.
 
         Parameters
         ----------
@@ -192,15 +192,17 @@ class Ledger(EntryLog):
             Always.
         """
         raise LedgerError(
-            f"whom={whom!r:.60} cannot have an account of its own in {data_set!r:.60}, because a later fit may name "
-            f"the same people otherwise and epsilon={epsilon!r:.20} would be spent again; every run charges its "
+            f"whom={whom!r:.60} cannot have a separate account in {data_set!r:.60}, because a later fit may name "
+            f"the same people otherwise and spend epsilon={epsilon!r:.20} again; every run charges its "
             "largest loss to the account of the data set."
         )
 
     def _open(self, data_set: str, terms: Terms) -> LedgerAccount:
         with self.writing() as transaction:
             if (data_set, EVERYONE) in transaction.standing.accounts:
-                raise LedgerError(f"the account of {data_set!r} is open already; its terms never change.")
+                raise LedgerError(
+                    f"the account of {data_set!r} is already open; its terms never change, so use Ledger.account."
+                )
             require_new_name("data_set", data_set, _data_sets(transaction.standing))
             fields = {"data_set": data_set, "whom": EVERYONE, "terms": terms.to_dict(), "time": now()}
             transaction.append("account", fields)

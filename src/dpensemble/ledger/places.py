@@ -1,4 +1,4 @@
-"""Which ledger belongs to a file or address, remembered outside the ledger, so that a new one does not replace it."""
+"""The ledger of each file or address, remembered outside the ledger, so that a new ledger cannot replace it."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ class Places:
         return self._read().get(place)
 
     def require(self, place: str, ledger: str | None) -> None:
-        """Refuse a place where another ledger was charged before."""
+        """Raise for a place where another ledger was charged before."""
         before = self.ledger_in(place)
         if before is not None and before != ledger:
             new = "a new ledger" if ledger is None else f"ledger {ledger}"
             usual = self.path.parent == state_home()
             witness = "" if usual else f" --witness {self.path.with_name(f'{before}.witness')}"
             raise ReplacedLedgerError(
-                f"{place} held ledger {before} before, and {new} in its place would count nothing that was spent; put "
-                f"the old ledger back, or give it up for good by 'dpensemble ledger forget {place} --id {before}"
+                f"{place} held ledger {before} before, and {new} in its place would not count what was spent; restore "
+                f"the old ledger, or give it up for good by 'dpensemble ledger forget {place} --id {before}"
                 f"{witness}'."
             )
 
     def remember(self, place: str, ledger: str) -> None:
-        """Remember which ledger is in a place; on the disk when this returns."""
+        """Remember which ledger is in a place. The file is on the disk when this returns."""
         if self.ledger_in(place) == ledger:
             return
         try:
@@ -50,7 +50,7 @@ class Places:
             raise self._unusable("written", type(error).__name__) from None
 
     def forget(self, place: str, ledger: str) -> None:
-        """Forget which ledger was in a place; raises if another ledger, or none, is remembered."""
+        """Forget which ledger was in a place. Raise if another ledger, or none, is remembered."""
         try:
             with FileLock(f"{self.path}.lock", timeout=60):
                 places = self._read()
@@ -83,6 +83,6 @@ class Places:
 
     def _unusable(self, what: str, why: str) -> LedgerError:
         return LedgerError(
-            f"{self.path}, which remembers the ledger of each place, cannot be {what} ({why}); mend the file or put "
-            "it back. No noise was drawn."
+            f"{self.path}, which remembers the ledger of each place, cannot be {what} ({why}); repair or restore the "
+            "file. No noise was drawn."
         )

@@ -1,7 +1,7 @@
-"""Triggers that keep rows as they are, refuse an existing key or a negative number, and keep the chain in order.
+"""Triggers that refuse changed rows, existing keys, negative numbers, and entries that do not follow the newest one.
 
-They stop mistakes, and roles that may only insert. Somebody who may drop triggers is found out by the chain, the
-witness and checkpoints.
+They stop mistakes, and users who may only insert rows. The chain, the witness and checkpoints detect changes by
+somebody who may drop triggers.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ _APART = "an entry of a ledger follows the newest one"
 
 
 def checks(columns: Iterable[sa.Column[int]]) -> list[sa.CheckConstraint]:
-    """Return constraints by which no number of a new table is negative."""
+    """Return constraints that forbid negative numbers in a new table."""
     return [sa.CheckConstraint(f"{column.name} >= 0") for column in columns]
 
 
 def statements(table: sa.Table, dialect: str) -> dict[str, list[str]]:
-    """Return the statements that make each trigger of a table, by the trigger's name."""
+    """Return the statements that create each trigger of a table, by the trigger's name."""
     return _sqlite(table) if dialect == "sqlite" else _postgresql(table)
 
 
 def first_names(table: sa.Table, dialect: str) -> set[str]:
-    """Return the names of the triggers that ledgers of the first version have."""
+    """Return the names of the triggers in ledgers of the first version."""
     events = ("UPDATE", "DELETE") if dialect == "sqlite" else ("kept",)
     return {f"{table.name}_{event}" for event in events}
 
 
 def installed(connection: sa.Connection) -> set[str]:
-    """Return the names of all triggers of the database that are switched on."""
+    """Return the names of all enabled triggers of the database."""
     if connection.dialect.name == "sqlite":
         query = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
     else:
@@ -43,7 +43,7 @@ def installed(connection: sa.Connection) -> set[str]:
 
 def _sqlite(table: sa.Table) -> dict[str, list[str]]:
     name = table.name
-    made = {
+    statements_of = {
         f"{name}_{event}": [f"CREATE TRIGGER {name}_{event} BEFORE {event} ON {name} BEGIN {_aborted(_KEPT)} END"]
         for event in ("UPDATE", "DELETE")
     }
@@ -52,8 +52,10 @@ def _sqlite(table: sa.Table) -> dict[str, list[str]]:
         rules.append(f"{_aborted(_NEGATIVE)[:-1]} WHERE typeof(NEW.{column}) <> 'integer' OR NEW.{column} < 0;")
     if _is_chain(table):
         rules.append(f"{_aborted(_APART)[:-1]} WHERE {_is_apart(table)};")
-    made[f"{name}_INSERT"] = [f"CREATE TRIGGER {name}_INSERT BEFORE INSERT ON {name} BEGIN {' '.join(rules)} END"]
-    return made
+    statements_of[f"{name}_INSERT"] = [
+        f"CREATE TRIGGER {name}_INSERT BEFORE INSERT ON {name} BEGIN {' '.join(rules)} END"
+    ]
+    return statements_of
 
 
 def _aborted(why: str) -> str:
@@ -87,7 +89,7 @@ def _numbers(table: sa.Table) -> list[str]:
 
 
 def _exists(table: sa.Table) -> str:
-    """Return the condition that a new row has the primary key, or another unique key, of a row that is there."""
+    """Return the condition that a new row has the primary key, or another unique key, of an existing row."""
     uniques = [one.columns for one in table.constraints if isinstance(one, sa.UniqueConstraint)]
     keys = [[column.name for column in columns] for columns in (table.primary_key.columns, *uniques)]
     same = sorted(" AND ".join(f"{name} = NEW.{name}" for name in key) for key in keys)

@@ -1,4 +1,4 @@
-"""The last signed checkpoint: where the ledger stood, so that a start need not read all entries first."""
+"""The last signed checkpoint of a ledger, so that a start need not read all entries first."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from dpensemble.ledger.keys import SigningKey, checked, read_statement
 from dpensemble.ledger.names import now
 from dpensemble.ledger.standing import Standing
 
-#: Entries from one checkpoint to the next.
+#: Number of entries between checkpoints.
 INTERVAL = 1000
 
 
 class SignedStanding:
-    """A file with a signed checkpoint that also states where accounts and grants stand."""
+    """A file with a signed checkpoint that also contains the state of accounts and grants."""
 
     def __init__(self, path: Path, ledger: str, public_key: str) -> None:
         self.path, self._ledger, self._public_key = path, ledger, public_key
         self._number = 0
 
     def load(self) -> Standing:
-        """Return what was signed last; the standing before the first entry if there is no checkpoint to trust."""
+        """Return the last signed standing, or the standing before the first entry if no checkpoint can be trusted."""
         if not self.path.exists():
             return Standing()
         try:
             fields = checked(read_statement(self.path), self._public_key)
         except LedgerError:
-            # All entries are read then, which takes longer and trusts nothing.
+            # Then all entries are read, which takes longer and trusts nothing.
             return Standing()
         if fields.get("ledger") != self._ledger or "standing" not in fields:
             return Standing()
@@ -38,7 +38,7 @@ class SignedStanding:
         return standing
 
     def save(self, standing: Standing, key: SigningKey) -> None:
-        """Sign where the ledger stands when enough entries came since the last checkpoint."""
+        """Sign the ledger's standing if enough entries have been added since the last checkpoint."""
         if standing.number < self._number + INTERVAL:
             return
         fields = {"ledger": self._ledger, "number": standing.number, "hash": standing.hash, "time": now()}
@@ -49,6 +49,6 @@ class SignedStanding:
             draft.replace(self.path)
         except OSError as error:
             raise LedgerError(
-                f"the checkpoint {self.path} cannot be written ({error.strerror}); mend the folder and try again."
+                f"the checkpoint {self.path} cannot be written ({error.strerror}); repair the folder, and try again."
             ) from None
         self._number = standing.number

@@ -1,6 +1,6 @@
-"""Where accounts and grants stand, worked out from chained entries alone.
+"""The standing of accounts and grants, computed only from chained entries.
 
-What may be charged is decided by these figures. The other tables of the database only help to find rows.
+These figures decide what may be charged. The other tables of the database only help to find rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dpensemble.ledger.chain import START, Entry, canonical
 from dpensemble.ledger.filters import TOO_MUCH, Amount, Terms
 from dpensemble.ledger.names import EVERYONE
 
-#: Versions of the entries that are read; new ledgers have the last one, whose charges state their running totals.
+#: Versions of entries that can be read. New ledgers have the last one, in which charges state their running totals.
 SCHEMAS = (1, 2)
 
 #: A data set, and a person, a group or a grant in it.
@@ -32,7 +32,7 @@ class AccountStanding:
 
 @dataclass(frozen=True, slots=True)
 class GrantStanding:
-    """Settings of a grant as canonical text, the number of answers that were paid for, and of those taken."""
+    """Settings of a grant as canonical text, the number of paid answers, and the number of taken answers."""
 
     settings: str
     answers: int
@@ -41,7 +41,7 @@ class GrantStanding:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a ledger stands after an entry: its number (0 before the first) and hash, and the version of the entries.
+    """A ledger after an entry: the entry's number (0 before the first) and hash, and the version of the entries.
 
     Accounts are by data set and person or group, grants by data set and name.
     """
@@ -53,14 +53,14 @@ class Standing:
     grants: Mapping[Name, GrantStanding] = field(default_factory=dict)
 
     def after(self, entry: Entry) -> Standing:
-        """Return where the ledger stands after the next entry.
+        """Return the standing after the next entry.
 
-        Raises `TamperedLedgerError` if the entry does not follow, or if no release of the library writes such an entry.
+        Raises `TamperedLedgerError` if the entry does not follow, or if no version of the library writes such an entry.
         """
         if entry.number != self.number + 1 or entry.previous != self.hash or not entry.holds():
-            _refuse(self.number + 1, "was changed, removed or put in")
+            _refuse(self.number + 1, "was changed, removed or inserted")
         if entry.kind not in _STEPS or (entry.kind == "ledger") != (entry.number == 1):
-            _refuse(entry.number, "has a kind that has no place there")
+            _refuse(entry.number, "has a kind that does not belong there")
         try:
             changed = _STEPS[entry.kind](self, entry.fields)
         except (KeyError, TypeError, ValueError):
@@ -81,7 +81,7 @@ class Standing:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Standing:
-        """Return what `to_dict` gave."""
+        """Return the standing from the values of `to_dict`."""
         return cls(
             number=fields["number"],
             hash=fields["hash"],
@@ -98,7 +98,7 @@ class Standing:
 
 
 def follow(standing: Standing, entries: Iterable[Entry]) -> Standing:
-    """Return where the ledger stands after further entries."""
+    """Return the standing after further entries."""
     for entry in entries:
         standing = standing.after(entry)
     return standing
@@ -106,7 +106,7 @@ def follow(standing: Standing, entries: Iterable[Entry]) -> Standing:
 
 def _refuse(number: int, why: str) -> NoReturn:
     raise TamperedLedgerError(
-        f"entry {number:,} of the ledger {why}; put back the newest copy, or find out who changed it. Nothing is "
+        f"entry {number:,} of the ledger {why}; restore the newest copy, or find out who changed it. Nothing is "
         "charged until then."
     )
 
@@ -121,7 +121,7 @@ def _account(before: Standing, fields: dict[str, Any]) -> Standing:
     name = (_text(fields["data_set"]), _text(fields["whom"]))
     if name in before.accounts or (name[1] != EVERYONE and (name[0], EVERYONE) not in before.accounts):
         raise ValueError
-    # Raises when no account has such terms.
+    # Raises if no account has such terms.
     Terms.from_dict(fields["terms"])
     return replace(before, accounts={**before.accounts, name: AccountStanding(canonical(fields["terms"]))})
 
@@ -175,7 +175,7 @@ def _text(value: object) -> str:
 
 
 def _count(value: object) -> int:
-    """Return a whole number from 0 that no legitimate figure exceeds."""
+    """Return a whole number from 0 up to the largest legitimate figure."""
     if type(value) is not int or not 0 <= value <= TOO_MUCH:
         raise ValueError
     return value

@@ -1,9 +1,10 @@
-"""The one module that speaks to a database: SQLite by default, PostgreSQL where several machines answer.
+"""The only module that connects to a database: SQLite by default, or PostgreSQL for several machines.
 
-Every write is one transaction that nobody else can be in at the same time: ``BEGIN IMMEDIATE`` in SQLite, an advisory
-lock in PostgreSQL. It has reached the disk when it returns (``synchronous=FULL`` over a write-ahead log; PostgreSQL's
-``synchronous_commit``). Rows are added and never changed, which triggers enforce (`protection.py`). The entries alone
-decide what may be charged (`standing.py`). What the other tables hold follows from the entries, and `verify` compares.
+Every write is one transaction that excludes all other writes: ``BEGIN IMMEDIATE`` in SQLite, an advisory
+lock in PostgreSQL. When it returns, it has reached the disk (``synchronous=FULL`` over a write-ahead log, or
+PostgreSQL's ``synchronous_commit``). Rows are added and never changed, and triggers enforce this (`protection.py`).
+Only the entries decide what may be charged (`standing.py`). The contents of the other tables follow from the entries,
+and `verify` compares them.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from dpensemble.ledger import protection
 from dpensemble.ledger.tables import METADATA, entries
 from dpensemble.ledger.transaction import Transaction
 
-# Connections that a service keeps.
+# Number of connections that a service keeps open.
 _KEPT_OPEN = 5
-# Seconds that a writer waits for others.
+# Seconds that a writer waits for other writers.
 _PATIENCE = 60
 # Advisory lock of a ledger's writers in PostgreSQL, by its tables' name.
 _LOCK = 0x6470656E73656D62
 
 
 def step(name: str) -> None:
-    """Stand for one step on the way to the disk; tests put something here that kills."""
+    """Mark one step on the way to the disk. Tests replace this function to kill the process."""
 
 
 class Store:
@@ -41,7 +42,7 @@ class Store:
     def __init__(self, where: str | Path) -> None:
         address = str(where)
         self.file = None if "://" in address else Path(address).absolute()
-        #: The place in words that may be shown: no password.
+        #: The place in words that may be shown, without a password.
         self.place = str(self.file)
         if self.file is not None:
             self._url = sa.URL.create("sqlite", database=str(self.file))
@@ -49,20 +50,18 @@ class Store:
             try:
                 self._url = sa.make_url(address.replace("postgresql://", "postgresql+psycopg://", 1))
             except SQLAlchemyError:
-                raise LedgerError("ledger is no address of a database; give a file, or postgresql://...") from None
+                raise LedgerError("ledger must be a file or an address such as postgresql://user@host/name.") from None
             self.place = self._url.render_as_string(hide_password=True)
             if self._url.get_backend_name() != "postgresql":
-                raise LedgerError(
-                    f"ledger={self.place!r} is neither a file nor a PostgreSQL database; give one of them."
-                )
-        # A connection for each transaction: none is shared with a fork.
+                raise LedgerError(f"ledger must be a file or a PostgreSQL database; got {self.place!r}.")
+        # A connection for each transaction, so that no connection is shared with a fork.
         self._engine = self._new_engine(poolclass=NullPool)
 
     @property
     def identities(self) -> tuple[str, ...]:
-        """What stays the same for one database: real path and path of the file, or the address without a password."""
+        """Permanent names of one database: real path and path of the file, or the address without a password."""
         if self.file is not None:
-            # A link that is turned to another file is another ledger in the same place.
+            # A link that is changed to point to another file is another ledger in the same place.
             return tuple(dict.fromkeys((os.path.realpath(self.file), os.path.abspath(self.file))))
         return (self._url.set(username=None, password=None, drivername="postgresql").render_as_string(),)
 
@@ -72,7 +71,7 @@ class Store:
         try:
             engine = sa.create_engine(self._url, **pooled)
         except ImportError:
-            raise LedgerError("a ledger in PostgreSQL needs psycopg; install dpensemble[ledger].") from None
+            raise LedgerError("a ledger in PostgreSQL requires psycopg; install dpensemble[ledger].") from None
         if self.file is not None:
             sa.event.listen(engine, "connect", _durable_sqlite)
             sa.event.listen(engine, "connect", self._note_file)
@@ -80,20 +79,20 @@ class Store:
         return engine
 
     def exists(self) -> bool:
-        """Tell whether there are tables of a ledger."""
+        """Return whether there are tables of a ledger."""
         if self.file is not None and not self.file.exists():
             return False
         with self._database_errors("read"):
             return bool(sa.inspect(self._engine).has_table(entries.name))
 
     def create(self) -> None:
-        """Make the tables, whose rows can be added and never changed."""
+        """Create the tables, whose rows can be added and never changed."""
         with self._database_errors("made"), self._engine.begin() as connection:
             METADATA.create_all(connection)
             self._protect(connection)
 
     def protect(self) -> None:
-        """Make the triggers that are missing."""
+        """Create missing triggers."""
         with self._database_errors("protected"), self._engine.begin() as connection:
             self._protect(connection)
 
@@ -105,7 +104,7 @@ class Store:
                     connection.exec_driver_sql(statement)
 
     def missing(self) -> tuple[set[str], set[str]]:
-        """Return the names of missing triggers: those of every version, and those of the present version alone."""
+        """Return the names of missing triggers: those of every version, and those of only the present version."""
         with self._database_errors("read"), self._engine.connect() as connection:
             missing = set(self._triggers()) - protection.installed(connection)
         dialect = self._engine.dialect.name
@@ -122,27 +121,27 @@ class Store:
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
-        """Keep connections open within the block, in which no process may fork, and use them again and again.
+        """Keep connections open and reuse them within the block. No process may fork in the block.
 
-        Closing the last one of a SQLite file clears its log away, which is slow; PostgreSQL takes a process for each.
+        Closing the last connection to SQLite clears its log, which is slow. PostgreSQL starts a process for each.
         """
         alone = self._engine
-        # A database that was restarted has forgotten its connections, which a ping finds out.
+        # A restarted database has forgotten its connections. A ping detects that.
         self._engine = self._new_engine(pool_size=_KEPT_OPEN, max_overflow=-1, pool_pre_ping=self.file is None)
         try:
             if self.file is not None:
                 with self._database_errors("read"), self._engine.connect() as connection:
-                    # Only what was read from is open.
+                    # Only connections that were read from are open.
                     connection.execute(sa.select(entries.c.number).limit(1)).all()
                     connection.rollback()
             yield
         finally:
-            kept, self._engine = self._engine, alone
-            kept.dispose()
+            pooled, self._engine = self._engine, alone
+            pooled.dispose()
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
-        """Read within the block, as of one moment."""
+        """Read within the block, from a consistent snapshot."""
         with self._database_errors("read"), self._engine.connect() as connection:
             connection.exec_driver_sql(
                 "BEGIN" if self.file is not None else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
@@ -152,7 +151,7 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """Read and add within the block while nobody else does; on the disk when the block is left, or not at all."""
+        """Read and add within the block while nobody else adds. The additions are on the disk at the end, or undone."""
         with self._database_errors("written"), self._engine.connect() as connection:
             if self.file is not None:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -173,7 +172,7 @@ class Store:
         record.info["file"] = self._identity()
 
     def _require_same_file(self, _connection: Any, record: Any, _proxy: Any) -> None:
-        """Open anew where another file has taken the place of the one that is open."""
+        """Open the file again if another file has taken its place."""
         if record.info["file"] != self._identity():
             raise DisconnectionError
 
@@ -187,13 +186,13 @@ class Store:
 
     @contextmanager
     def _database_errors(self, what: str) -> Iterator[None]:
-        """Say in one sentence what a database cannot do, without what was in it."""
+        """Turn an error of the database into one sentence, without its content."""
         try:
             yield
         except SQLAlchemyError as error:
             reason = str(getattr(error, "orig", None) or type(error).__name__).split("\n")[0]
             raise LedgerError(
-                f"ledger {self.place} cannot be {what} ({reason[:200]}), so no noise is drawn; mend it and try again."
+                f"ledger {self.place} cannot be {what} ({reason[:200]}), so no noise is drawn; repair it and try again."
             ) from None
 
 

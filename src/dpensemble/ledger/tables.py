@@ -1,4 +1,4 @@
-"""The tables of a ledger, whose rows are added and never changed."""
+"""The tables of a ledger. Rows are added and never changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpensemble.ledger import protection
 try:
     import sqlalchemy as sa
 except ImportError as error:
-    raise LedgerError("a ledger needs SQLAlchemy and others; install dpensemble[ledger].") from error
+    raise LedgerError("a ledger requires SQLAlchemy and other packages; install dpensemble[ledger].") from error
 
 METADATA = sa.MetaData()
 

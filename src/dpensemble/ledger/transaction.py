@@ -15,9 +15,9 @@ from dpensemble.ledger.chain import Entry, following
 from dpensemble.ledger.standing import Standing, follow
 from dpensemble.ledger.tables import charges, entries
 
-# Statements are put together once: that takes longer than what SQLite does with them.
+# Statements are built once, because building one takes longer than SQLite takes to run it.
 _NEWEST = sa.select(entries).order_by(entries.c.number.desc()).limit(1)
-# Entries that are read at once.
+# Number of entries that are read at once.
 _BATCH = 1000
 _FROM = sa.select(entries).where(entries.c.number >= sa.bindparam("first")).order_by(entries.c.number).limit(_BATCH)
 
@@ -41,26 +41,26 @@ class Transaction:
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
-        # Nobody else adds meanwhile, so what was found stays the newest until this adds one.
+        # Nobody else adds meanwhile, so the newest entry stays the newest until this transaction adds one.
         self._last: Entry | None = None
-        #: Where accounts and grants stand, by all entries so far.
+        #: Standing of accounts and grants after all entries so far.
         self.standing = Standing()
 
     def catch_up(self, standing: Standing) -> None:
-        """Follow the entries since `standing`, which this process or a signature vouches for, or raise."""
+        """Follow the entries since `standing`, which this process or a signature has confirmed, or raise."""
         later = self._entries_from(standing.number)
         if standing.number:
             same = next(later, None)
             if same is None or (same.number, same.hash) != (standing.number, standing.hash):
                 raise TamperedLedgerError(
-                    f"the ledger lacks entry {standing.number:,} as it was: the ledger is an old copy, or was changed; "
-                    "put back the newest copy. Nothing is charged until then."
+                    f"entry {standing.number:,} of the ledger is missing or different: the ledger is an old copy, or "
+                    "was changed; restore the newest copy. Nothing is charged until then."
                 )
         self.standing = follow(standing, later)
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Undo within the transaction what the block added, if it raises."""
+        """Undo, within the transaction, what the block added if the block raises."""
         last, standing = self._last, self.standing
         try:
             with self._connection.begin_nested():
@@ -88,7 +88,7 @@ class Transaction:
         }
 
     def containing(self, kind: str, text: str) -> list[Entry]:
-        """Return the entries of a kind whose body contains a text; reads all of that kind."""
+        """Return the entries of a kind whose body contains a text. Reads all entries of that kind."""
         query = sa.select(entries).where(entries.c.kind == kind, entries.c.body.contains(text, autoescape=True))
         return [Entry(*row) for row in self._connection.execute(query)]
 
@@ -126,7 +126,7 @@ class Transaction:
     def append(self, kind: str, fields: dict[str, Any]) -> Entry:
         """Add an entry to the chain."""
         if kind != "ledger" and self.standing.schema > 1:
-            # Two copies of a ledger never have the same entry, whatever both are charged for.
+            # Two copies of a ledger never have the same entry, even for the same charge.
             fields = fields | {"nonce": secrets.token_hex(8)}
         entry = following(self.last(), kind, fields)
         self.standing = self.standing.after(entry)

@@ -1,4 +1,4 @@
-"""Check that a ledger is what it was: every hash, and every other table against the entries."""
+"""Check that a ledger is unchanged: every hash, and every other table against the entries."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dpensemble.ledger.transaction import Transaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """What a ledger that holds consists of.
+    """Contents of a verified ledger.
 
     Parameters
     ----------
     entries, accounts, grants, requests : int
-        Numbers of them; grants are all releases.
+        Numbers of entries, accounts, grants (all releases) and requests.
     head : str
         Hash of the newest entry.
     """
@@ -33,7 +33,7 @@ class Verified:
 
 
 def verified(transaction: Transaction) -> Verified:
-    """Check all entries and all tables; raise on the first thing that does not hold."""
+    """Check all entries and all tables. Raise at the first failed check."""
     standing = Standing()
     rows: dict[str, set[tuple[Any, ...]]] = {table.name: set() for table in _TABLES}
     kinds = dict.fromkeys(("ledger", *_ROWS), 0)
@@ -56,7 +56,7 @@ def verified(transaction: Transaction) -> Verified:
 
 
 def require_tables(transaction: Transaction) -> None:
-    """Refuse a ledger whose small tables do not follow from its entries; takes milliseconds."""
+    """Raise if the small tables of a ledger do not follow from its entries. Takes milliseconds."""
     standing = transaction.standing
     sums = {
         name: (one.spent.loss, one.spent.delta, one.charges) for name, one in standing.accounts.items() if one.charges
@@ -73,7 +73,7 @@ def require_tables(transaction: Transaction) -> None:
 
 def _changed(table: str) -> TamperedLedgerError:
     return TamperedLedgerError(
-        f"table {table} of the ledger does not follow from its entries; put back the newest copy, or find out who "
+        f"table {table} of the ledger does not follow from its entries; restore the newest copy, or find out who "
         "changed it. Nothing is charged until then."
     )
 

@@ -1,4 +1,4 @@
-"""Verification in the background, whose outcome stops everything that comes after it."""
+"""Verification in the background. If it fails, everything after it is stopped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dpensemble.errors import LedgerError, TamperedLedgerError
 
 
 class Watch:
-    """Runs `work`, which verifies, once in a thread, and remembers the `TamperedLedgerError` that it raised."""
+    """Runs the verification `work` once in a thread, and remembers the `TamperedLedgerError` that it raised."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -18,23 +18,23 @@ class Watch:
         self._is_wanted = False
 
     def start(self) -> None:
-        """Begin to verify."""
+        """Start the verification."""
         self._is_wanted = True
         self._thread = threading.Thread(target=self._verify, name="dpensemble ledger", daemon=True)
         self._thread.start()
 
     def resume(self) -> None:
-        """Begin again when the database was away before, or this is a fork, which has no such thread."""
+        """Start again if the database was unavailable before, or if this is a fork, which has no such thread."""
         if self._is_wanted and (self._thread is None or not self._thread.is_alive()):
             self.start()
 
     def wait(self) -> None:
-        """Return when the work is done, or was not wanted."""
+        """Return when the work is done, or at once if it was not started."""
         if self._thread is not None:
             self._thread.join()
 
     def require(self) -> None:
-        """Raise when the verification found a problem, the same error each time."""
+        """Raise if the verification found a problem, with the same error each time."""
         if self._problem is not None:
             raise TamperedLedgerError(self._problem)
 
@@ -44,6 +44,6 @@ class Watch:
         except TamperedLedgerError as error:
             self._problem = str(error)
         except LedgerError:
-            # The database is away; the next look begins again.
+            # The database is unavailable. The next check starts again.
             return
         self._is_wanted = False

@@ -1,4 +1,4 @@
-"""What was last seen of a ledger, kept outside it, so that an old copy that was put back gives no budget back."""
+"""The newest known entry of a ledger, stored outside the ledger, so that restoring an old copy restores no budget."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from dpensemble.ledger.transaction import Transaction
 try:
     from filelock import FileLock
 except ImportError as error:
-    raise LedgerError("a ledger needs filelock and others; install dpensemble[ledger].") from error
+    raise LedgerError("a ledger requires filelock and other packages; install dpensemble[ledger].") from error
 
 ENVIRONMENT_VARIABLE = "DPENSEMBLE_STATE"
-# Bytes of each of the file's two places: no disk writes parts of both when it writes one.
+# Bytes of each of the file's two slots, so large that no disk writes parts of both in one write.
 _PLACE = 4096
 
 
 def state_home() -> Path:
-    """Return the folder for what must outlive a ledger's file."""
+    """Return the folder for files that must outlive a ledger's file."""
     named = os.environ.get(ENVIRONMENT_VARIABLE)
     if named:
         return Path(named).absolute()
@@ -38,17 +38,17 @@ def state_home() -> Path:
 
 
 class Witness:
-    """A file with the number and hash of the newest entry that was ever charged for.
+    """A file with the number and hash of the newest entry that was charged.
 
-    The file has two places, of which the one that holds the older entry is written over: that takes one trip to the
-    disk where a new file takes several, needs no room on it, and a write that was cut short leaves the other place.
+    The file has two slots, and the slot with the older entry is overwritten. That takes one trip to the
+    disk, while a new file takes several, and it needs no more room. An interrupted write leaves the other slot.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def seen(self) -> tuple[int, str] | None:
-        """Return number and hash of the newest entry that was seen; None where there is no file yet."""
+        """Return number and hash of the newest known entry, or None before the file exists."""
         try:
             places = _places(self.path.read_bytes())
         except FileNotFoundError:
@@ -61,24 +61,24 @@ class Witness:
         return max(whole)
 
     def check(self, transaction: Transaction) -> None:
-        """Refuse a ledger that lacks what was seen of it."""
+        """Raise for a ledger that lacks the newest known entry."""
         seen = self.seen()
         if seen is None:
             return
-        # Mostly the newest entry is the one that was seen.
+        # Usually the newest entry is the known one.
         last = transaction.last()
         entry = last if last is not None and last.number == seen[0] else transaction.entry(seen[0])
         if entry is None or entry.hash != seen[1]:
             raise LedgerError(
                 f"the ledger lacks entry {seen[0]:,}, which {self.path} has seen: it is an old copy, or was changed; "
-                "put the newest copy back. Nothing is charged meanwhile."
+                "restore the newest copy. Nothing is charged until then."
             )
 
     def note(self, entry: Entry) -> bool:
-        """Keep an entry as seen, unless a newer one is, which returns False; on the disk when this returns.
+        """Record an entry as seen. Return False if a newer one was seen. The file is on the disk when this returns.
 
-        If a newer entry was seen, the ledger must have that entry too: see `check`. Another entry of the same number
-        raises, because two copies of the ledger are in use.
+        If a newer entry was seen, the ledger must contain that entry too. See `check`. Another entry with the same
+        number raises, because it means that two copies of the ledger are in use.
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -87,7 +87,7 @@ class Witness:
                 if seen is not None and seen[0] == entry.number and seen[1] != entry.hash:
                     raise TamperedLedgerError(
                         f"{self.path} has seen another entry {entry.number:,}: two copies of the ledger are in use; "
-                        "put the newest copy back, and use that copy alone. No noise was drawn."
+                        "restore the newest copy, and use only that copy. No noise was drawn."
                     )
                 if seen is not None and seen[0] >= entry.number:
                     return seen[0] == entry.number
@@ -95,20 +95,20 @@ class Witness:
                 if len(places) == 2:
                     self._write_over(1 if places[0] == seen else 0, _line(entry))
                 else:
-                    # There is none yet, or one line as earlier releases wrote it.
+                    # The file is missing, or has one line from an earlier version.
                     self._begin(2 * _line(entry))
                 return True
         except (OSError, TimeoutError) as error:
             raise LedgerError(
-                f"{self.path}, which tells an old copy of the ledger, cannot be written ({type(error).__name__}); what "
-                "was charged stays charged, and no noise was drawn."
+                f"{self.path}, which detects an old copy of the ledger, cannot be written ({type(error).__name__}); "
+                "what was charged stays charged, and no noise was drawn; make the file writable."
             ) from None
 
     def _write_over(self, place: int, line: bytes) -> None:
         with self.path.open("r+b", buffering=0) as file:
             file.seek(place * _PLACE)
             file.write(line)
-            # Where the time of a change need not be kept there is less to wait for.
+            # If the time of a change need not be stored, there is less to wait for.
             getattr(os, "fdatasync", os.fsync)(file.fileno())
 
     def _begin(self, content: bytes) -> None:
@@ -121,19 +121,19 @@ class Witness:
 
     def _unreadable(self, why: str) -> LedgerError:
         return LedgerError(
-            f"{self.path}, which tells an old copy of the ledger, cannot be read ({why}); put it back, or move it away "
-            "and accept that an old copy would not be noticed."
+            f"{self.path}, which detects an old copy of the ledger, cannot be read ({why}); restore it, or move it "
+            "away and accept that an old copy would not be noticed."
         )
 
 
 def _line(entry: Entry) -> bytes:
-    """Return what one place holds: a line that is padded to the place's length."""
+    """Return the content of one slot: a line that is padded to the slot's length."""
     place = {"number": entry.number, "hash": entry.hash, "check": _check(entry.number, entry.hash)}
     return (json.dumps(place).ljust(_PLACE - 1) + "\n").encode()
 
 
 def _places(content: bytes) -> list[tuple[int, str] | None]:
-    """Return what each place says, None for one that was not written to its end."""
+    """Return the content of each slot, or None for a slot that was not completely written."""
     if len(content) != 2 * _PLACE:
         return [_parsed_place(content, checked=False)]
     return [_parsed_place(content[:_PLACE], checked=True), _parsed_place(content[_PLACE:], checked=True)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-# As `typing` has it, whose import takes long enough to be interrupted in.
+# As `typing` defines it. Importing `typing` takes long enough to be interrupted.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dpensemble.methods.auto import AutoClassifier
@@ -41,7 +41,7 @@ __all__ = [
     "WeightingPATEClassifier",
 ]
 
-# Where each class is found; imported when first asked for, since scikit-learn takes a second and a plan needs none.
+# Module of each class. Imported on first use, because scikit-learn takes a second and a plan needs none of it.
 _MODULES = {
     "AutoClassifier": "auto",
     "BaggedPATEClassifier": "bagged_pate",

@@ -1,4 +1,4 @@
-"""The method that public facts speak for, chosen before any record is looked at."""
+"""Selects a method from public information only."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from dpensemble.student.published import marked, with_names
 
 
 class AutoClassifier(TableClassifier):
-    """Private classifier by the method that public facts speak for.
+    """Private classifier by a method that is selected from public information.
 
-    Chosen by the numbers of public rows, private records and classes, by units and blanks: never by what private
-    records hold. The attribute `recommendation_` says which method it is and why.
+    The choice depends on the numbers of public rows, private records and classes, and on units and blanks. It never
+    depends on the content of private records. The attribute `recommendation_` holds the method and the reason.
 
     Parameters
     ----------
     student : scikit-learn classifier, optional
-        What is trained in the end, as for the method that is chosen.
+        The published classifier, as for the selected method.
     classes : sequence
-        All possible labels. Must be declared: reading them off private labels would leak.
+        All possible labels. They must be declared, because reading them from private labels would leak information.
     declared_columns : mapping, optional
-        Declares columns where there are no public rows; see `LabelMomentsClassifier`.
+        Declares columns in a run without public rows. See `LabelMomentsClassifier`.
     epsilon, delta
         As for `SubsampleAggregateClassifier`.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
@@ -50,21 +50,21 @@ class AutoClassifier(TableClassifier):
     random_state : int, RandomState or None
         Public seed.
     on_bad_record : {"raise", "zero"}, default="raise"
-        What a record with an infinite entry, an undeclared label or a row that cannot be read does. ``"raise"``
-        refuses the run, which one person can then cause. ``"zero"``: the record adds nothing, and still counts.
+        What happens if a record has an infinite entry, an undeclared label or an unreadable row. ``"raise"`` stops
+        the run, so one person can cause an error. ``"zero"``: the record adds nothing, but still counts.
     insecure_release_seed : int, optional
         Seeds the noise for a repeatable experiment and marks the guarantee "not for release".
     n_jobs : int, optional
-        Workers, as in joblib, for a method that fits teachers.
+        Number of workers, as in joblib, for a method that fits teachers.
 
     Attributes
     ----------
     recommendation_ : Recommendation
-        The method, why, and when another one is better.
+        The method, the reason, and when another method is better.
     fitted_ : estimator
         The fitted estimator of that method.
     student_ : scikit-learn classifier
-        What may be published; takes rows as they were given.
+        The classifier that may be published. Takes rows in the form of the training rows.
     guarantee_, labels_, design_, classes_
         Those of the fitted estimator.
 
@@ -115,7 +115,7 @@ class AutoClassifier(TableClassifier):
         fewest_units: int | None = None,
         **others: Any,
     ) -> AutoClassifier:
-        """Choose a method by public facts, and fit it.
+        """Select a method from public information, and fit it.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class AutoClassifier(TableClassifier):
             return self
 
     def _encoded(self, encoder: Any, X: Any) -> Any:
-        """Return private rows as numbers; a row that cannot be read is a row of NaN, which is bad."""
+        """Return private rows as numbers. An unreadable row becomes a row of NaN, which counts as bad."""
         if not zeroes_bad(self):
             return encoder.transform(X)
         table, readable = readable_rows(X)
@@ -180,7 +180,7 @@ class AutoClassifier(TableClassifier):
 
 
 def _public_number(estimator: AutoClassifier, X: Any, units: ArrayLike | None) -> int | None:
-    """Return how many units there are, where that is public; a record without a unit counts for none."""
+    """Return the number of units, if it is public. A record without a unit does not count."""
     if estimator.relation != Relation.REPLACE_ONE:
         return None
     owners = Owners.of(units, len(X), zeroes=zeroes_bad(estimator))

@@ -1,4 +1,4 @@
-"""PATE whose teachers learn records that were drawn by chance."""
+"""PATE with teachers whose records are drawn at random."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ from dpensemble.relations import Relation
 
 
 class DrawnSteps(VotingSteps):
-    """Teachers whose records were drawn by chance."""
+    """Steps for teachers whose records are drawn at random."""
 
     def facts(self) -> Facts:
-        """Return public facts; equal records are records of their own, as draws are tied to nothing."""
+        """Return public facts. Equal records are separate records, because draws depend on no content."""
         if self.records.units is None:
             self.records = replace(self.records, identities=range(len(self.records.X)))
         return super().facts()
 
     def check(self) -> Analysis:
-        """Refuse to find what would differ between data sets of unlike size."""
+        """Raise if a setting would have to be computed from the number of records, in which neighbours differ."""
         if self.relation is Relation.ADD_OR_REMOVE_ONE:
-            given = {"subsample": self.method.subsample, "max_labels": self.method.max_labels}
-            lacking = [name for name, value in given.items() if value is None]
+            settings = {"subsample": self.method.subsample, "max_labels": self.method.max_labels}
+            lacking = [name for name, value in settings.items() if value is None]
             if self.design.choice.noise_is_open:
                 lacking.append("law")
             if lacking:
                 raise InvalidParameterError(
-                    f"{lacking[0]}={given.get(lacking[0], self.method.law)!r} would be found from the number of "
+                    f"{lacking[0]}={settings.get(lacking[0], self.method.law)!r} would be computed from the number of "
                     "records, which an added or removed record changes; give subsample, max_labels and a law object "
                     "(plan finds them), or use relation='replace-one'."
                 )
         return super().check()
 
     def prepare(self) -> None:
-        """Refuse labels that do not fit the budget, as fewer would be found from the number of records."""
+        """Raise if the labels exceed the budget. A smaller number would depend on the number of records."""
         super().prepare()
         method = self.method
         if self.relation is Relation.ADD_OR_REMOVE_ONE and self.meter.sure_queries < method.max_labels:
             raise BudgetError(
-                f"max_labels={method.max_labels} do not fit epsilon={method.epsilon:g} at delta={method.delta:g}, "
-                f"which pays for {self.meter.sure_queries}; ask for fewer, or use more noise."
+                f"max_labels={method.max_labels} exceeds what epsilon={method.epsilon:g} and delta={method.delta:g} "
+                f"pay for, {self.meter.sure_queries}; request fewer, or use more noise."
             )
 
 
 class BaggedPATEClassifier(BaggedPATE, VotesInBlocks):
     """Private classifier by a noisy vote of bagged teachers.
 
-    Each teacher learns records that were drawn for it in secret. A record that nobody drew costs nothing, and one
-    that several teachers hold costs more: the guarantee averages over both. With distinct draws of a part of the
-    records, answers cost much less than from one partition of them all, which is worth most where teachers hardly
-    gain by more records. Overlapping draws (the other two schemes) let a record serve several teachers, at a
-    price that rises fast; `dpensemble.plan` tells it beforehand.
+    Each teacher learns from records that are drawn for it in secret. A record that nobody drew costs nothing, and a
+    record that several teachers hold costs more. The guarantee averages over both cases. With distinct draws of a part
+    of the records, answers cost much less than from one partition of all records. This helps most if teachers hardly
+    gain from more records. Overlapping draws (the other two schemes) let a record serve several teachers, at a
+    price that rises fast. `dpensemble.plan` computes the price beforehand.
 
     Parameters
     ----------
@@ -67,17 +67,17 @@ class BaggedPATEClassifier(BaggedPATE, VotesInBlocks):
     n_teachers : int, default=250
         Number of teachers.
     subsample : int, optional
-        Records (or units) drawn for each teacher; by default half of what a partition would give it,
+        Records (or units) drawn for each teacher. By default half of a partition's share,
         ``n_units // (2 * n_teachers)``, and at least 1.
     scheme : {"distinct", "with-replacement", "subsets"}, default="distinct"
-        Whether all draws differ (one teacher a record at most), every draw is among all records, or each teacher's are.
+        Whether draws all differ (one teacher a record at most), may all repeat, or differ within each teacher.
     law : {"gnmax", "lnmax", "optimal", "randomized-response"} or ReleaseLaw, default="gnmax"
         As for `PATEClassifier`, without a gate.
     epsilon, delta
         As for `SubsampleAggregateClassifier`.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Neighbouring relation. The number of records is public under either; ``"add-or-remove-one"`` needs
-        `subsample`, `max_labels` and a law object, none of which may follow from that number.
+        Neighbouring relation. The number of records is public under either. ``"add-or-remove-one"`` requires
+        `subsample`, `max_labels` and a law object, because none of them may be computed from that number.
     max_labels, random_state
         As for `SubsampleAggregateClassifier`. The seed does not seed the draws.
     on_bad_record : {"raise", "zero"}, default="raise"
@@ -91,13 +91,12 @@ class BaggedPATEClassifier(BaggedPATE, VotesInBlocks):
     ----------
     guarantee_, labels_, student_, classes_
         As for `SubsampleAggregateClassifier`.
-    design_ : Drawn
-        With the scheme of the draws, which is public, unlike the draws, which are not kept.
+    Contains the public scheme of the draws. The draws are secret and are not stored.
 
     References
     ----------
-    B. Balle, G. Barthe and M. Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 2; that it
-    holds for whole runs of bagged teachers is this library's (`dpensemble.accounting.subsampled`).
+    B. Balle, G. Barthe and M. Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 2. This library
+    extends it to whole runs of bagged teachers (`dpensemble.accounting.subsampled`).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Bagging whose only protection is that nobody knows which records were drawn."""
+"""Bagging that is protected only by the secret draw of the records."""
 
 from __future__ import annotations
 
@@ -23,47 +23,48 @@ from dpensemble.votes import Votes
 class BaggingPrivacyClassifier(ArrayClassifier):
     """Bagging without noise, at a large delta.
 
-    Each model learns a subsample that was drawn in secret, and the models themselves are published. A record is in some
-    subsample with a small probability delta and matters in no other case, so the models are (0, delta)-differentially
-    private for every base learner; for one that shows its records no smaller delta holds at any epsilon. That delta is
-    at least one over the number of records: most of them are protected, but those that were drawn may be exposed
-    completely (a nearest-neighbour model *is* its subsample). Where that is not acceptable use another method.
+    Each model learns from a subsample that is drawn in secret, and the models themselves are published. A record is in
+    some subsample with a small probability delta, and it has no influence otherwise. So the models are
+    (0, delta)-differentially private for every base learner. If a base learner shows its records, no smaller delta
+    holds at any epsilon. That delta is at least one over the number of records: most records are protected, but
+    those that were drawn may be exposed completely (a nearest-neighbour model *is* its subsample). If that is not
+    acceptable, use another method.
 
     Parameters
     ----------
     teacher : scikit-learn classifier, optional
-        Base learner; logistic regression by default. Cloned for each model.
+        Base learner, logistic regression by default. Cloned for each model.
     classes : sequence
-        All possible labels. Must be declared: reading them off private labels would leak.
+        All possible labels. They must be declared, because reading them from private labels would leak information.
     n_teachers : int, default=1
-        Number of models: the more, the smaller their subsamples at one delta; in the paper, one was most accurate.
+        Number of models. More models need smaller subsamples at the same delta. In the paper, one was most accurate.
     subsample : int, optional
         Records (or units) that each model draws. Give this or `delta`.
     delta : float, optional
-        Largest delta allowed; the subsample is then the largest that keeps it. Replace-one only, since the
-        size would else depend on the record that is added or removed.
+        Largest delta allowed. The subsample is the largest that keeps it. Replace-one only, because otherwise the size
+        would depend on the added or removed record.
     scheme : {"with-replacement", "distinct", "subsets"}, default="with-replacement"
-        Draws that may repeat; all distinct (the paper's "without replacement"); or one independent subset a model.
+        Draws that may repeat, distinct draws (the paper's "without replacement"), or one independent subset a model.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Neighbouring relation. Delta is the same; the number of records is public under both.
+        Neighbouring relation. Delta is the same for both, and the number of records is public under both.
     random_state : int, RandomState or None
-        Public seed of the models. It does not seed the draw.
+        Public seed of the models. It does not determine the draw.
     on_bad_record : {"raise", "zero"}, default="raise"
         As for `SubsampleAggregateClassifier`.
     insecure_release_seed : int, optional
         Seeds the draw for a repeatable experiment and marks the guarantee "not for release".
     n_jobs : int, optional
-        Workers, as in joblib.
+        Number of workers, as in joblib.
 
     Attributes
     ----------
     models_ : list of fitted scikit-learn classifiers
-        May be published, one by one or all together. A constant classifier where a subsample holds one class
-        only, or its fit raised. Some models hold records as they are; delta covers that.
+        May be published, one by one or all together. If a subsample holds only one class, or its fit raised an error,
+        its model is constant. Some models store records unchanged. Delta covers that.
     guarantee_ : Guarantee
-        What is promised; worst-case. It warns of what such a delta permits.
+        The worst-case guarantee. It warns about what such a delta permits.
     published_ : (float, float) or None
-        The paper's epsilon and delta, which the guarantee implies; None for subsets.
+        The paper's epsilon and delta, which the guarantee implies. None for subsets.
     subsample_ : int
         Records (or units) drawn for each model.
     classes_ : ndarray of shape (n_classes,)
@@ -73,8 +74,8 @@ class BaggingPrivacyClassifier(ArrayClassifier):
 
     References
     ----------
-    "On the Intrinsic Differential Privacy of Bagging" (Liu, Jia and Gong), Theorems 3 to 6; that epsilon is 0,
-    and subsets, are this library's (`dpensemble.accounting.bagging_delta`).
+    "On the Intrinsic Differential Privacy of Bagging" (Liu, Jia and Gong), Theorems 3 to 6. That epsilon is 0,
+    and subsets, are results of this library (`dpensemble.accounting.bagging_delta`).
 
     Examples
     --------
@@ -112,7 +113,7 @@ class BaggingPrivacyClassifier(ArrayClassifier):
     ) -> BaggingPrivacyClassifier:
         """Draw the subsamples in secret and fit a model on each.
 
-        Every call is a release of its own: the deltas of several fits on the same records add up.
+        Every call is a separate release: the deltas of several fits on the same records add up.
 
         Parameters
         ----------
@@ -126,14 +127,14 @@ class BaggingPrivacyClassifier(ArrayClassifier):
         Raises
         ------
         InvalidParameterError, DataError, TeacherError
-            As for `PATEClassifier.fit`; also if more is to be drawn without repeats than there is.
+            As for `PATEClassifier.fit`, and if a draw without repeats exceeds the number of units.
         BudgetError
-            If delta is too small for one record per model, or every record would be drawn for sure.
+            If delta is too small for one record a model, or if every record would certainly be drawn.
         """
         inputs.refuse_others(others)
 
         def checked() -> BaggingSteps:
-            # By position under either relation: equal records are separate units, and no position favours a record.
+            # By position under either relation: equal records are separate units, and every position is equally likely.
             relation = Relation.REPLACE_ONE
             records, classes, _ = inputs.private_records(self, X, y, units, nan=False, relation=relation)
             return BaggingSteps(self, records, classes)
@@ -142,7 +143,7 @@ class BaggingPrivacyClassifier(ArrayClassifier):
 
     @property
     def models_(self) -> list[Any]:
-        """Models, each of which may be published."""
+        """The models. Each of them may be published."""
         models: list[Any] = self.result_.student
         return models
 
@@ -152,7 +153,7 @@ class BaggingPrivacyClassifier(ArrayClassifier):
         return int(self.result_.design.scheme.subsample)
 
     def _takes_nan(self) -> bool:
-        """Never: models may be of any kind."""
+        """Return False: models may be of any kind."""
         return False
 
     def _votes(self, X: Floats) -> Votes:
@@ -160,14 +161,14 @@ class BaggingPrivacyClassifier(ArrayClassifier):
         return Votes(np.column_stack(ids), n_classes=len(self.classes_))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label that most models give each row, of several the first in ``classes_``; costs no privacy."""
+        """Return each row's most frequent label, or the first of several in ``classes_``. This costs no privacy."""
         check_is_fitted(self)
         rows = self._new_rows(X)
         labels: NDArray[Any] = self.classes_[self._votes(rows).counts.argmax(axis=1)]
         return labels
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return each class's share of the models' votes; of one model, its own probabilities if it has any."""
+        """Return each class's share of the models' votes. A single model returns its own probabilities if possible."""
         check_is_fitted(self)
         rows = self._new_rows(X)
         if len(self.models_) == 1 and hasattr(self.models_[0], "predict_proba"):

@@ -1,4 +1,4 @@
-"""What each method that votes plans from its settings; scikit-learn is not imported, so a plan starts soon."""
+"""The plan of each voting method, from its settings. Without scikit-learn, so that a plan starts quickly."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ class BaggedPATE(Planned):
     def _design(self, facts: Facts) -> VotingDesign:
         if facts.n_units is None:
             raise InvalidParameterError(
-                "n_records=None leaves out the number of private records, which the chance that one is drawn needs; "
-                "give it."
+                "n_records=None is given, but the probability that a record is drawn depends on the number of private "
+                "records; give n_records."
             )
         n_teachers, subsample = integer_between("n_teachers", self.n_teachers, 1), self.subsample
         if subsample is None:
-            # Half of what a partition would give.
+            # Half of a partition's share.
             subsample = max(1, facts.n_units // (2 * n_teachers))
         return Drawn(
             **self._named(),
@@ -103,7 +103,7 @@ class BaggedPATE(Planned):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OnSubspaces(Partitioned):
-    """One partition, whose teachers see a share of the columns; which ones is public or secret."""
+    """One partition in which each teacher sees a part of the columns. The choice of columns is public or secret."""
 
     columns: float
     secret_columns: bool
@@ -114,7 +114,7 @@ class OnSubspaces(Partitioned):
 
 
 class RandomSubspace(Planned):
-    """One partition, whose teachers see some of the columns."""
+    """One partition in which each teacher sees some of the columns."""
 
     name: ClassVar[str] = "random-subspace"
     title: ClassVar[str] = "Random subspace voting"
@@ -159,22 +159,22 @@ class _ByGroup(Planned):
     def design(
         self, *, n_classes: int | None = None, n_records: int | None = None, census: Census | None = None
     ) -> VotingDesign:
-        """Return everything public about a run with these settings, before any record is touched.
+        """Return everything public about a run with these settings. No record is read.
 
         Parameters
         ----------
         n_classes, n_records
             As for `PATEClassifier.design`.
         census : Census, optional
-            Groups of records by budget; by default one, of which every record has `epsilon`.
+            Groups of records by budget. By default one group, in which every record has `epsilon`.
 
         Returns
         -------
         ByGroup
             For `dpensemble.plan`.
         """
-        found = super().design(n_classes=n_classes, n_records=n_records)
-        return found if census is None else replace(found, census=census)  # type: ignore[call-arg]
+        design = super().design(n_classes=n_classes, n_records=n_records)
+        return design if census is None else replace(design, census=census)  # type: ignore[call-arg]
 
 
 class UpsamplingPATE(_ByGroup):

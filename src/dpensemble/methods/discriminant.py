@@ -32,7 +32,7 @@ from dpensemble.releases import SumReleaser
 from dpensemble.student.fitting import fit_soft_student
 from dpensemble.student.published import published
 
-# Records whose points are in memory at a time.
+# Number of records whose points are in memory at a time.
 _ROWS_AT_ONCE = 8192
 
 
@@ -42,12 +42,12 @@ class DiscriminantSums(NoisySums):
 
     @property
     def count_share(self) -> float:
-        """Nothing: sizes of classes are released under both relations."""
+        """Zero: sizes of classes are released under both relations."""
         return 0.0
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Share of the budget's ``mu**2`` of each sum."""
+        """Share of the budget's ``mu**2`` for each sum."""
         return (0.45, 0.5, 0.05)
 
 
@@ -55,19 +55,19 @@ class DiscriminantClassifier(ArrayClassifier):
     """Private classifier by a Gaussian distribution for each class: curved boundaries, and no teachers.
 
     Every unit adds bounded vectors to three noisy sums: the size and mean of each class, the spread of each class, and
-    how far the own class scores below the best one. Public rows fix directions and scales. The means and covariances
-    of all classes, shrunk by the known noise, are the model. Take this method for tables of few numbers whose classes
-    have curved boundaries, and only if it is better than `LabelMomentsClassifier` on public data: of four tables that
-    were measured, the method is better on one, and much worse on one of 36 columns.
+    the amount by which the own class scores below the best class. Public rows determine directions and scales. The
+    model consists of the means and covariances of all classes, shrunk by the known noise. Use this method for tables
+    with few numbers whose classes have curved boundaries, and only if it is better than `LabelMomentsClassifier` on
+    public data. Of four measured tables, it is better on one table, and much worse on one table with 36 columns.
 
     Parameters
     ----------
     student : scikit-learn classifier, optional
         Trained on the model's probabilities for public rows. By default the model itself is the student.
     classes : sequence
-        All possible labels. Must be declared: reading them off private labels would leak.
+        All possible labels. They must be declared, because reading them from private labels would leak information.
     epsilon, delta
-        As for `SubsampleAggregateClassifier`. All of the budget is used.
+        As for `SubsampleAggregateClassifier`. The fit uses all of the budget.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Neighbouring relation.
     random_state, on_bad_record, insecure_release_seed
@@ -76,11 +76,11 @@ class DiscriminantClassifier(ArrayClassifier):
     Attributes
     ----------
     student_ : scikit-learn classifier
-        What may be published.
+        The classifier that may be published.
     labels_ : ReleasedLabels
         The student's label of every public row.
     guarantee_ : Guarantee
-        What is promised.
+        The guarantee.
     design_ : DiscriminantSums
         Groups and noise. Public.
     charges_ : tuple of dict
@@ -90,8 +90,8 @@ class DiscriminantClassifier(ArrayClassifier):
 
     References
     ----------
-    Quadratic discriminant analysis with shrinkage: J. H. Friedman, "Regularized discriminant analysis", JASA 1989;
-    sums and proofs: `dpensemble.moments.discriminant`; exact trade-off: B. Balle and Y.-X. Wang, ICML 2018.
+    Quadratic discriminant analysis with shrinkage: J. H. Friedman, "Regularized discriminant analysis", JASA 1989.
+    Sums and proofs: `dpensemble.moments.discriminant`. Exact trade-off: B. Balle and Y.-X. Wang, ICML 2018.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class DiscriminantClassifier(ArrayClassifier):
 
     name: ClassVar[str] = "discriminant"
     title: ClassVar[str] = "A Gaussian distribution for each class"
-    #: No models are fitted, so there is nothing to share between workers.
+    #: Without teachers, several workers have nothing to do.
     n_jobs: ClassVar[None] = None
 
     def __init__(
@@ -126,7 +126,7 @@ class DiscriminantClassifier(ArrayClassifier):
         return False
 
     def design(self, *, n_classes: int | None = None) -> DiscriminantSums:
-        """Return everything public about a run with these settings, before any record is touched."""
+        """Return everything public about a run with these settings. No record is read."""
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
         return DiscriminantSums(
@@ -149,14 +149,14 @@ class DiscriminantClassifier(ArrayClassifier):
         fewest_units: int | None = None,
         **others: Any,
     ) -> DiscriminantClassifier:
-        """Release noisy sums of the private records, and make the model of them.
+        """Release noisy sums of the private records, and compute the model from them.
 
-        Every call is a release of its own: the losses of several fits on the same records add up.
+        Every call is a separate release: the losses of several fits on the same records add up.
 
         Parameters
         ----------
         X : array-like of shape (n_records, n_features)
-            Private records; finite numbers.
+            Private records, finite numbers.
         y, units, ledger, fewest_units, **others
             As for `PATEClassifier.fit`.
         X_public : array-like of shape (n_public, n_features)
@@ -197,17 +197,17 @@ class DiscriminantSteps(Steps):
         self.records, self.classes, self.rows, self.fewest_units = records, classes, rows, fewest_units
 
     def prepare(self) -> None:
-        """Make the meter, and directions of public rows."""
+        """Make the meter, and directions from public rows."""
         if self.records.units is None:
             warn_of_persons(self.rows)
         self.design = self.method.design(n_classes=len(self.classes))
         self.records.check_delta(self.design.groups[0].budget, self.relation, self.fewest_units)
         self.meter = self.design.meter()
         self._public = discriminant.PublicDirections.of(self.rows)
-        # Equal records are several units here: each adds a vector of its own.
+        # Equal records are separate units here: each adds its own vector.
         units = self.records.units
         unit_of = np.arange(len(self.records.targets)) if units is None else number_units(self.records.identities)[1]
-        # A bad record adds nothing, and still counts among the records of its unit.
+        # A bad record adds nothing, but still counts among the records of its unit.
         self._weights = np.where(self.records.targets == BAD, 0.0, 1 / np.bincount(unit_of)[unit_of])
 
     @property
@@ -216,7 +216,7 @@ class DiscriminantSteps(Steps):
         return self.design.rounds
 
     def _sum(self, query: RecordsQuery[Any], features: Callable[[Floats, Integers], Floats]) -> Integers:
-        """Return the exact sum over records, given the features of a block of points."""
+        """Return the exact sum over records. `features` computes the features of a block of points."""
 
         def blocks() -> Iterator[tuple[Floats, Integers, Floats]]:
             for start in range(0, len(self._weights), _ROWS_AT_ONCE):
@@ -227,7 +227,7 @@ class DiscriminantSteps(Steps):
         return exact_sum(query, blocks())
 
     def release(self, advance: Callable[[float], None]) -> None:
-        """Release the three sums, each around the model of those before."""
+        """Release the three sums, each with the model of the earlier ones."""
         self._sums = SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise)
         n_classes, public = len(self.classes), self._public.points(self.rows)
         first, second, third = self.design.shares
@@ -258,7 +258,7 @@ class DiscriminantSteps(Steps):
         return published(student, for_release=self.noise.for_release, names=self.method.column_names)
 
     def state(self, student: Any) -> Result:
-        """Return what the run gave."""
+        """Return the result of the run."""
         has_units = self.records.units is not None
         texts = guarantee_text.of_moments(self.relation, has_units, by_group=False)
         return Result(
@@ -275,5 +275,5 @@ class DiscriminantSteps(Steps):
         )
 
     def default_student(self) -> Any:
-        """Return the student that is used when the estimator names none, in words."""
+        """Return a description of the student if the estimator names none."""
         return "a Gaussian distribution for each class, from released sums"

@@ -14,8 +14,8 @@ from dpensemble.methods.designs import DPBagging
 class DPBaggingClassifier(DPBagging, VotesInBlocks):
     """Private classifier by differentially private bagging (DPBag) with Laplace noisy-max.
 
-    Like `SubsampleAggregateClassifier`, but the records are partitioned `n_partitions` times, so every record teaches
-    that many teachers and the noise grows in proportion. Votes are steadier at the same worst-case cost, and the
+    Like `SubsampleAggregateClassifier`, but the records are partitioned `n_partitions` times. So every record teaches
+    that many teachers, and the noise grows in proportion. Votes are steadier at the same worst-case cost, and the
     data-dependent analysis answers more queries.
 
     Parameters
@@ -23,28 +23,28 @@ class DPBaggingClassifier(DPBagging, VotesInBlocks):
     teacher, student, classes
         As for `SubsampleAggregateClassifier`.
     n_teachers : int, default=250
-        Disjoint subsets in each partition; there are ``n_teachers * n_partitions`` teachers.
+        Disjoint subsets in each partition. There are ``n_teachers * n_partitions`` teachers.
     n_partitions : int, default=10
         Number of partitions.
     law : ReleaseLaw or str, default="lnmax"
         As for `SubsampleAggregateClassifier`.
     analysis : {"worst-case", "data-dependent", "until-spent"}, default="worst-case"
         Worst case (DPBag-): a guarantee for every data set. Data-dependent (DPBag proper, the paper's personalised
-        analysis): more labels for the same budget, but the spend must not be published; it needs `max_labels`, and a
+        analysis): more labels for the same budget, but the spend must not be published. It requires `max_labels`, and a
         fit whose spend would exceed the budget releases nothing and raises. ``"until-spent"`` is data-dependent and
-        answers until the budget of the most exposed unit is used up, as published: their number is not protected.
+        answers until the budget of the most exposed unit is used up, as published. Their number is not protected.
     accounting, epsilon, delta
         As for `SubsampleAggregateClassifier`.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Neighbouring relation; decides how records are allocated. A data-dependent analysis gains nothing under
-        add-or-remove-one with two classes, since an added record might join any teachers and is charged for that.
+        Neighbouring relation. It decides how records are allocated. With two classes, a data-dependent analysis gains
+        nothing under add-or-remove-one, because an added record is charged for joining any teachers.
     max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
         As for `SubsampleAggregateClassifier`.
 
     Attributes
     ----------
     guarantee_, labels_, student_, design_, classes_
-        As for `SubsampleAggregateClassifier`. A data-dependent guarantee holds for the data set at hand.
+        As for `SubsampleAggregateClassifier`. A data-dependent guarantee holds only for the data set of the fit.
 
     References
     ----------

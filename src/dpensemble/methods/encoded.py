@@ -1,4 +1,4 @@
-"""Any method behind an encoder that is fitted on public rows, so that texts, blanks and sparse rows can be learned."""
+"""Any method behind an encoder that is fitted on public rows, for texts, blanks and sparse rows."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ from dpensemble.student import NamedPipeline
 from dpensemble.student.published import marked, with_names
 
 _ROWS_TRIED = 20
-_ASSUMPTION = "The encoder was fitted on public rows, and reads each row for itself."
+_ASSUMPTION = "The encoder was fitted on public rows, and transforms each row independently of the others."
 
 
 class EncodedClassifier(PrivateClassifier):
-    """A private classifier of rows that an encoder makes numbers of; the encoder learns from public rows only.
+    """A private classifier with an encoder that turns rows into numbers. The encoder learns only from public rows.
 
-    A scikit-learn ``Pipeline`` around a method would fit its encoder on private rows, and leave public ones as they
-    are. This fits the encoder on public rows, encodes both, and puts it before the student that is published.
+    A scikit-learn ``Pipeline`` around a method would fit its encoder on private rows, and would not encode public rows.
+    This class fits the encoder on public rows, encodes both, and puts the encoder before the published student.
 
     Parameters
     ----------
     method : estimator of this library
-        The method, unfitted; any that takes arrays of numbers.
+        The unfitted method. Any method that takes arrays of numbers.
     encoder : scikit-learn transformer, optional
-        Cloned and fitted on public rows: a ``ColumnTransformer``, a pipeline, ``TruncatedSVD`` for sparse rows. Each
-        private row is given to the encoder by itself. By default a `TableEncoder`.
+        Cloned and fitted on public rows. For example a ``ColumnTransformer``, a pipeline, or ``TruncatedSVD`` for
+        sparse rows. The encoder gets private rows one at a time. By default a `TableEncoder`.
     fill : {"median", "nan"}, optional
-        What the default encoder makes of blanks; see `TableEncoder`. By default they are refused.
+        How the default encoder fills blanks in. See `TableEncoder`. By default, blanks raise an error.
     in_batches : bool, default=False
-        Declares that `encoder` reads each row by itself, to the last digit, so that private rows may be given to it
-        together, which is faster. The guarantee rests on this declaration.
+        Declares that `encoder` transforms each row independently of the others, to the last digit. Then private rows
+        may be encoded together, which is faster. The guarantee relies on this declaration.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class EncodedClassifier(PrivateClassifier):
     student_ : Pipeline
         Encoder and student, which may be published.
     guarantee_, labels_, design_, classes_, charges_, spend_
-        Those of the fitted method, and further results of its run.
+        Those of the fitted method, and other results of its run.
 
     Examples
     --------
@@ -91,18 +91,18 @@ class EncodedClassifier(PrivateClassifier):
         return tags
 
     def fit(self, X: Any, y: Any, *, X_public: Any = None, **more: Any) -> EncodedClassifier:
-        """Fit the encoder on public rows, and the method on encoded ones.
+        """Fit the encoder on public rows, and the method on encoded rows.
 
         Parameters
         ----------
         X : DataFrame, array or sparse matrix of shape (n_records, n_columns)
-            Private records, as the encoder takes them.
+            Private records, in a form that the encoder takes.
         y : array-like of shape (n_records,)
             Private labels, all among the method's ``classes``.
         X_public : DataFrame, array or sparse matrix of shape (n_public, n_columns)
             Public, unlabelled rows with the same columns.
         **more
-            Passed on to the method's `fit`, such as ``units``, ``budgets`` or ``ledger``.
+            Arguments of the method's `fit`, such as ``units``, ``budgets`` or ``ledger``.
 
         Returns
         -------
@@ -111,25 +111,25 @@ class EncodedClassifier(PrivateClassifier):
         Raises
         ------
         InvalidParameterError
-            If there is no method, an encoder and ``fill`` are given, or the encoder changes its own state.
+            If the method is missing, both an encoder and ``fill`` are given, or the encoder changes its own state.
         DataError
-            If there are no public rows, or the encoder cannot read a private row.
+            If public rows are missing, or the encoder cannot read a private row.
         """
         if self.method is None or not hasattr(self.method, "fit"):
             raise InvalidParameterError(
-                f"method={self.method!r} is no estimator; give one, such as PATEClassifier(classes=[0, 1]).",
+                f"method must be an estimator, e.g. PATEClassifier(classes=[0, 1]); got {self.method!r}.",
                 parameter="method",
             )
         if self.encoder is not None and self.fill is not None:
             raise InvalidParameterError(
-                f"fill={self.fill!r} is of the default encoder, and encoder={type(self.encoder).__name__} is given; "
-                "let that fill blanks in.",
+                f"fill={self.fill!r} is a setting of the default encoder, but encoder={type(self.encoder).__name__} is "
+                "given; drop fill, and let that encoder fill blanks in.",
                 parameter="fill",
             )
         if X_public is None or not row_count(X_public):
-            raise DataError("X_public is missing or empty: the encoder is fitted on public rows; pass some.")
+            raise DataError("X_public is missing or empty, but the encoder is fitted on public rows; give some.")
         if X_public is X:
-            raise DataError("X_public is X itself; the public rows must be others than the private records.")
+            raise DataError("X_public is X itself; give public rows that are not the private records.")
         zeroes = zeroes_bad(self.method)
         require_readable("X", X, keep_bad=zeroes)
         require_labels(y, keep_bad=True)
@@ -161,20 +161,20 @@ class EncodedClassifier(PrivateClassifier):
         return _encoded(self.encoder_, rows)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the student's label for each row; costs no privacy."""
+        """Return the student's label for each row. This costs no privacy."""
         check_is_fitted(self)
         labels: NDArray[Any] = self.fitted_.predict(self._new_rows(X))
         return labels
 
     def predict_proba(self, X: Any) -> Floats:
-        """Return the student's class probabilities for each row, in the order of ``classes_``; costs no privacy."""
+        """Return the student's class probabilities for each row, in the order of ``classes_``, at no privacy cost."""
         check_is_fitted(self)
-        found: Floats = self.fitted_.predict_proba(self._new_rows(X))
-        return found
+        probabilities: Floats = self.fitted_.predict_proba(self._new_rows(X))
+        return probabilities
 
 
 def _of_private(encoder: Any, X: Any) -> Any:
-    """Encode private records; errors of other libraries may quote entries, so only their kind is named."""
+    """Encode private records. Errors of other libraries may quote entries, so only their type is named."""
     try:
         return _encoded(encoder, X)
     except DPEnsembleError:
@@ -182,13 +182,13 @@ def _of_private(encoder: Any, X: Any) -> Any:
     except Exception as error:
         kind = type(error).__name__
     raise DataError(
-        f"encoder={type(encoder).__name__} cannot read the private rows ({kind}), though it read the public ones; let "
-        "it take what those do not have, such as other categories."
+        f"encoder={type(encoder).__name__} cannot read the private rows ({kind}), although it read the public rows; "
+        "let it accept what public rows lack, such as other categories."
     )
 
 
 def _each_of_private(encoder: Any, X: Any, n_columns: int, zeroes: bool) -> Any:
-    """Encode each private record by itself; if bad ones add zeros, one that cannot be encoded is a row of NaN."""
+    """Encode private records one at a time. If bad records add zeros, an unreadable record becomes a row of NaN."""
     if not hasattr(X, "shape"):
         X = np.asarray(X, dtype=object)
     return np.vstack([_one_of_private(encoder, one, n_columns, zeroes) for one in _single_rows(X, X.shape[0])])
@@ -210,27 +210,27 @@ def _single_rows(rows: Any, n_rows: int) -> Iterator[Any]:
 def _require_state(encoder: Any, state: str) -> None:
     if fingerprint(encoder) != state:
         raise InvalidParameterError(
-            f"encoder={type(encoder).__name__} changes its own state when it transforms rows, so that one record could "
+            f"encoder={type(encoder).__name__} changes its own state when it transforms rows, so one record could "
             "change the numbers of others; use an encoder whose transform changes nothing.",
             parameter="encoder",
         )
 
 
 def _encoded(encoder: Any, rows: Any) -> Any:
-    """Return dense encoded rows; an encoder that works in place leaves the caller's rows as they are."""
+    """Return dense encoded rows. The caller's rows stay unchanged even if an encoder works in place."""
     return dense(encoder.transform(own_copy(rows)))
 
 
 def _warn_unless_alone(encoder: Any, public: Any) -> None:
-    """Warn if other rows show in what an encoder makes of a public row: batches would not be private."""
+    """Warn if the encoding of a public row depends on other rows, because then batches would not be private."""
     some = rows_at(public, slice(_ROWS_TRIED))
     together = np.asarray(_encoded(encoder, some), dtype=float)
     each = _single_rows(some, len(together))
     alone = np.vstack([np.asarray(_encoded(encoder, one), dtype=float) for one in each])
     if not np.allclose(together, alone, rtol=1e-6, atol=1e-9, equal_nan=True):
         warnings.warn(
-            f"encoder={type(encoder).__name__} makes other numbers of a row if other rows are beside it; private rows "
-            "are given to it one by one, public ones together.",
+            f"encoder={type(encoder).__name__} encodes a row differently beside other rows; private rows are "
+            "encoded one by one, but public rows together.",
             SettingWarning,
             stacklevel=4,
         )

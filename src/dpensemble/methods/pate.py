@@ -14,37 +14,37 @@ from dpensemble.methods.designs import PATE
 class PATEClassifier(PATE, VotesInBlocks):
     """Private classifier by private aggregation of teacher ensembles (PATE).
 
-    One partition of the private records into `n_teachers` disjoint subsets, one teacher each; public rows are labelled
-    by a noisy plurality, a student is trained on those labels and is what predicts.
+    The private records are partitioned into `n_teachers` disjoint subsets, with one teacher each. A noisy plurality of
+    the teachers labels public rows. A student is trained on those labels, and predicts.
 
     Parameters
     ----------
     teacher, student, classes, n_teachers
         As for `SubsampleAggregateClassifier`.
     law : ReleaseLaw or str, default="gnmax"
-        Gaussian (``"gnmax"``) or Laplace noisy-max (``"lnmax"``); answering only where the highest noisy count passes a
-        threshold (``"confident-gnmax"``), or where it exceeds what the student expects
-        (``"interactive-gnmax"``); or any other of `dpensemble.laws.LAWS`, such as ``"optimal"``, which adds no noise to
-        counts and errs less often at the same cost; or an object. Usual settings, as published, are a scale of
-        0.08, a sigma of 0.16, a threshold of 0.8 and its noise of 0.6 times the number of teachers; see
-        `SubsampleAggregateClassifier` for when the noise is another.
+        Gaussian (``"gnmax"``) or Laplace noisy-max (``"lnmax"``), or one that answers only if the highest noisy count
+        passes a threshold (``"confident-gnmax"``) or exceeds the student's expectation (``"interactive-gnmax"``). Or
+        any other law of `dpensemble.laws.LAWS`: for example ``"optimal"`` adds no noise to counts and errs less often
+        at the same cost. Or an object. The published settings are a scale of 0.08, a sigma of 0.16, a threshold of 0.8
+        and its noise of 0.6, each times the number of teachers. `SubsampleAggregateClassifier` describes when other
+        noise is used.
     analysis : {"worst-case", "data-dependent", "until-spent"}, default="worst-case"
-        Data-dependent charges for the votes at hand, exactly for every query and record: many
-        more labels where teachers agree, but the spend must not be published; it needs `max_labels`.
-        ``"until-spent"`` answers until the budget is used up; the number of answers then depends on secret votes and
-        is not protected. Neither is for laws that compare with a student.
+        Data-dependent charges for the actual votes, exactly for every query and record. It gives many more labels if
+        teachers agree, but the spend must not be published, and it requires `max_labels`.
+        ``"until-spent"`` answers until the budget is used up. The number of answers then depends on secret votes and
+        is not protected. Neither can be used with laws that compare with a student.
     accounting, epsilon, delta, relation, max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
         As for `SubsampleAggregateClassifier`.
 
     Attributes
     ----------
     guarantee_, labels_, student_, design_, classes_
-        As for `SubsampleAggregateClassifier`; ``labels_.n_asked`` counts unanswered questions too.
+        As for `SubsampleAggregateClassifier`. ``labels_.n_asked`` counts unanswered queries too.
 
     References
     ----------
     N. Papernot, M. Abadi, U. Erlingsson, I. Goodfellow and K. Talwar, "Semi-supervised knowledge
-    transfer for deep learning from private training data", ICLR 2017 (LNMax);
+    transfer for deep learning from private training data", ICLR 2017 (LNMax).
     N. Papernot et al., "Scalable private learning with PATE", ICLR 2018 (the others, Algorithms 1 and 2).
 
     Examples

@@ -1,4 +1,4 @@
-"""Majorities of teachers that are themselves private."""
+"""Majorities of private teachers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpensemble.engine.voting_steps import VotingSteps
 
 
 class Sharing(StrEnum):
-    """Who learns which records."""
+    """Which teachers learn from which records."""
 
     EVERYONE = "everyone"
     PARTITION = "partition"
@@ -25,56 +25,57 @@ class Sharing(StrEnum):
 class PrivateMajorityClassifier(VotingEnsembleClassifier):
     """Private classifier by the majority of teachers that are themselves private.
 
-    What is private decides what any number of labels costs:
+    The cost of labels depends on what is private:
 
-    - ``private="models"``: each teacher is trained once and is private by itself. All its votes on all queries
-      are computed from the model, so the models are paid for once, the plain majority is told without noise, and
-      the number of labels plays no part. An answer's own guarantee must *not* be composed over queries here: the
+    - ``private="models"``: each teacher is trained once and is private. All its votes on all queries
+      are computed from the model. So the models are paid for once, the plain majority is released without noise, and
+      the number of labels does not matter. An answer's own guarantee must *not* be composed over queries here: the
       answers share the models' randomness, and composing them as if they did not can understate the loss.
-    - ``private="fresh-models"``: private teachers are trained anew for every query.
+    - ``private="fresh-models"``: private teachers are trained separately for every query.
     - ``private="ballots"``: ordinary teachers, and randomized response on every ballot.
 
-    In the last two every query has fresh randomness, so that answers compose; `law` is then how the
-    ballots become an answer, each at a loss such that `max_labels` of them meet the budget exactly. With three and more
-    classes an answer is the plurality of as many ballots, drawn at random, as it may reveal.
+    In the last two cases every query has fresh randomness, so answers compose. Then `law` turns the ballots into an
+    answer, each at a loss such that `max_labels` of them use the budget exactly. With three or more
+    classes, an answer is the plurality of as many randomly drawn ballots as it may reveal.
 
     Parameters
     ----------
     teacher : scikit-learn classifier, optional
-        Must be private by itself, except for ``"ballots"`` and ``law="gnmax"``, where it is logistic
-        regression by default. Else it is `GradientPerturbedLogisticRegression`, with an even share of the
-        budget's zero-concentrated privacy or with the `teacher_privacy` given; or, for fresh
-        models and a delta of 0, `OutputPerturbedLogisticRegression`, for two classes. Teachers whose ``fit`` takes
+        Must itself be private, except for ``"ballots"`` and ``law="gnmax"``, where it is logistic
+        regression by default. Otherwise the default is `GradientPerturbedLogisticRegression`, with an even share of the
+        budget's zero-concentrated privacy, or with the `teacher_privacy` given. For fresh models and a delta of 0, the
+        default is `OutputPerturbedLogisticRegression`, for two classes. Teachers whose ``fit`` takes
         ``units``, as these do, protect all records of a unit together.
     student : scikit-learn classifier, optional
         As for `SubsampleAggregateClassifier`.
     classes : sequence
-        All possible labels. Must be declared: reading them off private labels would leak.
+        All possible labels. They must be declared, because reading them from private labels would leak information.
     n_teachers : int, default=11
-        Number of teachers, up to 2,001 where answers are noisy.
+        Number of teachers. At most 2,001 if answers are noisy.
     private : {"models", "fresh-models", "ballots"}, default="models"
-        What is private; not for ``law="gnmax"``.
+        What is private. Not for ``law="gnmax"``.
     teacher_privacy : float, (float, float), or sequence of such pairs, optional
         Epsilon, or epsilon and delta, of each teacher (of each ballot, under ``"ballots"``) under `relation`.
-        Without it the teacher's own word is taken: ``announced_privacy()`` (and ``announced_zcdp()``, which
-        composes better) before the fit; or for ``"models"`` after it
+        Without it, the teacher's own statement is used: ``announced_privacy()`` (and ``announced_zcdp()``, which
+        composes better) before the fit. For ``"models"`` it may be stated after the fit, by
         ``privacy_spent_(delta)``, ``guarantee_`` or Opacus' ``privacy_engine_``.
     sharing : {"everyone", "partition"}, default="everyone"
-        Whether every teacher learns all records, or each its own part: a record then touches one teacher only.
+        Whether every teacher learns from all records, or from its own part: then a record affects only one teacher.
     law : {"majority", "darrm", "dsub", "sub", "rr", "gnmax"} or DaRRM, optional
-        How ballots become a label: ``"majority"`` for models, else ``"darrm"`` by default, which an object gives other
-        votes to expect; ``"sub"`` for three and more classes. ``"gnmax"`` is Gaussian noise on votes of ordinary
-        teachers, to compare with.
+        How ballots become a label: ``"majority"`` for models, otherwise ``"darrm"`` by default, and ``"sub"`` for three
+        or more classes. A `DaRRM` object sets other expected votes. ``"gnmax"`` is Gaussian noise on votes of
+        ordinary teachers, for comparison.
     epsilon, delta
         As for `SubsampleAggregateClassifier`.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Neighbouring relation; what teachers say of themselves must hold under it.
+        Neighbouring relation. The teachers' own statements must hold under it.
     max_labels : int, optional
-        Number of public rows to label; needed unless the models are private.
+        Number of public rows to label. Required unless the models are private.
     random_state : int, RandomState or None
-        Public seed of allocation, ordinary teachers, order of public rows and student; not noise or private teachers.
+        Public seed of allocation, ordinary teachers, order of public rows and student, not of noise or private
+        teachers.
     on_bad_record : {"raise", "zero"}, default="raise"
-        As for `SubsampleAggregateClassifier`; a private teacher reads such a record as zeros of the first class.
+        As for `SubsampleAggregateClassifier`. A private teacher reads such a record as zeros of the first class.
     insecure_release_seed : int, optional
         Seeds all noise for a repeatable experiment and marks the guarantee "not for release".
     n_jobs
@@ -83,7 +84,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
     Attributes
     ----------
     guarantee_ : Guarantee
-        What is promised, and what each teacher's privacy rests on.
+        The guarantee, with the assumptions about each teacher's privacy.
     design_ : PrivateTeachersDesign
         Law, privacy of teachers and of one answer. Public.
     labels_ : ReleasedLabels
@@ -95,7 +96,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
 
     References
     ----------
-    "Optimized Tradeoffs for Private Prediction with Majority Ensembling" (DaRRM), for one query; for many: ours.
+    "Optimized Tradeoffs for Private Prediction with Majority Ensembling" (DaRRM), for one query. For many: ours.
 
     Examples
     --------
@@ -135,7 +136,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
         store_params(self, locals())
 
     def _takes_nan(self) -> bool:
-        """Never: proofs of private teachers are about numbers."""
+        """Return False: the proofs of private teachers are about numbers."""
         return False
 
     def _design(self, facts: Facts) -> VotingDesign:
@@ -157,7 +158,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
         )
 
     def _resolved_teacher(self) -> Any:
-        """Return the teacher; the default one is as private as was declared, or as the budget asks of a model."""
+        """Return the teacher. The default teacher is as private as declared, or as the budget requires of a model."""
         ordinary = self.private == PrivateWhat.BALLOTS or self.law == MajorityRule.GNMAX
         if self.teacher is not None or ordinary:
             return self.teacher

@@ -34,19 +34,19 @@ class SubspaceSteps(VotingSteps):
 class RandomSubspaceClassifier(RandomSubspace, VotesInBlocks):
     """PATE whose teachers each see random columns.
 
-    Votes differ more between teachers, which helps where a few columns drown the others or shards are small.
+    Votes differ more between teachers. This helps if a few columns dominate the others or if shards are small.
 
-    The columns are drawn without a look at any record, so for every choice of them each teacher is a function of its
-    own records, and a record changes as many votes as in `PATEClassifier`: that guarantee holds for each choice and,
-    since divergences are jointly convex, on average over them. Nothing is gained either, not even by keeping the
-    choice secret: whoever protects a record must count its teacher's vote, whichever columns it saw.
+    The columns are drawn without reading any record. So for every choice of columns, each teacher is a function of its
+    own records, and a record changes as many votes as in `PATEClassifier`. That guarantee holds for each choice and,
+    because divergences are jointly convex, on average over the choices. The guarantee is also not better, even if the
+    choice is secret: protecting a record must count its teacher's vote for every choice of columns.
 
     Parameters
     ----------
     teacher, student, classes, n_teachers
         As for `SubsampleAggregateClassifier`.
     columns : float, default=0.5
-        Share of the columns that each teacher sees, above 0 and at most 1; at least one column.
+        Share of the columns that each teacher sees, above 0 and at most 1. At least one column.
     secret_columns : bool, default=False
         Draw the columns from the operating system's generator instead of the public seed. The guarantee is the same.
     law : ReleaseLaw or str, default="gnmax"
@@ -61,8 +61,8 @@ class RandomSubspaceClassifier(RandomSubspace, VotesInBlocks):
 
     References
     ----------
-    T. K. Ho, "The random subspace method for constructing decision forests", IEEE TPAMI 1998; that its privacy is
-    that of one partition is this library's.
+    T. K. Ho, "The random subspace method for constructing decision forests", IEEE TPAMI 1998. That its privacy is
+    that of one partition is a result of this library.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class RandomSubspaceClassifier(RandomSubspace, VotesInBlocks):
 
 
 class OnColumns(ClassifierMixin, BaseEstimator):
-    """A classifier of some columns, drawn by its seed alone."""
+    """A classifier of some columns. Only its seed determines the columns."""
 
     def __init__(self, estimator: Any = None, columns: float = 0.5, random_state: int | None = None) -> None:
         store_params(self, locals())

@@ -14,52 +14,53 @@ from dpensemble.methods.designs import SubsampleAggregate
 class SubsampleAggregateClassifier(SubsampleAggregate, VotesInBlocks):
     """Private classifier by subsample-and-aggregate with Laplace noisy-max.
 
-    One partition of the private records into `n_teachers` disjoint subsets, one teacher each; public rows are labelled
-    by a noisy majority for as long as the budget lasts; a student is trained on those labels and is what predicts.
+    The private records are partitioned into `n_teachers` disjoint subsets, with one teacher each. A noisy majority of
+    the teachers labels public rows for as long as the budget lasts. A student is trained on those labels, and predicts.
 
     Parameters
     ----------
     teacher, student : scikit-learn classifier, optional
-        Base learners; logistic regression by default. Plain logistic-regression teachers are fitted in fast batches;
-        the default student is penalised more, as labels are few and noisy. Any student needs ``predict_proba``.
+        Base learners, logistic regression by default. Plain logistic-regression teachers are fitted in fast batches.
+        The default student is penalised more, because labels are few and noisy. Any student needs ``predict_proba``.
     classes : sequence
-        All possible labels. Must be declared: reading them off private labels would leak.
+        All possible labels. They must be declared, because reading them from private labels would leak information.
     n_teachers : int, default=250
         Number of disjoint subsets, one teacher each.
     law : ReleaseLaw or str, default="lnmax"
         How votes become a label: an object such as ``LaplaceNoisyMax(125)``, or a short name of
-        `dpensemble.laws.LAWS`. By name the noise is the usual one (here, as published, a scale of half the ballots),
-        less where the public rows would leave some of the budget, and as much as it takes where `max_labels` is given.
+        `dpensemble.laws.LAWS`. For a name, the noise is the usual one (here, as published, a scale of half the
+        ballots). The noise is lower if the public rows would leave some of the budget, and as high as `max_labels`
+        requires.
     accounting : {"exact", "published"}, default="exact"
-        Charge for what the released label alone reveals, or for the noisy counts too, as the papers do.
+        Charge only for what the released label reveals, or for the noisy counts too, as the papers do.
     epsilon : float, default=1.0
         Budget of one fit.
     delta : float, default=1e-5
-        Probability mass that may escape epsilon; must be below 1 / n_records.
+        Probability that epsilon may not hold. Must be below 1 / n_records.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Neighbouring relation; decides how records are allocated.
+        Neighbouring relation. It decides how records are allocated.
     max_labels : int, optional
-        Number of public rows to ask about; by default all, as far as the budget lasts.
+        Number of public rows to query. By default all, as far as the budget lasts.
     random_state : int, RandomState or None
         Public seed of allocation, teachers, the order of public rows and the student. It does not seed the noise.
     on_bad_record : {"raise", "zero"}, default="raise"
-        What a record with an undeclared label, an infinite or a missing entry does. ``"raise"`` refuses the run, which
-        one person can then cause. ``"zero"``: no teacher learns from the record, and the record still counts.
+        What happens if a record has an undeclared label, or an infinite or missing entry. ``"raise"`` stops the run, so
+        one person can cause an error. ``"zero"``: no teacher learns from the record, but the record still counts.
     insecure_release_seed : int, optional
         Seeds the noise for a repeatable experiment and marks the guarantee "not for release".
     n_jobs : int, optional
-        Parallel workers, as in joblib; -1 takes all cores.
+        Number of parallel workers, as in joblib; -1 uses all cores.
 
     Attributes
     ----------
     guarantee_ : Guarantee
-        What is promised. May be published, as may what follows, if it is worst-case.
+        The guarantee. It may be published if it is worst-case, and so may the following attributes.
     labels_ : ReleasedLabels
         Answered public rows and their released labels.
     student_ : scikit-learn classifier
         Trained on ``labels_`` only.
     design_ : VotingDesign
-        Everything public about the run, with the noise that was found.
+        Everything public about the run, including the computed noise.
     classes_ : ndarray of shape (n_classes,)
         Declared labels, sorted.
 

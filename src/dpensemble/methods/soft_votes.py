@@ -1,4 +1,4 @@
-"""Teachers that answer with vectors: what they find probable, or what they learned."""
+"""Teachers that answer with vectors: probabilities or coefficients."""
 
 from __future__ import annotations
 
@@ -22,56 +22,56 @@ from dpensemble.errors import DataError
 from dpensemble.relations import Relation
 
 _EVERYONE = "everyone"
-# Of public rows: squares and products must be numbers still.
+# Of public rows: squares and products must stay finite.
 _LARGEST_ENTRY = 1e50
 _CLIP = {Answers.PROBABILITIES: 1.0, Answers.PARAMETERS: 2.0}
 
 
 class SoftVotesClassifier(ArrayClassifier):
-    """Private classifier by the noisy average of what teachers find probable, or of what they learned.
+    """Private classifier by the noisy average of the teachers' answers.
 
     The records are divided into disjoint parts, one teacher each. A teacher answers once, with one vector of bounded
     length: its probabilities on all public rows, or its coefficients. The sum of all vectors is released with
-    Gaussian noise, whatever the number of public rows.
+    Gaussian noise. Its cost does not depend on the number of public rows.
 
     Parameters
     ----------
     teacher : scikit-learn classifier, optional
-        With ``predict_proba`` for probabilities, and linear for parameters; by default logistic regression.
+        With ``predict_proba`` for probabilities, and linear for parameters. By default logistic regression.
     student : scikit-learn classifier, optional
-        Learns averages of probabilities, as weights where it takes them; by default logistic regression, whose
-        penalty is chosen by what was released. For parameters the averaged model is the student, unless one is given.
+        Learns from averages of probabilities, as weights if it takes weights. By default logistic regression, with a
+        penalty chosen by what was released. For parameters, the averaged model is the student unless one is given.
     classes : sequence
-        All possible labels. Must be declared: reading them off private labels would leak.
+        All possible labels. They must be declared, because reading them from private labels would leak information.
     answers : {"probabilities", "parameters"}, default="probabilities"
-        What a teacher answers with: class probabilities on public rows, or coefficients and intercepts.
+        Content of a teacher's answer: class probabilities on public rows, or coefficients and intercepts.
     n_teachers : int, default=250
-        Number of teachers, each of whom learns its own part of the records.
+        Number of teachers. Each learns from its own part of the records.
     clip : float, optional
-        Longest answer; longer ones are shortened, and noise is in proportion to it. For probabilities a share of the
-        longest possible, by default 1; for parameters a length, by default 2. Choose it from public data.
+        Longest answer. Longer ones are shortened, and noise is in proportion to it. For probabilities a share of the
+        longest possible answer, by default 1. For parameters a length, by default 2. Choose it from public data.
     epsilon, delta
-        As for `SubsampleAggregateClassifier`. All of the budget is used.
+        As for `SubsampleAggregateClassifier`. The fit uses all of the budget.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Neighbouring relation; under both one unit changes one teacher.
+        Neighbouring relation. Under both, one unit changes one teacher.
     max_labels : int, optional
-        Number of public rows to ask about; by default all. The noise on each grows with the root of their number.
+        Number of public rows to query. By default all. The noise on each grows with the square root of their number.
     random_state, on_bad_record, insecure_release_seed, n_jobs
         As for `SubsampleAggregateClassifier`.
 
     Attributes
     ----------
     student_ : scikit-learn classifier
-        What may be published.
+        The classifier that may be published.
     averages_ : ndarray of shape (n_asked, n_classes)
-        Released averages of probabilities on the public rows of ``labels_``; noise may drive them below 0 or above 1.
-        For parameters, of shape (n_outputs, n_features + 1): averaged coefficients, the intercept last.
+        Released averages of probabilities on the public rows of ``labels_``. Noise may drive them below 0 or above 1.
+        For parameters, of shape (n_outputs, n_features + 1): averaged coefficients, with the intercept last.
     spread_ : float
         Standard deviation of the noise on each released number.
     labels_ : ReleasedLabels
-        The student's label of every public row that was asked about.
+        The student's label of every queried public row.
     guarantee_ : Guarantee
-        What is promised.
+        The guarantee.
     design_ : TeacherAverages
         Groups, teachers, noise. Public.
     charges_ : tuple of dict
@@ -82,7 +82,7 @@ class SoftVotesClassifier(ArrayClassifier):
     References
     ----------
     Averaging models: M. Pathak, S. Rane and B. Raj, "Multiparty differential privacy via aggregation of locally
-    trained classifiers", NIPS 2010; exact trade-off: B. Balle and Y.-X. Wang, ICML 2018. Proof: `moments.averages`.
+    trained classifiers", NIPS 2010. Exact trade-off: B. Balle and Y.-X. Wang, ICML 2018. Proof: `moments.averages`.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class SoftVotesClassifier(ArrayClassifier):
         store_params(self, locals())
 
     def design(self, *, n_classes: int | None = None, groups: tuple[Group, ...] | None = None) -> TeacherAverages:
-        """Return everything public about a run with these settings, before any record is touched."""
+        """Return everything public about a run with these settings. No record is read."""
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
         everyone = (Group(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
@@ -149,15 +149,15 @@ class SoftVotesClassifier(ArrayClassifier):
     ) -> SoftVotesClassifier:
         """Fit teachers on private records, release the noisy average of their answers, and fit the student to it.
 
-        Every call is a release of its own: the losses of several fits on the same records add up.
+        Every call is a separate release: the losses of several fits on the same records add up.
 
         Parameters
         ----------
         X, y, X_public, units, ledger, fewest_units, **others
-            As for `PATEClassifier.fit`. For parameters public rows may be left out.
+            As for `PATEClassifier.fit`. For parameters, public rows may be left out.
         personal_epsilons : array-like of shape (n_records,), optional
-            Epsilon of each record (and of all of its unit's) in place of ``epsilon``: teachers learn from records of
-            one epsilon, and weigh less the smaller it is. Which record has which is public. Replace-one only.
+            Epsilon of each record (and of all records of its unit) in place of ``epsilon``. Teachers learn from records
+            of one epsilon, and weigh less the smaller it is. The epsilon of each record is public. Replace-one only.
 
         Returns
         -------
@@ -182,7 +182,7 @@ class SoftVotesClassifier(ArrayClassifier):
         largest = np.abs(rows).max(initial=0.0, where=np.isfinite(rows))
         if largest > _LARGEST_ENTRY:
             raise DataError(
-                f"X_public has an entry of size {largest:g}, with which no student can be fitted; scale rows by "
-                "statistics of the public ones."
+                f"X_public must have entries with which a student can be fitted, but one has size {largest:g}; scale "
+                "rows by statistics of the public rows."
             )
         return rows

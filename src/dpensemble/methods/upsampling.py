@@ -1,4 +1,4 @@
-"""Personalised PATE by upsampling: records with a larger budget are taught to more teachers."""
+"""Personalised PATE by upsampling: more teachers learn from records with a larger budget."""
 
 from dpensemble.engine.voting_by_group import PersonalisedPATEClassifier
 from dpensemble.methods.designs import UpsamplingPATE
@@ -7,25 +7,25 @@ from dpensemble.methods.designs import UpsamplingPATE
 class UpsamplingPATEClassifier(UpsamplingPATE, PersonalisedPATEClassifier):
     """Private classifier by PATE with budgets by group: records are copied.
 
-    Each record is taught to a number of distinct teachers, more the larger its budget is. The number of teachers, the
-    noise and the threshold grow with the number of copies, so that each teacher learns as many records as in
-    `PATEClassifier` and votes are as clear. With equal budgets this is `PATEClassifier`, label for label.
+    Each record is given to a number of distinct teachers, and to more teachers the larger its budget is. The number of
+    teachers, the noise and the threshold grow with the number of copies. So each teacher learns from as many records as
+    in `PATEClassifier`, and votes are as clear. With equal budgets this is `PATEClassifier`, label for label.
 
     Parameters
     ----------
     teacher, student, classes
         As for `SubsampleAggregateClassifier`.
     n_teachers : int, default=250
-        Number of teachers without copies; ``design_.seats.n_teachers`` says how many there are.
+        Number of teachers without copies. ``design_.seats.n_teachers`` is the actual number.
     law : ReleaseLaw or str, default="gnmax"
-        As for `PATEClassifier`; noise and threshold for `n_teachers` votes.
+        As for `PATEClassifier`. Noise and threshold are for `n_teachers` votes.
     rule : {"solved", "published"} or InfluenceRule, default="solved"
         Copies at which all groups run out of budget as nearly on the same query as whole
-        numbers allow, or copies proportional to epsilons. A finer precision takes more copies, and so more teachers;
-        spent groups cannot vanish, since the teachers know records of every group.
+        numbers allow, or copies proportional to epsilons. A finer precision takes more copies, and so more teachers.
+        Groups with a spent budget cannot vanish, because the teachers know records of every group.
     analysis, accounting
-        As for `PATEClassifier`, for each group at its own number of copies. Exact for two classes; with
-        more, several copies are charged by pure privacy or the Gaussian mechanism.
+        As for `PATEClassifier`, for each group at its own number of copies. Exact for two classes. With
+        more classes, several copies are charged by pure privacy or the Gaussian mechanism.
     epsilon, delta, relation, max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
         As for `WeightingPATEClassifier`.
 

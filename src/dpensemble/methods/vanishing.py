@@ -7,19 +7,19 @@ from dpensemble.methods.designs import VanishingPATE
 class VanishingPATEClassifier(VanishingPATE, PersonalisedPATEClassifier):
     """Private classifier by PATE with budgets by group: votes are left out.
 
-    Records are grouped by budget; each group has teachers of its own, as many as its share of the records, of whom only
-    some vote on each query, in turns. The number of voters is the same on every query, and noise and threshold are in
-    proportion to it. With equal budgets this is `PATEClassifier`, label for label.
+    Records are grouped by budget. Each group has its own teachers, as many as its share of the records, and only
+    some of them vote on each query, in turns. The number of voters is the same on every query, and noise and threshold
+    are in proportion to it. With equal budgets this is `PATEClassifier`, label for label.
 
     Parameters
     ----------
     teacher, student, classes, n_teachers
         As for `SubsampleAggregateClassifier`.
     law : ReleaseLaw or str, default="gnmax"
-        As for `PATEClassifier`; noise and threshold for `n_teachers` votes, less where fewer vote.
+        As for `PATEClassifier`. Noise and threshold are for `n_teachers` votes, and lower if fewer vote.
     rule : {"solved", "published"} or InfluenceRule, default="solved"
         Frequencies at which all groups run out of budget on the same query, as nearly as whole numbers of voters allow,
-        or proportional to the squares of epsilons. There is no precision to set: voters are whole teachers.
+        or proportional to the squares of epsilons. A precision cannot be set, because voters are whole teachers.
     analysis, accounting
         As for `PATEClassifier`, for each teacher on the queries that it votes on.
     epsilon, delta, relation, max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
@@ -28,7 +28,7 @@ class VanishingPATEClassifier(VanishingPATE, PersonalisedPATEClassifier):
     Attributes
     ----------
     guarantee_, labels_, student_, classes_
-        As for `WeightingPATEClassifier`; a group's epsilon is that of its teacher who voted most.
+        As for `WeightingPATEClassifier`. A group's epsilon is that of its teacher with the most votes.
     design_ : ByGroup
         Teachers of each group and how often they vote.
 

@@ -7,8 +7,8 @@ from dpensemble.methods.designs import WeightingPATE
 class WeightingPATEClassifier(WeightingPATE, PersonalisedPATEClassifier):
     """Private classifier by PATE with budgets by group: votes are weighted.
 
-    Records are grouped by budget; each group has teachers of its own, as many as its share of the
-    records, and their ballots weigh more the larger the group's budget is: 1 on average over teachers. With
+    Records are grouped by budget. Each group has its own teachers, as many as its share of the records. Ballots
+    weigh more the larger the group's budget is, and 1 on average over teachers. With
     equal budgets this is `PATEClassifier`, label for label.
 
     Parameters
@@ -16,23 +16,23 @@ class WeightingPATEClassifier(WeightingPATE, PersonalisedPATEClassifier):
     teacher, student, classes, n_teachers
         As for `SubsampleAggregateClassifier`.
     law : ReleaseLaw or str, default="gnmax"
-        As for `PATEClassifier`; noise and threshold in votes of average weight.
+        As for `PATEClassifier`. Noise and threshold are in votes of average weight.
     rule : {"solved", "published"} or InfluenceRule, default="solved"
-        Weights at which all groups run out of budget on the same query under the accounting in use, or proportional to
+        Weights at which all groups run out of budget on the same query under the chosen accounting, or proportional to
         epsilons. An object also sets the precision of the weights, and lets spent groups drop out at the end.
     analysis, accounting
         As for `PATEClassifier`, for each group at its own weight.
     epsilon : float, default=1.0
-        Budget of every record where `fit` is given none.
+        Budget of every record if `fit` gets none.
     delta : float, default=1e-5
-        Delta of every budget; must be below 1 / n_records.
+        Delta of every budget. Must be below 1 / n_records.
     relation, max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
-        As for `SubsampleAggregateClassifier`. Neighbours differ within one group: who is in which is public.
+        As for `SubsampleAggregateClassifier`. Neighbours differ within one group: group membership is public.
 
     Attributes
     ----------
     guarantee_ : Guarantee
-        What is promised, with one epsilon for each group in ``guarantee_.groups``.
+        The guarantee, with one epsilon for each group in ``guarantee_.groups``.
     design_ : ByGroup
         Teachers and weight of each group.
     labels_, student_, classes_

@@ -73,13 +73,11 @@ def learn(
     """
     features = whole_features(feature_map.transform(public)) / UNIT
     rows = _public_rows(features, feature_map, public, len(classes), units)
-    compared = statements_of(feature_map).compared_
-
-    def differ(mean: Floats, spread: float) -> Drift:
-        if compared is None:
-            return drift(mean, spread, features, total_weight, units)
-        return drift(mean @ compared, spread, features @ compared, total_weight, units)
-
+    compared_source, compared = source, features
+    compared_map = statements_of(feature_map).compared_
+    if compared_map is not None:
+        compared_source = source.reading(compared_map.transform, nonnegative=bool(compared_map.nonnegative_))
+        compared = whole_features(compared_map.transform(public)) / UNIT
     difference: Drift | None = None
     mean: tuple[Floats, float] | None = None
     # Many small products: threads that wait for each other take many times as long on a busy machine.
@@ -87,8 +85,9 @@ def learn(
         total_weight, count_error = _units(source, design, total_weight)
         _release_statistics(source, design, classes, total_weight)
         if design.mean_share:
-            mean = source.release(FeatureMean(source.nonnegative), design.mean_share, total_weight)
-            difference = differ(*mean)
+            query = FeatureMean(compared_source.nonnegative)
+            mean = compared_source.release(query, design.mean_share, total_weight)
+            difference = drift(*mean, compared, total_weight, units)
             if difference.alarm and after_alarm is not None:
                 grid = observed_grid(public)
                 learned = _by_synthetic_rows(source, grid, None, classes, after_alarm, total_weight, on_done)
@@ -97,16 +96,16 @@ def learn(
 
         def compare(first: Moments) -> None:
             nonlocal mean, difference
-            if first.mean is not None:
+            if first.mean is not None and compared_map is None:
                 mean = first.mean, first.mean_spread
-                difference = differ(*mean)
+                difference = drift(*mean, compared, total_weight, units)
                 rounds.rows = _trusted(rows, difference)
 
         rounds.run(design.shares, compare, on_done)
     readable = None
     if source.blocks.zeroes_bad and mean is not None:
         apart = statements_of(feature_map).reads_columns_apart
-        made_up = _features_apart(feature_map, public, units) if apart else features
+        made_up = _features_apart(feature_map, public, units) if apart else compared
         readable = readable_share(*mean, always_one(made_up), relative_error=count_error / total_weight)
     return _learned(rounds, classes, public, difference, synthetic=False, readable=readable)
 

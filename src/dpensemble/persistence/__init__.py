@@ -1,4 +1,4 @@
-"""Saving and loading the publishable classifier without running code from the file."""
+"""Save and load the publishable classifier without running code from the file."""
 
 from dpensemble.persistence.files import load_classifier, require_savable, save_classifier
 

@@ -1,11 +1,11 @@
-"""Saving and loading the publishable classifier without running code from the file.
+"""Save and load the publishable classifier without running code from the file.
 
-The format is skops, which rebuilds objects of named types instead of executing a pickle. Only estimators of the few
-classes listed here are written or read. The parts that compiled code would follow blindly (tree nodes, category counts)
-are checked.
+The format is skops. It rebuilds objects of named types instead of executing a
+pickle. Only the few estimator classes listed here are written or read. Data that their compiled code would use
+without a check (tree nodes, category counts) are checked.
 
-That keeps a file from running code. Compiled code still trusts its arrays, so a malicious file might crash a program
-that predicts with it.
+So a file cannot run code. Compiled code still trusts its arrays, so a malicious
+file might crash a program that predicts with it.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _CLASSIFIERS = (
     HistGradientBoostingClassifier,
     DummyClassifier,
 )
-# The parts of boosted trees.
+# Classes of the parts of boosted trees.
 _PARTS = (DecisionTreeRegressor, LabelEncoder, _BinMapper)
 _OWN_MAPS = (TableMap, DirectionsMap, SnappedMap, ImageMap, CurvedDecoder, WhitenedNumbers, KernelDirections)
 _OWN_CLASSES = (NamedPipeline, TableEncoder, TablePreparation, *_OWN_MAPS, MomentsModel, DiscriminantModel)
 _VETTED_CLASSES = (*_CLASSIFIERS, *_PARTS, Pipeline, ColumnTransformer, OneHotEncoder, StandardScaler, *_OWN_CLASSES)
-# Beyond skops' own list: a fitted tree's arrays, checked after loading, and a list of columns (scikit-learn 1.6).
+# Not on skops' own list: a fitted tree's arrays, checked after loading, and a list of columns (scikit-learn 1.6).
 _VETTED_TYPES = frozenset(
     {
         "sklearn.tree._tree.Tree",
@@ -62,11 +62,11 @@ _VETTED_TYPES = frozenset(
         *(f"{own.__module__}.{own.__qualname__}" for own in _OWN_CLASSES),
     }
 )
-_BROKEN = "it is broken, or no such file"
+_BROKEN = "it is broken, or not such a file"
 _UNREADABLE = {
     FileNotFoundError: "there is no such file",
     IsADirectoryError: "it is a folder",
-    PermissionError: "you may not read it",
+    PermissionError: "you have no permission to read it",
 }
 
 
@@ -77,9 +77,9 @@ def save_classifier(classifier: Any, path: Path | str) -> None:
     ----------
     classifier : fitted scikit-learn estimator
         Logistic regression, Gaussian naive Bayes, a decision tree, a random forest, gradient boosting (also on
-        histograms) or a constant classifier, alone or in a pipeline behind standardisation and one-hot encoding.
+        histograms) or a constant classifier. Alone, or in a pipeline behind standardisation and one-hot encoding.
     path : path
-        Path of the new file, by convention ``*.skops``.
+        Path to write, by convention ``*.skops``.
 
     Raises
     ------
@@ -96,12 +96,12 @@ def save_classifier(classifier: Any, path: Path | str) -> None:
 
 
 def require_savable(estimator: Any) -> None:
-    """Refuse an unfitted student that `save_classifier` could not write, before anything is spent on it.
+    """Raise before anything is spent if `save_classifier` could not write an unfitted student.
 
     Raises
     ------
     InvalidParameterError
-        If it, or an estimator in it, is not of the vetted classes.
+        If the student, or an estimator in it, is not of the vetted classes.
     """
     try:
         _vet(estimator)
@@ -110,7 +110,7 @@ def require_savable(estimator: Any) -> None:
 
 
 def load_classifier(path: Path | str) -> Any:
-    """Load a classifier written by `save_classifier`, without running code from the file.
+    """Load a classifier written by `save_classifier`. Runs no code from the file.
 
     Parameters
     ----------
@@ -121,12 +121,12 @@ def load_classifier(path: Path | str) -> Any:
     -------
     fitted scikit-learn estimator
         Its ``predict`` takes rows like those of the training. Its attribute ``for_release_`` is True for a release,
-        False for an experiment with seeded noise, and None when the file does not state which.
+        False for an experiment with seeded noise, and None if the file does not state it.
 
     Raises
     ------
     FileError
-        If the file cannot be read, holds anything that is not on the list, or a broken tree or encoder.
+        If the file cannot be read, contains anything that is not on the list, or has a broken tree or encoder.
 
     Warns
     -----
@@ -158,7 +158,7 @@ def load_classifier(path: Path | str) -> Any:
 
 
 def _vet(value: object) -> None:
-    """Refuse estimators that are not listed, anywhere inside, and unsound trees and encoders."""
+    """Raise for estimators that are not listed, anywhere inside, and for unsound trees and encoders."""
     if isinstance(value, BaseEstimator):
         if type(value) not in _VETTED_CLASSES:
             if hasattr(value, "student_"):
@@ -194,7 +194,7 @@ def _vet_arrays(estimator: object) -> None:
 
 
 def _vet_table_map(table_map: TableMap) -> None:
-    """Refuse places of features that would lead a sparse product out of bounds."""
+    """Raise for places of features that a sparse product would follow out of bounds."""
     start = 0
     for column in table_map.columns_:
         own = [len(one) for one in column["knots"]] if "knots" in column else [len(column["categories"]) + 1]
@@ -206,20 +206,20 @@ def _vet_table_map(table_map: TableMap) -> None:
 
 
 def _vet_encoder(encoder: Any) -> None:
-    """Refuse categories and counts that would make an encoder write outside its matrix."""
+    """Raise for categories and counts that would make an encoder write outside its matrix."""
     widths = [len(categories) for categories in encoder.categories_]
     plain = encoder.drop is None and encoder.min_frequency is None and encoder.max_categories is None
     grouped = getattr(encoder, "_infrequent_enabled", False) or getattr(encoder, "drop_idx_", None) is not None
     # Numbers are looked up by bisection, so they must be sorted. Texts are looked up one by one.
     ordered = all(
-        np.ndim(found) == 1 and (found.dtype == object or np.all(found[1:] > found[:-1]))
-        for found in encoder.categories_
+        np.ndim(values) == 1 and (values.dtype == object or np.all(values[1:] > values[:-1]))
+        for values in encoder.categories_
     )
     if not plain or grouped or not ordered or list(encoder._n_features_outs) != widths:
         raise Unvetted("it holds a broken one-hot encoder")
 
 
-# Estimators whose arrays a file could make unsound, by what a fitted one has.
+# Estimators whose arrays a file could make unsound, with the attribute that a fitted one has.
 _FITTED: tuple[tuple[type, str, Callable[[Any], None]], ...] = (
     (DecisionTreeClassifier, "tree_", lambda model: vet_tree(model.tree_, model.n_features_in_)),
     (DecisionTreeRegressor, "tree_", lambda model: vet_tree(model.tree_, model.n_features_in_)),

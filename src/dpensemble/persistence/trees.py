@@ -1,4 +1,4 @@
-"""Trees, forests and boosted trees from a file, whose indices compiled prediction follows without a check."""
+"""Check trees, forests and boosted trees from a file, because compiled prediction follows their indices unchecked."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-#: What boosted trees lower: for two classes, and for more.
+#: Losses of boosted trees: for two classes, and for more.
 LOSSES = (HalfBinomialLoss, HalfMultinomialLoss)
 
 
 class Unvetted(Exception):  # noqa: N818
-    """Something in a classifier is not on the list or not sound."""
+    """A part of a classifier is not on the list, or not sound."""
 
 
 def vet_tree(tree: Any, n_features: int) -> None:
-    """Refuse child or feature indices that compiled prediction would follow out of bounds."""
+    """Raise for child or feature indices that compiled prediction would follow out of bounds."""
     nodes = np.arange(tree.node_count)
     left, right = tree.children_left, tree.children_right
     leaf = (left == -1) & (right == -1)
@@ -30,17 +30,17 @@ def vet_tree(tree: Any, n_features: int) -> None:
 
 
 def vet_forest(forest: Any) -> None:
-    """Refuse a forest with anything but sound trees."""
+    """Raise for a forest with anything but sound trees."""
     trees = forest.estimators_
     if not isinstance(trees, list) or any(type(tree) is not DecisionTreeClassifier for tree in trees):
         raise Unvetted("it holds a broken forest")
-    # A forest hands rows to its trees without checking their width again.
+    # A forest passes rows to its trees without checking their width again.
     for tree in trees:
         vet_tree(tree.tree_, forest.n_features_in_)
 
 
 def vet_boosted(model: Any) -> None:
-    """Refuse boosted trees with more outputs than there are columns in the sums to which they are added."""
+    """Raise for more boosted trees than the sums have columns."""
     trees, n_classes = model.estimators_, len(model.classes_)
     width = 1 if n_classes == 2 else n_classes
     first = model.init_
@@ -63,7 +63,7 @@ def vet_boosted(model: Any) -> None:
 
 
 def vet_histogram_boosted(model: Any) -> None:
-    """Refuse nodes of boosted trees on histograms that lead out of bounds, and trees that split categories."""
+    """Raise for nodes of boosted trees on histograms that lead out of bounds, and for trees that split categories."""
     categories = getattr(model, "is_categorical_", None)
     if model._preprocessor is not None or categories is not None or np.any(model._bin_mapper.is_categorical_):
         raise Unvetted("it holds boosted trees that split categories; encode these first")

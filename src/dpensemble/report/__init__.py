@@ -1,4 +1,4 @@
-"""One self-contained page about one run, for sharing or with secret statistics for its owner; its card and entry."""
+"""The page of one run (for sharing, or with secret statistics for the owner), its model card and its registry entry."""
 
 from dpensemble.report.record import RunRecord
 

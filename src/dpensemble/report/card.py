@@ -1,7 +1,7 @@
-"""The model card of a run: what a student is, what it is good for and what it promises, for machines and for people.
+"""The model card of a run, for machines and people: the student's use, quality and guarantee.
 
-The parts are those of M. Mitchell et al. ("Model Cards for Model Reporting", FAT* 2019) as far as a run knows them.
-Nothing is in a card that the shareable page does not show.
+The parts are those of M. Mitchell et al. ("Model Cards for Model Reporting", FAT* 2019) that a run knows.
+A card contains nothing that the shareable page does not show.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dpensemble.report.risk import attack
 from dpensemble.report.usefulness import remarks
 
 FORMAT, VERSION = "dpensemble model card", 1
-_NOT_STATED = "not stated; whoever publishes the model should say"
-# Characters that Markdown would take for its own.
+_NOT_STATED = "not stated; the publisher of the model should state it"
+# Characters that Markdown would interpret.
 _MARKS = re.compile(r"([\\`*_\[\]<>|#~])")
 
 
 def model_card(record: RunRecord) -> dict[str, Any]:
-    """Return the model card of a run, as plain values for JSON; what its guarantee does not protect is left out."""
+    """Return the model card of a run, as plain values for JSON, without what its guarantee does not protect."""
     seeded = [] if record.statement().for_release else ["The noise came from a seed, so it can be removed."]
     return {
         "format": FORMAT,
@@ -52,33 +52,33 @@ def _model(record: RunRecord) -> dict[str, Any]:
 
 
 def _data(record: RunRecord) -> dict[str, Any]:
-    known = {name: value for name, value in record.data.items() if name not in record.unprotected_data}
+    facts = {name: value for name, value in record.data.items() if name not in record.unprotected_data}
     return {
         "unit": record.guarantee["unit"],
-        "unit_column": known.get("unit_column"),
-        "private_units": known.get("private_units"),
-        "private_records": known.get("private_records"),
-        "public_rows": known.get("public_rows"),
-        "columns": known.get("kinds_of_columns"),
-        "blanks": known.get("blanks"),
+        "unit_column": facts.get("unit_column"),
+        "private_units": facts.get("private_units"),
+        "private_records": facts.get("private_records"),
+        "public_rows": facts.get("public_rows"),
+        "columns": facts.get("kinds_of_columns"),
+        "blanks": facts.get("blanks"),
     }
 
 
 def _quality(record: RunRecord) -> dict[str, Any]:
-    """Return how good the student is, and how that is known, as far as it may be told."""
+    """Return how good the student is, and the source of the figures. Unprotected figures are withheld."""
     score = record.data.get("released_score")
-    found: dict[str, Any] = {"known_from": "nothing: there were no test rows", "measures": {}}
+    quality: dict[str, Any] = {"known_from": "nothing: there were no test rows", "measures": {}}
     if score:
-        found["known_from"] = f"{score['units']:,} held-back private {record.guarantee['unit']}s, with noise"
-        found["measures"] = {name: score[name] for name in ("accuracy", "auroc") if score[name] is not None}
-        found["intervals"] = {name: [score[f"{name}_low"], score[f"{name}_high"]] for name in found["measures"]}
+        quality["known_from"] = f"{score['units']:,} held-back private {record.guarantee['unit']}s, with noise"
+        quality["measures"] = {name: score[name] for name in ("accuracy", "auroc") if score[name] is not None}
+        quality["intervals"] = {name: [score[f"{name}_low"], score[f"{name}_high"]] for name in quality["measures"]}
     elif record.student is not None and record.scores_are_public:
-        found |= {"known_from": "public test rows", "measures": dict(record.student)}
-        found["always_the_most_common_label"] = record.data.get("most_common_label")
-        found["areas"] = wording.positive_class(record.data.get("classes") or (), record.data.get("positive_class"))
+        quality |= {"known_from": "public test rows", "measures": dict(record.student)}
+        quality["always_the_most_common_label"] = record.data.get("most_common_label")
+        quality["areas"] = wording.positive_class(record.data.get("classes") or (), record.data.get("positive_class"))
     elif record.student is not None:
-        found["known_from"] = "withheld: the test rows were not declared public"
-    return found
+        quality["known_from"] = "withheld: the test rows were not declared public"
+    return quality
 
 
 def _privacy(record: RunRecord) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def card_as_markdown(card: dict[str, Any]) -> str:
         f"Intended use: {_plain(card['intended_use'])}.",
         _table("How good it is", [("known from", quality["known_from"]), *_measures(quality)]),
         *([_plain(quality["areas"])] if "areas" in quality else []),
-        *(["What speaks against relying on it:\n\n" + _list(card["cautions"])] if card["cautions"] else []),
+        *(["Reasons for caution:\n\n" + _list(card["cautions"])] if card["cautions"] else []),
         "## What it promises\n\n" + _plain(" ".join(privacy["in_words"])),
         _table(
             "",
@@ -127,7 +127,7 @@ def card_as_markdown(card: dict[str, Any]) -> str:
                 ("advantage of any attacker over guessing", f"at most {attacked['advantage']:g}; {hits}"),
             ],
         ),
-        *(["It rests on:\n\n" + _list(privacy["assumptions"])] if privacy["assumptions"] else []),
+        *(["The guarantee assumes:\n\n" + _list(privacy["assumptions"])] if privacy["assumptions"] else []),
         *_released(privacy["released"]),
         _table("Data", [(name, data[name]) for name in ("private_units", "private_records", "public_rows", "columns")]),
         f"Made by dpensemble {_plain(model['versions'].get('dpensemble', ''))}.",
@@ -136,7 +136,7 @@ def card_as_markdown(card: dict[str, Any]) -> str:
 
 
 def _released(releases: list[dict[str, Any]]) -> list[str]:
-    """Write a table of the released sums, and one of each statistic; nothing where labels were released."""
+    """Write a table of the released sums and one of each statistic, or nothing if labels were released."""
     if not releases:
         return []
     noises = [(one["description"], wording.number(one["noise"], 4)) for one in releases]
@@ -176,5 +176,5 @@ def _list(texts: list[str]) -> str:
 
 
 def _plain(text: object) -> str:
-    """Write a text so that nothing in it is taken for Markdown or HTML."""
+    """Escape a text so that no part of it is read as Markdown or HTML."""
     return _MARKS.sub(r"\\\1", " ".join(str(text).split()))

@@ -1,4 +1,4 @@
-"""Charts of a report: lines with limits, bars and histograms, each also said in words."""
+"""Charts of a report: lines with limits, bars and histograms. Each chart has a description in words."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Mark:
-    """A labelled point; its label stands at whichever of its corners is free."""
+    """A labelled point. Its label stands at a free corner of the point."""
 
     label: str
     x: float
@@ -55,7 +55,7 @@ class Mark:
 def line_chart(
     series: Sequence[Series], limits: Sequence[Limit], words: Words, marks: Sequence[Mark] = (), height: int = 280
 ) -> Markup:
-    """Draw lines, dashed horizontal limits and marks; each is labelled."""
+    """Draw lines, dashed horizontal limits and marks, each with a label."""
     lines = [(one, _drawable(one.points)) for one in series]
     lines = [(one, points) for one, points in lines if points]
     everything = [point for _, points in lines for point in points] + [(mark.x, mark.y) for mark in marks]
@@ -64,30 +64,30 @@ def line_chart(
     x_ticks = [tick for tick in nice_ticks(frame.x_max, 4, whole=True) if tick <= frame.x_max]
     end = frame.x(frame.x_max)
     body = frame.axes(x_ticks, y_ticks, words)
-    notes, told = [], []
+    notes, sentences = [], []
     for limit in limits:
         level, css = frame.y(limit.at), limit.css or "limit"
         body += line(f"limit {limit.css}".strip(), frame.left, level, end, level)
         notes.append(Note(end, level, limit.label, f"{css}-label"))
-        told.append(f"{_capital(limit.label)}: a horizontal line at {number(limit.at)} {words.y}.")
+        sentences.append(f"{_capital(limit.label)}: a horizontal line at {number(limit.at)} {words.y}.")
     for one, points in lines:
         at = [(frame.x(x), frame.y(y)) for x, y in points]
         body += path(one.css, at) + dot(one.css, *at[-1])
-        # A line of a limit's own colour that ends at its label needs none of its own.
+        # A line that ends at the label of a limit in the same colour needs no label.
         if not any(limit.css == one.css for limit in limits) or at[-1][0] <= end - LABEL_WIDTH:
             notes.append(Note(*at[-1], one.label, f"{one.css}-label"))
         start, stop = (f"{number(y, 3)} at {number(x)} {words.x}" for x, y in (points[0], points[-1]))
-        told.append(f"{_capital(one.label)}: {start}, {stop}.")
+        sentences.append(f"{_capital(one.label)}: {start}, {stop}.")
     dots = [(frame.x(mark.x), frame.y(mark.y)) for mark in marks]
     shown = clear_of(dots, placed(notes, frame.top, frame.y(0)))
     for mark, (x, y) in zip(marks, dots, strict=True):
         body += dot(mark.css, x, y)
         shown.append(beside(Note(x, y, mark.label, f"{mark.css}-label"), shown, frame.left))
-        told.append(f"{_capital(mark.label)}: {number(mark.y, 3)} at {number(mark.x)} {words.x}.")
+        sentences.append(f"{_capital(mark.label)}: {number(mark.y, 3)} at {number(mark.x)} {words.x}.")
     if not lines:
-        told.append("No points were recorded.")
+        sentences.append("No points were recorded.")
     body += Markup("").join(text(note.css, note.x, note.y, note.label, "start") for note in shown)
-    return svg(words, " ".join(told), frame.height, body)
+    return svg(words, " ".join(sentences), frame.height, body)
 
 
 def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], words: Words) -> Markup:
@@ -99,7 +99,7 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], words: Words) -> Mark
         + text("tick", frame.x(tick), floor + 19, number(tick), "middle")
         for tick in nice_ticks(1)
     )
-    y, told = 4.0, []
+    y, sentences = 4.0, []
     for name, bars in groups:
         body += text("name", frame.left + 6, y + 17, shorten(name, 40), "start")
         y += 24
@@ -108,18 +108,18 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], words: Words) -> Mark
             end = frame.x(min(max(bar.value, 0.0), 1.0) if math.isfinite(bar.value) else 0.0)
             body += rect(bar.css, frame.left, y, end - frame.left, 18)
             body += text(f"{bar.css}-label", end + 7, y + 14, f"{shown} {shorten(bar.label)}", "start")
-            told.append(f"{name}, {bar.label}: {shown}.")
+            sentences.append(f"{name}, {bar.label}: {shown}.")
             y += 22
         y += 11.2
     body += line("axis", frame.left, 4, frame.left, floor)
-    return svg(words, " ".join(told) or "No values were recorded.", frame.height, body)
+    return svg(words, " ".join(sentences) or "No values were recorded.", frame.height, body)
 
 
 def histogram(values: Sequence[float], words: Words) -> Markup:
-    """Draw how many of the values, which lie between 0 and 1, fall into each of twenty bins."""
+    """Draw how many of the values, which must lie between 0 and 1, fall into each of twenty bins."""
     counts = [0] * 20
     for value in filter(math.isfinite, values):
-        # The nudge keeps 0.15, held as 0.1499..., in the bin that it opens.
+        # A small shift keeps 0.15, stored as 0.1499..., in the bin that starts at 0.15.
         counts[min(max(int(value * 20 + 1e-9), 0), 19)] += 1
     y_ticks = nice_ticks(max(counts), whole=True)
     frame = Frame(1, y_ticks[-1], right=16)
@@ -128,15 +128,15 @@ def histogram(values: Sequence[float], words: Words) -> Markup:
         left, top = frame.x(i / 20), frame.y(count)
         body += rect("main", left + 1, top, frame.x((i + 1) / 20) - left - 2, frame.y(0) - top)
     low, high = number(sum(counts[:4])), number(sum(counts[16:]))
-    told = f"{number(sum(counts))} {words.y}; {low} of them below 0.2 and {high} at 0.8 or above."
-    return svg(words, told, frame.height, body)
+    description = f"{number(sum(counts))} {words.y}; {low} of them below 0.2 and {high} at 0.8 or above."
+    return svg(words, description, frame.height, body)
 
 
 def _drawable(points: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
-    """Return finite points, no more than a screen can show, and always the last."""
-    kept = [(float(x), float(y)) for x, y in points if math.isfinite(x) and math.isfinite(y)]
-    stride = math.ceil(len(kept) / MOST_POINTS) or 1
-    return [*kept[:-1:stride], *kept[-1:]]
+    """Return finite points: at most as many as a screen can show, and always the last point."""
+    finite = [(float(x), float(y)) for x, y in points if math.isfinite(x) and math.isfinite(y)]
+    stride = math.ceil(len(finite) / MOST_POINTS) or 1
+    return [*finite[:-1:stride], *finite[-1:]]
 
 
 def _capital(label: str) -> str:

@@ -1,6 +1,6 @@
 """Pieces of charts as inline SVG without colours of their own, so that they follow the page's theme.
 
-`Markup.format` and `Markup.join` escape whatever is not markup, so a chart is safe whatever its names hold.
+`Markup.format` and `Markup.join` escape all text that is not markup, so names in a chart cannot inject markup.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from markupsafe import Markup
 from dpensemble.report.wording import number
 
 WIDTH = 460
-#: Colours of up to six groups in daylight and in the dark, apart from each other for colour-blind readers too.
+#: Colours of up to six groups in light and dark mode. Colour-blind readers can distinguish them too.
 GROUP_COLOURS = (
     ("#3a55d9", "#d05a10", "#26204f", "#1f9a80", "#c44fc0", "#7a1530"),
     ("#6c93ff", "#ef7d3c", "#7fe6f5", "#f5a8dc", "#f3e664", "#2f9c78"),
@@ -77,7 +77,7 @@ class Frame:
 
 
 def nice_ticks(highest: float, at_most: int = 5, *, whole: bool = False) -> list[float]:
-    """Return at most so many steps of round, or even `whole`, ticks from zero until they reach `highest`."""
+    """Return at most `at_most` steps of round, or even `whole`, ticks from zero until they reach `highest`."""
     if not (math.isfinite(highest) and highest > 0):
         highest = 1.0
     rough = highest / at_most
@@ -115,5 +115,5 @@ def rect(css: str, x: float, y: float, width: float, height: float) -> Markup:
 
 
 def svg(words: Words, desc: str, height: int, body: Markup, width: int = WIDTH) -> Markup:
-    """Return a whole drawing, with its title and what it shows in words."""
+    """Return a whole drawing, with its title and a description in words."""
     return _SVG.format(ident=words.ident, title=words.title, desc=desc, width=width, height=height, body=body)

@@ -1,4 +1,4 @@
-"""What a page shows of how far each column pushes a model towards each class."""
+"""How strongly each column pushes a model towards each class, for a page."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from dpensemble.report.wording import number, shorten
 # How much fits on a page.
 _COLUMNS, _PICTURES, _TABLES, _BARS, _CLASSES = 15, 6, 4, 8, 5
 _LONGEST_NAME = 60
-# Size of one small picture, whose labels must stay readable where three stand side by side.
+# Size of one small picture. Its labels must stay readable when three pictures stand side by side.
 _WIDE, _HIGH, _MIDDLE = 300, 190, 150
-# Factors of odds that scales are marked with.
+# Factors of odds that mark the scales.
 _ROUND = (1.05, 1.1, 1.2, 1.5, 2, 3, 4, 5, 7)
 _LETTER = 7.6
 
 
 def effects_view(record: RunRecord) -> dict[str, Any] | None:
-    """Return importances, and pictures for two classes or tables for more; None where nothing is known of columns."""
+    """Return importances, and pictures for two classes or tables for more. Return None if effects are not known."""
     effects = [effect for effect in record.effects if effect["points"]]
     if not effects:
         return None
@@ -48,7 +48,7 @@ def effects_view(record: RunRecord) -> dict[str, Any] | None:
 
 
 def factor(effect: float) -> str:
-    """Write a push as what it does to odds: ×2 doubles them, ÷2 halves them."""
+    """Write a push as a factor of the odds: ×2 doubles them, ÷2 halves them."""
     size = math.exp(min(abs(effect), 700))
     shown = f"{size:.0e}" if size >= 1e6 else number(float(f"{size:.{2 if size >= 1.995 else 3}g}"))
     return f"{'÷' if effect < 0 and shown != '1' else '×'}{shown}"
@@ -58,20 +58,22 @@ def importances(effects: Sequence[dict[str, Any]]) -> Markup:
     """Draw a bar for the usual push of each column."""
     left, room = 172.0, WIDTH - 172 - 64
     most = max([math.log(1.01), *(one["importance"] for one in effects)])
-    body, told = Markup(), []
+    body, parts = Markup(), []
     for place, one in enumerate(effects):
         y, length = 6 + 24 * place, room * one["importance"] / most
         body += text("plain", left - 8, y + 13, shorten(str(one["column"]), 20), "end")
         body += rect("main", left, y, length, 17)
         body += text("main-label", left + length + 7, y + 13, factor(one["importance"]), "start")
-        told.append(f"{_name(one['column'])} {factor(one['importance'])}")
+        parts.append(f"{_name(one['column'])} {factor(one['importance'])}")
     height = 24 * len(effects) + 8
     body += line("axis", left, 2, left, height - 2)
-    return svg(Words("importances", "How far each column usually pushes the odds"), f"{', '.join(told)}.", height, body)
+    return svg(
+        Words("importances", "How far each column usually pushes the odds"), f"{', '.join(parts)}.", height, body
+    )
 
 
 def picture(effect: dict[str, Any], most: float, towards: str, ident: str) -> Markup:
-    """Draw one column's pushes for two classes; `most` is the largest push in any such picture."""
+    """Draw one column's pushes for two classes. `most` is the largest push in any such picture."""
     words = Words(ident, f"{_name(effect['column'])}: pushes towards {shorten(towards, _LONGEST_NAME)}")
     points = [(entry, values[0]) for entry, values in effect["points"]]
     if effect["kind"] == "number":
@@ -80,12 +82,12 @@ def picture(effect: dict[str, Any], most: float, towards: str, ident: str) -> Ma
 
 
 def pushes(effect: dict[str, Any], names: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Return the classes that a column pushes furthest, with the entry that speaks most for and most against each."""
+    """Return the classes that a column pushes furthest, each with the entries that push it most up and most down."""
     rows = []
     for index, name in enumerate(names):
-        # What is added to all classes alike changes nothing.
-        found = [(values[index] - sum(values) / len(values), entry) for entry, values in effect["points"]]
-        top, low = max(found, key=lambda one: one[0]), min(found, key=lambda one: one[0])
+        # Adding a constant to all classes changes nothing.
+        deviations = [(values[index] - sum(values) / len(values), entry) for entry, values in effect["points"]]
+        top, low = max(deviations, key=lambda one: one[0]), min(deviations, key=lambda one: one[0])
         cells = [f"{shorten(_entry(entry), 30)} ({factor(value)})" for value, entry in (top, low)]
         rows.append((max(top[0], -low[0]), (shorten(name, 30), *cells)))
     rows.sort(key=lambda row: -row[0])
@@ -94,7 +96,7 @@ def pushes(effect: dict[str, Any], names: Sequence[str]) -> list[tuple[str, str,
 
 
 def _line_picture(points: Sequence[tuple[Any, float]], most: float, towards: str, words: Words) -> Markup:
-    """Draw a line over numbers at equal distances, since most columns are too skewed for a scale of values."""
+    """Draw a line over equally spaced numbers, since most columns are too skewed for a scale of values."""
     knots = sorted((entry, value) for entry, value in points if not isinstance(entry, str))
     other = next(((entry, value) for entry, value in points if isinstance(entry, str)), None)
     marks = _marks(most)
@@ -116,58 +118,58 @@ def _line_picture(points: Sequence[tuple[Any, float]], most: float, towards: str
         body += text("tick", at[place] + {"end": 8, "middle": 0}[anchor], floor + 20, label, anchor)
     line_of = [(x, height(value)) for x, (_, value) in zip(at, knots, strict=True)]
     body += path("main", line_of) if len(line_of) > 1 else Markup().join(dot("main", *one) for one in line_of)
-    told = [f"{factor(value)} at {_entry(entry)}" for entry, value in _telling(knots)]
+    parts = [f"{factor(value)} at {_entry(entry)}" for entry, value in _telling(knots)]
     if other:
         body += dot("main", right + 44, height(other[1]))
         body += text("tick", right + 44, floor + 20, shorten(other[0], 8), "middle")
-        told.append(f"{factor(other[1])} where {shorten(other[0], _LONGEST_NAME)}")
-    return svg(words, f"Odds {', '.join(told)}.", _HIGH, body, _WIDE)
+        parts.append(f"{factor(other[1])} where {shorten(other[0], _LONGEST_NAME)}")
+    return svg(words, f"Odds {', '.join(parts)}.", _HIGH, body, _WIDE)
 
 
 def _bar_picture(points: Sequence[tuple[Any, float]], most: float, towards: str, words: Words) -> Markup:
-    """Draw bars to both sides, each with its name where its bar is not."""
+    """Draw bars to both sides. The name of each bar stands on the opposite side."""
     shown = sorted(sorted(points, key=lambda one: -abs(one[1]))[:_BARS], key=lambda one: -one[1])
     body = text("tick", 4, 13, "← less likely", "start")
     body += text("tick", _WIDE - 4, 13, f"more likely {shorten(towards, 13)} →", "end")
-    told = []
+    parts = []
     for place, (entry, value) in enumerate(shown):
         y, length, side = 24 + 21 * place, 100 * abs(value) / most, 1 if value >= 0 else -1
         css, (near, far) = ("main", ("start", "end")) if side > 0 else ("other", ("end", "start"))
         body += rect(css, _MIDDLE - (0 if side > 0 else length), y, length, 15)
         body += text(f"{css}-label", _MIDDLE + side * (length + 6), y + 12, factor(value), near)
         body += text("plain", _MIDDLE - side * 7, y + 12, shorten(_entry(entry)), far)
-        told.append(f"{shorten(_entry(entry), _LONGEST_NAME)} {factor(value)}")
+        parts.append(f"{shorten(_entry(entry), _LONGEST_NAME)} {factor(value)}")
     height = 24 + 21 * len(shown) + 2
     body += line("axis", _MIDDLE, 20, _MIDDLE, height)
     if len(points) > len(shown):
-        told.append(f"and {len(points) - len(shown)} more that push less")
-    return svg(words, f"Odds for {', '.join(told)}.", height, body, _WIDE)
+        parts.append(f"and {len(points) - len(shown)} more that push less")
+    return svg(words, f"Odds for {', '.join(parts)}.", height, body, _WIDE)
 
 
 def _most(effects: Iterable[dict[str, Any]]) -> float:
-    """Return the largest push of all, and at least so much that noise about nothing looks like nothing."""
+    """Return the largest push, but at least a minimum, so that pure noise does not look like an effect."""
     return max([math.log(1.2), *(abs(value) for one in effects for _, (value,) in one["points"])])
 
 
 def _marks(most: float) -> list[float]:
-    """Return pushes by round factors that a scale is marked with, from the highest down."""
+    """Return pushes by round factors that mark a scale, from the highest down."""
     factors = [*_ROUND, *(digit * 10.0**power for power in range(1, 305) for digit in (1, 2, 5))]
     high, low = (max(math.log(one) for one in factors if math.log(one) <= most * part) for part in (1, 0.5))
     return [high, low, 0.0, -low, -high]
 
 
 def _labels(knots: Sequence[float], at: Sequence[float]) -> list[tuple[int, str, str]]:
-    """Return which knots to label, how to anchor the labels, and what they say, so that none covers another."""
+    """Return which knots to label, the anchors of the labels and their texts, so that no label covers another."""
     last = len(knots) - 1
-    wanted = [0, last, last // 2, last // 4, 3 * last // 4] if knots else []
-    found: dict[int, tuple[float, float, str, str]] = {}
-    for place in dict.fromkeys(wanted):
+    candidates = [0, last, last // 2, last // 4, 3 * last // 4] if knots else []
+    labels: dict[int, tuple[float, float, str, str]] = {}
+    for place in dict.fromkeys(candidates):
         label, anchor = _entry(knots[place]), "end" if place == last > 0 else "middle"
         width = _LETTER * len(label)
         start = at[place] + 8 - width if anchor == "end" else at[place] - width / 2
-        if all(start + width + 8 < other or start > to + 8 for other, to, _, _ in found.values()):
-            found[place] = (start, start + width, anchor, label)
-    return [(place, anchor, label) for place, (_, _, anchor, label) in found.items()]
+        if all(start + width + 8 < other or start > to + 8 for other, to, _, _ in labels.values()):
+            labels[place] = (start, start + width, anchor, label)
+    return [(place, anchor, label) for place, (_, _, anchor, label) in labels.items()]
 
 
 def _telling(knots: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -178,7 +180,7 @@ def _telling(knots: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _entry(entry: object) -> str:
-    """Write a number or the name of a category; what may be a year has no comma."""
+    """Write a number or the name of a category. A number that may be a year has no comma."""
     if isinstance(entry, int | float) and not isinstance(entry, bool):
         if 1000 <= round(entry) < 2200:
             return str(round(entry))

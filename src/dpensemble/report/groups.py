@@ -1,4 +1,4 @@
-"""What a page shows of groups of records with budgets of their own."""
+"""What a page shows when groups of records have their own budgets."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from dpensemble.report.charts import Limit, Mark, Series, line_chart
 from dpensemble.report.drawing import GROUP_COLOURS, Words
 from dpensemble.report.record import PrivateRecord, RunRecord
 
-#: Most groups that a chart can tell apart.
+#: Largest number of groups that a reader can distinguish in a chart.
 MOST_DRAWN = len(GROUP_COLOURS[0])
 _WITHHELD = "withheld"
 #: Names of budgets that all records might share.
 PLAIN = {"minimum": "smallest", "average": "average", "maximum": "largest"}
 _MARKS = {"minimum": "min", "average": "avg", "maximum": "max"}
 _TALL = 360
-# Characters that surely fit beside the chart.
+# Number of characters that always fit beside the chart.
 _LABEL = 13
 
 
 def personal_view(record: RunRecord, private: PrivateRecord | None) -> dict[str, Any] | None:
-    """Return what the page says of the groups, or None where every record has the same budget."""
+    """Return what the page shows about groups, or None if every record has the same budget."""
     if not record.groups:
         return None
     drawn = drawn_groups(record.groups)
@@ -44,31 +44,31 @@ def personal_view(record: RunRecord, private: PrivateRecord | None) -> dict[str,
 
 
 def drawn_groups(groups: Sequence[object]) -> list[int]:
-    """Return which groups are drawn: all of a few, else the strictest and the most generous."""
+    """Return which groups are drawn: all groups if they are few, else the strictest and the most generous."""
     return list(range(len(groups))) if len(groups) <= MOST_DRAWN else [0, len(groups) - 1]
 
 
 def varied_setting(method: str) -> str:
-    """Return which of copies, weight and frequency a method varies between groups."""
+    """Return which setting a method varies between groups: copies, weight or frequency."""
     return {"upsampling-pate": "copies", "vanishing-pate": "frequency"}.get(method, "weight")
 
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """What the cost history of groups shows."""
+    """Costs of groups, for the chart of cost by number of labels."""
 
-    # Name and budget of each, the strictest first; their epsilons after so many labels, where these are public.
+    # Name and budget of each group, the strictest first, and their epsilons by number of labels, if these are public.
     groups: Sequence[tuple[str, float]]
     spend: Sequence[tuple[int, Sequence[float]]]
-    # What one budget for all would cost; name, epsilon and labels of points on that curve.
+    # What one budget for all would cost: name, epsilon and labels of points on that curve.
     plain: Sequence[Sequence[float]]
     marks: Sequence[tuple[str, float, int]]
-    # Largest secret spend of any group; empty on what is to be shared.
+    # Largest secret spend of any group. Empty on the shareable page.
     own: Sequence[Sequence[float]] = ()
 
     @classmethod
     def of_run(cls, record: RunRecord, private: PrivateRecord | None) -> History:
-        """Return the history of a run; with `private`, also what must not be shared."""
+        """Return the history of a run. With `private`, the history contains secret figures too."""
         shows_own = private is not None and not record.group_spend
         return cls(
             groups=[(group["name"], group["budget"]) for group in record.groups],
@@ -85,11 +85,11 @@ def history_chart(history: History, axis: str) -> Markup:
     limits = []
     for colour, index in enumerate(drawn_groups(history.groups), start=1):
         (name, budget), css = history.groups[index], f"group-{colour}"
-        # A gate settles its accounts after chunks of questions; nothing is spent before the first.
+        # Under a gate, spending is recorded after chunks of queries, so nothing is spent before the first chunk.
         points = [(0, 0.0)] if history.spend and history.spend[0][0] > 1 else []
         points += [(count, spent[index]) for count, spent in history.spend]
         shown = wording.number(budget, 3)
-        # A group that is called by its epsilon is labelled by it.
+        # A group that is named by its epsilon is labelled by it.
         unnamed = name.replace(".", "", 1).isdigit()
         curves.append(Series(f"ε {shown}" if unnamed else wording.shorten(name, _LABEL), points, css))
         named = "budget" if unnamed else wording.shorten(name, _LABEL - len(shown) - 2) + ":"
@@ -97,7 +97,7 @@ def history_chart(history: History, axis: str) -> Markup:
     if history.own:
         curves.append(Series("largest spent", history.own, "main"))
     marks = [Mark(_MARKS.get(name, name), labels, at, "other") for name, at, labels in history.marks if labels > 0]
-    words = Words("spend", f"Privacy spent by each group over {axis}", axis, "epsilon")
+    words = Words("spend", f"Privacy spent by each group, by number of {axis}", axis, "epsilon")
     return line_chart(curves, limits, words, marks, height=_TALL)
 
 
@@ -110,12 +110,12 @@ def _figure(group: dict[str, Any]) -> dict[str, str]:
 
 
 def _epsilon(value: float) -> str:
-    """Write an epsilon, rounded up so that no promise looks smaller than it is."""
+    """Write an epsilon, rounded up so that no guarantee looks stronger than it is."""
     return wording.number(round_up(value, 4), 4) if value else "0"
 
 
 def _table(record: RunRecord, private: PrivateRecord | None) -> tuple[list[str], list[tuple[str, str, list[str]]]]:
-    """Write a row for each group; of copies, weight and frequency only the one that the method varies."""
+    """Write a row for each group, with the one of copies, weight and frequency that the method varies."""
     varied = varied_setting(record.method)
     heads = {"copies": "Copies of a record", "frequency": "Votes on", "weight": "Weight of a vote"}
     has_teachers = any(group["teachers"] is not None for group in record.groups)
@@ -145,12 +145,12 @@ def _count(value: int | None) -> str:
 
 
 def _plain(record: RunRecord, *, is_private: bool) -> list[tuple[str, str, str]]:
-    """Compare the run with what one budget for all would have bought."""
+    """Compare the run with what one budget for all records would have bought."""
     rows = [
         (f"The {PLAIN.get(e['name'], e['name'])}", _epsilon(e["epsilon"]), wording.number(e["labels"]))
         for e in record.plain_labels
     ]
-    # The others are worst-case counts of answered queries, which a gate or an analysis of the votes is not.
+    # The others are worst-case counts of answered queries. They do not apply to a gate or an analysis of the votes.
     alike = record.guarantee["basis"] == Basis.WORST_CASE.value and not record.gated
     if rows and alike and (record.labels_are_public or is_private):
         rows.append(("Each group its own: this run", "as above", wording.number(record.asked)))

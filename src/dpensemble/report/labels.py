@@ -1,4 +1,4 @@
-"""Where the labels of a chart go, so that none covers another."""
+"""Place the labels of a chart so that no label covers another."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from dpensemble.report.wording import shorten
 
 LABEL_HEIGHT = 18
-#: Room that a label takes to the right of its line's end.
+#: Width of a label to the right of its line's end.
 LABEL_WIDTH = 108
 
 
 @dataclass(frozen=True)
 class Note:
-    """A label, the point that it belongs to, and the CSS class that gives its colour."""
+    """A label, its point, and the CSS class that gives its colour."""
 
     x: float
     y: float
@@ -23,7 +23,7 @@ class Note:
 
 
 def placed(notes: Sequence[Note], top: float, floor: float) -> list[Note]:
-    """Return where labels start: right of their points, moved apart where those near one column would overlap."""
+    """Return where labels start: right of their points, and moved apart where close labels would overlap."""
     columns: list[list[Note]] = []
     for note in sorted(notes, key=lambda note: -note.x):
         if not columns or columns[-1][0].x - note.x >= LABEL_WIDTH:
@@ -45,10 +45,10 @@ def _column(notes: list[Note], top: float, floor: float) -> list[Note]:
 
 
 def clear_of(dots: Sequence[tuple[float, float]], notes: Sequence[Note]) -> list[Note]:
-    """Return the labels, those that would hide a dot a little higher or lower where there is room."""
-    found = list(notes)
-    for index, note in enumerate(found):
-        others = found[:index] + found[index + 1 :]
+    """Return the labels. A label that would hide a dot moves a little up or down if there is room."""
+    result = list(notes)
+    for index, note in enumerate(result):
+        others = result[:index] + result[index + 1 :]
         tries = [replace(note, y=note.y + shift) for shift in (0, -13, 14)]
         free = (
             one
@@ -56,12 +56,12 @@ def clear_of(dots: Sequence[tuple[float, float]], notes: Sequence[Note]) -> list
             if not _covers(one, others)
             and not any(one.x - 4 < x < one.x + _wide(one.label) and abs(y + 4.5 - one.y) < 10 for x, y in dots)
         )
-        found[index] = next(free, note)
-    return found
+        result[index] = next(free, note)
+    return result
 
 
 def beside(mark: Note, taken: Sequence[Note], left: float) -> Note:
-    """Return where to write a label around its point, so that it covers no other label if that can be helped."""
+    """Return a position around the point where the label covers no other label, if possible."""
     label = shorten(mark.label)
     width = _wide(label)
     corners = [

@@ -19,26 +19,26 @@ from dpensemble.report.record import PrivateRecord, RunRecord
 from dpensemble.report.risk import risk_view
 from dpensemble.report.usefulness import remarks
 
-# Measures of which less is better, which no bar should praise.
+# Measures for which less is better. A bar would suggest the opposite.
 _LESS_IS_BETTER = frozenset({"brier"})
-# Settings that say nothing where there are neither teachers nor votes.
-# Entries of the data that have a place of their own on the page.
+# Settings that mean nothing without teachers or votes.
+# Entries of the data that have their own place on the page.
 _SHOWN_ABOVE = frozenset({"released_score", "title", "unlike"})
 _OF_VOTES = frozenset({"n_teachers", "teacher", "gated"})
 _OF_ONE_SUM = frozenset({"sigma", "law", "noise_in_words"})
 _BASES = {
     Basis.WORST_CASE: "Worst case: every possible private data set",
-    Basis.DATA_DEPENDENT: "Data-dependent: the private data set at hand only",
+    Basis.DATA_DEPENDENT: "Data-dependent: only this private data set",
 }
 _RELATIONS = {
     Relation.REPLACE_ONE: "Replace one: as many {unit}s, one of them different",
     Relation.ADD_OR_REMOVE_ONE: "Add or remove one: one {unit} more or fewer",
 }
-_SEEDED = "The noise came from a seed, so whoever knows the seed can remove it."
+_SEEDED = "The noise came from a seed, so anybody who knows the seed can remove the noise."
 
 
 def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
-    """Write the page of a run as self-contained HTML: for sharing, or, with secret statistics, marked as not for it."""
+    """Write the page of a run as self-contained HTML: for sharing, or with secret statistics and a warning."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  takes long to import
 
     environment = Environment(
@@ -58,7 +58,7 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         "spend_chart": _spend_chart(record, private),
         "is_gated": record.gated,
         **_quality_view(record, is_private=private is not None),
-        # A run without public rows has none.
+        # A run without public rows has no such labels.
         "labels": _labels(record, is_private=private is not None) if record.asked or not record.released_sums else None,
         "risk": risk_view(record),
         "remarks": [one.text for one in remarks(record) if one.is_public or private is not None],
@@ -69,7 +69,7 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
 
 
 def _header(record: RunRecord) -> dict[str, Any]:
-    """Name the run, and say why it is no release where it is none."""
+    """Return the name of the run, and the reasons why the run is an experiment, if there are any."""
     seeded = [] if record.statement().for_release else [_SEEDED]
     return {
         "data_set": str(record.data.get("title") or record.data.get("name") or "unnamed data set"),
@@ -88,7 +88,7 @@ def _law(record: RunRecord) -> str:
 
 
 def _verdict(record: RunRecord) -> dict[str, Any]:
-    """Put the guarantee into figures, sentences and facts."""
+    """Return the guarantee as figures, sentences and facts."""
     statement = record.statement()
     epsilon, delta = round_up(statement.epsilon, 4), round_up(statement.delta, 4)
     return {
@@ -116,7 +116,7 @@ def _verdict(record: RunRecord) -> dict[str, Any]:
 
 
 def _released(record: RunRecord) -> dict[str, Any]:
-    """Say what a run without votes released, and which part of the budget that took."""
+    """Return what a run without votes released, and how much of the budget that used."""
     allowed = record.budget["epsilon"]
     share = 100 * record.guarantee["epsilon"] / allowed if allowed else 100.0
     return {
@@ -142,8 +142,8 @@ def _released(record: RunRecord) -> dict[str, Any]:
 
 
 def _spend_chart(record: RunRecord, private: PrivateRecord | None) -> Markup | None:
-    """Draw the public curve whole, so that where it ends says nothing about the votes."""
-    axis = "questions asked" if record.gated else "labels answered"
+    """Draw the whole public curve, so that its end reveals nothing about the votes."""
+    axis = "queries asked" if record.gated else "labels answered"
     if record.groups:
         return history_chart(History.of_run(record, private), axis)
     curves = [Series("worst case", record.worst_case_spend, "main" if private is None or record.gated else "other")]
@@ -152,12 +152,12 @@ def _spend_chart(record: RunRecord, private: PrivateRecord | None) -> Markup | N
     if not any(curve.points for curve in curves):
         return None
     budget = record.budget["epsilon"]
-    words = Words("spend", f"Privacy budget spent over {axis}", axis, "epsilon")
+    words = Words("spend", f"Privacy budget spent, by number of {axis}", axis, "epsilon")
     return line_chart(curves, [Limit(f"budget {wording.number(budget, 4)}", budget)], words)
 
 
 def _quality_view(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
-    """Show scores where the test rows are public, or the page is not for sharing anyway."""
+    """Show scores only if the test rows are public, or if the page is the owner's version."""
     shown = record.scores_are_public or is_private
     majority = record.data.get("most_common_label") if shown else None
     return {
@@ -169,21 +169,21 @@ def _quality_view(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
 
 
 def _score(record: RunRecord) -> dict[str, str] | None:
-    """Write out a released score, which may be shown outside."""
-    found = record.data.get("released_score")
-    if not found:
+    """Return the texts of a released score, which may be published."""
+    score = record.data.get("released_score")
+    if not score:
         return None
-    # There is no area for three and more classes, nor if the noise hides one of two.
-    view = {"units": wording.number(found["units"]), "noise": wording.number(found["sigma"], 3), "auroc": ""}
+    # The area is missing for three or more classes, and if the noise hides one of two classes.
+    view = {"units": wording.number(score["units"]), "noise": wording.number(score["sigma"], 3), "auroc": ""}
     for name, write in (("accuracy", wording.percent), ("auroc", wording.measure)):
-        if found[name] is not None:
-            view[name] = write(found[name])
-            view[f"{name}_interval"] = f"{write(found[f'{name}_low'])} to {write(found[f'{name}_high'])}"
+        if score[name] is not None:
+            view[name] = write(score[name])
+            view[f"{name}_interval"] = f"{write(score[f'{name}_low'])} to {write(score[f'{name}_high'])}"
     return view
 
 
 def _quality(record: RunRecord) -> dict[str, Any] | None:
-    """Compare student and baseline, as far as they were evaluated."""
+    """Compare student and baseline, if they were evaluated."""
     models = {
         label: (values, css)
         for label, values, css in (("student", record.student, "main"), ("no privacy", record.baseline, "other"))
@@ -214,13 +214,13 @@ def _areas(record: RunRecord) -> str:
 
 
 def _labels(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
-    """Show the labels' number and accuracy only as exactly as the basis and the reader allow."""
+    """Show the number of labels and their accuracy only as exactly as the basis and the reader allow."""
     exact = record.labels_are_public or is_private
     share = record.label_accuracy
     return {
         "number": wording.number(record.labels) if exact else None,
         "asked": wording.number(record.asked) if exact and record.asked > record.labels else None,
-        # A share of few labels, even a rounded one, would give their number away.
+        # A share of few labels, even a rounded share, would reveal their number.
         "accuracy": f"{100 * share:.1f}%" if share is not None and exact else None,
         "is_withheld": share is not None and not exact,
         "are_public": record.labels_are_public,
@@ -228,7 +228,7 @@ def _labels(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
 
 
 def _private(record: RunRecord, private: PrivateRecord) -> dict[str, Any]:
-    """Collect what only the owner of the private records may see."""
+    """Return statistics that only the owner of the private records may see."""
     budget = wording.number(record.budget["epsilon"], 4)
     times = {name: value for name, value in record.seconds.items() if name != "total"}
     stages = [(wording.heading(name), f"{value:,.1f} s") for name, value in times.items()]
@@ -252,7 +252,7 @@ def _spent_head(record: RunRecord) -> str:
 
 
 def _tables(record: RunRecord, *, is_private: bool) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Write out settings, data and versions, less the numbers that the guarantee does not protect."""
+    """Write out settings, data and versions, without numbers that the guarantee does not protect."""
     versions: Mapping[str, Any] = record.versions
     withheld = frozenset() if is_private else record.unprotected_data
     shown = {k: v for k, v in record.data.items() if k not in _SHOWN_ABOVE}

@@ -1,4 +1,4 @@
-"""What one training run leaves behind, in two parts that never mix."""
+"""What one training run leaves behind: a public part and a private part, which never mix."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EFFECT = frozenset({"column", "kind", "importance", "points"})
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """A training run as its owner sees it; the shareable report shows a part of it.
+    """A training run as its owner sees it. The shareable report shows a part of it.
 
     Parameters
     ----------
@@ -38,42 +38,43 @@ class RunRecord:
     budget : dict
         ``epsilon`` and ``delta`` that were allowed.
     labels : int
-        Number of labels answered. Not protected where the spend decided it.
+        Number of labels answered. Not protected if the spend determined the number.
     asked : int
-        Number of public rows asked about, with those that got no answer.
+        Number of public rows queried, including queries without an answer.
     label_accuracy : float or None
-        Share of answered labels that equal the truth, where the public rows have it.
+        Share of answered labels that equal the truth, if the public rows have true labels.
     student, baseline : dict or None
-        ``accuracy``, ``auroc``, ``auprc`` on the test rows, where there are any.
+        ``accuracy``, ``auroc``, ``auprc`` on the test rows, if there are test rows.
     worst_case_spend : list of [int, float]
-        Epsilon of the data-independent analysis after so many labels (questions, under a gate); public.
+        Epsilon of the data-independent analysis by number of labels (or queries, under a gate). Public.
     data : dict
-        Name and numbers of rows, features and classes.
+        Name of the data set, and numbers of rows, features and classes.
     settings : dict
         Public settings of the run.
     versions : dict
         Versions of Python and of the libraries used.
     seconds : dict
-        Wall-clock seconds a stage. For the owner; not in the shareable report.
+        Wall-clock seconds by stage. For the owner. Not in the shareable report.
     experiment : list of str
-        Reasons why this run is an experiment and not a release; empty for a release.
+        Reasons why this run is an experiment and not a release. Empty for a release.
     created : str
         Date and time, ISO 8601, UTC.
     groups : list of dict
-        Where groups of records have budgets of their own, the strictest first: ``name``, ``budget``, ``epsilon``
-        as promised, number of ``records``, number of ``teachers`` (None where groups share them), ``copies`` of
-        each record, ``weight`` of a ballot and ``frequency`` of voting.
+        If groups of records have their own budgets, an entry for each group, the strictest first: ``name``, ``budget``,
+        ``epsilon`` of its guarantee, number of ``records``, number of ``teachers`` (None if groups share teachers),
+        ``copies`` of each record, ``weight`` of a ballot and ``frequency`` of voting.
     group_spend : list of [int, list of float]
-        Epsilon of each group after so many labels (questions, under a gate); empty where that is secret.
+        Epsilon of each group by number of labels (or queries, under a gate). Empty if the spend is secret.
     plain_spend : list of [int, float]
-        What as many would cost every record of an ensemble with the same noise and no groups; public.
+        Cost of as many labels for every record, in an ensemble with the same noise and no groups. Public.
     plain_labels : list of dict
         ``name``, ``epsilon`` and ``labels`` of that ensemble at the smallest, average and largest budget.
     effects : list of dict
-        How far each column pushes towards each class, where the student says so: `moments.effects.column_effects`.
+        How strongly each column pushes towards each class, if the student has effects. See
+        `moments.effects.column_effects`.
     releases : list of dict
-        Each thing that left the private records, labels or a noisy sum: its ``description``, its ``table`` (None where
-        nobody reads the sum itself) and its ``noise`` in sensitivities (None for labels).
+        Each release computed from the private records, labels or a noisy sum: its ``description``, its ``table``
+        (None if the sum is not for readers) and its ``noise`` in sensitivities (None for labels).
     schema : int
         Version of this format.
     """
@@ -103,32 +104,32 @@ class RunRecord:
 
     @property
     def released_sums(self) -> bool:
-        """Whether noisy sums were released instead of labels; labels are then the model's own."""
+        """Whether noisy sums were released instead of labels. The labels are then predictions of the model."""
         return self.releases != [_LABELS]
 
     @property
     def described_sums(self) -> list[tuple[str, float]]:
-        """What each noisy sum holds and its noise in sensitivities, in order; nothing where the record lacks them."""
+        """Description of each noisy sum and its noise in sensitivities, in order. Empty if the record lacks them."""
         return [(one["description"], one["noise"]) for one in self.releases if one["noise"] is not None]
 
     @property
     def n_sums(self) -> int:
-        """Number of noisy sums: all of them, or only those of labels in records that do not describe their sums."""
+        """Number of noisy sums: all sums, or only the label sums in records that do not describe their sums."""
         return len(self.releases)
 
     @property
     def released_tables(self) -> list[dict[str, Any]]:
-        """Released statistics that people want to read: ``title``, and ``rows`` of label, value and noise."""
+        """Released statistics for readers: ``title``, and ``rows`` of label, value and noise."""
         return [one["table"] for one in self.releases if one["table"] is not None]
 
     @property
     def labels_are_public(self) -> bool:
-        """Whether the number of labels may be shown outside."""
+        """Whether the number of labels may be published."""
         return bool(self.guarantee["basis"] == Basis.WORST_CASE.value or self.guarantee["fixed_number"])
 
     @property
     def unprotected_data(self) -> frozenset[str]:
-        """Keys of `data` in which neighbouring private data sets may differ, so that they stay inside."""
+        """Keys of `data` in which neighbouring private data sets may differ. Their values must not be published."""
         withheld = set() if self.scores_are_public else {"most_common_label"}
         if self.guarantee["relation"] == Relation.ADD_OR_REMOVE_ONE.value:
             withheld |= {"private_records", "private_units"}
@@ -140,22 +141,22 @@ class RunRecord:
 
     @property
     def gated(self) -> bool:
-        """Whether questions may go unanswered."""
+        """Whether queries may go unanswered."""
         return bool(self.settings["gated"])
 
     @property
     def group_spend_is_promised(self) -> bool:
-        """Whether each group's guarantee is what was spent on it, rather than the budget that bounded it."""
+        """Whether each group's guarantee is the spend of the group, rather than its budget."""
         return bool(self.group_spend) and not self.gated
 
     @property
     def group_sizes_are_public(self) -> bool:
-        """Whether the number of records in each group may be shown outside."""
+        """Whether the number of records in each group may be published."""
         return "private_records" not in self.unprotected_data
 
     @property
     def scores_are_public(self) -> bool:
-        """Whether exact scores on the test rows may be shown outside."""
+        """Whether exact scores on the test rows may be published."""
         return bool(self.data.get("test_is_public", False))
 
     def statement(self) -> Guarantee:
@@ -168,34 +169,34 @@ class RunRecord:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RunRecord:
-        """Rebuild a record; a wrong schema, or a missing or unknown field, raises."""
+        """Rebuild a record. Raise if the schema is wrong, or if a field is missing or unknown."""
         names = {item.name for item in fields(cls)}
         if "releases" not in values and isinstance(values.get("settings"), dict):
-            # Earlier versions did not write it.
+            # Earlier versions did not write this field.
             values = values | {"releases": [_OLD_SUM] * values["settings"].get("rounds", 0) or [_LABELS]}
         if isinstance(values.get("releases"), list) and all(isinstance(one, dict) for one in values["releases"]):
-            # Nor did they write the noise of each sum.
+            # Earlier versions did not write the noise of each sum.
             values = values | {"releases": [{"noise": None} | one for one in values["releases"]]}
         if values.get("schema") != SCHEMA or set(values) != names:
-            raise FileError(f"the run record is not of schema {SCHEMA}; train again with this version.")
+            raise FileError(f"the run record must have schema {SCHEMA}; train again with this version.")
         record = cls(**values)
         if not set(record.data) >= _SHOWN_DATA or not set(record.settings) >= _SHOWN_SETTINGS:
-            raise FileError("the run record lacks entries that its summary needs; train again with this version.")
+            raise FileError("the run record lacks entries of its summary; train again with this version.")
         if any(set(group) != _GROUP for group in record.groups) or any(
             set(entry) != _BASELINE for entry in record.plain_labels
         ):
-            raise FileError("the run record's groups lack entries or have others; train again with this version.")
+            raise FileError("the run record's groups lack entries or have unknown ones; train again with this version.")
         if any(set(one) != _RELEASE for one in record.releases):
-            raise FileError("the run record's releases are not as this version writes them; train again with it.")
+            raise FileError("the run record's releases do not have the format of this version; train again with it.")
         if not _are_effects(record.effects, record.data.get("classes")):
-            raise FileError("the run record's effects are not as this version writes them; train again with it.")
+            raise FileError("the run record's effects do not have the format of this version; train again with it.")
         record.statement()
         return record
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateRecord:
-    """Statistics of the secret votes, one margin and one spend a label. Never share them."""
+    """Statistics of the secret votes: one margin and one spend for each label. Never share them."""
 
     epsilon_spent: float
     spend: list[list[float]]
@@ -212,15 +213,15 @@ class PrivateRecord:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> PrivateRecord:
-        """Rebuild a record; a wrong schema, or a missing or unknown field, raises."""
+        """Rebuild a record. Raise if the schema is wrong, or if a field is missing or unknown."""
         names = {item.name for item in fields(cls)}
         if values.get("schema") != SCHEMA or set(values) | {"for_release"} != names:
-            raise FileError(f"the private record is not of schema {SCHEMA}; train again with this version.")
+            raise FileError(f"the private record must have schema {SCHEMA}; train again with this version.")
         return cls(**values)
 
 
 def _are_effects(effects: Any, classes: Any) -> bool:
-    """Whether these are effects of columns, each point with a value for every class (of two, the second alone)."""
+    """Return whether these are effects of columns, each point with a value for every class (for two: the second)."""
     if not isinstance(effects, list) or not all(map(_is_effect, effects)):
         return False
     counts = {len(values) for one in effects for _, values in one["points"]}
@@ -256,11 +257,11 @@ def _is_finite(value: object) -> bool:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object, or raise `FileError` in one sentence."""
+    """Read a JSON object, or raise `FileError` with one sentence."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise FileError(f"{path} cannot be read as a run record ({type(error).__name__}).") from None
+        raise FileError(f"{path} cannot be read as a run record ({type(error).__name__}); train again.") from None
     if not isinstance(values, dict):
-        raise FileError(f"{path} does not hold a run record.")
+        raise FileError(f"{path} must contain a run record; train again.")
     return values

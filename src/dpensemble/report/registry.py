@@ -1,8 +1,8 @@
 """A run as an entry of OpenDP's registry of deployments of differential privacy.
 
 The fields are those of the registry's schema (``opendp/deployments-registry-data``, ``schemas/deployments-schema.yaml``
-of 2026), which follows P. Nanayakkara, E. Ghazi and S. Vadhan (arXiv:2509.13509). What a run cannot know says
-``FILL IN``; an entry is refused there until that is done.
+of 2026), which follows P. Nanayakkara, E. Ghazi and S. Vadhan (arXiv:2509.13509). Fields that a run cannot know are
+``FILL IN``. The registry refuses an entry until they are filled in.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RELATIONS = {
 
 
 def registry_entry(record: RunRecord) -> dict[str, Any]:
-    """Return the entry of a run as the schema has it, with what only its publisher knows left to be filled in."""
+    """Return the entry of a run in the registry's schema. Its publisher fills in what the run does not know."""
     card = model_card(record)
     title, predicts = card["model"]["title"], card["model"]["predicts"]
     experiment = f"EXPERIMENT, NOT A RELEASE: {' '.join(card['experiment'])} " if card["experiment"] else ""
@@ -82,15 +82,15 @@ def _unprotected(card: dict[str, Any]) -> str:
 def _privacy_loss(record: RunRecord, card: dict[str, Any]) -> dict[str, Any]:
     unit, privacy = record.guarantee["unit"], card["privacy"]
     groups = "".join(f" Group {one['name']}: epsilon {one['epsilon']:g}." for one in privacy["groups"])
-    found: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "privacy_unit": f"{unit} (all records with the same {card['data']['unit_column']})"
         if card["data"]["unit_column"]
         else unit,
         "privacy_unit_details": _RELATIONS[record.statement().relation].format(unit=unit),
     }
     if card["data"]["private_units"] is not None:
-        found["number_of_privacy_units"] = int(card["data"]["private_units"])
-    return found | {
+        entry["number_of_privacy_units"] = int(card["data"]["private_units"])
+    return entry | {
         "privacy_parameters": {"epsilon": privacy["epsilon"], "delta": round_up(record.guarantee["delta"], 4)},
         "privacy_parameters_details": " ".join(privacy["in_words"]) + groups,
     }
@@ -98,21 +98,21 @@ def _privacy_loss(record: RunRecord, card: dict[str, Any]) -> dict[str, Any]:
 
 def _implementation(record: RunRecord, card: dict[str, Any]) -> dict[str, Any]:
     privacy, measures = card["privacy"], card["quality"]["measures"]
-    told = ", ".join(f"{name} {wording.measure(value)}" for name, value in measures.items())
+    measure_words = ", ".join(f"{name} {wording.measure(value)}" for name, value in measures.items())
     return {
         "preprocessing_and_hyperparameter_tuning": "Encoding and settings come from public rows and declared facts "
-        f"alone. {FILL_IN}: whether the private records were looked at in any other way",
+        f"only. {FILL_IN}: whether the private records were looked at in any other way",
         "mechanisms": f"{card['model']['method']}: {privacy['noise']}; by dpensemble "
         f"{record.versions.get('dpensemble', '')}. {_SEEDED if card['experiment'] else _DRAWN}",
         "composition": privacy["accounting"],
         "post_processing": "The model is fitted to what was released and to public rows.",
-        "utility": f"Known from {card['quality']['known_from']}{': ' if told else ''}{told}.",
+        "utility": f"Known from {card['quality']['known_from']}{': ' if measure_words else ''}{measure_words}.",
         "justification": record.settings.get("chosen_because") or f"{FILL_IN}: why this method and this budget",
     }
 
 
 def as_yaml(value: Any, depth: int = 0) -> str:
-    """Write mappings, lists, texts and numbers as YAML; texts in double quotes, as JSON has them."""
+    """Write mappings, lists, texts and numbers as YAML. Texts are in double quotes, as in JSON."""
     pad = "  " * depth
     if isinstance(value, dict):
         return "".join(f"{pad}{name}:{_below(one, depth)}" for name, one in value.items())
@@ -132,6 +132,6 @@ def _below(value: object, depth: int) -> str:
 def _scalar(value: object) -> str:
     if isinstance(value, float):
         digits, power, exponent = f"{value:.10g}".partition("e")
-        # Without a point a number with an exponent is a text to most readers of YAML.
+        # Most readers of YAML take a number with an exponent but no point for a text.
         return f"{digits}{'' if '.' in digits else '.0'}{power}{exponent}"
     return json.dumps(value, ensure_ascii=False)

@@ -1,10 +1,10 @@
-"""A guarantee in an attacker's terms: how much better than guessing anybody can tell two neighbouring data sets apart.
+"""A guarantee in an attacker's terms: how much better than guessing an attacker can distinguish neighbouring data sets.
 
-Whoever knows all records but one unit's, and two candidates for that one, raises an alarm for one of them. However
-clever the attack, the share of right alarms (true positives) is bounded by that of false ones (false positives). A
-guarantee of (epsilon, delta) gives ``TPR <= min(exp(epsilon) FPR + delta, 1 - exp(-epsilon) (1 - delta - FPR))``
-(P. Kairouz, S. Oh and P. Viswanath, ICML 2015, Theorem 2.1, turned round). Releases of Gaussian sums alone obey the
-exact curve ``TPR <= Phi(Phi^-1(FPR) + mu)`` (J. Dong, A. Roth and W. Su, JRSS B 2022, Definition 2.6), which is lower.
+The attacker knows all records but one unit's, has two candidates for that unit, and raises an alarm for one of them.
+For every attack, the share of right alarms (true positives) is bounded by the share of false alarms (false positives).
+A guarantee of (epsilon, delta) gives ``TPR <= min(exp(epsilon) FPR + delta, 1 - exp(-epsilon) (1 - delta - FPR))``
+(P. Kairouz, S. Oh and P. Viswanath, ICML 2015, Theorem 2.1, rearranged). If all releases are Gaussian sums, the
+exact curve ``TPR <= Phi(Phi^-1(FPR) + mu)`` (J. Dong, A. Roth and W. Su, JRSS B 2022, Definition 2.6) is lower.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpensemble.accounting import gaussian_mu
 from dpensemble.report.record import RunRecord
 
 _FALSE_ALARMS = (0.001, 0.01, 0.1)
-# `gaussian_mu` is rounded down; this is far more than it can have lost.
+# `gaussian_mu` is rounded down. This margin is far more than the rounding can have lost.
 _ROUNDING = 1 + 1e-9
 _NORMAL = NormalDist()
 
@@ -36,24 +36,24 @@ def attack(record: RunRecord) -> dict[str, Any]:
 
 def risk_view(record: RunRecord) -> dict[str, Any]:
     """Return the advantage over guessing, and hits at some false-alarm rates, rounded up, in per cent."""
-    found = attack(record)
+    bounds = attack(record)
     return {
-        "is_exact": found["is_exact"],
-        "advantage": _percent(found["advantage"]),
-        "rows": [(f"{100 * alarm:g}%", _percent(hit)) for alarm, hit in found["hits"]],
+        "is_exact": bounds["is_exact"],
+        "advantage": _percent(bounds["advantage"]),
+        "rows": [(f"{100 * alarm:g}%", _percent(hit)) for alarm, hit in bounds["hits"]],
     }
 
 
 def hits(false_alarms: float, epsilon: float, delta: float, mu: float | None = None) -> float:
-    """Return the most right alarms of any attack with so many false ones."""
+    """Return the largest share of right alarms of any attack with this share of false alarms."""
     grow = math.exp(min(epsilon, 700.0))
     bound = min(1.0, grow * false_alarms + delta, 1 - (1 - delta - false_alarms) / grow)
     return bound if mu is None else min(bound, _NORMAL.cdf(_NORMAL.inv_cdf(false_alarms) + mu))
 
 
 def advantage(epsilon: float, delta: float, mu: float | None = None) -> float:
-    """Return the most by which right alarms can outnumber false ones: 0 is guessing, 1 is certainty."""
-    # Largest where both bounds meet.
+    """Return the largest difference of right and false alarms of any attack: 0 is guessing, 1 is certainty."""
+    # The difference is largest where both bounds meet.
     bound = min(1.0, math.tanh(epsilon / 2) + 2 * delta / (1 + math.exp(min(epsilon, 700.0))))
     return bound if mu is None else min(bound, 2 * _NORMAL.cdf(mu / 2) - 1)
 

@@ -1,4 +1,4 @@
-"""Honest words about how useful a run is, from what it released anyway."""
+"""Remarks on how useful a run is, computed from what the run released anyway."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from dataclasses import dataclass
 
 from dpensemble.report.record import RunRecord
 
-# Below so many labels a student has little to learn from, and below so many units a teacher.
+# With fewer labels a student has little to learn from, and with fewer units a teacher has.
 _FEW_LABELS, _FEW_UNITS, _GOOD_UNITS = 50, 25, 40
 _NEARLY_ALL = 0.99
-# A remark is made when the share of readable records is surely below this one: by so many standard deviations.
+# A remark is made if the share of readable records is below this value by this many standard deviations.
 _NEARLY_ALL_READABLE, _DEVIATIONS = 0.97, 3.0
 _MORE = "a larger epsilon, more private records or fewer and better columns may help"
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A sentence about usefulness, and whether it may be shown outside."""
+    """A sentence about usefulness, and whether it may be published."""
 
     text: str
     is_public: bool
 
 
 def remarks(record: RunRecord) -> list[Remark]:
-    """Return what a reader should know before relying on a student; nothing where nothing speaks against it."""
+    """Return reasons for caution before relying on a student, or nothing if there are none."""
     parts = (_unlike, _many_unreadable, _one_answer, _few_labels, _no_better, _public_labels_do, _small_teachers)
     return [Remark(text, public) for part in parts for text, public in part(record)]
 
 
 def _unlike(record: RunRecord) -> Iterator[tuple[str, bool]]:
-    """Repeat the warning that public rows are unlike private ones, or that the test of this cannot decide.
+    """Repeat the warning that public rows are unlike private rows, or that the test of this cannot decide.
 
     The warning follows from public facts and from what was released.
     """
@@ -39,7 +39,7 @@ def _unlike(record: RunRecord) -> Iterator[tuple[str, bool]]:
 
 
 def _many_unreadable(record: RunRecord) -> Iterator[tuple[str, bool]]:
-    """Say so if a released estimate shows that many private records added nothing."""
+    """Warn if a released estimate shows that many private records added nothing."""
     share, error = record.data.get("readable_share"), record.data.get("readable_share_error")
     if share is not None and error is not None and share + _DEVIATIONS * error < _NEARLY_ALL_READABLE:
         yield (
@@ -50,15 +50,17 @@ def _many_unreadable(record: RunRecord) -> Iterator[tuple[str, bool]]:
 
 
 def _one_answer(record: RunRecord) -> Iterator[tuple[str, bool]]:
-    """Say so if the student tells hardly anything apart."""
+    """Warn if the student gives nearly all rows the same label."""
     answers = record.data.get("answers") or {}
     if not answers:
         return
     label, share = max(answers.items(), key=lambda one: one[1])
     if share == 1:
-        text = f"the student answers {label!r} whatever it is shown, so it tells nothing; {_MORE}."
+        text = f"the student answers {label!r} for every public row, so it carries no information; {_MORE}."
     elif share >= _NEARLY_ALL:
-        text = f"the student answers {label!r} for {share:.1%} of the public rows, so it tells little; {_MORE}."
+        text = (
+            f"the student answers {label!r} for {share:.1%} of the public rows and carries little information; {_MORE}."
+        )
     else:
         return
     yield text, record.labels_are_public
@@ -68,14 +70,14 @@ def _few_labels(record: RunRecord) -> Iterator[tuple[str, bool]]:
     if record.released_sums or record.labels >= _FEW_LABELS:
         return
     yield (
-        f"{record.labels:,} label{' is' if record.labels == 1 else 's are'} few to learn from; 'dpensemble plan' tells "
-        "what buys more, and label-moments labels every public row.",
+        f"{record.labels:,} label{' is' if record.labels == 1 else 's are'} few to learn from; 'dpensemble plan' shows "
+        "what buys more labels, and label-moments labels every public row.",
         record.labels_are_public,
     )
 
 
 def _no_better(record: RunRecord) -> Iterator[tuple[str, bool]]:
-    """Compare with always saying the commonest label, on whatever labels there are."""
+    """Compare with always giving the most common label, on all labels that exist."""
     test, most = record.student, record.data.get("most_common_label")
     if test is not None and most is not None and test["accuracy"] <= most:
         yield _worse("on the test rows", test["accuracy"], most), record.scores_are_public
@@ -85,16 +87,16 @@ def _no_better(record: RunRecord) -> Iterator[tuple[str, bool]]:
         yield text, record.labels_are_public
     released = record.data.get("released_labels") or {}
     if released and released["student"] <= released["most_common"] < 1:
-        text = _worse("as far as the released labels tell", released["student"], released["most_common"])
+        text = _worse("as far as the released labels show", released["student"], released["most_common"])
         yield text, record.labels_are_public
 
 
 def _public_labels_do(record: RunRecord) -> Iterator[tuple[str, bool]]:
-    """Say so if the public labels alone do as well."""
+    """Warn if a model of the public labels does as well."""
     alone, truth = record.data.get("public_alone") or {}, record.data.get("public_truth") or {}
     if alone and truth and alone["accuracy"] >= truth["student"]:
         yield (
-            f"a model of the {alone['rows']:,} public labels alone is right for {alone['accuracy']:.1%} of public rows "
+            f"a model of only the {alone['rows']:,} public labels is right for {alone['accuracy']:.1%} of public rows "
             f"that it did not learn from, the student for {truth['student']:.1%}: you may not need private records.",
             record.labels_are_public,
         )
@@ -102,13 +104,13 @@ def _public_labels_do(record: RunRecord) -> Iterator[tuple[str, bool]]:
 
 def _worse(where: str, student: float, commonest: float) -> str:
     return (
-        f"{where}, the student is no better than always giving the commonest label: {student:.1%} against "
+        f"{where}, the student is no better than always giving the most common label: {student:.1%} against "
         f"{commonest:.1%}; {_MORE}."
     )
 
 
 def _small_teachers(record: RunRecord) -> Iterator[tuple[str, bool]]:
-    """Say so if teachers learn from few people each."""
+    """Warn if each teacher learns from few units."""
     teachers, everybody = record.settings.get("n_teachers"), record.data.get("private_units")
     if record.released_sums or not teachers or not everybody or record.settings.get("sharing") == "everyone":
         return
@@ -118,7 +120,7 @@ def _small_teachers(record: RunRecord) -> Iterator[tuple[str, bool]]:
     better = max(2, units // _GOOD_UNITS)
     yield (
         f"{teachers:,} teachers for {units:,} {record.guarantee['unit']}s are about {units / teachers:.0f} "
-        f"{record.guarantee['unit']}s each, which is few to learn from; with --teachers {better:,} answers would be "
-        "better, and fewer.",
+        f"{record.guarantee['unit']}s each, which is few to learn from; --teachers {better:,} would give better, but "
+        "fewer, answers.",
         "private_units" not in record.unprotected_data,
     )

@@ -12,7 +12,7 @@ from dpensemble.report.record import RunRecord
 
 LONGEST_LABEL = 17
 MEASURES = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC", "brier": "Brier score"}
-# Where the words of a name would mislead.
+# The general rule would mislead for these names.
 _HEADINGS = {
     "compares_rows": "One more sum, to compare public rows by",
     "public_rows_unlike": "Public rows differ from private ones",
@@ -51,7 +51,7 @@ def percent(share: float) -> str:
 
 
 def setting(name: str, value: object) -> str:
-    """Write one setting or fact, whatever its type; a seed gets no commas."""
+    """Write one setting or fact of any type. A seed has no commas."""
     if value is None or isinstance(value, bool):
         return {None: "not set", True: "yes", False: "no"}[value]
     if isinstance(value, int) and "seed" in name:
@@ -66,7 +66,7 @@ def setting(name: str, value: object) -> str:
 
 
 def noise(record: RunRecord) -> str:
-    """Say which noise a run had, and how it was chosen."""
+    """Describe the noise of a run, and how it was chosen."""
     settings, rows = record.settings, record.data.get("public_rows", 0)
     chosen = settings["noise_chosen"]
     if noises := [each for _, each in record.described_sums]:
@@ -74,13 +74,13 @@ def noise(record: RunRecord) -> str:
         return f"Gaussian, {least if least == most else f'{least} to {most}'} sensitivities on each sum ({chosen})"
     if chosen == "none":
         return "none on the votes"
-    asked = min(rows, settings.get("max_labels") or rows)
-    how = f"fitted to {'the ' if asked == rows else ''}{asked:,} public rows" if chosen == "fitted" else chosen
+    queries = min(rows, settings.get("max_labels") or rows)
+    how = f"fitted to {'the ' if queries == rows else ''}{queries:,} public rows" if chosen == "fitted" else chosen
     return f"{settings['noise_in_words']} ({how})"
 
 
 def score_line(score: Mapping[str, Any], unit: str) -> str:
-    """Say how good a student is on private units that were held back, as was released."""
+    """Describe how good a student is on private units that were held back, from the released score."""
     parts = [f"{100 * score['accuracy']:.1f}% right ({_between(score, 'accuracy')})"]
     if score["auroc"] is not None:
         parts.append(f"AUROC {score['auroc']:.3f} ({_between(score, 'auroc')})")
@@ -98,19 +98,19 @@ def _between(score: Mapping[str, Any], name: str) -> str:
 
 
 def positive_class(classes: Sequence[str], positive: str | None) -> str:
-    """Say which class areas under curves are of."""
+    """Describe which class the areas under curves refer to."""
     if positive is None:
         return f"AUROC and AUPRC are means over {len(classes)} classes, each against the rest."
-    return f"AUROC and AUPRC are of {positive!r}, the class that the student's probability stands for."
+    return f"AUROC and AUPRC treat {positive!r} as positive; the student's probability is that of this class."
 
 
 def sums(rounds: int) -> str:
-    """Say how many sums a run without votes released."""
+    """Write how many sums a run without votes released."""
     return f"{rounds:,} noisy sum{'' if rounds == 1 else 's'}"
 
 
 def heading(name: str) -> str:
-    """Turn the name of a field into words; ``n_`` is a number of things."""
+    """Turn the name of a field into words. A name that begins with ``n_`` is a number of things."""
     if name in _HEADINGS:
         return _HEADINGS[name]
     words = re.sub(r"^n_", "number_of_", name).replace("_", " ")
@@ -118,7 +118,7 @@ def heading(name: str) -> str:
 
 
 def date(created: str) -> str:
-    """Write an ISO 8601 date and time in words; what cannot be read stays as it is."""
+    """Write an ISO 8601 date and time in words. A text that is not a date stays unchanged."""
     try:
         moment = datetime.fromisoformat(created)
     except ValueError:
@@ -128,5 +128,5 @@ def date(created: str) -> str:
 
 
 def shorten(text: str, longest: int = LONGEST_LABEL) -> str:
-    """Cut a label that would run out of a drawing."""
+    """Cut a label that would not fit into a drawing."""
     return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -1,4 +1,4 @@
-"""A service that answers: private prediction over HTTP, from posted votes or from teachers in the house."""
+"""A service for private predictions over HTTP, from posted votes or hosted teachers."""
 
 from dpensemble.errors import DPEnsembleError
 
@@ -8,7 +8,9 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("dpensemble"):
         raise
-    raise DPEnsembleError(f"the service needs {error.name} and others; install dpensemble[service].") from error
+    raise DPEnsembleError(
+        f"the service requires {error.name} and other packages; install dpensemble[service]."
+    ) from error
 
 __all__ = [
     "create_app",

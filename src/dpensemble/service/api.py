@@ -1,4 +1,4 @@
-"""The interface for programs: ``/v1``, JSON in and out, refusals as problems."""
+"""The interface for programs: ``/v1``, JSON in and out, and refusals as problems."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -17,16 +17,16 @@ from dpensemble.service.metrics import PROMETHEUS
 from dpensemble.service.problems import MEDIA_TYPE, Problem
 from dpensemble.service.state import ServiceState
 
-#: Characters of an Idempotency-Key.
+#: Largest number of characters of an Idempotency-Key.
 LONGEST_KEY = 120
-#: What a request is told that is not as the schema has it.
-MALFORMED = "The request is not as the schema has it; nothing was charged."
-# Fewest bytes of a list or an object on average, in a body of the largest size; a voter's two numbers take more.
+#: Text for a request that does not match the schema.
+MALFORMED = "The request does not match the schema; nothing was charged."
+# Least average number of bytes of a list or an object, in a body of the largest size. Two numbers of a voter take more.
 _BYTES_OF_A_PART = 8
-#: Where the schema describes what is asked.
+#: Where the schema describes the request.
 _ASKED, _JSON = "#/components/schemas/Prediction", "application/json"
 _bearer = HTTPBearer(
-    auto_error=False, description="An API key, made by `dpensemble keys create`, or a token of an OpenID provider."
+    auto_error=False, description="An API key, created by `dpensemble keys create`, or a token of an OpenID provider."
 )
 
 
@@ -40,7 +40,7 @@ class Answers(BaseModel):
 
 
 class Quote(BaseModel):
-    """What the first so many answers cost together; epsilon is null where they use up the delta."""
+    """Joint cost of a number of answers. Epsilon is null if the answers use up the delta."""
 
     answers: int
     epsilon: float | None
@@ -49,7 +49,7 @@ class Quote(BaseModel):
 
 
 class Grant(BaseModel):
-    """What a grant promises, and what is left of it."""
+    """The guarantee of a grant, and what is left of it."""
 
     name: str
     data_set: str
@@ -69,23 +69,23 @@ class Grant(BaseModel):
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return how refusals with these statuses are described in the schema."""
+    """Return the schema's descriptions of refusals with these statuses."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     texts = {
         400: "The request is malformed.",
         401: "No valid key.",
         403: "The key or the budget does not allow it.",
-        404: "Not there.",
+        404: "Not found.",
         413: "Too large.",
-        422: "Cannot be used, or the Idempotency-Key was used otherwise.",
-        429: "Too many large requests of one holder are under way.",
+        422: "Cannot be used, or the Idempotency-Key was used with another request.",
+        429: "One holder sends too many large requests at once.",
         503: "The ledger cannot be used now.",
     }
     return {status: {"description": texts[status], "content": content} for status in statuses}
 
 
 def asker(service: ServiceState, scope: Scope) -> Callable[..., ApiKey]:
-    """Return what finds out who asks, and refuses whoever may not."""
+    """Return a dependency that identifies the sender, and refuses a sender without the scope."""
 
     def who(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> ApiKey:
         key = None if given is None else service.who(given.credentials)
@@ -93,20 +93,22 @@ def asker(service: ServiceState, scope: Scope) -> Callable[..., ApiKey]:
             raise Problem(
                 401,
                 "no-key",
-                "A valid API key is needed.",
+                "A valid API key is required.",
                 "Send it as 'Authorization: Bearer KEY'.",
                 headers={"WWW-Authenticate": "Bearer"},
             )
         request.scope["dpensemble"]["key"] = key.id
         if not key.may(scope):
-            raise Problem(403, "scope", "This key is not for that.", f"It needs the scope '{scope.value}'.")
+            raise Problem(
+                403, "scope", "This key does not allow this request.", f"It requires the scope '{scope.value}'."
+            )
         return key
 
     return who
 
 
 def asked(service: ServiceState) -> Callable[..., Mapping[str, Any]]:
-    """Return what reads the body of a request, in a thread, after its sender is known."""
+    """Return a dependency that reads the body of a request in a thread, after the sender is identified."""
 
     def read(request: Request) -> Mapping[str, Any]:
         sent_as = request.headers.get("content-type", "").split(";")[0].strip().lower()
@@ -118,21 +120,23 @@ def asked(service: ServiceState) -> Callable[..., Mapping[str, Any]]:
 
 
 def handler_for(service: ServiceState, key: ApiKey, name: str, noted: dict[str, Any]) -> GrantHandler:
-    """Return where a grant is asked; one that a key is not for is not there."""
+    """Return the handler of a grant. A grant that the key does not cover is not found."""
     handler = service.handlers.get(name)
     if handler is None or not key.covers(name):
-        raise Problem(404, "no-grant", "There is no such grant for this key.", "GET /v1/grants lists those there are.")
+        raise Problem(
+            404, "no-grant", "There is no such grant for this key.", "GET /v1/grants lists the grants of the key."
+        )
     noted["grant"] = name
     return handler
 
 
 def predicted(
-    service: ServiceState, key: ApiKey, handler: GrantHandler, request_key: str, given: Any, noted: dict[str, Any]
+    service: ServiceState, key: ApiKey, handler: GrantHandler, request_key: str, queries: Any, noted: dict[str, Any]
 ) -> StoredAnswer:
-    """Return answers, counted and noted."""
+    """Return answers, after counting and logging them."""
     name = handler.grant.name
     try:
-        stored = handler.predict(key.holder, request_key, given)
+        stored = handler.predict(key.holder, request_key, queries)
     except BudgetError:
         service.metrics.refused(name)
         noted["refused"] = "budget"
@@ -153,13 +157,13 @@ def routes(service: ServiceState) -> APIRouter:
 def _add_operation(router: APIRouter, service: ServiceState) -> None:
     @router.get("/health", tags=["operation"], responses=problems(503))
     def health() -> dict[str, str]:
-        """Report whether the ledger can be used, lacks nothing that was seen of it, and was not changed."""
+        """Report whether the ledger can be used, is complete and is unchanged."""
         service.ledger.check()
         return {"status": "ok"}
 
     @router.get("/metrics", tags=["operation"], response_class=Response, responses=_text_of_metrics())
     def metrics(key: Annotated[ApiKey, Depends(asker(service, Scope.METRICS))]) -> Response:
-        """Return counts for Prometheus; of its grants alone to a key that is for some."""
+        """Return counts for Prometheus. A key for some grants gets only the counts of these grants."""
         return Response(service.metrics.text(key.grants), media_type=PROMETHEUS)
 
 
@@ -168,14 +172,14 @@ def _add_grants(router: APIRouter, service: ServiceState) -> None:
 
     @router.get("/v1/grants", tags=["grants"], response_model=list[Grant], responses=problems(401, 403, 503))
     def grants(key: Annotated[ApiKey, reader]) -> list[dict[str, Any]]:
-        """List the grants that this key is for."""
+        """List the grants that this key covers."""
         return [handler.to_dict() for name, handler in service.handlers.items() if key.covers(name)]
 
     @router.get(
         "/v1/grants/{grant}", tags=["grants"], response_model=Grant, responses=problems(401, 403, 404, 422, 503)
     )
     def one_grant(request: Request, grant: str, key: Annotated[ApiKey, reader]) -> dict[str, Any]:
-        """Tell what a grant promises and what is left of it."""
+        """Return the guarantee of a grant, and what is left of it."""
         return handler_for(service, key, grant, request.scope["dpensemble"]).to_dict()
 
     @router.get(
@@ -184,7 +188,7 @@ def _add_grants(router: APIRouter, service: ServiceState) -> None:
     def quote(
         request: Request, grant: str, key: Annotated[ApiKey, reader], answers: Annotated[int, Query(ge=1)]
     ) -> dict[str, Any]:
-        """Tell what the first so many answers cost together; looks at no data and charges nothing."""
+        """Return the joint cost of a number of answers. A quote reads no data and charges nothing."""
         return handler_for(service, key, grant, request.scope["dpensemble"]).quote(answers)
 
 
@@ -202,12 +206,12 @@ def _add_predictions(router: APIRouter, service: ServiceState) -> None:
         key: Annotated[ApiKey, Depends(asker(service, Scope.PREDICT))],
         given: Annotated[Mapping[str, Any], Depends(asked(service))],
         idempotency_key: Annotated[
-            str | None, Header(description="Name of this request; sent again, it is told the same for nothing.")
+            str | None, Header(description="Name of this request. Repeating it returns the same answer at no cost.")
         ] = None,
     ) -> Response:
-        """Charge for a batch of queries, answer with noise, and keep the answer.
+        """Charge for a batch of queries, answer with noise, and store the answer.
 
-        The same Idempotency-Key with the same body is told the same, byte for byte, and charged once.
+        A repeated request with the same Idempotency-Key and body returns identical bytes and is charged only once.
         """
         noted = request.scope["dpensemble"]
         handler = handler_for(service, key, grant, noted)
@@ -222,7 +226,7 @@ def _add_predictions(router: APIRouter, service: ServiceState) -> None:
 def _add_owners(router: APIRouter, service: ServiceState) -> None:
     @router.get("/v1/budgets", tags=["owner"], responses=problems(401, 403, 503))
     def budgets(key: Annotated[ApiKey, Depends(asker(service, Scope.READ))]) -> list[dict[str, Any]]:
-        """Tell what is left of each data set; of its groups and people to owners alone."""
+        """Return what is left of each data set. Only owners see groups and people."""
         return [
             state.to_dict()
             for account in service.accounts(key)
@@ -232,27 +236,29 @@ def _add_owners(router: APIRouter, service: ServiceState) -> None:
 
     @router.get("/v1/checkpoint", tags=["owner"], responses=problems(401, 403, 503))
     def checkpoint(key: Annotated[ApiKey, Depends(asker(service, Scope.OWN))]) -> dict[str, Any]:
-        """Sign where the ledger stands; keep it elsewhere, for 'dpensemble ledger verify'."""
+        """Sign the ledger's last entry. Store the file away from the ledger, for 'dpensemble ledger verify'."""
         if not key.may_see_all:
-            raise Problem(403, "scope", "This key is not for that.", "It needs the scope 'own' for all grants.")
+            raise Problem(
+                403, "scope", "This key does not allow this request.", "It requires the scope 'own' for all grants."
+            )
         return service.ledger.checkpoint()
 
 
-def request_key(given: str | None) -> str:
-    """Return the name of a request, refusing none and one that is no printable text."""
-    if given is None:
+def request_key(name: str | None) -> str:
+    """Return the name of a request. Raise if it is missing or not printable text."""
+    if name is None:
         raise Problem(
             400,
             "idempotency-key-missing",
-            "An Idempotency-Key is needed; nothing was charged.",
-            "Send a new name with every new request, such as a UUID, and the same one when you try again.",
+            "An Idempotency-Key is required; nothing was charged.",
+            "Send a new name with every new request, such as a UUID, and the same name when you try again.",
         )
-    if len(given) > LONGEST_KEY:
-        raise DataError(f"the Idempotency-Key is longer than {LONGEST_KEY} characters.")
+    if len(name) > LONGEST_KEY:
+        raise DataError(f"the Idempotency-Key must have at most {LONGEST_KEY} characters; send a shorter one.")
     try:
-        return check_key(given)
+        return check_key(name)
     except DataError:
-        raise DataError(f"the Idempotency-Key is not a printable text of 1 to {LONGEST_KEY} characters.") from None
+        raise DataError(f"the Idempotency-Key must be printable text of 1 to {LONGEST_KEY} characters.") from None
 
 
 def _text_of_metrics() -> dict[int | str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The application: routes, refusals, and the schema that describes them."""
+"""The application: routes, refusals and their schema."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from dpensemble.service.problems import MEDIA_TYPE, SCHEMA, Problem, problem_of
 from dpensemble.service.settings import ServiceSettings
 from dpensemble.service.state import ServiceState
 
-_TITLES = {400: "The request is malformed.", 404: "There is nothing here.", 405: "This is not done here."}
-# Of what a validator says, what does not quote what was sent.
+_TITLES = {400: "The request is malformed.", 404: "There is nothing here.", 405: "This method is not allowed here."}
+# The validator's texts that do not quote the request.
 _MOST_PLACES = 5
 
 
@@ -30,20 +30,20 @@ def create_app(settings: ServiceSettings, stream: TextIO | None = None) -> App:
     Parameters
     ----------
     settings : ServiceSettings
-        As `read_settings` returns them.
+        Settings from `read_settings`.
     stream : file, optional
-        Where the log goes; standard error by default.
+        Destination of the log. Standard error by default.
 
     Raises
     ------
     DPEnsembleError
-        If a grant cannot be served as it is described; nothing was charged.
+        If a grant cannot be served as configured. Nothing was charged.
     """
     service = ServiceState.of(settings, stream)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        # Opened here, in the process that answers.
+        # Opened here, in the process that answers requests.
         with service.ledger.kept_open():
             service.log.line("started", grants=sorted(service.handlers), ledger=service.ledger.id)
             yield
@@ -51,7 +51,7 @@ def create_app(settings: ServiceSettings, stream: TextIO | None = None) -> App:
 
     app = FastAPI(
         title="dpensemble",
-        summary="Private answers from votes or from teachers in the house, charged to a ledger before they are drawn.",
+        summary="Private answers from votes or hosted teachers, charged to a ledger before they are drawn.",
         version="1",
         docs_url=None,
         redoc_url=None,
@@ -85,7 +85,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101
-    # Where it is wrong, and never what was there: not even names, which may be sent by mistake.
+    # The place of the error, and never the content: not even names, which may be sent by mistake.
     places = sorted({_place(one["loc"]) + f" ({one['type']})" for one in error.errors()})[:_MOST_PLACES]
     detail = f"Wrong: {'; '.join(places)}."
     return respond(Problem(422, "malformed", api.MALFORMED, detail))
@@ -98,7 +98,7 @@ def _place(where: Any) -> str:
 
 async def _http(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
-    title = _TITLES.get(error.status_code, "This cannot be done.")
+    title = _TITLES.get(error.status_code, "This request cannot be served.")
     return respond(Problem(error.status_code, "http", title, headers=dict(error.headers or {})))
 
 
@@ -118,7 +118,7 @@ def _schema(app: FastAPI) -> dict[str, Any]:
         schema["components"]["schemas"]["Prediction"] = app.state.service.prediction.model_json_schema()
         for parameter in schema["paths"]["/v1/grants/{grant}/predictions"]["post"]["parameters"]:
             if parameter["name"] == "idempotency-key":
-                # Without it there is a refusal of its own, so it may be missing in the code, and must not be here.
+                # A missing key has its own refusal. So the code allows a missing key, but the schema must not.
                 text = {"type": "string", "minLength": 1, "maxLength": api.LONGEST_KEY}
                 parameter.update(required=True, schema=text)
         for name in ("HTTPValidationError", "ValidationError"):

@@ -1,4 +1,4 @@
-"""What one request asks, read within bounds: a list is read up to the first thing that is wrong."""
+"""The content of one request, read within bounds. Reading stops at the first error."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, Stric
 from pydantic.json_schema import WithJsonSchema
 
 _TEXTS = {
-    "counts": "For each query the votes for each class.",
-    "ballots": "For each query a label a voter.",
+    "counts": "For each query, the votes for each class.",
+    "ballots": "For each query, a label for each voter.",
     "log_probs": "For each query and voter, the logarithm of each class's probability.",
-    "rows": "Rows for teachers in the house.",
+    "rows": "Rows for hosted teachers.",
 }
-# The house checks entries, by its own columns, and stops at the first that is wrong.
+# The hosted ensemble checks entries against its columns, and stops at the first error.
 _ROW_SCHEMA = {
     "type": "object",
     "additionalProperties": {"anyOf": [{"type": kind} for kind in ("integer", "number", "string", "null")]},
@@ -35,25 +35,25 @@ _QUERIES: dict[str, Any] = {
 
 
 def prediction_model(most_queries: int) -> type[BaseModel]:
-    """Return the model of one request: votes or rows, whichever the grant takes, in a list of limited length."""
+    """Return the model of one request: votes or rows, as the grant takes them, in a list of limited length."""
     fields: dict[str, Any] = {
         name: (_each(kind, most_queries) | None, Field(None, description=_TEXTS[name]))
         for name, kind in _QUERIES.items()
     }
     return create_model(
         "Prediction",
-        # An error for each unknown name would take a thousand times its room; see `read_prediction`.
+        # An error for each unknown name would take a thousand times as much memory. See `read_prediction`.
         __config__=ConfigDict(extra="allow", json_schema_extra={"additionalProperties": False}),
-        __doc__="One request for answers: votes or rows, whichever the grant takes, a list of queries.",
+        __doc__="One request for answers: a list of queries, as the votes or rows that the grant takes.",
         **fields,
     )
 
 
 def read_prediction(model: type[BaseModel], body: bytes, most_parts: int) -> dict[str, Any]:
-    """Return the queries of a JSON body, by name; errors say where the body is wrong, never what it holds.
+    """Return the queries of a JSON body, by name. Errors name the place of a mistake, and never quote the content.
 
-    `most_parts` limits its lists and objects, each of which takes hundreds of bytes to read. Those within texts count
-    too.
+    `most_parts` limits the number of lists and objects, because each takes hundreds of bytes to read. Brackets within
+    texts count too.
     """
     if body.count(b"[") + body.count(b"{") > most_parts:
         raise _wrong((), "too_many_parts")
@@ -66,7 +66,7 @@ def read_prediction(model: type[BaseModel], body: bytes, most_parts: int) -> dic
         if not prediction.model_extra:
             return dict(prediction)
         place, kind = (next(iter(prediction.model_extra)),), "extra_forbidden"
-    # Not within the block: a context would keep what was sent.
+    # Outside the block, because an error context would keep the request.
     raise _wrong(place, kind)
 
 

@@ -1,4 +1,4 @@
-"""Bodies of requests: how large, how late and how many at once they may be."""
+"""Limits for bodies of requests: their size, their time and their number."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 FindSender = Callable[[Scope], str | None]
 
-# Seconds in which a request has to have arrived.
+# Seconds within which a request must arrive.
 _PATIENCE = 30.0
-# Bytes that everybody may send; a key or a login are shorter.
+# Bytes that any sender may send. A key or a login is shorter.
 _SMALL = 16_000
-# Large bodies of one holder that are under way.
+# Large bodies of one holder that may be processed at once.
 _EACH = 2
-# Most seconds between two large bodies that are worked on.
+# Longest rest, in seconds, between two large bodies.
 _REST = 1.0
-# Most bytes and seconds of a body that was refused which are read and dropped: a sender that is cut off while it still
-# writes never reads why.
+# Limits, in bytes and seconds, for reading and dropping a refused body: a sender that is cut off while it still writes
+# never reads the reason.
 _DROPPED, _DROPPING = 64_000_000, 10.0
 
 
 class Bodies:
-    """Reads bodies, and bounds what they take of memory and of the processor.
+    """Reads bodies, and bounds the memory and processor time that they use.
 
-    Only a sender with a valid key may send a large body, and everyone only two at a time. Large bodies are worked on
-    one after the other, with rests as long as the work, because reading one holds Python's lock and keeps small
-    requests waiting. `find_sender` returns the holder of the key of a request, or None; it runs in a thread.
+    Only a sender with a valid key may send a large body, and each holder at most two at a time. Large bodies are
+    processed one at a time, with rests as long as the work, because reading a body holds Python's lock and delays
+    small requests. `find_sender` returns the holder of a request's key, or None. It runs in a thread.
     """
 
     def __init__(self, most_bytes: int, find_sender: FindSender) -> None:
@@ -47,12 +47,12 @@ class Bodies:
 
     @asynccontextmanager
     async def taken(self, scope: Scope, receive: Receive) -> AsyncIterator[bytes]:
-        """Return the whole body for the length of the block, or refuse the body before it is all there.
+        """Yield the whole body for the length of the block, or refuse the body before all of it has arrived.
 
         Raises
         ------
         Problem
-            If the body is too large or too late, its sender has no key, or sends many at once.
+            If the body is too large or too late, or its sender has no key or sends too many at once.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _PATIENCE
@@ -63,9 +63,9 @@ class Bodies:
             yield first
             return
         if any(name == b"transfer-encoding" for name, _ in scope["headers"]):
-            # Chunks may be of one byte, each of which costs as much as a piece of the network's size.
+            # Chunks may be of one byte, and each chunk costs as much as a full network packet.
             raise self._too_large(_SMALL, " in chunks")
-        # Whose it says it is comes first, which needs no thread to find out.
+        # The claimed sender is limited first, because reading the claim needs no thread.
         with self._one_more(_claim(scope)), self._one_more(await self._holder(scope)):
             rest, is_too_large = await _read(receive, self._most - len(first), deadline)
             if is_too_large:
@@ -78,7 +78,7 @@ class Bodies:
                 loop.call_later(min(_REST, loop.time() - start), self._turns.release)
 
     def _length(self, scope: Scope) -> int:
-        """Return the length that a request states, 0 where it states none."""
+        """Return the length that a request states, or 0 if it states none."""
         for name, value in scope["headers"]:
             if name == b"content-length":
                 if not value.isdigit() or len(value) > 12 or int(value) > self._most:
@@ -102,7 +102,7 @@ class Bodies:
                 429,
                 "too-many",
                 "Too many large requests at once; nothing was charged.",
-                f"At most {_EACH} of one holder are taken at a time; send the same again when one is answered.",
+                f"At most {_EACH} of one holder are accepted at a time; send the request again after an answer.",
                 headers={"Retry-After": "1"},
             )
         self._under_way[holder] += 1
@@ -113,24 +113,24 @@ class Bodies:
 
     @staticmethod
     def _too_large(most: int, whose: str = "") -> Problem:
-        detail = f"At most {most:,} bytes are taken{whose}; send less at once."
+        detail = f"At most {most:,} bytes are accepted{whose}; send less at once."
         return Problem(413, "too-large", "The request is too large.", detail)
 
 
 def _claim(scope: Scope) -> tuple[bytes, ...]:
-    """Return the headers that say who sends a request."""
+    """Return the headers that identify the sender of a request."""
     return tuple(value for name, value in scope["headers"] if name in (b"authorization", b"cookie"))
 
 
 async def _read(receive: Receive, most: int, deadline: float) -> tuple[bytes, bool]:
-    """Return what comes until the end, or until it is more than `most`, and whether it is more."""
+    """Return the data until the end, or until more than `most` bytes have arrived, and whether there are more."""
     parts, size, more = [], 0, True
     try:
         async with asyncio.timeout_at(deadline):
             while more and size <= most:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Problem(400, "cut-off", "The request ended before all of it was there.")
+                    raise Problem(400, "cut-off", "The request ended before all of it had arrived.")
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 more = message.get("more_body", False)
@@ -140,8 +140,8 @@ async def _read(receive: Receive, most: int, deadline: float) -> tuple[bytes, bo
 
 
 async def drop(scope: Scope, receive: Receive) -> None:
-    """Read what is left of a body of a stated length, and keep none of it; whoever waits to be asked is not asked."""
-    # A body in chunks may come byte by byte, and costs as much to drop as to read.
+    """Read and drop the rest of a body of a stated length. A sender that waits for permission is not asked to go on."""
+    # A body in chunks may arrive byte by byte, and costs as much to drop as to read.
     if any(name in (b"expect", b"transfer-encoding") for name, _ in scope["headers"]):
         return
     size, more = 0, True

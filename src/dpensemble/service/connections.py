@@ -1,4 +1,4 @@
-"""Connections: how many there are, and how long one may stay without a whole request."""
+"""Limits for connections: their number, and how long one may stay without a whole request."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-# Seconds for the head of a request, counted from the connection or from the response before, and for a reader that
-# takes nothing of a response.
+# Seconds for the head of a request, counted from the start of the connection or from the previous response. Also the
+# limit for a reader that accepts nothing of a response.
 _HEAD, _READER = 10.0, 30.0
-# Seconds in which a request that is on its way has been read; there may be twice as many connections for as long.
+# Seconds within which an incoming request has been read. Meanwhile there may be twice as many connections.
 _FRESH = 1.0
-# Most connections at once, and files that the service opens besides.
+# Most connections at once, and the other files that the service opens.
 _MOST, _FILES = 500, 96
-# Bytes that are read in one go.
+# Bytes that are read at a time.
 _PIECE = 4_096
-#: Bytes of a request's head.
+#: Largest number of bytes of a request's head.
 LONGEST_HEAD = 16_384
 
 
 class BoundedConnection(H11Protocol):
-    """A connection of uvicorn's that ends when no request comes, and makes room for newer ones.
+    """A connection of uvicorn's that ends when no request comes, and that makes room for newer connections.
 
-    When there are too many, the one that has waited longest for the rest of a request is closed. So connections with
-    half a request keep nobody out.
+    When there are too many connections, the one that has waited longest for the rest of a request is closed. So
+    connections with half a request cannot block others.
     """
 
-    #: Most connections that wait, and since when those wait that have no whole request, the oldest first.
+    #: Most waiting connections, and the start times of those without a whole request, the oldest first.
     most = _MOST
     waiting: ClassVar[OrderedDict[BoundedConnection, float]] = OrderedDict()
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._head_timer: asyncio.TimerHandle | None = None
         self._reader_timer: asyncio.TimerHandle | None = None
 
@@ -43,27 +43,27 @@ class BoundedConnection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request, and make room where there is none."""
+        """Begin to wait for a request, and make room if there is none."""
         super().connection_made(transport)
         if hasattr(transport, "max_size"):
-            # What is read in one go keeps all others waiting while it is taken apart.
+            # Data read in one piece delays all other connections while it is parsed.
             transport.max_size = _PIECE
         self._wait()
         if len(self.connections) > self.most:
-            # This one is the last of them.
+            # This connection becomes the last one.
             oldest, since = next(iter(self.waiting.items()))
             if self.loop.time() - since >= _FRESH or len(self.connections) > 2 * self.most:
                 oldest._end()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, and no more of a body until it is asked for."""
+        """Accept incoming data. More of a body is read only on demand."""
         super().data_received(data)
         if not self._is_idle and self.cycle.body:
             self.flow.pause_reading()
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         self.waiting.pop(self, None)
         for timer in (self._head_timer, self._reader_timer):
             if timer is not None:
@@ -74,16 +74,16 @@ class BoundedConnection(H11Protocol):
         """Begin to wait for the next request."""
         self._wait()
         super().on_response_complete()
-        # It may have been there already.
+        # The request may have arrived already.
         self._look()
 
     def pause_writing(self) -> None:
-        """Wait for the reader, and not for ever."""
+        """Wait for the reader, for a limited time."""
         super().pause_writing()
         self._reader_timer = self.loop.call_later(_READER, self._end)
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Continue writing."""
         if self._reader_timer is not None:
             self._reader_timer.cancel()
         super().resume_writing()
@@ -100,32 +100,32 @@ class BoundedConnection(H11Protocol):
             self.waiting.pop(self, None)
 
     def _expire(self) -> None:
-        # The body of a request that is being answered has a limit of its own.
+        # The body of a request that is being answered has its own limit.
         if self._is_idle:
             self._end()
 
     def _end(self) -> None:
-        # Not counted from now on, though the transport tells of its end later.
+        # Not counted from now on, although the transport reports its end later.
         self.connections.discard(self)
         self.waiting.pop(self, None)
         self.transport.abort()
 
 
 def room_for_connections() -> int:
-    """Return how many connections the process has room for, after it was given more files where that is allowed."""
+    """Return how many connections the process has room for, after raising its limit of open files if allowed."""
     try:
         import resource  # noqa: PLC0415 - not on every system
     except ImportError:
         return _MOST // 4
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 4 * _MOST + _FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    enough = 4 * _MOST + _FILES
+    if soft != resource.RLIM_INFINITY and soft < enough:
+        soft = enough if hard == resource.RLIM_INFINITY else min(enough, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    # Those that are accepted in one go come on top.
+    # Connections that are accepted in one batch come on top.
     return _MOST if soft == resource.RLIM_INFINITY else max(1, min(_MOST, (soft - _FILES) // 4))
 
 
 def bounded(most: int) -> type[BoundedConnection]:
-    """Return the class of connections of which there are so many at most."""
+    """Return a connection class that allows at most `most` connections."""
     return type("BoundedConnection", (BoundedConnection,), {"most": most, "waiting": OrderedDict()})

@@ -1,4 +1,4 @@
-"""One grant as it is served: what it promises, what is left of it, and its answers."""
+"""One grant in service: its guarantee, what is left of it, and its answers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from dpensemble.service.settings import GrantSettings, ServiceSettings
 if TYPE_CHECKING:
     from dpensemble.service.house import HostedEnsemble
 
-#: What a prediction may be made of.
+#: Possible contents of a prediction request.
 KINDS = ("counts", "ballots", "log_probs", "rows")
-# Quotes that are kept, and how many times the grant's answers one may ask about.
+# Number of cached quotes, and how many times the grant's answers a quote may cover.
 _QUOTES, _FARTHEST = 4096, 10
 
 
@@ -33,7 +33,7 @@ class StoredAnswer:
 
 
 class GrantHandler:
-    """Answers requests for one grant, which the account in the ledger pays for."""
+    """Answers requests for one grant, which an account in the ledger pays for."""
 
     def __init__(self, settings: ServiceSettings, grant: GrantSettings, ledger: Ledger) -> None:
         self.grant, self._most_queries = grant, settings.most_queries
@@ -57,12 +57,12 @@ class GrantHandler:
 
     @property
     def most(self) -> int:
-        """Number of answers that were promised; public."""
+        """Number of answers of the grant. Public."""
         return self._asked.design.most_answers
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What a prediction may be made of."""
+        """Possible contents of a prediction request."""
         if self.house is not None:
             return ("rows",)
         return self._asked.design.release.takes[::-1]
@@ -73,7 +73,7 @@ class GrantHandler:
         return list(self._asked.classes)
 
     def remaining(self) -> int:
-        """Return how many answers are left; public."""
+        """Return how many answers are left. Public."""
         return self._asked.remaining()
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,30 +99,30 @@ class GrantHandler:
 
     @property
     def promise(self) -> list[str]:
-        """The guarantee in sentences, then how it was found and what must hold."""
+        """The guarantee in sentences, then its accounting and its assumptions."""
         return [*self._promise.sentences(), f"Accounting: {self._promise.accounting}.", *self._promise.assumptions]
 
     def quote(self, answers: object) -> dict[str, Any]:
-        """Return what the first so many answers cost together, up to ten times those of the grant; looks at no data."""
+        """Return the joint cost of a number of answers, up to ten times those of the grant. Reads no data."""
         quote = self._quote(integer_between("answers", answers, 1, self.farthest))
         epsilon = quote.epsilon if math.isfinite(quote.epsilon) else None
         return {"answers": quote.answers, "epsilon": epsilon, "delta": quote.delta, "fits": quote.fits}
 
     @property
     def farthest(self) -> int:
-        """Most answers that a quote is for."""
+        """Largest number of answers in a quote."""
         return _FARTHEST * self.most
 
-    def predict(self, holder: str, key: str, given: Mapping[str, Any]) -> StoredAnswer:
+    def predict(self, holder: str, key: str, queries: Mapping[str, Any]) -> StoredAnswer:
         """Charge for a request, draw, store and return its answers.
 
-        Request keys of one `holder` are apart from those of others. `given` holds one of `KINDS`, with its votes or
-        rows.
+        Request keys of one `holder` are separate from those of other holders. `queries` holds one of `KINDS`, with its
+        votes or rows.
         """
-        kinds = [kind for kind in KINDS if given.get(kind) is not None]
+        kinds = [kind for kind in KINDS if queries.get(kind) is not None]
         if len(kinds) != 1 or kinds[0] not in self.kinds:
-            raise DataError(f"grant {self.grant.name!r} takes {' or '.join(self.kinds)}; give one of them, alone.")
-        value: Sequence[Any] = given[kinds[0]]
+            raise DataError(f"grant {self.grant.name!r} takes {' or '.join(self.kinds)}; give exactly one of them.")
+        value: Sequence[Any] = queries[kinds[0]]
         if not 1 <= len(value) <= self._most_queries:
             raise DataError(f"{kinds[0]} must hold from 1 to {self._most_queries:,} queries in one request.")
         request = f"{holder}:{key}"
@@ -130,8 +130,8 @@ class GrantHandler:
             answer = self._asked.answer(**{kinds[0]: value}, key=request)
         else:
             house, rows = self.house, self.house.rows(value)
-            asked = json.dumps(value, sort_keys=True).encode()
-            answer = self._asked.answer_to(asked, len(rows), ask=lambda: house.vote(rows), key=request)
+            payload = json.dumps(value, sort_keys=True).encode()
+            answer = self._asked.answer_to(payload, len(rows), ask=lambda: house.vote(rows), key=request)
         labels = list(answer.labels)
         means = None if answer.means is None else [list(row) for row in answer.means]
         body = {"grant": self.grant.name, "key": key, "labels": labels, "means": means}
@@ -139,11 +139,11 @@ class GrantHandler:
 
 
 def _house(settings: ServiceSettings, grant: GrantSettings) -> HostedEnsemble:
-    from dpensemble.service.house import HostedEnsemble  # noqa: PLC0415 - slow, and for teachers alone
+    from dpensemble.service.house import HostedEnsemble  # noqa: PLC0415 - slow, and needed only for hosted teachers
 
     return HostedEnsemble(settings, grant)
 
 
 def grant_handlers(settings: ServiceSettings, ledger: Ledger) -> dict[str, GrantHandler]:
-    """Return a desk for each grant, by name."""
+    """Return a handler for each grant, by name."""
     return {grant.name: GrantHandler(settings, grant, ledger) for grant in settings.grants}

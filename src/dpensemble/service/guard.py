@@ -1,4 +1,4 @@
-"""The outermost layer: sizes, times, errors that nobody foresaw, headers, and the line in the log."""
+"""The outermost layer: sizes, times, unexpected errors, headers, and the line in the log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 #: Where the body of a request is found in its scope.
 BODY = "dpensemble.body"
-# Refusals of a body, of which nothing more is read afterwards.
+# Refusals after which the rest of the body is not read.
 _LAST = (400, 408, 413, 429)
 _ALWAYS = {
     "cache-control": "no-store",
@@ -30,7 +30,7 @@ _ALWAYS = {
 
 
 class Guard:
-    """An ASGI application around another: logs and counts requests, and asks for the sender of a large body."""
+    """An ASGI application that wraps another. It logs and counts requests, and identifies senders of large bodies."""
 
     def __init__(self, app: App, *, log: JsonLog, metrics: Metrics, most_bytes: int, find_sender: FindSender) -> None:
         self._app, self._log, self._metrics = app, log, metrics
@@ -48,8 +48,8 @@ class Guard:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 status.append(int(message["status"]))
-                given = {name.lower() for name, _ in message.get("headers", [])}
-                more = [(k.encode(), v.encode()) for k, v in _ALWAYS.items() if k.encode() not in given]
+                present = {name.lower() for name, _ in message.get("headers", [])}
+                more = [(k.encode(), v.encode()) for k, v in _ALWAYS.items() if k.encode() not in present]
                 message = {**message, "headers": [*message.get("headers", []), *more]}
             await send(message)
 
@@ -59,7 +59,7 @@ class Guard:
                 try:
                     await self._app(scope, _replayed(left, receive), sending)
                 finally:
-                    # The scope and what tells the body may outlive the request until garbage is collected.
+                    # The request's scope and body may stay in memory until garbage collection.
                     del scope[BODY], body
                     left.clear()
         except Problem as problem:
@@ -67,12 +67,12 @@ class Guard:
                 await drop(scope, receive)
             await _refuse(problem, sending)
         except Exception as error:
-            # The texts of foreign errors may quote what was sent.
+            # Texts of errors of other libraries may quote the request.
             noted["error"] = type(error).__name__
             if os.environ.get("DPENSEMBLE_TRACEBACK"):
                 raise
             if not status:
-                await _refuse(Problem(500, "unexpected", "Something went wrong that nobody foresaw."), sending)
+                await _refuse(Problem(500, "unexpected", "An unexpected error occurred."), sending)
         finally:
             route = getattr(scope.get("route"), "path", "none")
             code = status[0] if status else 499
@@ -81,7 +81,7 @@ class Guard:
 
 
 def _replayed(left: list[bytes], receive: Receive) -> Receive:
-    """Return what tells the body that is there, and then whatever else comes."""
+    """Return a function that delivers the body, and then further messages."""
 
     async def telling() -> Message:
         if left:
@@ -94,7 +94,7 @@ def _replayed(left: list[bytes], receive: Receive) -> Receive:
 async def _refuse(problem: Problem, send: Send) -> None:
     body = problem.body
     headers = {"content-type": MEDIA_TYPE, "content-length": str(len(body)), **problem.headers}
-    # What is left of a body that was refused is not read.
+    # The rest of a refused body is not read.
     headers |= {"connection": "close"} if problem.status in _LAST else {}
     await send(
         {

@@ -33,71 +33,71 @@ class HostedEnsemble:
 
     @guard_private_rows()
     def __init__(self, settings: ServiceSettings, grant: GrantSettings) -> None:
-        given = grant.ensemble
-        assert given is not None  # noqa: S101
+        hosted = grant.ensemble
+        assert hosted is not None  # noqa: S101
         if grant.votes_per_unit != 1:
             raise InvalidParameterError(
-                f"grant {grant.name!r}: votes_per_unit={grant.votes_per_unit!r:.20} does not go with an ensemble, in "
-                "which every unit teaches one teacher; leave it out."
+                f"grant {grant.name!r}: votes_per_unit={grant.votes_per_unit!r:.20} cannot be combined with an "
+                "ensemble, because there every unit teaches one teacher; leave it out."
             )
-        if (grant.unit == "record") != (given.unit is None):
+        if (grant.unit == "record") != (hosted.unit is None):
             raise InvalidParameterError(
-                f"grant {grant.name!r}: unit={grant.unit!r:.60} and ensemble.unit={given.unit!r:.60} do not go "
-                "together; name the column that says whose record it is just where unit is not 'record'."
+                f"grant {grant.name!r}: unit={grant.unit!r:.60} and ensemble.unit={hosted.unit!r:.60} do not match; "
+                "name the column that identifies units if, and only if, unit is not 'record'."
             )
         if not isinstance(grant.classes, list):
-            raise InvalidParameterError(f"grant {grant.name!r}: an ensemble needs classes as a list of labels.")
+            raise InvalidParameterError(f"grant {grant.name!r}: an ensemble requires classes as a list of labels.")
         files = TableFiles(
-            private=settings.path(given.private),
-            public=settings.path(given.public),
-            target=given.target,
+            private=settings.path(hosted.private),
+            public=settings.path(hosted.public),
+            target=hosted.target,
             classes=grant.classes,
-            unit=given.unit,
-            drop=given.drop,
-            form=CSVFormat(given.sep, given.decimal, bool(given.multiline_text)),
+            unit=hosted.unit,
+            drop=hosted.drop,
+            form=CSVFormat(hosted.sep, hosted.decimal, bool(hosted.multiline_text)),
         )
-        tables = file_tables(files, ReadOptions(blanks=True, on_bad_record=given.bad_records))
+        tables = file_tables(files, ReadOptions(blanks=True, on_bad_record=hosted.bad_records))
         relation = member("relation", grant.relation, Relation)
         self._public = tables.X_public.iloc[:0]
         self._encoder = TableEncoder("median").fit(tables.X_public)
         classes = sorted_classes(tables.classes)
-        zeroes = member("bad_records", given.bad_records, OnBadRecord) is OnBadRecord.ZERO
+        zeroes = member("bad_records", hosted.bad_records, OnBadRecord) is OnBadRecord.ZERO
         table, y = table_targets(classes, tables.X_private, tables.y_private.to_numpy(), zeroes=zeroes)
         X = np.where((y == BAD)[:, None], 0.0, self._encoder.transform(table))
         records, _ = owned_records(X, y, tables.units, relation, zeroes=zeroes)
         records.check_delta(grant.budget, relation)
-        seed = integer_between("seed", given.seed, 0)
+        seed = integer_between("seed", hosted.seed, 0)
         drawn = partitions(records.identities, grant.voters, relation=relation, entropy=seed)
         ensemble = TeacherEnsemble(
-            learner("teacher", given.teacher), drawn.without(records.targets == BAD), classes, entropy=seed
+            learner("teacher", hosted.teacher), drawn.without(records.targets == BAD), classes, entropy=seed
         )
         self._teachers = ensemble.fit(records.X, records.targets, lambda _: None)
-        # The grant's own order of classes, in which ballots are told.
+        # The grant's own order of classes, which ballots use.
         self._place = np.array([tables.classes.index(one) for one in classes.tolist()])
         self._labels = np.array(grant.classes, dtype=object)
 
     @property
     def columns(self) -> dict[str, str]:
-        """Columns of a row, and whether each is a number or a text; public."""
+        """Columns of a row, and whether each is a number or a text. Public."""
         numeric = set(self._encoder.numeric_columns)
         return {str(name): "number" if name in numeric else "text" for name in self._public.columns}
 
     def rows(self, rows: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
-        """Return rows as teachers take them, or refuse them without quoting them."""
+        """Return rows for the teachers. Raise if they are malformed, without quoting them."""
         columns = self.columns
         for row in rows:
             if not isinstance(row, Mapping) or set(row) != set(columns):
                 raise DataError(f"rows must have exactly the columns {', '.join(columns)}; null stands for a blank.")
             for name, kind in columns.items():
                 if not _fits(row[name], kind):
-                    raise DataError(f"column {name!r} of rows takes a {kind}, finite and not too long, or null.")
+                    raise DataError(f"column {name!r} of rows must be a {kind}, finite and not too long, or null.")
         table = pd.DataFrame([[row[name] for name in columns] for row in rows], columns=list(columns), dtype=object)
-        kept = as_kinds("new", table, [name for name, kind in columns.items() if kind == "number"])
-        found: NDArray[np.float64] = np.asarray(self._encoder.transform(kept), dtype=np.float64)
-        return found
+        numeric = as_kinds("new", table, [name for name, kind in columns.items() if kind == "number"])
+        encoded: NDArray[np.float64] = np.asarray(self._encoder.transform(numeric), dtype=np.float64)
+        return encoded
 
     def vote(self, X: NDArray[np.float64]) -> NDArray[Any]:
-        """Return every teacher's ballot on rows, as labels, shape (n_rows, n_teachers); private."""
+        """Return every teacher's ballot on rows, as labels, shape (n_rows, n_teachers). Private."""
         return self._labels[self._place[self._teachers.vote(X).ballots.astype(np.int64)]]
 
 

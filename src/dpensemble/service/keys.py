@@ -1,4 +1,4 @@
-"""API keys: who may ask what. Only hashes of them are kept."""
+"""API keys, their scopes and grants. Only hashes of the keys are stored."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.ledger.names import look_alike
 from dpensemble.workflow.durable import OWN_FILE, replace_file
 
-#: What every API key begins with.
+#: Prefix of every API key.
 PREFIX = "dpe_"
 _HOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _TOKEN = re.compile(PREFIX + r"([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _VERSION = 1
-# Seconds to wait for others who change the file.
+# Seconds to wait while others change the file.
 _PATIENCE = 60
-# What a secret is compared with where the key is unknown, so that both take as long.
+# Compared with the secret of an unknown key, so that known and unknown keys take equally long.
 _NOBODY = hashlib.sha256(b"nobody").hexdigest()
 
 
 class Scope(StrEnum):
-    """What a key is good for."""
+    """What a key allows."""
 
     READ = "read"
     PREDICT = "predict"
@@ -45,10 +45,10 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key as it is kept, with a hash of its secret, which is 256 random bits.
+    """A key as it is stored, with a hash of its secret, which is 256 random bits.
 
-    Keys of one `holder` share requests, so that a key can be replaced. Scopes are ``read`` (grants, quotes, budgets),
-    ``predict``, ``metrics``, or ``own``: all, and checkpoints and history. Without grants the key is for all of them.
+    Keys of one `holder` share requests, so a key can be replaced. Scopes are ``read`` (grants, quotes, budgets),
+    ``predict``, ``metrics``, or ``own``: all of these, and checkpoints and history. Without grants, the key covers all.
     """
 
     id: str
@@ -60,21 +60,21 @@ class ApiKey:
     expires: str | None = None
 
     def may(self, scope: Scope) -> bool:
-        """Tell whether the key has a scope."""
+        """Return whether the key has a scope."""
         return Scope.OWN in self.scopes or scope in self.scopes
 
     def covers(self, grant: str) -> bool:
-        """Tell whether the key is for a grant."""
+        """Return whether the key covers a grant."""
         return not self.grants or grant in self.grants
 
     @property
     def may_see_all(self) -> bool:
-        """Whether it is an owner's, and not for some grants only."""
+        """Whether the key is an owner's and covers all grants."""
         return self.may(Scope.OWN) and not self.grants
 
     @property
     def is_expired(self) -> bool:
-        """Whether its last day is over."""
+        """Whether the last day of the key is over."""
         return self.expires is not None and datetime.now(UTC).date().isoformat() > self.expires
 
 
@@ -99,17 +99,17 @@ class KeyRing:
             return self._keys
 
     def of(self, token: str) -> ApiKey | None:
-        """Return the key that a token is the secret of; None if it is none, or expired."""
+        """Return the key with this secret, or None if there is none or it has expired."""
         parts = _TOKEN.fullmatch(token)
         key = None if parts is None else self.keys().get(parts[1])
-        given = hashlib.sha256((parts[2] if parts else "").encode()).hexdigest()
-        same = hmac.compare_digest(given, _NOBODY if key is None else key.sha256)
+        digest = hashlib.sha256((parts[2] if parts else "").encode()).hexdigest()
+        same = hmac.compare_digest(digest, _NOBODY if key is None else key.sha256)
         return key if key is not None and same and not key.is_expired else None
 
 
 def _reading(path: Path) -> AbstractContextManager[None]:
     return file_errors(
-        lambda reason: f"the file of keys {path} cannot be read ({reason}); make it with 'dpensemble keys create'."
+        lambda reason: f"the file of keys {path} cannot be read ({reason}); create it with 'dpensemble keys create'."
     )
 
 
@@ -120,32 +120,32 @@ def read_keys(path: Path) -> dict[str, ApiKey]:
             content = json.loads(path.read_text(encoding="utf-8"))
         if content["version"] != _VERSION:
             raise ValueError
-        made = [
+        keys = [
             ApiKey(**{**one, "scopes": tuple(one["scopes"]), "grants": tuple(one["grants"])}) for one in content["keys"]
         ]
     except (ValueError, KeyError, TypeError):
-        raise FileError(f"{path} is no file of keys of version {_VERSION}; make a new one.") from None
-    return {one.id: one for one in made}
+        raise FileError(f"{path} must be a file of keys of version {_VERSION}; create a new one.") from None
+    return {one.id: one for one in keys}
 
 
 def create_key(
     path: Path, holder: str, scopes: Sequence[str], grants: Sequence[str] = (), days: int | None = None
 ) -> tuple[ApiKey, str]:
-    """Add a new key to a file, and return what is kept and the token, which is nowhere else."""
+    """Add a new key to a file, and return the stored key and the token. The token is stored nowhere."""
     if not isinstance(holder, str) or not _HOLDER.fullmatch(holder):
         raise InvalidParameterError(
-            f"holder={holder!r:.60} is no name; use 1 to 40 letters, digits, '.', '_' and '-'.", parameter="holder"
+            f"holder must be 1 to 40 letters, digits, '.', '_' and '-'; got {holder!r:.60}.", parameter="holder"
         )
     if not scopes:
-        raise InvalidParameterError(f"a key needs a scope: {', '.join(Scope)}.", parameter="scope")
-    wanted = tuple(sorted({member("scope", one, Scope).value for one in scopes}))
+        raise InvalidParameterError(f"a key requires a scope; give one of {', '.join(Scope)}.", parameter="scope")
+    scope_names = tuple(sorted({member("scope", one, Scope).value for one in scopes}))
     today = datetime.now(UTC).date()
     expires = None if days is None else (today + timedelta(days=integer_between("days", days, 1, 36_500))).isoformat()
     secret = secrets.token_urlsafe(32)
-    made = ApiKey(
+    key = ApiKey(
         id=secrets.token_hex(6),
         holder=holder,
-        scopes=wanted,
+        scopes=scope_names,
         grants=tuple(grants),
         sha256=hashlib.sha256(secret.encode()).hexdigest(),
         created=today.isoformat(),
@@ -157,32 +157,32 @@ def create_key(
         if other is not None and holder not in {one.holder for one in keys.values()}:
             raise InvalidParameterError(
                 f"holder={holder!r:.60} looks like {other!r:.60}, who has a key already; use that name, or one that "
-                "nobody takes for it.",
+                "cannot be confused with it.",
                 parameter="holder",
             )
-        _write(path, [*keys.values(), made])
-    return made, f"{PREFIX}{made.id}_{secret}"
+        _write(path, [*keys.values(), key])
+    return key, f"{PREFIX}{key.id}_{secret}"
 
 
 def revoke_key(path: Path, ident: str) -> ApiKey:
     """Remove a key from a file."""
-    # Read once before, so that no lock is left beside a file that is not there.
+    # Read once before locking, so that no lock file is left beside a missing file.
     read_keys(path)
     with _alone(path):
         keys = read_keys(path)
         if ident not in keys:
-            raise InvalidParameterError(f"id={ident!r:.60} is no key of {path}; there are {', '.join(keys) or 'none'}.")
-        gone = keys.pop(ident)
+            raise InvalidParameterError(f"id must be a key of {path}: {', '.join(keys) or 'none'}; got {ident!r:.60}.")
+        key = keys.pop(ident)
         _write(path, list(keys.values()))
-    return replace(gone, expires=datetime.now(UTC).date().isoformat())
+    return replace(key, expires=datetime.now(UTC).date().isoformat())
 
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Keep others, threads and processes, from changing a file of keys between reading and writing it."""
+    """Lock a file of keys against other threads and processes between reading and writing it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Through a link, as the file is written.
+        # Resolve links, as writing the file does.
         lock = FileLock(f"{os.path.realpath(path)}.lock", timeout=_PATIENCE)
         lock.acquire()
     except (OSError, TimeoutError) as error:
@@ -195,5 +195,5 @@ def _alone(path: Path) -> Iterator[None]:
 
 def _write(path: Path, keys: Sequence[ApiKey]) -> None:
     text = json.dumps({"version": _VERSION, "keys": [asdict(one) for one in keys]}, indent=1)
-    with file_errors(lambda reason: f"the file of keys {path} cannot be written ({reason})."):
+    with file_errors(lambda reason: f"the file of keys {path} cannot be written ({reason}); choose another file."):
         replace_file(path, text + "\n", OWN_FILE)

@@ -1,6 +1,6 @@
-"""What an operator sees: one line of JSON a request, and counts. Public numbers only.
+"""What an operator sees: one line of JSON for each request, and counts. Public numbers only.
 
-How long something took is in neither, because the time of a draw may depend on votes.
+Neither contains how long a request took, because the time of a draw may depend on votes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class JsonLog:
         self._stream = stream
 
     def line(self, event: str, **fields: Any) -> None:
-        """Write one line; what is None is left out."""
+        """Write one line. Fields that are None are left out."""
         about = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event} | fields
         text = json.dumps({name: value for name, value in about.items() if value is not None}, default=str)
         stream = sys.stderr if self._stream is None else self._stream
@@ -39,26 +39,26 @@ class JsonLog:
 
 
 class LogHandler(logging.Handler):
-    """What a library logs, without its texts, which may quote anything."""
+    """Log messages of libraries without their texts, which may quote anything."""
 
     def __init__(self, log: JsonLog) -> None:
         super().__init__(logging.WARNING)
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line that says who complained, and where."""
+        """Write a line with the name of the logger and the place."""
         self._log.line("library", logger=record.name, level=record.levelname, at=f"{record.module}:{record.lineno}")
 
 
 class Metrics:
-    """Counts for Prometheus, of the grants that are served and the accounts of the ledger."""
+    """Counts for Prometheus: those of the served grants and of the ledger's accounts."""
 
     def __init__(self, handlers: Mapping[str, GrantHandler], ledger: Ledger) -> None:
         self._handlers, self._ledger = handlers, ledger
         self._registry = CollectorRegistry()
         self._requests = self._counter(Counter, "requests", "Requests.", ("method", "route", "status"))
-        self._answers = self._counter(Counter, "answers", "Answers told for the first time.", ("grant",))
-        self._replays = self._counter(Counter, "replays", "Requests told again.", ("grant",))
+        self._answers = self._counter(Counter, "answers", "Answers sent for the first time.", ("grant",))
+        self._replays = self._counter(Counter, "replays", "Repeated requests.", ("grant",))
         self._refusals = self._counter(Counter, "refusals", "Requests beyond a budget.", ("grant",))
         self._remaining = self._counter(Gauge, "answers_remaining", "Answers left of a grant.", ("grant",))
         self._share = self._counter(Gauge, "budget_share_left", "Share of a lifetime budget left.", ("data_set",))
@@ -72,18 +72,18 @@ class Metrics:
         self._requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
 
     def answered(self, grant: str, answers: int, *, replayed: bool) -> None:
-        """Count answers, or that they were told again."""
+        """Count new answers, or one repeated request."""
         if replayed:
             self._replays.labels(grant).inc()
         else:
             self._answers.labels(grant).inc(answers)
 
     def refused(self, grant: str) -> None:
-        """Count a refusal for want of budget."""
+        """Count a refusal because a budget does not suffice."""
         self._refusals.labels(grant).inc()
 
     def text(self, grants: Sequence[str] = ()) -> bytes:
-        """Return all counts, with what is left now; where grants are given, of these and of their data sets alone."""
+        """Return all counts and what is left now. With `grants`, only those of these grants and their data sets."""
         for name, handler in self._handlers.items():
             self._remaining.labels(name).set(handler.remaining())
         for name in sorted({handler.grant.data_set for handler in self._handlers.values()}):
@@ -99,13 +99,13 @@ class Metrics:
 
 
 class _Of(Collector):
-    """What a registry says of some grants and data sets."""
+    """The part of a registry that concerns some grants and data sets."""
 
     def __init__(self, registry: CollectorRegistry, grants: Container[str], data_sets: Container[str]) -> None:
         self._registry, self._grants, self._data_sets = registry, grants, data_sets
 
     def collect(self) -> Iterator[Metric]:
-        """Give the samples that name one of them; totals name none."""
+        """Yield the samples that name one of them. Totals name none."""
         for metric in self._registry.collect():
             shown = Metric(metric.name, metric.documentation, metric.type)
             shown.samples = [one for one in metric.samples if self._is_shown(one.labels)]

@@ -1,4 +1,4 @@
-"""Tokens of an OpenID Connect provider beside API keys: signed elsewhere, checked here, never kept."""
+"""Tokens of an OpenID Connect provider, besides API keys. The provider signs them, and this service checks them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import jwt
 from dpensemble.errors import DPEnsembleError, InvalidParameterError
 from dpensemble.service.keys import ApiKey, Scope
 
-# Signatures by a private key only: with "none", or with a shared secret, whoever knows the public key could sign.
+# Only signatures with a private key: with "none" or a shared secret, anybody who knows the public key could sign.
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _NEEDED = ["exp", "iat", "iss", "aud", "sub"]
-# Seconds that clocks may differ, that keys are kept, that a provider has to answer in, and between two looks for a key
-# that is not known, which whoever sends tokens could else ask for without end.
+# Seconds that clocks may differ, that keys are cached, that a provider has to answer, and between two searches for an
+# unknown key. Without the last limit, a sender of tokens could cause endless searches.
 _LEEWAY, _LIFESPAN, _PATIENCE, _COOLDOWN = 30, 300, 5, 30
 _LONGEST = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcSettings:
-    """An identity provider and the tokens of it that count.
+    """An identity provider, and which of its tokens are accepted.
 
-    `issuer` and `audience` are ``iss`` and ``aud`` of a token, to the letter. `jwks_url` is where the provider's public
-    keys are (``jwks_uri`` of its openid-configuration): HTTPS, or this machine. `prefix` stands before this service's
-    scopes in ``scope``: a token with "dpensemble:read" may read. `grants_claim` is a claim with a list of the grants
-    that a token is for; without it tokens are for all grants.
+    `issuer` and `audience` must equal ``iss`` and ``aud`` of a token exactly. `jwks_url` is the address of the
+    provider's public keys (``jwks_uri`` of its openid-configuration): HTTPS, or this machine. `prefix` precedes this
+    service's scopes in ``scope``: a token with "dpensemble:read" may read. `grants_claim` is a claim with a list of the
+    grants that a token covers. Without `grants_claim`, tokens cover all grants.
     """
 
     issuer: str
@@ -43,17 +43,20 @@ class OidcSettings:
         is_here = address.scheme == "http" and address.hostname in ("localhost", "127.0.0.1")
         if address.scheme != "https" and not is_here:
             raise InvalidParameterError(
-                f"oidc: jwks_url={self.jwks_url!r:.80} is not https; anybody on the way could put in keys of his own."
+                f"oidc: jwks_url must be an https address, because others could replace the keys on their way; got "
+                f"{self.jwks_url!r:.80}."
             )
         for name, value in (("issuer", self.issuer), ("audience", self.audience)):
             if not value:
-                raise InvalidParameterError(f"oidc: {name} is empty; name whom tokens are from and for.")
+                raise InvalidParameterError(
+                    f"oidc: {name} is empty; give the issuer and the audience of accepted tokens."
+                )
 
 
 class Provider:
     """Finds the sender of a token.
 
-    Raises if the provider is on this machine, and a proxy of the environment would be asked for its keys.
+    Raises if the provider is on this machine, but the environment names a proxy that would be asked for its keys.
     """
 
     def __init__(self, settings: OidcSettings) -> None:
@@ -64,7 +67,7 @@ class Provider:
         )
 
     def of(self, token: str) -> ApiKey | None:
-        """Return the sender and scopes of a token as an API key has them; None if the token is not valid."""
+        """Return the sender and scopes of a token as an API key, or None if the token is not valid."""
         try:
             key = self._key_of(token)
             claims = jwt.decode(
@@ -77,14 +80,16 @@ class Provider:
                 options={"require": _NEEDED},
             )
         except jwt.PyJWKClientConnectionError:
-            raise DPEnsembleError("the keys of the OpenID Connect provider cannot be had now; try again.") from None
-        # Numbers that are none, and keys that do not fit their algorithm, raise errors of Python's own.
+            raise DPEnsembleError(
+                "the OpenID Connect provider does not return its keys now; try again later."
+            ) from None
+        # Malformed numbers, and keys that do not fit their algorithm, raise errors of Python's own.
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError):
             return None
         return self._holder(claims)
 
     def _key_of(self, token: str) -> jwt.PyJWK:
-        """Return the provider's key that a token names, before anything else of it is looked at."""
+        """Return the provider's key that a token names, before any other part of the token is read."""
         if len(token) > _LONGEST:
             raise jwt.InvalidTokenError
         header = jwt.get_unverified_header(token)
@@ -92,35 +97,35 @@ class Provider:
             raise jwt.InvalidTokenError
         return self._keys.get_signing_key(header["kid"])
 
-    def _holder(self, said: dict[str, Any]) -> ApiKey | None:
-        scopes, grants = self._scopes(said), self._grants(said)
-        # Everybody with an empty name would be one person, whose answers are told to all of them.
-        if grants is None or not isinstance(said["sub"], str) or not said["sub"].strip():
+    def _holder(self, claims: dict[str, Any]) -> ApiKey | None:
+        scopes, grants = self._scopes(claims), self._grants(claims)
+        # All senders with an empty name would be one holder, and would share their answers.
+        if grants is None or not isinstance(claims["sub"], str) or not claims["sub"].strip():
             return None
-        name = hashlib.sha256(f"{len(said['iss'])}:{said['iss']}{said['sub']}".encode()).hexdigest()[:32]
-        # No holder of an API key can have such a name, and it says nobody's name in a log or a ledger.
+        name = hashlib.sha256(f"{len(claims['iss'])}:{claims['iss']}{claims['sub']}".encode()).hexdigest()[:32]
+        # No holder of an API key can have such a name, and it reveals nobody's name in a log or a ledger.
         return ApiKey(id=f"oidc!{name}", holder=f"oidc!{name}", scopes=scopes, grants=grants, sha256="", created="")
 
-    def _scopes(self, said: dict[str, Any]) -> tuple[str, ...]:
-        given = said.get("scope", "")
-        words = given.split() if isinstance(given, str) else []
+    def _scopes(self, claims: dict[str, Any]) -> tuple[str, ...]:
+        scope_text = claims.get("scope", "")
+        words = scope_text.split() if isinstance(scope_text, str) else []
         return tuple(scope.value for scope in Scope if self._settings.prefix + scope.value in words)
 
-    def _grants(self, said: dict[str, Any]) -> tuple[str, ...] | None:
-        """Return the grants that a token is for, none for all; None where it had to name some and did not."""
+    def _grants(self, claims: dict[str, Any]) -> tuple[str, ...] | None:
+        """Return the grants of a token, () for all grants, or None if a required claim is missing."""
         if self._settings.grants_claim is None:
             return ()
-        given = said.get(self._settings.grants_claim)
-        if not isinstance(given, list) or not given or not all(isinstance(one, str) for one in given):
+        names = claims.get(self._settings.grants_claim)
+        if not isinstance(names, list) or not names or not all(isinstance(one, str) for one in names):
             return None
-        return tuple(given)
+        return tuple(names)
 
 
 def _require_direct(address: str) -> None:
-    """Refuse to ask a proxy over plain HTTP for the keys of a provider on this machine."""
+    """Raise if a proxy would be asked over plain HTTP for the keys of a provider on this machine."""
     parts = urlsplit(address)
     if parts.scheme == "http" and "http" in getproxies() and not proxy_bypass(parts.netloc):
         raise InvalidParameterError(
-            f"oidc: jwks_url={address!r:.80} would be asked for by the proxy that http_proxy names, which could put in "
-            f"keys of its own; set no_proxy={parts.hostname}."
+            f"oidc: jwks_url={address!r:.80} would be requested through the proxy of http_proxy, which could replace "
+            f"the keys; set no_proxy={parts.hostname}."
         )

@@ -1,4 +1,4 @@
-"""The page for people: rendered here, usable without a mouse and without scripts."""
+"""The page for people, rendered here. It works without a mouse and without scripts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _STATIC = {
     "page.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-# Charges that are listed, newest first, and fields that a form of votes has at most.
+# Most charges in the list, newest first, and most fields in a form of votes.
 _LISTED, _MOST_FIELDS = 20, 40
 _FORM = "application/x-www-form-urlencoded"
 _PORTS = {"http": 80, "https": 443}
@@ -53,7 +53,7 @@ _environment.filters["up"] = lambda value: number(round_up(value, 4), 4)
 
 
 class _Visit:
-    """One request for a page: who asks, and what its form said."""
+    """One request for a page: its sender and the content of its form."""
 
     def __init__(self, service: ServiceState, request: Request, form: dict[str, str]) -> None:
         self.service, self.request, self.form = service, request, form
@@ -72,22 +72,22 @@ class _Visit:
         return HTMLResponse(_environment.get_template(template).render({**about, **view}), status)
 
     def may(self, scope: Scope) -> bool:
-        """Tell whether somebody is logged in who has a scope."""
+        """Return whether somebody with a scope is logged in."""
         return self.key is not None and self.key.may(scope)
 
     @property
     def is_sent_from_here(self) -> bool:
-        """Whether the form was sent from a page of this service, as far as the browser says."""
+        """Whether the form was sent from a page of this service, according to the browser."""
         headers = self.request.headers
         if "sec-fetch-site" in headers:
             return headers["sec-fetch-site"] in ("same-origin", "none")
-        # Older browsers, and all of them where a page came over plain HTTP on a network, say less.
+        # Older browsers, and all browsers if a page came over plain HTTP on a network, send less information.
         origin = headers.get("origin", headers.get("referer"))
         return origin is None or is_of_host(origin, headers.get("host", ""))
 
     @property
     def is_own_form(self) -> bool:
-        """Whether the form was made for this session, and sent from a page of this service."""
+        """Whether the form was made for this session and sent from a page of this service."""
         return self.is_sent_from_here and self.service.sessions.is_own_form(self.cookie, self.form.get("token", ""))
 
 
@@ -127,7 +127,7 @@ def _add_static(router: APIRouter, name: str, media_type: str) -> None:
 
 def _read_form(request: Request) -> dict[str, str]:
     if request.headers.get("content-type", "").split(";")[0].strip() != _FORM:
-        raise Problem(415, "form", "A form is needed.")
+        raise Problem(415, "form", "A form is required.")
     try:
         values_of = parse_qs(request.scope[BODY].decode(), keep_blank_values=True, max_num_fields=10_000)
     except ValueError:
@@ -136,7 +136,7 @@ def _read_form(request: Request) -> dict[str, str]:
 
 
 def is_of_host(address: str, host: str) -> bool:
-    """Tell whether the address of a page, or its origin, has a host and a port as a header states them."""
+    """Return whether the address of a page, or its origin, has the host and port in a header."""
     try:
         page = urlsplit(address)
         here = urlsplit(f"{page.scheme}://{host}")
@@ -148,7 +148,7 @@ def is_of_host(address: str, host: str) -> bool:
 
 
 def _carried_out(visit: _Visit, work: Callable[[_Visit], Response]) -> Response:
-    """Return a page, or one that says why there is none."""
+    """Return a page, or a page with the reason of a refusal."""
     try:
         return work(visit)
     except (Problem, DPEnsembleError) as error:
@@ -164,7 +164,7 @@ def _overview(visit: _Visit) -> Response:
     if key is None:
         return visit.page("login.html", wrong=False)
     if not key.may(Scope.READ):
-        return visit.page("problem.html", 403, title="This key is not for the page.", detail="It needs 'read'.")
+        return visit.page("problem.html", 403, title="This key is not for the page.", detail="It requires 'read'.")
     service = visit.service
     handlers = [handler.to_dict() for name, handler in service.handlers.items() if key.covers(name)]
     accounts = [_account(place, one, key) for place, one in enumerate(service.accounts(key))]
@@ -182,7 +182,7 @@ def _account(place: int, account: LedgerAccount, key: ApiKey) -> dict[str, Any]:
         "delta": shared.terms.budget.delta,
         "unit": shared.terms.unit,
         "states": [{"whom": one.whom, "left": one.share_left, "fits": one.fitting_words} for one in shown],
-        # The chart shows every charge, also of grants that a key is not for.
+        # The chart shows every charge, including those of grants that a key does not cover.
         "chart": None if key.grants else history_chart(f"history-{place}", account.data_set, shared, charges),
         "charges": [
             {
@@ -199,14 +199,14 @@ def _account(place: int, account: LedgerAccount, key: ApiKey) -> dict[str, Any]:
 
 
 def _may_see(key: ApiKey, charge: Charge) -> bool:
-    """Tell whether a charge is of a grant that a key is for, and of everyone unless it is an owner's."""
+    """Return whether a charge is of a grant that a key covers. Only owners see charges of groups and people."""
     if key.grants and (charge.name is None or not key.covers(charge.name)):
         return False
     return key.may(Scope.OWN) or charge.whom == "everyone"
 
 
 def history_chart(ident: str, data_set: str, state: AccountState, charges: list[Charge]) -> Markup:
-    """Draw what was spent of a data set's budget, charge by charge, oldest first; `ident` is unique on the page."""
+    """Draw the spending of a data set, charge by charge, oldest first. `ident` is unique on the page."""
     limit, spent, points = state.terms.limit.loss, 0, [(0.0, 0.0)]
     shared = [one for one in charges if one.whom == state.whom]
     for count, charge in enumerate(shared, start=1):
@@ -214,12 +214,12 @@ def history_chart(ident: str, data_set: str, state: AccountState, charges: list[
         spent += charge.amount.loss
         points.append((float(count), 100 * spent / limit))
     words = Words(ident, f"What was spent of {data_set}", "releases", "% of the budget")
-    return line_chart([Series("spent", points, "main")], [Limit("all of it", 100.0)], words)
+    return line_chart([Series("spent", points, "main")], [Limit("whole budget", 100.0)], words)
 
 
 def _login(visit: _Visit) -> Response:
     if not visit.is_sent_from_here:
-        raise Problem(403, "form", "This form was not sent from here.", "Give your API key on the first page.")
+        raise Problem(403, "form", "This form was not sent from this service.", "Give your API key on the first page.")
     key = visit.service.ring.of(visit.form.get("key", "").strip())
     if key is None:
         return visit.page("login.html", 401, wrong=True)
@@ -232,7 +232,7 @@ def _login(visit: _Visit) -> Response:
 
 def _logout(visit: _Visit) -> Response:
     if not visit.is_own_form:
-        raise Problem(403, "form", "This form was not made here.", "Load the page again.")
+        raise Problem(403, "form", "This form was not made for this session.", "Load the page again.")
     response = RedirectResponse("/", 303)
     response.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=_is_secure(visit))
     visit.service.sessions.end(visit.cookie)
@@ -240,7 +240,7 @@ def _logout(visit: _Visit) -> Response:
 
 
 def _is_secure(visit: _Visit) -> bool:
-    # The scheme is not enough: a proxy's word for it is believed from this machine only.
+    # The scheme is not enough: a proxy's header is trusted only from this machine.
     return visit.service.settings.secure_cookie is not False or visit.request.url.scheme == "https"
 
 
@@ -248,7 +248,7 @@ def _handler(visit: _Visit, scope: Scope) -> GrantHandler:
     if visit.key is None:
         raise Problem(401, "no-key", "Log in first.", "Give your API key on the first page.")
     if not visit.may(scope):
-        raise Problem(403, "scope", "Your key is not for that.", f"It needs the scope '{scope.value}'.")
+        raise Problem(403, "scope", "Your key does not allow this.", f"It requires the scope '{scope.value}'.")
     return handler_for(visit.service, visit.key, visit.request.path_params["grant"], visit.noted)
 
 
@@ -284,7 +284,7 @@ def _grant_page(
 
 
 def quote_words(quote: dict[str, Any]) -> str:
-    """Say what a quote is."""
+    """Return a quote as a sentence."""
     answers, epsilon = quote["answers"], quote["epsilon"]
     cost = "use up the delta" if epsilon is None else f"cost epsilon {math.ceil(epsilon * 1000) / 1000:g}"
     fits = "which the grant covers" if quote["fits"] else "more than the grant covers"
@@ -294,7 +294,7 @@ def quote_words(quote: dict[str, Any]) -> str:
 
 
 def _fields(handler: GrantHandler) -> list[dict[str, str]]:
-    """Return what the form asks for one by one; nothing where that is too much, and JSON is asked for."""
+    """Return the fields of a form, or nothing if there are too many and the form takes JSON."""
     if handler.house is not None and len(handler.house.columns) <= _MOST_FIELDS:
         return [{"name": name, "kind": kind} for name, kind in handler.house.columns.items()]
     if "counts" in handler.kinds and len(handler.classes) <= _MOST_FIELDS:
@@ -313,12 +313,14 @@ def _predict(visit: _Visit) -> Response:
     key = visit.key
     assert key is not None  # noqa: S101
     if not visit.is_own_form:
-        raise Problem(403, "form", "This form was not made here; nothing was charged.", "Load the page again.")
+        raise Problem(
+            403, "form", "This form was not made for this session; nothing was charged.", "Load the page again."
+        )
     typed = {name: value for name, value in visit.form.items() if name not in ("token", "request_key")}
     try:
         name = request_key(visit.form.get("request_key"))
-        given = _queries_of_form(visit.service.prediction, handler, visit.form)
-        stored = predicted(visit.service, key, handler, name, given, visit.noted)
+        queries = _queries_of_form(visit.service.prediction, handler, visit.form)
+        stored = predicted(visit.service, key, handler, name, queries, visit.noted)
     except (DataError, InvalidParameterError, BudgetError) as error:
         status = problem_of(error).status
         return _grant_page(visit, handler, status, wrong=str(error), given=typed, request_key=visit.form["request_key"])
@@ -328,15 +330,15 @@ def _predict(visit: _Visit) -> Response:
 
 
 def _queries_of_form(model: type[BaseModel], handler: GrantHandler, form: dict[str, str]) -> dict[str, Any]:
-    """Return what a form asks, as the interface for programs takes it."""
+    """Return the queries of a form, in the format of the interface for programs."""
     fields = _fields(handler)
     if not fields:
         try:
             queries = json.loads(form.get("json", ""))
         except (ValueError, RecursionError):
-            raise DataError("this is no JSON; write it as the example shows.") from None
+            raise DataError("the queries must be JSON; write them as the example shows.") from None
         if not isinstance(queries, list):
-            raise DataError("a list of queries is needed.")
+            raise DataError("the JSON must be a list of queries.")
         return _checked(model, handler.kinds[0], queries)
     values = [_entry(form.get(f"field-{place}", "").strip(), one) for place, one in enumerate(fields)]
     if handler.house is None:
@@ -344,12 +346,12 @@ def _queries_of_form(model: type[BaseModel], handler: GrantHandler, form: dict[s
     return _checked(model, "rows", [{one["name"]: value for one, value in zip(fields, values, strict=True)}])
 
 
-def _checked(model: type[BaseModel], kind: str, found: list[Any]) -> dict[str, Any]:
-    """Return queries as the interface for programs takes them, or refuse them without quoting them."""
+def _checked(model: type[BaseModel], kind: str, entries: list[Any]) -> dict[str, Any]:
+    """Return queries in the format of the interface for programs. Raise without quoting them if they are malformed."""
     try:
-        return dict(model.model_validate({kind: found}))
+        return dict(model.model_validate({kind: entries}))
     except ValidationError:
-        raise DataError(f"these are no {kind} as the schema has them; GET /openapi.json says how they look.") from None
+        raise DataError(f"{kind} must match the schema; GET /openapi.json describes it.") from None
 
 
 def _entry(text: str, field: dict[str, str]) -> Any:
@@ -367,5 +369,5 @@ def _entry(text: str, field: dict[str, str]) -> Any:
 
 def _whole(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 12):
-        raise DataError("a whole number is needed.")
+        raise DataError("the number must be a whole number.")
     return int(text)

@@ -1,4 +1,4 @@
-"""Refusals as ``application/problem+json`` (RFC 9457): public numbers, and never what was sent."""
+"""Refusals as ``application/problem+json`` (RFC 9457): public numbers, and never the content of a request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OTHER_PAYLOAD = "key"
 
 
 @dataclass(eq=False)
-class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
+class Problem(Exception):  # noqa: N818 - RFC 9457 uses this name
     """A refusal: HTTP status, short name, texts, and public numbers such as ``requested``, ``spent`` and ``fits``."""
 
     status: int
@@ -31,15 +31,15 @@ class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
         content = {"type": f"urn:dpensemble:problem:{self.kind}", "title": self.title, "status": self.status}
         if self.detail:
             content["detail"] = self.detail
-        # A number that JSON has not is left out.
+        # JSON has no NaN or infinity, so they are left out.
         finite = {k: v for k, v in self.figures.items() if not (isinstance(v, float) and not math.isfinite(v))}
         return json.dumps(content | finite, separators=(",", ":")).encode()
 
 
 @singledispatch
 def problem_of(_error: Exception) -> Problem:
-    """Return the refusal that an error stands for; what it says of files or of others stays inside."""
-    return Problem(500, "unexpected", "Something went wrong that nobody foresaw.", "No answer was given.")
+    """Return the refusal for an error. Its text stays inside, because it may name files or quote others."""
+    return Problem(500, "unexpected", "An unexpected error occurred.", "No answer was given.")
 
 
 @problem_of.register
@@ -76,7 +76,7 @@ def _(_error: DPEnsembleError) -> Problem:
     )
 
 
-#: What every refusal looks like, for the schema.
+#: Form of every refusal, for the schema.
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["type", "title", "status"],
@@ -89,6 +89,6 @@ SCHEMA: dict[str, Any] = {
         "requested": {"type": "number"},
         "spent": {"type": "number"},
         "remaining": {"type": "number"},
-        "fits": {"type": "number", "description": "The most that would be allowed."},
+        "fits": {"type": "number", "description": "The largest amount that would be allowed."},
     },
 }

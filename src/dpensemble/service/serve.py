@@ -1,4 +1,4 @@
-"""Running the service until it is told to stop."""
+"""Run the service until it is stopped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpensemble.service.connections import LONGEST_HEAD, bounded, room_for_conne
 from dpensemble.service.metrics import JsonLog, LogHandler
 from dpensemble.service.settings import ServiceSettings
 
-# Seconds that requests have to end in when the service is told to stop.
+# Seconds that requests may take to end when the service is stopped.
 _GRACE = 20
 
 
@@ -30,9 +30,9 @@ def serve(
     certificate: Path | None = None,
     certificate_key: Path | None = None,
 ) -> None:
-    """Serve until the process is told to stop; a certificate is for TLS, which a proxy in front may do instead."""
+    """Serve until the process is stopped. A certificate is for TLS, which a proxy in front may handle instead."""
     if (certificate is None) is not (certificate_key is None):
-        raise InvalidParameterError("TLS needs a certificate and its key; give both, or none.")
+        raise InvalidParameterError("TLS requires a certificate and its key; give both, or neither.")
     if settings.secure_cookie is None:
         settings = replace(settings, secure_cookie=not is_loopback(host))
     app = create_app(settings)
@@ -40,7 +40,7 @@ def serve(
     for name in ("uvicorn.error", "asyncio", "fastapi"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
-    # What stays for good need not be looked through again and again, with everybody waiting.
+    # Permanent objects need not be scanned again and again while all requests wait.
     gc.collect()
     gc.freeze()
     uvicorn.run(
@@ -54,13 +54,13 @@ def serve(
 
 
 def how_to_listen(most: int) -> dict[str, Any]:
-    """Return settings of uvicorn for a service with so many connections at most."""
+    """Return settings of uvicorn for a service with at most this many connections."""
     return {
         "http": bounded(most),
         "ws": "none",
         "h11_max_incomplete_event_size": LONGEST_HEAD,
         "backlog": 2 * most,
-        # Addresses and paths as they were asked for are not written down.
+        # Requested addresses and paths are not logged.
         "access_log": False,
         "log_config": None,
         "server_header": False,
@@ -69,7 +69,7 @@ def how_to_listen(most: int) -> dict[str, Any]:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether an address is for this machine alone."""
+    """Return whether an address is only for this machine."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

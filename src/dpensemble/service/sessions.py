@@ -1,4 +1,4 @@
-"""Who is at the page: a signed cookie that says which key was given, and tokens against forged forms."""
+"""Sessions of the page: a signed cookie that names the key, and tokens against forged forms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HOURS = 8
 
 
 class Sessions:
-    """Signs and reads sessions, which several services can share. Only sessions that were ended here are kept.
+    """Signs and reads sessions, which several services can share. Only sessions that were ended here are stored.
 
     A session ends with its key in `ring`. Only services of one ledger know `secret`.
     """
@@ -26,13 +26,13 @@ class Sessions:
         self._ended: dict[str, int] = {}
 
     def begin(self, key: ApiKey) -> str:
-        """Return a cookie for whoever gave a key."""
-        # A random part, so that ending one session ends no other of the same second.
+        """Return a cookie for the sender of a key."""
+        # A random part, so that ending one session does not end another of the same second.
         session = f"{key.id}.{int(time.time()) + _HOURS * 3600}.{secrets.token_hex(8)}"
         return f"{session}.{self._sign('session', session, key.sha256)}"
 
     def of(self, cookie: str) -> ApiKey | None:
-        """Return the key behind a cookie; None if it is none, too old or ended, or its key is gone."""
+        """Return the key of a cookie, or None if the cookie is invalid, too old or ended, or the key is gone."""
         parts = cookie.split(".")
         if (
             len(parts) != 4
@@ -46,7 +46,7 @@ class Sessions:
         return key if key is not None and right and time.time() < int(parts[1]) and not key.is_expired else None
 
     def end(self, cookie: str) -> None:
-        """Take a cookie no more; this service remembers it until it would be too old anyway."""
+        """Accept a cookie no more. This service remembers that until the cookie would be too old anyway."""
         if self.of(cookie) is None:
             return
         with self._lock:
@@ -55,12 +55,12 @@ class Sessions:
             self._ended[cookie] = int(cookie.split(".")[1])
 
     def form_token(self, cookie: str) -> str:
-        """Return what a form of this session has to send along."""
+        """Return the token that a form of this session must contain."""
         return self._sign("form", cookie, "")
 
     def is_own_form(self, cookie: str, token: str) -> bool:
-        """Tell whether a form was made for this session."""
+        """Return whether a form was made for this session."""
         return hmac.compare_digest(self.form_token(cookie).encode(), token.encode())
 
-    def _sign(self, what: str, said: str, more: str) -> str:
-        return hmac.new(self._secret, f"{what}\n{said}\n{more}".encode(), hashlib.sha256).hexdigest()
+    def _sign(self, what: str, content: str, more: str) -> str:
+        return hmac.new(self._secret, f"{what}\n{content}\n{more}".encode(), hashlib.sha256).hexdigest()

@@ -1,4 +1,4 @@
-"""What a service is told by its configuration file; all of it public, or names of files that are not."""
+"""Settings of a service, from its configuration file. They are public, except for the content of named files."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from dpensemble.ledger.names import look_alike
 from dpensemble.releases import RELEASES
 from dpensemble.service.oidc import OidcSettings
 
-# Laws with a release of their own, by name: all of their settings have to be given.
+# Laws with their own kind of release, by name. All of their settings must be given.
 _WHOLE_LAWS: dict[str, Any] = {kind.name: kind for kind in RELEASES}
 Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnsembleSettings:
-    """Teachers that are fitted when the service starts, one a voter.
+    """Teachers that are fitted when the service starts, one for each voter.
 
-    Nothing but teachers is learned from the private table; columns are encoded by public rows. The seed is a public
-    one, of the partition and of the teachers. A bad private record teaches nobody, while it still counts ("zero", the
-    default), or stops the start ("raise").
+    Only the teachers learn from the private table. Columns are encoded by public rows. The seed is public, and
+    determines the partition and the teachers. A bad private record teaches no teacher, but it still counts ("zero", the
+    default), or it stops the start ("raise").
     """
 
     private: str
@@ -47,24 +47,24 @@ class EnsembleSettings:
 
     @property
     def bad_records(self) -> str:
-        """What a bad record does."""
-        # Not the default of the field, because grants of earlier releases stand for settings without it.
+        """What happens to a bad record."""
+        # Not the default of the field, because grants of earlier releases are for settings without it.
         return OnBadRecord.ZERO if self.on_bad_record is None else self.on_bad_record
 
     @property
     def digest(self) -> str:
-        """Hash of these settings, and not of what is in the files: the grant in the ledger stands for them too."""
-        given = {name: value for name, value in asdict(self).items() if value is not None}
-        return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()
+        """Hash of these settings, without the content of the files. The grant in the ledger stands for it too."""
+        content = {name: value for name, value in asdict(self).items() if value is not None}
+        return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantSettings:
-    """One grant that a service answers under; `docs/service.md` describes the settings.
+    """One grant that a service answers under. `docs/service.md` describes the settings.
 
-    The account `data_set` pays `epsilon` and `delta` for all answers together. Without `answers` there are as many as
-    the budget allows. `votes_per_unit` is the most voters that one unit reaches, and `unit` says in words what is
-    protected. Without an ensemble, votes are posted.
+    The account `data_set` pays `epsilon` and `delta` for all answers together. Without `answers`, there are as many
+    answers as the budget allows. `votes_per_unit` is the largest number of voters that one unit reaches. `unit` names
+    what is protected. Without an ensemble, votes are posted.
     """
 
     name: str
@@ -88,26 +88,26 @@ class GrantSettings:
         return Budget(epsilon=self.epsilon, delta=self.delta)
 
     def law_object(self) -> Any:
-        """Return the law that was named, with the settings that were given."""
-        given = {"name": self.law} if isinstance(self.law, str) else dict(self.law)
-        name = given.pop("name", None)
+        """Return the named law with its settings."""
+        law_fields = {"name": self.law} if isinstance(self.law, str) else dict(self.law)
+        name = law_fields.pop("name", None)
         if name in _WHOLE_LAWS:
             try:
-                return _WHOLE_LAWS[name](**given)
+                return _WHOLE_LAWS[name](**law_fields)
             except TypeError:
                 names = ", ".join(one.name for one in fields(_WHOLE_LAWS[name]))
                 raise InvalidParameterError(f"law {name!r} takes {names}; give these and no others.") from None
         number = len(self.classes) if isinstance(self.classes, list) else integer_between("classes", self.classes, 2)
-        return LawChoice.of(name, **given).law(self.voters, number)
+        return LawChoice.of(name, **law_fields).law(self.voters, number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """A whole configuration; `docs/service.md` describes the settings.
+    """A whole configuration. `docs/service.md` describes the settings.
 
-    Relative names of files begin at `folder`. `secure_cookie` is whether the page's cookie goes over HTTPS only,
-    whatever scheme the service itself sees: by default yes, unless `dpensemble.service.serve.serve` listens on a
-    loopback address. Over HTTPS it always is so.
+    Relative file names begin at `folder`. `secure_cookie` is whether the page's cookie goes only over HTTPS,
+    even if the service itself sees another scheme. The default is yes, unless `dpensemble.service.serve.serve` listens
+    on a loopback address. Over HTTPS it is always yes.
     """
 
     ledger: str
@@ -122,7 +122,7 @@ class ServiceSettings:
     folder: Path = field(default_factory=Path.cwd)
 
     def path(self, name: str) -> Path:
-        """Return where a file is."""
+        """Return the path of a file."""
         return self.folder / name
 
     @property
@@ -142,80 +142,84 @@ def read_settings(path: Path) -> ServiceSettings:
     Raises
     ------
     FileError
-        If it cannot be read, or is no TOML.
+        If the file cannot be read, or is not TOML.
     InvalidParameterError
-        If it lacks something, or says something unknown.
+        If a setting is missing or unknown.
     """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FileError(f"config={str(path)!r} cannot be read ({error.strerror}); name the service's file.") from None
     except ValueError as error:
-        raise FileError(f"config={str(path)!r} is not TOML ({error}).") from None
+        raise FileError(f"config={str(path)!r} must be TOML ({error}); correct the file.") from None
     grants = content.pop("grants", None)
     if not isinstance(grants, list) or not grants or not all(isinstance(one, dict) for one in grants):
         raise InvalidParameterError("the configuration has no [[grants]]; describe at least one.")
-    made = tuple(_grant(one) for one in grants)
-    names = [one.name for one in made]
+    grant_settings = tuple(_grant(one) for one in grants)
+    names = [one.name for one in grant_settings]
     if len(set(names)) != len(names):
-        raise InvalidParameterError("two grants have one name; give each its own.")
-    for one in made:
-        other = look_alike(one.name, [each.name for each in made if each.data_set == one.data_set])
+        raise InvalidParameterError("two grants have the same name; give each its own name.")
+    for one in grant_settings:
+        other = look_alike(one.name, [each.name for each in grant_settings if each.data_set == one.data_set])
         if other is not None:
-            raise InvalidParameterError(f"grants {one.name!r} and {other!r} look alike; give each a name of its own.")
+            raise InvalidParameterError(f"grants {one.name!r} and {other!r} look alike; give each its own name.")
     oidc = content.pop("oidc", None)
     if oidc is not None:
         if not isinstance(oidc, dict):
-            raise InvalidParameterError("oidc is no table; write [oidc].")
+            raise InvalidParameterError("oidc must be a table; write [oidc].")
         content["oidc"] = _from_fields(OidcSettings, "oidc", oidc)
     settings = _from_fields(
-        ServiceSettings, "the configuration", {**content, "grants": made, "folder": path.resolve().parent}
+        ServiceSettings, "the configuration", {**content, "grants": grant_settings, "folder": path.resolve().parent}
     )
     integer_between("most_bytes", settings.most_bytes, 1_000, 1_000_000_000)
     integer_between("most_queries", settings.most_queries, 1, 1_000_000)
     if not isinstance(settings.secure_cookie, bool | None):
-        raise InvalidParameterError(f"secure_cookie={settings.secure_cookie!r:.60} is neither true nor false.")
+        raise InvalidParameterError(f"secure_cookie must be true or false; got {settings.secure_cookie!r:.60}.")
     return settings
 
 
-def _grant(found: dict[str, Any]) -> GrantSettings:
-    found = dict(found)
-    called = f"grant {found.get('name')!r:.60}"
-    ensemble = found.pop("ensemble", None)
+def _grant(content: dict[str, Any]) -> GrantSettings:
+    content = dict(content)
+    called = f"grant {content.get('name')!r:.60}"
+    ensemble = content.pop("ensemble", None)
     if ensemble is not None:
         if not isinstance(ensemble, dict):
-            raise InvalidParameterError(f"{called}: ensemble is no table; write [grants.ensemble].")
+            raise InvalidParameterError(f"{called}: ensemble must be a table; write [grants.ensemble].")
         if isinstance(ensemble.get("drop"), list):
             ensemble = {**ensemble, "drop": tuple(map(str, ensemble["drop"]))}
-        found["ensemble"] = _from_fields(EnsembleSettings, f"{called}, ensemble", ensemble)
-    made = _from_fields(GrantSettings, called, found)
-    if not isinstance(made.name, str) or not _is_plain(made.name):
-        raise InvalidParameterError(f"{called}: name may hold letters, digits, '-', '_' and '.', 1 to 60 of them.")
-    integer_between("voters", made.voters, 1)
-    law = made.law.get("name") if isinstance(made.law, dict) else made.law
+        content["ensemble"] = _from_fields(EnsembleSettings, f"{called}, ensemble", ensemble)
+    settings = _from_fields(GrantSettings, called, content)
+    if not isinstance(settings.name, str) or not _is_plain(settings.name):
+        raise InvalidParameterError(
+            f"{called}: name must be 1 to 60 letters, digits, '-', '_' and '.'; rename the grant."
+        )
+    integer_between("voters", settings.voters, 1)
+    law = settings.law.get("name") if isinstance(settings.law, dict) else settings.law
     if not isinstance(law, str):
-        raise InvalidParameterError(f'{called}: law is a name, or a table such as {{name = "gnmax", sigma = 40.0}}.')
-    return made
+        raise InvalidParameterError(
+            f'{called}: law must be a name, or a table such as {{name = "gnmax", sigma = 40.0}}.'
+        )
+    return settings
 
 
 def _is_plain(name: str) -> bool:
     return 0 < len(name) <= 60 and name.isascii() and all(one.isalnum() or one in "-_." for one in name)
 
 
-def _from_fields(kind: type[Made], called: str, found: Mapping[str, Any]) -> Made:
-    """Return a dataclass made of what was read, naming what is lacking or unknown."""
+def _from_fields(kind: type[Made], called: str, content: Mapping[str, Any]) -> Made:
+    """Return a dataclass made of the settings. Raise if settings are missing or unknown, and name them."""
     field_of = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
-    unknown = [name for name in found if name not in field_of]
+    unknown = [name for name in content if name not in field_of]
     lacking = [
         name
         for name, one in field_of.items()
-        if name not in found and one.default is MISSING and one.default_factory is MISSING
+        if name not in content and one.default is MISSING and one.default_factory is MISSING
     ]
     if unknown:
-        raise InvalidParameterError(f"{called}: {unknown[0]!r:.60} is unknown; there are {', '.join(field_of)}.")
+        raise InvalidParameterError(f"{called}: {unknown[0]!r:.60} is unknown; use {', '.join(field_of)}.")
     if lacking:
-        raise InvalidParameterError(f"{called} lacks {', '.join(lacking)}.")
-    for name, value in found.items():
+        raise InvalidParameterError(f"{called} lacks {', '.join(lacking)}; add it.")
+    for name, value in content.items():
         if "str" in str(field_of[name].type).split(" | ") and not isinstance(value, str):
-            raise InvalidParameterError(f"{called}: {name}={value!r:.60} is no text.")
-    return kind(**found)
+            raise InvalidParameterError(f"{called}: {name} must be a text; got {value!r:.60}.")
+    return kind(**content)

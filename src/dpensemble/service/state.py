@@ -1,4 +1,4 @@
-"""All that a running service shares: ledger, grants, keys, sessions, log and counts."""
+"""The shared state of a running service: ledger, grants, keys, sessions, log and counts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ServiceState:
 
     @classmethod
     def of(cls, settings: ServiceSettings, stream: TextIO | None = None) -> ServiceState:
-        """Open everything, and fit teachers. Nothing is charged, also when this raises."""
+        """Open everything, and fit teachers. Nothing is charged, even if this raises."""
         ring = KeyRing(settings.path(settings.keys))
         ledger = Ledger(
             settings.ledger_place,
@@ -56,20 +56,20 @@ class ServiceState:
         )
 
     def who(self, token: str) -> ApiKey | None:
-        """Return the sender of an API key or of a token of the provider; None if it is neither, or no longer valid."""
+        """Return the sender of an API key or of a provider's token, or None if it is invalid or expired."""
         if self.provider is None or token.startswith(PREFIX):
             return self.ring.of(token)
         return self.provider.of(token)
 
     def sender(self, scope: Mapping[str, Any]) -> str | None:
-        """Return the holder whose key, token or session the headers of a request have; None if there is none."""
+        """Return the holder of the key, token or session in the headers of a request, or None."""
         asking = HTTPConnection(dict(scope))
         kind, _, token = asking.headers.get("authorization", "").partition(" ")
         key = self.who(token.strip()) if kind.lower() == "bearer" else self.sessions.of(asking.cookies.get(COOKIE, ""))
         return None if key is None else key.holder
 
     def accounts(self, key: ApiKey) -> list[LedgerAccount]:
-        """Return the accounts that a key may see: all for an owner of all, else those of its grants."""
+        """Return the accounts that a key may see: all accounts for an owner of all, else those of its grants."""
         shown = {handler.grant.data_set for name, handler in self.handlers.items() if key.covers(name)}
         if key.may_see_all:
             return self.ledger.accounts()

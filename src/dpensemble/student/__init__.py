@@ -1,4 +1,4 @@
-"""The student, which is trained on released labels only, so it may be published."""
+"""The student. It is trained only on released labels, so it may be published."""
 
 from dpensemble.student.fitting import Learner
 from dpensemble.student.published import NamedPipeline

@@ -1,4 +1,4 @@
-"""The published student, which finds columns by their names, and states whether its run is a release."""
+"""The published student. It finds columns by their names, and states whether its run is a release."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _last_step_has(method: str) -> Callable[[Method], Method]:
-    """Return a decorator that hides a method when the last step lacks the method."""
+    """Return a decorator that hides a method if the last step lacks the method."""
     decorator: Callable[[Method], Method] = available_if(lambda pipeline: hasattr(pipeline.steps[-1][1], method))
     return decorator
 
 
 class NamedPipeline(Pipeline):
-    """A published student that puts the columns of a table in order by their names.
+    """A published student that orders the columns of a table by their names.
 
     Rows without names, such as arrays, are read by position. Every method raises `DataError` for a table that lacks a
-    needed column or has another column besides.
+    needed column or has an unknown column.
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ class NamedPipeline(Pipeline):
     names : sequence of str, optional
         Columns that the student was trained on, in order.
     needed : sequence of str, optional
-        Columns that must be there. By default all.
+        Required columns. By default all.
     as_array : bool, default=False
         Whether the first step takes an array of numbers.
     n_columns : int, optional
-        Number of columns that rows without names must have. By default that of `names`.
+        Required number of columns for rows without names. By default that of `names`.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class NamedPipeline(Pipeline):
     [0, 0, 1, 1]
     """
 
-    #: Files of earlier versions do not hold the number.
+    #: Files of earlier versions do not store the number.
     n_columns: int | None = None
 
     def __init__(
@@ -84,7 +84,7 @@ class NamedPipeline(Pipeline):
         return super().feature_names_in_ if self.names is None else np.asarray(self.names, dtype=object)
 
     def in_order(self, X: Any) -> Any:
-        """Return rows as the first step takes them: a table with the columns in order, anything else as it is."""
+        """Return rows for the first step: a table with the columns in order, or anything else unchanged."""
         require_readable("X", X)
         if not is_table(X):
             self._require_columns(X)
@@ -96,14 +96,14 @@ class NamedPipeline(Pipeline):
         return read_rows("X", lambda: np.asarray(ordered, dtype=np.float64))
 
     def _require_columns(self, X: Any) -> None:
-        """Refuse rows by position that are not a table, or have another number of columns."""
+        """Raise for rows by position that are not a table, or that have another number of columns."""
         shape = np.shape(X)
-        n_expected = len(self.names) if self.n_columns is None and self.names is not None else self.n_columns
+        n_columns = len(self.names) if self.n_columns is None and self.names is not None else self.n_columns
         if len(shape) != 2:
             raise DataError(f"Expected 2D array, got {len(shape)}D: X must be a table of rows. Reshape your data.")
-        if n_expected is not None and shape[1] != n_expected:
+        if n_columns is not None and shape[1] != n_columns:
             raise DataError(
-                f"X has {shape[1]} columns, but the student was trained on {n_expected}; give the same columns."
+                f"X has {shape[1]} columns, but the student was trained on {n_columns}; give the same columns."
             )
 
     def predict(self, X: Any, **params: Any) -> Any:
@@ -122,7 +122,7 @@ class NamedPipeline(Pipeline):
 
     @_last_step_has("decision_function")
     def decision_function(self, X: Any, **params: Any) -> Any:
-        """Return the scores of each row as the last step makes them."""
+        """Return the scores of each row from the last step."""
         return super().decision_function(self.in_order(X), **params)
 
     @_last_step_has("score")
@@ -133,14 +133,14 @@ class NamedPipeline(Pipeline):
 
 
 def published(student: Any, *, for_release: bool, names: Any = None) -> Any:
-    """Return the published form of a student trained on arrays: marked, and finding columns by name if named."""
+    """Return a student that was trained on arrays for publication: marked, and with columns by name if named."""
     if names is not None:
         student = NamedPipeline([("student", student)], names=list(map(str, names)), as_array=True)
     return marked(student, for_release=for_release)
 
 
 def with_names(student: Pipeline, names: Any = None, *, n_columns: int | None = None) -> Pipeline:
-    """Return a pipeline that takes tables as one that finds columns by name, if known, or checks their number."""
+    """Return a pipeline of tables that finds columns by name, if names are known, or else checks their number."""
     if isinstance(student, NamedPipeline):
         return student
     first = student.steps[0][1]
@@ -152,9 +152,9 @@ def with_names(student: Pipeline, names: Any = None, *, n_columns: int | None = 
 
 
 def marked(student: Any, *, for_release: bool) -> Any:
-    """Return a student that states, also once saved, whether its run is a release. False when noise was seeded.
+    """Return a student that states, even after saving, whether its run is a release: False if noise was seeded.
 
-    A pipeline and its last step are marked both, so that the mark stays when either goes into another pipeline.
+    Both a pipeline and its last step are marked, so that the mark stays when either goes into another pipeline.
     """
     if isinstance(student, Pipeline):
         marked(student.steps[-1][1], for_release=for_release)
@@ -163,7 +163,7 @@ def marked(student: Any, *, for_release: bool) -> Any:
 
 
 def release_mark(student: Any) -> bool | None:
-    """Return whether a student's run is a release: False when noise of any part was seeded, None when unstated."""
+    """Return whether a student's run is a release: False if any noise was seeded, None if not stated."""
     marks = set(_marks(student))
     return None if not marks else False not in marks
 

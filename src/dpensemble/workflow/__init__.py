@@ -1,4 +1,4 @@
-"""From tables to a published folder: what the command line does, callable from Python."""
+"""From tables to a published folder: the work of the command line, callable from Python."""
 
 from dpensemble.workflow.comparison import compare
 from dpensemble.workflow.comparison_results import Comparison

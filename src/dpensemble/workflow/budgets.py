@@ -16,10 +16,10 @@ from dpensemble.design import BudgetRequest
 
 
 def column_entries(column: pd.Series, request: BudgetRequest) -> NDArray[Any]:
-    """Return the entries of a budgets column: names where there are levels, else numbers where they are such."""
+    """Return the entries of a budgets column: names if there are levels, else numbers if the entries are numbers."""
     if request.levels is not None:
         return as_text(column).to_numpy(dtype=object)
-    # What is missing or no number stays as it is, to be refused with its row.
+    # Missing entries and non-numbers stay unchanged. They are refused later, with their row.
     return np.array([_number(entry) for entry in column.tolist()], dtype=object)
 
 
@@ -33,13 +33,13 @@ def _number(entry: object) -> object:
 def assign_at_random(
     shares: dict[Any, float], n_records: int, units: Sequence[Hashable] | None, seed: int | None
 ) -> NDArray[Any]:
-    """Deal levels (or epsilons) to records in the given shares, by position and public seed."""
-    # Another record in a place has the budget of that place, so this is for replace-one only. Units are numbered in
-    # order of first appearance, as they are in an allocation.
+    """Deal levels (or epsilons) to records in the given shares, by position and a public seed."""
+    # A record that replaces another keeps its place and budget, so this is for replace-one only. Units are numbered in
+    # order of first appearance, as in an allocation.
     owners = np.arange(n_records) if units is None else number_units(units)[1]
     size = int(owners.max()) + 1
     ends = np.floor(np.cumsum(list(shares.values())) * size + 0.5).astype(int)
-    # Rounding of shares must not leave anybody out.
+    # Rounding of shares must not leave a record without a budget.
     ends[-1] = size
     dealt = np.searchsorted(ends, np.arange(size), side="right")
     generator = np.random.default_rng(seed_sequence(public_entropy(seed), Stream.CONSENT))

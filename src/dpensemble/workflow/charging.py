@@ -1,4 +1,4 @@
-"""A ledger's account that is charged once for a run, after the run's journal says that it is about to be."""
+"""A ledger account that is charged once for a run, after the run's journal has recorded the planned charge."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _LEDGER, _DATA_SET, _RELEASE = "ledger", "data_set", "release"
 class JournaledAccount:
     """An account for the fit of one run.
 
-    A process may end at any moment while the account is charged. The journal is there before, and names the key of
-    the charge, so that the ledger shows afterwards whether it was charged. A run that is finished later has the same
-    key, by which nothing is charged twice. `check` raises if the run was told to stop.
+    A process may end at any moment while the account is charged. The journal is written before the charge and names its
+    key, so the ledger shows afterwards whether the run was charged. A resumed run uses the same key, so nothing is
+    charged twice. `check` raises if a signal has arrived.
     """
 
     def __init__(self, account: Any, ledger: str, place: RunFolder, check: Callable[[], None]) -> None:
         self._account, self._place, self._check = account, place, check
-        known = {} if place.journal is None else place.journal.about.get(CHARGE, {})
-        self._release = known.get(_RELEASE) or secrets.token_hex(16)
+        charge = {} if place.journal is None else place.journal.about.get(CHARGE, {})
+        self._release = charge.get(_RELEASE) or secrets.token_hex(16)
         self._where = {_LEDGER: ledger, _DATA_SET: account.data_set, _RELEASE: self._release}
 
     def one_release(self, what: str) -> Callable[[Sequence[Spending]], None]:
-        """Return what charges one fit."""
+        """Return the function that charges one fit."""
         charge = self._account.one_release(what, release=self._release)
 
         def noted(spendings: Sequence[Spending]) -> None:
@@ -42,7 +42,7 @@ class JournaledAccount:
             try:
                 charge(spendings)
             except BaseException:
-                # The journal stays where nobody can tell.
+                # The journal stays if the outcome is unknown.
                 with durable.signals_later(), suppress(LedgerError):
                     if not self._account.has_release(self._release):
                         self._place.withdraw()
@@ -52,6 +52,6 @@ class JournaledAccount:
 
 
 def where_charged(journal: Journal) -> tuple[str, str, str]:
-    """Return the ledger, the data set and the key of the charge of a run that was about to be charged."""
-    found = journal.about[CHARGE]
-    return found[_LEDGER], found[_DATA_SET], found[_RELEASE]
+    """Return the ledger, the data set and the key of a run's planned charge."""
+    charge = journal.about[CHARGE]
+    return charge[_LEDGER], charge[_DATA_SET], charge[_RELEASE]

@@ -17,11 +17,11 @@ from dpensemble.workflow.table_files import ReadOptions, TableFiles
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """Exact counts of private records; for the owner alone, never to be published.
+    """Exact counts of private records. They are for the owner only and must never be published.
 
-    A record is bad, and adds nothing, if its label is missing or not declared, an entry is infinite, or its unit is
-    missing. A missing or unreadable entry makes a record bad only for methods that take no blanks. `missing_entries`
-    are those of each column that has some.
+    A record is bad, and adds nothing, if its label is missing or not declared, if an entry is infinite, or if its unit
+    is missing. A missing or unreadable entry makes a record bad only for methods that take no blanks. `missing_entries`
+    holds the counts of all columns with missing entries.
     """
 
     records: int
@@ -39,7 +39,7 @@ class Checked:
 
 @guard_private_rows()
 def check(files: TableFiles, *, blanks: bool = True) -> Checked:
-    """Count the bad records of a private table; without `blanks` a record with a missing entry is bad, too."""
+    """Count the bad records of a private table. Without `blanks`, a record with a missing entry is bad, too."""
     tables = file_tables(files, ReadOptions(blanks=True, takes_blocks=True, on_bad_record="zero"))
     classes = np.unique(np.asarray(declared_classes(tables.classes)))
     units = tables.units if tables.stream is None else tables.stream.units
@@ -47,18 +47,18 @@ def check(files: TableFiles, *, blanks: bool = True) -> Checked:
     blocks = [(tables.X_private, tables.y_private.to_numpy())] if tables.stream is None else tables.stream.read()
     counts = {"without_class": 0, "infinite": 0, "incomplete": 0, "bad": 0}
     missing = pd.Series(0, index=tables.X_public.columns)
-    done = 0
+    start = 0
     for table, labels in blocks:
         undeclared = class_ids_or_bad(classes, labels) == BAD
         infinite = ~readable_rows(table)[1]
         blank = table.isna()
         missing += blank.sum()
         incomplete = blank.to_numpy().any(axis=1)
-        lost = ~present[done : done + len(table)]
+        lost = ~present[start : start + len(table)]
         bad = undeclared | infinite | lost | (incomplete & (not blanks))
         for name, which in zip(counts, (undeclared, infinite, incomplete, bad), strict=True):
             counts[name] += int(which.sum())
-        done += len(table)
+        start += len(table)
     return Checked(
         records=tables.n_records,
         without_unit=int((~present).sum()),

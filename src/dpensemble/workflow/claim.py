@@ -1,4 +1,4 @@
-"""The folder beside a run's own in which it is prepared, and that one process at a time may hold."""
+"""The folder beside a run's folder in which the run is prepared. Only one process at a time can hold it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TRIES = 100
 
 
 class Claim:
-    """An exclusive claim on a folder, there or not, by a lock that the system lets go of when the process ends."""
+    """An exclusive claim on a folder, existing or not, by a lock that the system releases when the process ends."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -32,7 +32,7 @@ class Claim:
                 self._make_parents()
                 self._take()
             except BaseException:
-                # What a killed run left is not this claim's to remove.
+                # This claim must not remove what a killed run left.
                 self.release(remove=self._lock >= 0 and _names(self.beside) == {_LOCK})
                 with contextlib.suppress(OSError):
                     self.beside.rmdir()
@@ -57,7 +57,7 @@ class Claim:
                 self.beside.mkdir(mode=durable.OWN_FOLDER, exist_ok=True)
                 handle = os.open(path, os.O_RDWR | os.O_CREAT, durable.OWN_FILE)
             except (FileNotFoundError, FileExistsError):
-                # Whoever held it removed it in between; a folder that vanishes during mkdir counts as existing.
+                # Another process has removed it in between. A folder that vanishes during mkdir counts as existing.
                 continue
             if not _locked(handle):
                 os.close(handle)
@@ -78,7 +78,7 @@ class Claim:
                 durable.remove(path)
 
     def release(self, *, remove: bool) -> None:
-        """Let go of the folder; with `remove` nothing of the claim is left, else what it holds stays for later."""
+        """Release the folder. With `remove`, nothing of the claim is left. Otherwise its contents stay for later."""
         if self._lock < 0:
             return
         if remove:
@@ -95,14 +95,14 @@ class Claim:
         self._lock = -1
 
     def _remove_parents(self) -> None:
-        """Remove the folders above that were made for this claim, if nothing came into them."""
+        """Remove the parent folders that were made for this claim, if they are still empty."""
         with contextlib.suppress(OSError):
             for path in reversed(self._made):
                 path.rmdir()
 
 
 def _is_at(handle: int, path: Path) -> bool:
-    """Return whether an open file is still the one at a path; whoever held it before may have removed it meanwhile."""
+    """Return whether an open file is still the one at a path. An earlier holder may have removed it meanwhile."""
     try:
         return path.stat().st_ino == os.fstat(handle).st_ino
     except FileNotFoundError:
@@ -114,26 +114,26 @@ def _names(folder: Path) -> set[str]:
 
 
 def beside(folder: Path) -> Path:
-    """Return where a run into a folder is prepared."""
+    """Return the folder in which a run is prepared."""
     return folder.with_name(f".dpensemble-{folder.name}")
 
 
 def journal_path(folder: Path) -> Path:
-    """Return where the journal of a run into a folder stands, while there is one."""
+    """Return the path of a run's journal, while there is one."""
     return beside(folder) / "journal.json"
 
 
 def _locked(handle: int) -> bool:
-    """Lock an open file unless another process has."""
+    """Lock an open file unless another process holds the lock."""
     if sys.platform == "win32":
-        import msvcrt  # noqa: PLC0415  each system has its own
+        import msvcrt  # noqa: PLC0415  differs by system
 
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         except OSError:
             return False
         return True
-    import fcntl  # noqa: PLC0415  each system has its own
+    import fcntl  # noqa: PLC0415  differs by system
 
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

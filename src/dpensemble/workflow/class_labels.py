@@ -1,4 +1,4 @@
-"""Labels as the declared classes write them."""
+"""Labels in the form of the declared classes."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ _TRUTH = {"false": 0.0, "true": 1.0}
 
 
 def declared_labels(classes: Sequence[Any] | None) -> list[Any]:
-    """Return the declared labels, as numbers if all of them are; the private labels play no part."""
+    """Return the declared labels, as numbers if all of them are numbers. Private labels play no part."""
     if classes is None:
         raise InvalidParameterError(
-            "classes is missing: the possible labels are public knowledge and must be declared, "
-            'for example --classes "no,yes", because reading them off the private labels would leak.'
+            "classes is missing: the possible labels must be declared as public knowledge, for example "
+            '--classes "no,yes", because reading them from the private labels would leak information.'
         )
     if isinstance(classes, str):
         raise InvalidParameterError(
             f'classes={classes!r} must be a list of labels, for example ["no", "yes"].', parameter="classes"
         )
     names = [str(label).strip() for label in classes]
-    given = ",".join(map(str, classes))
+    joined = ",".join(map(str, classes))
     if "" in names:
-        raise InvalidParameterError(f"classes={given!r} names an empty label; remove a comma.")
+        raise InvalidParameterError(f"classes={joined!r} names an empty label; remove a comma.")
     if len({name.casefold() for name in names}) < len(names):
         raise InvalidParameterError(
-            f"classes={given!r} names a label twice, or two that differ in capitals only; name each once."
+            f"classes={joined!r} names a label twice, or two that differ only in capitals; name each once."
         )
     try:
         numbers = [float(name) for name in names]
@@ -40,7 +40,7 @@ def declared_labels(classes: Sequence[Any] | None) -> list[Any]:
 
 
 def as_labels(column: pd.Series, classes: list[Any]) -> pd.Series:
-    """Return labels as declared classes are, NaN for what is no number; truth values in any capitals, or as 0 and 1."""
+    """Return labels in the form of the classes, or NaN. Truth values are read in any capitals, or as 0 and 1."""
     names = {str(name).casefold(): name for name in classes}
     if isinstance(classes[0], str):
         text = as_text(column)
@@ -58,7 +58,7 @@ def _as_numbers(column: pd.Series) -> pd.Series:
 
 
 def alike_labels(column: pd.Series, classes: list[Any]) -> pd.Series:
-    """Return labels as `as_labels` does; a text that differs from a class in capitals or spaces only is that class."""
+    """Return labels as `as_labels` does. A text that differs from a class only in capitals or spaces is that class."""
     labels = as_labels(column, classes)
     if not isinstance(classes[0], str):
         return labels
@@ -67,12 +67,12 @@ def alike_labels(column: pd.Series, classes: list[Any]) -> pd.Series:
 
 
 def refuse_unlike(labels: pd.Series, classes: list[Any]) -> None:
-    """Raise for labels that differ from a class in capitals or spaces only; other undeclared labels raise later."""
+    """Raise for labels that differ from a class only in capitals or spaces. Other undeclared labels raise later."""
     names = {str(name).strip().casefold() for name in classes}
     odd = ~labels.isin(classes).to_numpy()
     unlike = odd & labels.map(lambda entry: str(entry).strip().casefold() in names).to_numpy(dtype=bool)
     if unlike.any():
         raise DataError(
-            f"the private table's target has labels that differ from classes={classes!r} in capitals or spaces only "
-            f"(first in row {int(unlike.argmax()):,}, counting from 0); write them alike."
+            f"the private table's target has labels that differ from classes={classes!r} only in capitals or spaces "
+            f"(the first in row {int(unlike.argmax()):,}, counting from 0); write them alike."
         )

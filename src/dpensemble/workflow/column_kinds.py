@@ -1,4 +1,4 @@
-"""Columns of the private and test tables, read as the public table or a declaration has them."""
+"""Columns of the private and test tables, converted as the public table or a declaration defines them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORM = 'an object such as {"age": [17, 90], "sex": ["f", "m"]}'
 
 @dataclass(frozen=True, eq=False)
 class ColumnKinds:
-    """Public features, columns if they were declared, classes, and what the method can read."""
+    """Public features, declared columns if there are any, classes, and what the method can read."""
 
     public: pd.DataFrame
     declared: dict[str, Any] | None
@@ -29,7 +29,7 @@ class ColumnKinds:
     options: ReadOptions
 
     def features(self, name: str, table: pd.DataFrame, *, keep_bad: bool = False) -> pd.DataFrame:
-        """Return the table called `name` with the public columns and kinds, or with the declared ones."""
+        """Return the table called `name` with the public or declared columns and kinds."""
         if self.declared is None:
             return take_kinds(name, table, self.public, keep_bad=keep_bad)
         with kinds_by("--declared-columns"):
@@ -40,7 +40,7 @@ class ColumnKinds:
         return self.features("private", table, keep_bad=self.options.keep_bad)
 
     def private_labels(self, column: pd.Series) -> pd.Series:
-        """Return private labels as the classes are, without any check."""
+        """Return private labels in the form of the classes, without any check."""
         return alike_labels(column, self.classes) if self.options.keep_bad else as_labels(column, self.classes)
 
     def checked_labels(self, features: pd.DataFrame, target: pd.Series, units: pd.Series | None) -> pd.Series:
@@ -52,42 +52,42 @@ class ColumnKinds:
         for name, column in (("target", target), ("unit", units)):
             if column is not None and column.isna().any():
                 raise DataError(
-                    f"the private table has rows without a {name} in column {column.name!r} (first in row "
-                    f"{int(column.isna().to_numpy().argmax()):,}, counting from 0); drop those rows, in which it is "
-                    "blank or written as NA, None or the like."
+                    f"the private table has rows without a {name} in column {column.name!r} (the first in row "
+                    f"{int(column.isna().to_numpy().argmax()):,}, counting from 0), where the column is blank or "
+                    "written as NA, None or the like; drop those rows."
                 )
         require_two(features)
         labels = self.private_labels(target)
         if labels.isna().any():
             raise DataError(
-                f"the private table's target has labels that are no numbers, and all of classes={self.classes!r} are "
-                f"(first in row {int(labels.isna().to_numpy().argmax()):,}, counting from 0); declare every possible "
-                "label as it is written, or drop those rows."
+                f"the private table's target has labels that are not numbers, but all of classes={self.classes!r} are "
+                f"(the first in row {int(labels.isna().to_numpy().argmax()):,}, counting from 0); declare every "
+                "possible label as it is written, or drop those rows."
             )
         refuse_unlike(labels, self.classes)
         return labels
 
 
 def require_two(rows: Sequence[Any] | pd.DataFrame) -> None:
-    """Raise if a private table has one row only."""
+    """Raise if a private table has only one row."""
     if len(rows) < 2:
-        raise DataError("the private table has one row, which nothing can be learned from in private; give more rows.")
+        raise DataError("the private table has only one row, and private learning requires more; give more rows.")
 
 
 def declared_features(
     columns: Path, public: Path | None, others: set[str | None], drop: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the declared columns but those to drop; `others` are the columns that are not features."""
+    """Return the declared columns without dropped ones. `others` are the columns that are not features."""
     if public is not None:
         raise InvalidParameterError(
-            f"declared_columns={str(columns)!r} are for runs without public rows, and public={str(public)!r} has some; "
-            "give one of them.",
+            f"declared_columns={str(columns)!r} are only for runs without public rows, but public={str(public)!r} has "
+            "some; give one of them.",
             parameter="declared_columns",
         )
     declared = {name: one for name, one in _read_columns(columns).items() if name not in drop}
     both = [name for name in declared if name in others]
     if both or not declared:
-        what = f"{both[0]!r}, which is no feature" if both else "no feature"
+        what = f"{both[0]!r}, which is not a feature" if both else "no feature"
         raise InvalidParameterError(
             f"declared_columns={str(columns)!r} declares {what}; declare features.", parameter="declared_columns"
         )
@@ -95,13 +95,15 @@ def declared_features(
 
 
 def _read_columns(path: Path) -> dict[str, Any]:
-    """Return what a JSON file declares of each column: two numbers are a range, and texts are categories."""
+    """Return the declaration of each column in a JSON file: two numbers are a range, and texts are categories."""
     try:
         columns = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
     except InvalidParameterError:
         raise
     except OSError as error:
-        raise FileError(f"declared_columns={str(path)!r} cannot be read: {error.strerror or error}.") from None
+        raise FileError(
+            f"declared_columns={str(path)!r} cannot be read ({error.strerror or error}); give a JSON file."
+        ) from None
     except (ValueError, RecursionError):
         raise FileError(f"declared_columns={str(path)!r} is not JSON; write {_FORM}.") from None
     if not isinstance(columns, dict):

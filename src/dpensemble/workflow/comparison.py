@@ -50,26 +50,27 @@ def compare(
     Parameters
     ----------
     data : ComparisonData
-        Public; see `comparison_data`.
+        Public. See `comparison_data`.
     epsilon, delta : float
-        Budget of each method. Methods that release labels run just below one over the records if delta is not below it.
+        Budget of each method. If delta is not below one over the records, methods that release labels run just
+        below one over the records.
     methods : sequence of str
-        Names of estimators that have one budget, ``"darrm"`` (a private majority's noisy answers) and ``"dp-sgd"``;
-        with a law where they vote: ``"pate:optimal"``.
+        Names of estimators with one budget, ``"darrm"`` (a private majority's noisy answers) and ``"dp-sgd"``. A method
+        that votes may name a law: ``"pate:optimal"``.
     learner : str, default="logistic-regression"
-        Base learner by name; ``"cnn"`` for images.
+        Base learner by name. ``"cnn"`` is for images.
     n_teachers : int, optional
-        Of methods that vote; by default one for 25 records, and at most 250.
+        Number of teachers of methods that vote. By default one for 25 records, and at most 250.
     relation : {"add-or-remove-one", "replace-one"}, default="add-or-remove-one"
-        Neighbouring relation. Opacus, which runs DP-SGD, accounts for the first.
+        Neighbouring relation. Opacus, which runs DP-SGD, accounts for ``"add-or-remove-one"``.
     repeats : int, default=3
-        Runs of each method.
+        Number of runs of each method.
     random_state : int, optional
         Public seed of splits, learners and allocations.
     insecure_release_seed : int, optional
-        Seeds all noise for a repeatable experiment.
+        Seed of all noise, for a repeatable experiment.
     n_jobs : int, optional
-        Workers, as in joblib.
+        Number of workers, as in joblib.
     progress : bool, default=False
         Show a progress bar on stderr.
 
@@ -80,7 +81,7 @@ def compare(
     Raises
     ------
     InvalidParameterError
-        If a setting is out of range. What a method itself refuses becomes its row.
+        If a setting is out of range. If a method itself raises, its row contains the error.
 
     Examples
     --------
@@ -135,7 +136,7 @@ def compare(
 def _checked_methods(methods: Sequence[str]) -> dict[str, ComparedEstimator | Reference]:
     runs: dict[str, ComparedEstimator | Reference] = {name: compared(name) for name in methods}
     if not runs or len(runs) < len(methods):
-        raise InvalidParameterError(f"methods={','.join(methods)!r} cannot be compared; name each once.")
+        raise InvalidParameterError(f"methods={','.join(methods)!r} must name each method once; remove repeated names.")
     return runs
 
 
@@ -160,7 +161,7 @@ class _Tally:
         self._results: list[TrialResult] = []
 
     def run(self, method: ComparedEstimator | Reference, trial: Trial) -> None:
-        """Run it once more, unless it has been refused before."""
+        """Run the method once more, unless an earlier run raised an error."""
         if self._error:
             return
         trial, self._note = fitting_trial(method, trial)

@@ -1,4 +1,4 @@
-"""Public data to compare methods on, split alike for all of them."""
+"""Public data for a comparison, split alike for all methods."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from dpensemble.datasets.tables import as_kinds, require_complete
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.workflow.tables import adult_tables
 
-# Public images unless it is said how many, and rows of which a third each can be private, public and for testing.
+# Default number of public images, and the least number of rows that can be split into thirds.
 _PUBLIC_IMAGES, _FEWEST_ROWS = 1000, 30
 
 
 class ComparedDataset(StrEnum):
-    """Data sets by name; the first two need no download."""
+    """Data sets by name. The first two need no download."""
 
     ADULT = "adult"
     DIGITS = "digits"
@@ -42,7 +42,7 @@ class ComparedDataset(StrEnum):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ComparedRows:
-    """The rows of one repeat, which every method gets, and as tables for methods that read these by themselves."""
+    """The rows of one repeat for every method, and the same rows as tables for methods that read tables."""
 
     X_private: NDArray[Any]
     y_private: NDArray[Any]
@@ -54,7 +54,7 @@ class ComparedRows:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ComparisonData:
-    """Data, and how to split it by a public seed; `how` says where public and test rows come from."""
+    """Data, and how to split it by a public seed. `how` describes where public and test rows come from."""
 
     name: str
     classes: Sequence[Any]
@@ -72,15 +72,15 @@ def comparison_data(
 ) -> ComparisonData:
     """Return a data set to compare methods on, with the labels of images to keep.
 
-    Of MNIST and Fashion-MNIST the first of the published test images are public, 1,000 by default, and the rest are for
-    testing; of others a third of all rows is public at most, and by default.
+    Of MNIST and Fashion-MNIST, the first published test images are public (1,000 by default) and the others are for
+    testing. Of other data sets, a third of all rows is public by default and at most.
     """
     if public_rows is not None:
         integer_between("public_rows", public_rows, 1)
     if dataset is ComparedDataset.ADULT:
         if classes is not None:
             raise InvalidParameterError(
-                f"classes={list(classes)!r} is for images, and dataset='adult' has two classes; leave it out."
+                f"classes={list(classes)!r} is for images, but dataset='adult' has two classes; leave classes out."
             )
         return _adult(public_rows)
     if dataset is ComparedDataset.DIGITS:
@@ -90,7 +90,7 @@ def comparison_data(
 
 
 def _most(public_rows: int | None, available: int) -> int:
-    """Return how many of the available rows are to be public."""
+    """Return how many of the available rows become public."""
     return available if public_rows is None else integer_between("public_rows", public_rows, 1, available)
 
 
@@ -111,7 +111,7 @@ def _adult(public_rows: int | None) -> ComparisonData:
 def _encoded(
     parts: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame], y_private: NDArray[Any], y_test: NDArray[Any]
 ) -> ComparedRows:
-    """Return rows as tables and, encoded by public ones alone, as numbers."""
+    """Return rows as tables and, encoded by public rows only, as numbers."""
     encoder = TableEncoder("median").fit(parts[1])
     X_private, X_public, X_test = (encoder.transform(part) for part in parts)
     return ComparedRows(
@@ -128,18 +128,18 @@ def table_data(
     decimal: str | None = None,
     multiline_text: bool = False,
 ) -> ComparisonData:
-    """Return a public table of one's own, all rows of which have labels, to compare methods on.
+    """Return the user's public table, in which every row has a label, as data for a comparison.
 
-    Every row is published with the figures' meaning, so it must be public. A third of all rows count as public at most,
-    and by default.
+    The figures of a comparison are exact, so every row must be public. A third of all rows counts as public by default
+    and at most.
     """
     table = read_table(path, guess=True, sep=sep, decimal=decimal, multiline_text=multiline_text)
     if target not in table:
-        raise InvalidParameterError(f"target={target!r} is no column of {path}; it has {', '.join(table.columns)}.")
+        raise InvalidParameterError(f"target must be a column of {path} ({', '.join(table.columns)}); got {target!r}.")
     labels = table.pop(target)
     if labels.isna().any() or not table.shape[1]:
         what = "rows without a label" if labels.isna().any() else "no column beside the target"
-        raise DataError(f"{path} has {what}; every row needs features and a label.")
+        raise DataError(f"{path} has {what}; give every row features and a label.")
     if len(table) < _FEWEST_ROWS or labels.nunique() < 2:
         raise DataError(
             f"{path} has {len(table):,} rows and {labels.nunique():,} labels; give at least {_FEWEST_ROWS} rows and 2 "
@@ -193,9 +193,9 @@ def _published_images(images: ImageDataset, public_rows: int | None) -> Comparis
         name=images.name,
         classes=images.classes,
         split=lambda _seed: rows,
-        how="the first of the published test images are public, the rest are for testing, in every repeat",
+        how="the first published test images are public, the others are for testing, in every repeat",
         image_shape=images.image_shape,
     )
 
 
-_THIRDS = "thirds at random, other ones in every repeat"
+_THIRDS = "random thirds, different in every repeat"

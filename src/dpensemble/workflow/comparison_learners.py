@@ -1,4 +1,4 @@
-"""The base learner of a comparison, in the form that each method takes."""
+"""The base learner of a comparison, in the form that each method requires."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from dpensemble.workflow.learners import LEARNERS, learner
 LINEAR, NETWORK = "logistic-regression", "cnn"
 COMPARED_LEARNERS = (*LEARNERS, NETWORK)
 
-# DP-SGD: chosen once for all budgets, by accuracy on test rows of Adult and of MNIST's digits 3 and 8, which
-# favours it there; other methods have their defaults.
+# DP-SGD: chosen once for all budgets, by accuracy on test rows of Adult and of MNIST's digits 3 and 8. This choice
+# favours DP-SGD there, because other methods keep their defaults.
 _BATCHES_AN_EPOCH = 20
 _OF_DP_SGD: dict[str, dict[str, Any]] = {
     LINEAR: {"epochs": 10, "optimizer": SGD(1.0)},
     NETWORK: {"epochs": 10, "optimizer": SGD(2.0)},
 }
-# Where scikit-learn's own tolerance would take minutes for the last digit of an accuracy.
+# Looser than scikit-learn's own tolerance, which would take minutes for the last digit of an accuracy.
 _LARGE, _TOLERANCE = 20_000, 1e-3
-# A network sees about this many rows, in 3 to 100 passes; small tables are seen more often.
+# A network sees about this many rows, in 3 to 100 passes. It passes more often over small tables.
 _ROWS_SEEN, _FEWEST, _MOST = 200_000, 3, 100
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ComparedLearner:
-    """One base learner by its name on the command line; `alone` and `dp_sgd` take the number of rows to learn."""
+    """One base learner by its command-line name. `alone` and `dp_sgd` take the number of training rows."""
 
     name: str
     alone: Callable[[int], Any]
-    # Whether methods have it as their own default, with settings that suit noisy labels.
+    # Whether methods have it as their default, with settings that suit noisy labels.
     by_default: bool
-    # None for what has no gradients.
+    # None for learners without gradients.
     dp_sgd: Callable[[int], DPSGDClassifier] | None
-    # Channels, height and width, where rows are images.
+    # Channels, height and width, if rows are images.
     image_shape: tuple[int, int, int] | None = None
 
     def teacher_and_student(self, n_records: int, n_teachers: int) -> dict[str, Any]:
-        """Return both for a voting method."""
+        """Return teacher and student for a voting method."""
         if self.by_default:
             return {"teacher": None, "student": None}
         each = max(1, n_records // n_teachers)
@@ -65,15 +65,15 @@ def compared_learner(name: str, data: ComparisonData) -> ComparedLearner:
 
 
 def _classical(name: str, n_rows: int) -> Any:
-    found = learner("learner", name)
-    return found.set_params(tol=_TOLERANCE) if name == LINEAR and n_rows > _LARGE else found
+    estimator = learner("learner", name)
+    return estimator.set_params(tol=_TOLERANCE) if name == LINEAR and n_rows > _LARGE else estimator
 
 
 def _network(data: ComparisonData) -> ComparedLearner:
     shape = data.image_shape
     if shape is None:
         raise InvalidParameterError(
-            f"learner={NETWORK!r} is for images, not for {data.name}; use dataset='mnist', 'fashion-mnist' or "
+            f"learner={NETWORK!r} is for images, but the data are {data.name}; use dataset='mnist', 'fashion-mnist' or "
             "'digits', or learner='logistic-regression'."
         )
     module = bagging_cnn if shape[1:] == (28, 28) else digit_cnn

@@ -1,4 +1,4 @@
-"""Methods in a comparison: the estimator of each, and what its result says that the budget bought."""
+"""Methods in a comparison: the estimator of each method, and what the budget bought according to its result."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from dpensemble.workflow.metrics import measures
 
 # Default of `PrivateMajorityClassifier`.
 _PRIVATE_TEACHERS = 11
-# Each answer of a private majority gets an even share, so there are few of them.
+# Each answer of a private majority gets an even share of the budget, so there are few answers.
 _ANSWERS = 50
-# Just below one, so that a delta stays below one over the records whatever is rounded.
+# Just below one, so that delta stays below one over the records in spite of rounding.
 _BELOW = 0.999
-#: What a budget bought: by name, for people, and what is published.
+#: What a budget bought: by name, as text for people, and what is published.
 Bought = tuple[dict[str, Any], str, str]
 
 
@@ -51,7 +51,7 @@ class ComparedEstimator:
     more: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, trial: Trial) -> TrialResult:
-        """Fit the estimator once, and return what came out."""
+        """Fit the estimator once, and return its measured result."""
         rows, model = trial.rows, self.make(trial)
         arrays: tuple[Any, Any, Any] = (rows.X_private, rows.X_public, rows.X_test)
         X_private, X_public, X_test = (rows.tables or arrays) if self.reads_tables else arrays
@@ -72,7 +72,7 @@ class ComparedEstimator:
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """What methods are compared with: one run without any privacy, which needs no public rows."""
+    """A reference for methods: one run without any privacy, which needs no public rows."""
 
     run: Callable[[Trial], TrialResult]
     reads_public: bool = False
@@ -90,9 +90,9 @@ def _sums(model: Any) -> Bought:
 
 
 def _averages(model: Any) -> Bought:
-    asked = len(model.averages_)
-    bought = {"averages": asked, "teachers": model.n_teachers, "spread": model.spread_}
-    return bought, f"{asked:,} averages", "averages, student"
+    averages = len(model.averages_)
+    bought = {"averages": averages, "teachers": model.n_teachers, "spread": model.spread_}
+    return bought, f"{averages:,} averages", "averages, student"
 
 
 def _models(model: Any) -> Bought:
@@ -107,12 +107,12 @@ def _gradients(model: Any) -> Bought:
 
 
 def _voting_estimator(kind: type[Any], law: LawChoice | None = None) -> ComparedEstimator:
-    """Return an estimator that votes with its defaults, besides what all of these are given."""
+    """Return an estimator that votes, with its defaults and the settings that all voting methods share."""
 
     def make(trial: Trial) -> Any:
         settings = _voting(trial) | ({} if law is None else {"law": law})
         if kind is PrivateMajorityClassifier:
-            # As `train` has it: private logistic regressions that all records teach, whatever the learner.
+            # As in `train`: private logistic regressions that learn from all records, for every learner.
             settings |= {"teacher": None, "n_teachers": _PRIVATE_TEACHERS}
         if kind is BaggedPATEClassifier:
             subsample = max(1, trial.n_records // (2 * trial.n_teachers))
@@ -124,11 +124,11 @@ def _voting_estimator(kind: type[Any], law: LawChoice | None = None) -> Compared
 
 
 def _planned(model: Any, trial: Trial) -> dict[str, Any]:
-    """Return what add-or-remove-one does not allow to be found from the number of records."""
+    """Return settings that add-or-remove-one forbids to compute from the number of records."""
     design = model.design(n_classes=len(trial.classes), n_records=trial.n_records)
-    found = plan(design, epsilon=trial.budget.epsilon, delta=trial.budget.delta)
-    labels = min(found.labels, len(trial.rows.X_public))
-    return {"subsample": model.subsample, "law": found.design.law, "max_labels": labels}
+    best = plan(design, epsilon=trial.budget.epsilon, delta=trial.budget.delta)
+    labels = min(best.labels, len(trial.rows.X_public))
+    return {"subsample": model.subsample, "law": best.design.law, "max_labels": labels}
 
 
 def _darrm(trial: Trial) -> PrivateMajorityClassifier:
@@ -145,7 +145,7 @@ def _darrm(trial: Trial) -> PrivateMajorityClassifier:
 
 
 def _answer_epsilon(trial: Trial, answers: int) -> float:
-    """Return what each answer may cost; ballots may cost as much, since a record has one of them a query."""
+    """Return what each answer may cost. Ballots may cost as much, since a record has one ballot in each query."""
     return fitted_answer(
         "darrm", trial.n_teachers, touched=1, teacher=(trial.budget.epsilon, 0.0), queries=answers, budget=trial.budget
     ).epsilon
@@ -178,7 +178,7 @@ def _bagging(trial: Trial) -> BaggingPrivacyClassifier:
 def _dp_sgd(trial: Trial) -> Any:
     if trial.learner.dp_sgd is None:
         raise InvalidParameterError(
-            f"learner={trial.learner.name!r} is not trained by gradients, as DP-SGD does; use "
+            f"learner={trial.learner.name!r} is not trained by gradients, which DP-SGD requires; use "
             "'logistic-regression' or 'cnn'."
         )
     one = trial.budget if trial.relation is Relation.ADD_OR_REMOVE_ONE else _of_one_step(trial.budget)
@@ -188,24 +188,24 @@ def _dp_sgd(trial: Trial) -> Any:
 
 
 def _replacing(result: TrialResult, trial: Trial) -> TrialResult:
-    """Charge a replaced record as one that was removed and one that was added."""
+    """Charge a replaced record as one removed record and one added record."""
     if trial.relation is Relation.ADD_OR_REMOVE_ONE or result.epsilon is None or result.delta is None:
         return result
     return replace(
         result,
         epsilon=2 * result.epsilon,
         delta=min(trial.budget.delta, (1 + math.exp(result.epsilon)) * result.delta),
-        note="Opacus accounts for adding or removing a record; replacing one is both, and was charged so",
+        note="Opacus accounts for adding or removing a record; replacing one is both, so it is charged for both",
     )
 
 
 def _of_one_step(budget: Budget) -> Budget:
-    """Return the budget of adding or removing a record at which replacing one keeps within another."""
+    """Return a budget for adding or removing a record at which replacing one keeps within `budget`."""
     half = budget.epsilon / 2
     return Budget(epsilon=half, delta=budget.delta / (1 + math.exp(min(half, 600.0))))
 
 
-# Estimators that vote under one budget, by name.
+# Estimators that vote with one budget, by name.
 _VOTING: dict[str, type[Any]] = {
     kind.name: kind
     for kind in (getattr(methods, name) for name in methods.__all__)
@@ -222,34 +222,34 @@ COMPARED: Mapping[str, ComparedEstimator] = MappingProxyType(
         "dp-sgd": ComparedEstimator(make=_dp_sgd, bought=_gradients, reads_public=False, replaces=False),
     }
 )
-#: What is compared unless methods are named: the default, one of each line of research, and DP-SGD.
+#: The compared methods unless methods are named: the default, one of each line of research, and DP-SGD.
 METHODS = ("label-moments", "bagging", "pate", "bagged-pate", "private-majority", "darrm", "dp-sgd")
 
 
 def compared(name: str) -> ComparedEstimator:
-    """Return a method by name, or a method that votes with a law: ``"pate"``, ``"pate:optimal"``."""
+    """Return a method by name, or a voting method with a law: ``"pate"``, ``"pate:optimal"``."""
     method, _, law = name.partition(":")
     if not law and method in COMPARED:
         return COMPARED[method]
     if law and method in _VOTING:
         return _voting_estimator(_VOTING[method], LawChoice.of(law))
     raise InvalidParameterError(
-        f"methods={name!r} cannot be compared; use {', '.join(COMPARED)}, or one that votes with a law, "
+        f"methods={name!r} cannot be compared; use {', '.join(COMPARED)}, or a method that votes with a law, "
         "such as 'pate:optimal'."
     )
 
 
 def fitting_trial(method: ComparedEstimator | Reference, trial: Trial) -> tuple[Trial, str | None]:
-    """Return the trial with a delta that a method takes, and a note where it is not the one asked for."""
+    """Return the trial with a delta that the method accepts, and a note if that is not the requested delta."""
     if not method.reads_public or trial.budget.delta < 1 / trial.n_records:
         return trial, None
     delta = _BELOW / trial.n_records
-    note = f"ran at delta={delta:.4g}, just below one over the records, as methods that release labels must"
+    note = f"ran at delta={delta:.4g}, just below one over the records, which methods that release labels require"
     return replace(trial, budget=Budget(epsilon=trial.budget.epsilon, delta=delta)), note
 
 
 def _voting(trial: Trial) -> dict[str, Any]:
-    """Return the settings that all voting methods have."""
+    """Return the settings that all voting methods share."""
     return {
         **trial.learner.teacher_and_student(trial.n_records, trial.n_teachers),
         "classes": trial.classes,
@@ -263,7 +263,7 @@ def _voting(trial: Trial) -> dict[str, Any]:
 
 
 def _measured(model: Any, trial: Trial, X_test: Any) -> tuple[float, dict[str, float]]:
-    """Return the accuracy of a model on the test rows, and further measures."""
+    """Return the accuracy of a model on the test rows, and other measures."""
     truth, classes = trial.rows.y_test, np.asarray(sorted(trial.classes))
     predicted = model.predict(X_test)
     probabilities = class_probabilities(model, X_test, classes) if hasattr(model, "predict_proba") else None
@@ -271,11 +271,11 @@ def _measured(model: Any, trial: Trial, X_test: Any) -> tuple[float, dict[str, f
 
 
 def _without_privacy(trial: Trial) -> TrialResult:
-    # Fitted as a student is, so that labels of one class are no error.
+    # Fitted in the way of a student, so that labels of a single class are accepted.
     rows, estimator = trial.rows, trial.learner.alone(trial.n_records)
     model = fit_student(estimator, rows.X_private, rows.y_private, trial.seed)
-    accuracy, found = _measured(model, trial, rows.X_test)
-    return TrialResult(accuracy=accuracy, measures=found, text=f"all {trial.n_records:,} records")
+    accuracy, measures = _measured(model, trial, rows.X_test)
+    return TrialResult(accuracy=accuracy, measures=measures, text=f"all {trial.n_records:,} records")
 
 
 def _commonest(trial: Trial) -> TrialResult:
@@ -289,5 +289,5 @@ def _commonest(trial: Trial) -> TrialResult:
     )
 
 
-#: Without any privacy, to compare with.
+#: References without any privacy.
 REFERENCES = {"no privacy": Reference(run=_without_privacy), "commonest class": Reference(run=_commonest)}

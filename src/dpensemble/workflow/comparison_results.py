@@ -1,4 +1,4 @@
-"""What a comparison found."""
+"""The results of a comparison."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from statistics import mean, stdev
 from typing import Any
 
 WARNING = (
-    "Every method had the whole budget for itself. On real private records the losses of all of them, and of "
-    "every repeat, would add up, and the rows without privacy would void them all: compare on public data, then "
+    "Every method had the whole budget. On real private records, the losses of all methods and repeats would add "
+    "up, and the rows without privacy would void every guarantee. Compare on public data, then "
     "run one method."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedMethod:
-    """What one method achieved, or why it could not run (`error`).
+    """The result of one method, or the reason why it could not run (`error`).
 
     Measures are means over repeats: ``auroc`` for two classes, ``balanced_accuracy`` for more, and ``brier``. Epsilon
-    and delta are those of one repeat. `bought` is what the budget bought, and `text` the same for people; `note` says
-    where the budget was not the one asked for.
+    and delta are those of one repeat. `bought` is what the budget bought, and `text` is the same for people. `note`
+    reports a budget that differs from the requested one.
     """
 
     method: str
@@ -41,7 +41,7 @@ class ComparedMethod:
 
     @property
     def spread(self) -> float | None:
-        """Standard deviation over repeats, of two and more."""
+        """Standard deviation over two or more repeats."""
         return stdev(self.accuracies) if len(self.accuracies) > 1 else None
 
 
@@ -52,7 +52,7 @@ class Comparison:
     Parameters
     ----------
     dataset, how : str
-        Data, and where public and test rows come from.
+        Data, and the source of public and test rows.
     rows : dict
         Numbers of private, public and test rows.
     classes : tuple
@@ -62,9 +62,9 @@ class Comparison:
     relation, learner : str
         Neighbouring relation, and base learner.
     n_teachers, repeats : int
-        Teachers of voting methods, and repeats.
+        Number of teachers of voting methods, and number of repeats.
     methods, references : tuple of ComparedMethod
-        In the order asked for.
+        In the requested order.
     for_release : bool
         False if noise came from a seed.
     warning : str
@@ -88,7 +88,7 @@ class Comparison:
 
     @property
     def together(self) -> dict[str, float]:
-        """Epsilon and delta that all methods and repeats would cost together on private records: the sums."""
+        """Epsilon and delta of all methods and repeats together on private records: the sums."""
         repeats = [(row.epsilon or 0.0, row.delta or 0.0, len(row.accuracies)) for row in self.methods]
         return {
             "epsilon": sum(epsilon * times for epsilon, _, times in repeats),
@@ -97,7 +97,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values, ready for JSON."""
-        found = {"schema": 1} | asdict(self)
+        content = {"schema": 1} | asdict(self)
         for name, rows in (("methods", self.methods), ("references", self.references)):
-            found[name] = [asdict(row) | {"accuracy": row.accuracy, "spread": row.spread} for row in rows]
-        return found | {"together": self.together}
+            content[name] = [asdict(row) | {"accuracy": row.accuracy, "spread": row.spread} for row in rows]
+        return content | {"together": self.together}

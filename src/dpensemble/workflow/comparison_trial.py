@@ -1,4 +1,4 @@
-"""What a method is given in a comparison, and what it gives back."""
+"""Input and output of one method in a comparison."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpensemble.workflow.comparison_learners import ComparedLearner
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Trial:
-    """One repeat's rows, budget and settings; the same for every method."""
+    """One repeat's rows, budget and settings. They are the same for every method."""
 
     rows: ComparedRows
     classes: list[Any]
@@ -31,22 +31,22 @@ class Trial:
         return len(self.rows.X_private)
 
     def seeds(self) -> dict[str, Any]:
-        """Return the settings of randomness that all methods have."""
+        """Return the random-state settings that all methods share."""
         return {"random_state": self.seed, "insecure_release_seed": self.insecure_release_seed}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrialResult:
-    """What came out of one run of one method; no epsilon and delta where it has no guarantee."""
+    """The result of one run of one method. Epsilon and delta are None if it has no guarantee."""
 
     accuracy: float
-    # AUROC for two classes, balanced accuracy for more, and the Brier score where there are probabilities.
+    # AUROC for two classes, balanced accuracy for more, and the Brier score if there are probabilities.
     measures: dict[str, float] = field(default_factory=dict)
     epsilon: float | None = None
     delta: float | None = None
-    # What the budget bought, by name and for people.
+    # What the budget bought, by name and as text for people.
     bought: dict[str, Any] = field(default_factory=dict)
     text: str
     released: str | None = None
-    # Where the budget was not the one asked for.
+    # A note if the budget was not the requested one.
     note: str | None = None

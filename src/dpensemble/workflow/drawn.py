@@ -1,4 +1,4 @@
-"""A file of what a run has drawn, which is on the disk before the run uses it."""
+"""A file of drawn values. Each value is on the disk before the run uses it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ARRAY = "array"
 
 
 class DrawnFile:
-    """Keeps drawn values as lines of JSON; a last line that is not whole was never used, and is drawn again.
+    """Stores drawn values as lines of JSON. An incomplete last line was never used, so its values are drawn again.
 
-    Values that belong together are one line, so that a write that ends midway keeps none of them. The file is for its
-    owner alone. What an earlier run left in it is returned before anything is drawn; a run that draws other things
+    Values that belong together are one line, so an interrupted write stores none of them. The file is for its
+    owner only. Values of an interrupted run are returned before anything new is drawn. A run that asks for other values
     raises.
     """
 
@@ -34,27 +34,27 @@ class DrawnFile:
             os.truncate(path, n_bytes)
 
     def once(self, name: str, draw: Callable[[], Any]) -> Any:
-        """Return the next kept value, or draw it and see it to the disk."""
+        """Return the next stored value, or draw it and write it to the disk."""
         if self._n_used < len(self._kept):
-            kept = self._kept[self._n_used]
-            if kept["name"] != name:
+            entry = self._kept[self._n_used]
+            if entry["name"] != name:
                 raise FileError(
-                    f"{self._path} holds {kept['name']} where this run draws {name}; finish it with the version and "
-                    "the files that it was begun with."
+                    f"{self._path} holds {entry['name']}, but this run draws {name}; finish the run with the version "
+                    "and the files of its start."
                 )
             self._n_used += 1
-            return _as_value(kept["value"])
+            return _as_value(entry["value"])
         value = draw()
-        kept = {"name": name, "value": _as_json(value)}
+        entry = {"name": name, "value": _as_json(value)}
         if self._waiting is None:
-            self._append([kept])
+            self._append([entry])
         else:
-            self._waiting.append(kept)
+            self._waiting.append(entry)
         return value
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Keep all values of the block, or none of them if it does not end."""
+        """Store all values of the block, or none of them if the block does not end."""
         self._waiting = []
         try:
             yield
@@ -66,9 +66,7 @@ class DrawnFile:
         if not values:
             return
         with file_errors(
-            lambda reason: (
-                f"what the run draws cannot be kept in {self._path} ({reason}); make room, and finish the run."
-            )
+            lambda reason: f"drawn values cannot be stored in {self._path} ({reason}); make room, and finish the run."
         ):
             self._write(json.dumps(values if len(values) > 1 else values[0]) + "\n")
         # They were drawn in this run, which does not draw them again.
@@ -89,18 +87,18 @@ class DrawnFile:
 
 
 def _kept_in(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the values in a file, and the bytes up to the end of the last whole one."""
+    """Return the values in a file, and the number of bytes up to the end of the last complete one."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return [], 0
     except OSError as error:
-        raise FileError(f"{path} cannot be read ({error.strerror}).") from None
+        raise FileError(f"{path} cannot be read ({error.strerror}); restore it to finish the run.") from None
     n_bytes = data.rfind(b"\n") + 1
     try:
         lines = [json.loads(line) for line in data[:n_bytes].splitlines()]
     except ValueError:
-        raise FileError(f"{path} is damaged, so the run cannot be finished from it.") from None
+        raise FileError(f"{path} is damaged, so the run cannot be finished from it; give --give-up.") from None
     return [value for line in lines for value in (line if isinstance(line, list) else [line])], n_bytes
 
 
@@ -110,7 +108,7 @@ def _as_json(value: Any) -> Any:
     return value
 
 
-def _as_value(kept: Any) -> Any:
-    if isinstance(kept, dict) and _ARRAY in kept:
-        return np.array(kept[_ARRAY], dtype=kept["dtype"]).reshape(kept["shape"])
-    return kept
+def _as_value(entry: Any) -> Any:
+    if isinstance(entry, dict) and _ARRAY in entry:
+        return np.array(entry[_ARRAY], dtype=entry["dtype"]).reshape(entry["shape"])
+    return entry

@@ -1,4 +1,4 @@
-"""Files and folders that are whole, or not there, whatever happens meanwhile."""
+"""Write files and folders that are complete or absent, even after an interrupt."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from typing import IO, Any
 OWN_FILE, OWN_FOLDER, ANY_FILE = 0o600, 0o700, 0o666
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
-# What a system or a file system that cannot exchange two folders says.
+# Errors of systems or file systems that cannot exchange two folders.
 _CANNOT_EXCHANGE = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM}
 
 
 def step(name: str) -> None:
-    """Stand for one step on the way to the disk; tests put something here that kills, or finds the disk full."""
+    """Mark one step on the way to the disk. Tests replace this function to kill the process or to fill the disk."""
 
 
 def write_file(path: Path, content: str | bytes, mode: int = ANY_FILE) -> None:
-    """Write a new file, readable by nobody else from the first moment where `mode` says so, and see it to the disk."""
+    """Write a new file to the disk, with the permissions `mode` from the first moment."""
     step(f"write {path.name}")
     data = content.encode("utf-8") if isinstance(content, str) else content
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
@@ -40,11 +40,11 @@ def write_file(path: Path, content: str | bytes, mode: int = ANY_FILE) -> None:
 
 
 def replace_file(path: Path, content: str | bytes, mode: int = ANY_FILE) -> None:
-    """Write a file in full beside its place, and then put it there in one step; what is no plain file is written to."""
+    """Write a file beside its place, and then move it there in one step. Special files are written directly."""
     if path.exists() and not path.is_file():
         path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
         return
-    # Through a link, so that it goes on leading where it led.
+    # Follow a link, so that the link stays.
     path = Path(os.path.realpath(path))
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -61,7 +61,7 @@ def replace_file(path: Path, content: str | bytes, mode: int = ANY_FILE) -> None
 
 @contextlib.contextmanager
 def file_beside(path: Path) -> Iterator[IO[str]]:
-    """Open a text file that takes its place in one step when the block is done, and vanishes if it fails."""
+    """Open a text file that is moved to its place in one step after the block, or removed if the block fails."""
     if path.exists() and not path.is_file():
         with path.open("w", encoding="utf-8") as file:
             yield file
@@ -81,7 +81,7 @@ def file_beside(path: Path) -> Iterator[IO[str]]:
 
 
 def reserve(path: Path, size: int) -> None:
-    """Take room on the disk, where the system can."""
+    """Reserve room on the disk, if the system can."""
     step("reserve")
     if hasattr(os, "posix_fallocate"):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT, OWN_FILE)
@@ -95,20 +95,20 @@ def reserve(path: Path, size: int) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """See a file's content to the disk."""
+    """Flush a file's content to the disk."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 
 
 def sync_folder(path: Path) -> None:
-    """See a folder's names to the disk, where the system can."""
+    """Flush a folder's names to the disk, if the system can."""
     if sys.platform == "win32":
         return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:
-        # Some network file systems cannot, and keep names in order by themselves.
+        # Some network file systems cannot, and keep names in order themselves.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:
@@ -116,7 +116,7 @@ def sync_folder(path: Path) -> None:
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Let two folders change places in one step; False, and nothing done, where the system cannot."""
+    """Exchange two folders in one step. Return False, and do nothing, if the system cannot."""
     if not sys.platform.startswith("linux"):
         return False
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
@@ -131,7 +131,7 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or folder with all it holds, if it is there, as far as it can be removed."""
+    """Remove a file or folder with its content, if it exists, as far as it can be removed."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -141,20 +141,20 @@ def remove(path: Path) -> None:
 
 @contextlib.contextmanager
 def signals_later() -> Iterator[None]:
-    """Let SIGINT and SIGTERM wait until the block is done."""
+    """Delay SIGINT and SIGTERM until the block is done."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     came: list[int] = []
-    kept: dict[int, Any] = {}
+    handlers: dict[int, Any] = {}
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
-            # None is a handler that was not set from Python; it could not be put back.
+            # None is a handler that was not set from Python. It cannot be restored.
             if signal.getsignal(number) not in (None, signal.SIG_IGN):
-                kept[number] = signal.signal(number, lambda number, _frame: came.append(number))
+                handlers[number] = signal.signal(number, lambda number, _frame: came.append(number))
         yield
     finally:
-        for heeded, handler in kept.items():
+        for heeded, handler in handlers.items():
             signal.signal(heeded, handler)
         for waiting in dict.fromkeys(came):
             signal.raise_signal(waiting)

@@ -1,4 +1,4 @@
-"""Reading the tables of one run from files."""
+"""Read the tables of one run from files."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def file_tables(
     Parameters
     ----------
     files : TableFiles
-        Where the tables are.
+        Paths of the tables.
     options : ReadOptions, optional
         What the method can read.
     budgets : BudgetRequest, optional
-        Where the budgets of records come from; see `parse_budgets`.
+        Source of the records' budgets. See `parse_budgets`.
     seed : int, optional
         Public seed of budgets that are assigned at random.
 
     Raises
     ------
     FileError, DataError, InvalidParameterError
-        In one sentence, if the tables cannot be used.
+        With one sentence, if the tables cannot be used.
     """
     options = ReadOptions() if options is None else options
     classes = declared_labels(files.classes)
@@ -61,7 +61,7 @@ def file_tables(
     _refuse_unknown_drops(files.drop, written, public)
     written, public = _without(written, files.drop), _without(public, files.drop)
     public_units = _public_units(public, files.unit)
-    # Errors name these columns only: when a table has no header, its other names are a record.
+    # Errors name only these columns: if a table has no header, its other column names are a record.
     shown = list(public.columns)
     units = None if files.unit is None else _column(written, files.unit, "unit", "private", shown)
     entries = None if budgets_column is None else _column(written, budgets_column, "budgets", "private", shown)
@@ -78,7 +78,7 @@ def file_tables(
     else:
         features = kinds.private_features(_without(written, [files.target, *private_only]))
         labels = kinds.checked_labels(features, target, units)
-    # As read, entries are texts, which take several times the room of numbers.
+    # As read, entries are texts, which take several times as much memory as numbers.
     del written
     release_unused()
     X_test, y_test = _test_rows(files, kinds, private_only)
@@ -104,7 +104,7 @@ def file_tables(
 
 
 def _private_rows(files: TableFiles, options: ReadOptions, streamed: bool) -> pd.DataFrame:
-    """Return the private table as it is written; of one that is read in blocks, the names of its columns only."""
+    """Return the private table as it is written. If it is read in blocks, return only the names of its columns."""
     keep_bad = options.keep_bad
     if streamed:
         return pd.DataFrame(columns=ParquetTable(files.private).columns)
@@ -121,13 +121,13 @@ def _declaration(files: TableFiles, budgets_column: str | None) -> dict[str, Any
 def _refuse_unknown_drops(drop: Sequence[str], private: pd.DataFrame, public: pd.DataFrame) -> None:
     unknown = [name for name in drop if name not in private and name not in public]
     if unknown:
-        raise InvalidParameterError(f"drop={unknown[0]!r} is no column of the private or public table.")
+        raise InvalidParameterError(f"drop={unknown[0]!r} is not a column of the private or public table; remove it.")
 
 
 def _public_features(public: pd.DataFrame, options: ReadOptions) -> pd.DataFrame:
-    """Return public features, which decide of what kinds the columns of all tables are."""
+    """Return public features. They determine the kinds of the columns in all tables."""
     if public.shape[1] == 0:
-        raise DataError("the public table has no feature columns.")
+        raise DataError("the public table has no feature columns; give a table with features.")
     public = decimals_as_numbers(public)
     public = as_kinds("public", public, list(public.columns[number_columns(public)]))
     require_complete("the public table", public, blanks=options.blanks)
@@ -144,7 +144,9 @@ def _test_rows(
     rows = kinds.features("test", _without(table, [files.target]))
     require_complete("the test table", rows, blanks=kinds.options.blanks)
     if not truth.isin(kinds.classes).all():
-        raise DataError(f"the test table's target has missing labels or labels outside classes={kinds.classes!r}.")
+        raise DataError(
+            f"the test table's target has missing labels or labels outside classes={kinds.classes!r}; correct them."
+        )
     return rows, truth
 
 

@@ -1,4 +1,4 @@
-"""Private units that are held back from training, to score the student on with noise."""
+"""Private units that are held back from training, to score the student on them with noise."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from dpensemble.relations import Relation
 from dpensemble.workflow.tables import Tables
 
 _FEWEST = 20
-# More units are not needed for a figure, and each is read by itself.
+# A figure needs no more units than this, and each is read separately.
 _MOST_UNITS = 5_000
 ASSUMPTIONS = (
-    "Which units (or records) are held back follows from their places in the private table and a public seed; they "
-    "teach nothing, and only a noisy score of the released student on them is published.",
+    "Which units (or records) are held back follows from their places in the private table and a public seed. Nothing "
+    "is learned from them, and only a noisy score of the released student on them is published.",
     "Neighbouring data sets list their units in the same order, each by its first record.",
 )
 
 
 @dataclass(frozen=True, eq=False)
 class HeldBack:
-    """Private records that teach nothing; never publish them."""
+    """Private records that are not used for training. Never publish them."""
 
     X: pd.DataFrame
     y: pd.Series
@@ -42,11 +42,11 @@ class HeldBack:
 
 
 class WithScore:
-    """An account that is charged for a fit and for the score of what was fitted at once, before either is drawn.
+    """An account that is charged for a fit and its score together, before either is drawn.
 
-    A unit either teaches or scores, by its place, so one that is replaced changes the fit alone, and then the score is
-    worked out from it as before, or the score alone: together they cost the larger of both, for each Renyi order and as
-    a trade-off (parallel composition: F. McSherry, SIGMOD 2009, Theorem 4).
+    The place of a unit decides whether the unit is used for the fit or for the score. So a replaced unit changes either
+    the fit, whose score is then computed as before, or only the score. Together they cost the larger of both, for each
+    Renyi order and as a trade-off (parallel composition: F. McSherry, SIGMOD 2009, Theorem 4).
     """
 
     def __init__(self, ledger: Any) -> None:
@@ -54,22 +54,22 @@ class WithScore:
         self._paid: list[Spending] = []
 
     def one_release(self, what: str) -> Callable[[Sequence[Spending]], None]:
-        """Return what charges one fit and its score."""
+        """Return the function that charges one fit and its score."""
         charge = self._ledger.one_release(f"{what} and its score")
 
         def both(spendings: Sequence[Spending]) -> None:
-            # Of several spendings on one account the ledger takes the largest.
+            # Of several spendings on one account, the ledger takes the largest.
             charge([*spendings, *(_score_of(one) for one in spendings)])
             self._paid.extend(spendings)
 
         return both
 
     def require_paid(self, epsilon: float, delta: float) -> None:
-        """Refuse a score at more than one fit was charged for: what is paid in parts pays for a score of one part."""
+        """Raise unless a single charge of the fit covers the score. Charges of parts are not added up."""
         if not any(epsilon <= one.epsilon and delta <= one.delta for one in self._paid):
             raise BudgetError(
-                f"holdout_score: a score at epsilon={epsilon:g}, delta={delta:g} was not charged to the ledger with "
-                "the fit, which was charged in parts; leave it out."
+                f"holdout_score: a score at epsilon={epsilon:g}, delta={delta:g} was not charged to the ledger, "
+                "because the fit was charged in parts; leave it out."
             )
 
 
@@ -78,18 +78,20 @@ def _score_of(fit: Spending) -> Spending:
 
 
 def hold_back(tables: Tables, model: Any, share: float) -> tuple[Tables, HeldBack]:
-    """Part the private records into those that teach and those that score."""
+    """Divide the private records into training and scoring records."""
     share = real_between("holdout_score", share, 0.0, 0.5)
     if model.relation != Relation.REPLACE_ONE:
-        raise InvalidParameterError("holdout_score needs relation='replace-one', under which places are public.")
+        raise InvalidParameterError(
+            "holdout_score requires relation='replace-one', in which places are public; set it."
+        )
     if model.analysis != "worst-case":
-        raise InvalidParameterError("holdout_score needs analysis='worst-case', whose epsilon is public.")
+        raise InvalidParameterError("holdout_score requires analysis='worst-case', whose epsilon is public; set it.")
     if tables.budgets is not None or tables.stream is not None:
-        what = "records have budgets of their own" if tables.stream is None else "private records are read in blocks"
-        raise InvalidParameterError(f"holdout_score is not for runs where {what}; give test rows (--test) instead.")
+        what = "records have their own budgets" if tables.stream is None else "private records are read in blocks"
+        raise InvalidParameterError(f"holdout_score cannot be used when {what}; give test rows (--test) instead.")
     names = tables.units
     if names is not None and zeroes_bad(model):
-        # A record without a unit is no part of the data, as in `fit`.
+        # A record without a unit is not part of the data, as in `fit`.
         names, present = units_or_none(names)
         tables = replace(
             tables,
@@ -103,14 +105,14 @@ def hold_back(tables: Tables, model: Any, share: float) -> tuple[Tables, HeldBac
     n_held = int(share * n_units) if tables.units is None else min(int(share * n_units), _MOST_UNITS)
     if n_held < _FEWEST:
         raise InvalidParameterError(
-            f"holdout_score={share:g} of {n_units:,} would hold back {n_held}, which is too few to say anything; hold "
+            f"holdout_score={share:g} of {n_units:,} would hold back {n_held}, which is too few for a score; hold "
             f"back at least {_FEWEST}."
         )
     seed = seed_sequence(public_entropy(model.random_state), Stream.SPLIT)
     chosen = np.zeros(n_units, dtype=bool)
     chosen[np.random.default_rng(seed).permutation(n_units)[:n_held]] = True
     held = chosen[unit_of]
-    kept = replace(
+    training = replace(
         tables,
         X_private=tables.X_private[~held].reset_index(drop=True),
         y_private=tables.y_private[~held].reset_index(drop=True),
@@ -118,24 +120,24 @@ def hold_back(tables: Tables, model: Any, share: float) -> tuple[Tables, HeldBac
     )
     numbers = np.unique(unit_of[held], return_inverse=True)[1]
     by_unit = tables.units is not None
-    return kept, HeldBack(tables.X_private[held], tables.y_private[held], numbers, n_held, by_unit)
+    return training, HeldBack(tables.X_private[held], tables.y_private[held], numbers, n_held, by_unit)
 
 
 @guard_private_rows()
 def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore | None = None) -> ReleasedScore:
-    """Release how a fitted model does on held-back records, at the epsilon and delta that it states itself."""
+    """Release a score of a fitted model on held-back records, at the epsilon and delta of the model's guarantee."""
     stated, classes = model.result_.guarantee, model.result_.classes
     if paid is not None:
         paid.require_paid(stated.epsilon, stated.delta)
     probable, readable = _probabilities(model, held, read)
     ids = class_ids_or_bad(classes, held.y.to_numpy())
-    # A label that was not declared is wrong, whatever the student answers.
-    truth, known = np.maximum(ids, 0), ids != BAD
-    right = ((probable.argmax(axis=1) == truth) & known).astype(np.int64)
-    usable = readable & known if zeroes_bad(model) else np.ones(len(known), dtype=bool)
+    # A record with an undeclared label always counts as wrong.
+    truth, has_class = np.maximum(ids, 0), ids != BAD
+    right = ((probable.argmax(axis=1) == truth) & has_class).astype(np.int64)
+    usable = readable & has_class if zeroes_bad(model) else np.ones(len(has_class), dtype=bool)
     cells = None
     if len(classes) == 2:
-        # Without public rows, even bins.
+        # Without public rows, bins of equal width.
         edges = bin_edges(np.linspace(0, 1, 1001) if public is None else model.predict_proba(public)[:, 1])
         cells = np.searchsorted(edges, probable[:, 1], side="right") + BINS * (truth == 1)
     vectors = unit_vectors(right, cells, held.unit_of, held.n_units, usable)
@@ -149,10 +151,10 @@ def _probabilities(model: Any, held: HeldBack, read: Any) -> tuple[Any, Any]:
     if not held.by_unit:
         rows, readable = read(held.X)
         return model.predict_proba(rows), readable
-    # With more or fewer rows before them, other units' rows could come out otherwise in the last digit.
-    found, readable = np.empty((len(held.X), len(model.result_.classes))), np.empty(len(held.X), dtype=bool)
+    # With more or fewer rows before them, the results of other units' rows could differ in the last digit.
+    probabilities, readable = np.empty((len(held.X), len(model.result_.classes))), np.empty(len(held.X), dtype=bool)
     order = np.argsort(held.unit_of, kind="stable")
     for places in np.split(order, np.flatnonzero(np.diff(held.unit_of[order])) + 1):
         rows, readable[places] = read(held.X.iloc[places])
-        found[places] = model.predict_proba(rows)
-    return found, readable
+        probabilities[places] = model.predict_proba(rows)
+    return probabilities, readable

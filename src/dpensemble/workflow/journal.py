@@ -1,4 +1,4 @@
-"""What stands beside a run's folder from before its noise is drawn until its files are in place."""
+"""The journal beside a run's folder, from before the noise is drawn until the files are in place."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dpensemble.errors import FileError
 from dpensemble.workflow.durable import OWN_FILE, replace_file
 
 _SCHEMA = 1
-#: What a run was begun with, by which it can be finished: the entries of ``about`` that say so.
+#: Entries of ``about`` for finishing the run: the command and inputs of its start.
 COMMAND, WORKING_FOLDER, INPUTS = "command", "working_folder", "inputs"
-#: Where a ledger shows whether the run was charged: an entry of ``about``.
+#: Entry of ``about`` that locates the run's charge in a ledger.
 CHARGE = "charge"
 
 
 class Stage(StrEnum):
-    """How far a run has come."""
+    """The progress of a run."""
 
     CLAIMED = "claimed"
     ASKING = "asking"
@@ -32,11 +32,11 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Journal:
-    """An account of one run that spends `budgets`; `what` says it all in a sentence.
+    """The account of one run that spends `budgets`. `what` describes everything in one sentence.
 
-    In the stage ``"asking"`` a ledger is about to be charged, and shows whether it was; in ``"spent"`` the budgets
-    count as spent, and there is no release; in ``"finished"`` the release waits beside. `record` is the SHA-256 of the
-    record, once there is one.
+    In the stage ``"asking"``, a ledger is about to be charged, and the ledger shows whether it was. In ``"spent"``, the
+    budgets count as spent, without a release. In ``"finished"``, the release waits beside the folder. `record` is
+    the SHA-256 of the record, once there is one.
     """
 
     out: str
@@ -50,12 +50,12 @@ class Journal:
     schema: int = _SCHEMA
 
     def write(self, path: Path) -> None:
-        """Put the journal on the disk, in one step."""
+        """Write the journal to the disk in one step."""
         dated = replace(self, what=self.sentence(path), written=datetime.now(UTC).isoformat(timespec="seconds"))
         replace_file(path, json.dumps(asdict(dated), indent=2) + "\n", OWN_FILE)
 
     def sentence(self, path: Path) -> str:
-        """Say where things stand; `path` is the journal's."""
+        """Return the state of the run as a sentence. `path` is the journal's."""
         if self.stage == Stage.FINISHED:
             return (
                 f"the release was finished and waits in {path.with_name('new')}; "
@@ -63,11 +63,11 @@ class Journal:
             )
         if self.stage == Stage.ASKING:
             return (
-                f"the budget ({budget_words(self.budgets)}) may be charged to the ledger, as {path} says; "
-                f"'dpensemble recover {self.out}' looks into the ledger, and finishes the run if it was charged"
+                f"the budget ({budget_words(self.budgets)}) may be charged to the ledger, as {path} records; "
+                f"'dpensemble recover {self.out}' checks the ledger, and finishes the run if it was charged"
             )
         return (
-            f"the budget ({budget_words(self.budgets)}) is spent without a release, as {path} says; "
+            f"the budget ({budget_words(self.budgets)}) is spent without a release, as {path} records; "
             f"'dpensemble recover {self.out}' {self._way_on}"
         )
 
@@ -79,21 +79,23 @@ class Journal:
 
 
 def read_journal(path: Path) -> Journal | None:
-    """Return the journal at a path, None if there is none; refuse one that cannot be read."""
+    """Return the journal at a path, or None if there is none. Raise if it cannot be read."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise FileError(f"{path} cannot be read as a journal of a run ({type(error).__name__}).") from None
+        raise FileError(
+            f"{path} cannot be read as a journal of a run ({type(error).__name__}); look into it, and move it away."
+        ) from None
     names = {item.name for item in fields(Journal)}
     if not isinstance(values, dict) or set(values) != names or values["schema"] != _SCHEMA:
-        raise FileError(f"{path} is no journal of a run that this version can read; look into it, and move it away.")
+        raise FileError(f"{path} is not a journal of a run that this version can read; look into it, and move it away.")
     return Journal(**values)
 
 
 def budget_words(budgets: Sequence[dict[str, Any]]) -> str:
-    """Say how large budgets are."""
+    """Return the size of budgets in words."""
     if not budgets:
         return "of unknown size"
     if len(budgets) == 1:

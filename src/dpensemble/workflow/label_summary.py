@@ -1,4 +1,4 @@
-"""Shares of released labels, and warnings about teachers for their owner: how useful a run is."""
+"""How useful a run is: shares of released labels, and warnings about teachers for their owner."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dpensemble.engine.result import Result
 from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.tables import Tables
 
-# Shares of teachers that are worth a word.
+# Shares of teachers above which a warning is given.
 _MANY_FAILED, _MOST_CONSTANT = 0.1, 0.5
-# A baseline needs no more rows to be told.
+# A baseline is accurate enough with this many rows.
 _MOST_ROWS, _FOLDS = 5_000, 3
 
 
 def label_shares(result: Result, answers: Any, truth: pd.Series | None) -> dict[str, Any]:
-    """Return shares that follow from released labels, the student and public rows: they cost no privacy."""
+    """Return shares computed from released labels, the student and public rows. They cost no privacy."""
     shares: dict[str, Any] = {"answers": {str(label): float(np.mean(answers == label)) for label in result.classes}}
     labels = result.labels
     if result.voted:
@@ -37,7 +37,7 @@ def _shares(labels: Any, answers: Any) -> dict[str, float]:
 
 
 def public_alone(reader: Reader, tables: Tables) -> dict[str, Any]:
-    """Return how good a model of the public labels alone is, where there are any: it needs no private record."""
+    """Return how good a model of only the public labels is, if there are labels. It uses no private record."""
     if tables.y_public is None or tables.data_is_public:
         return {}
     X, y = tables.X_public, tables.y_public.to_numpy()
@@ -50,23 +50,23 @@ def public_alone(reader: Reader, tables: Tables) -> dict[str, Any]:
     # Numbers may be too large to be squared.
     if not np.isfinite(rows).all():
         return {}
-    found = cross_val_score(LogisticRegression(C=0.1, max_iter=1000), rows, y, cv=_FOLDS)
-    return {"public_alone": {"rows": len(y), "accuracy": float(found.mean())}}
+    accuracies = cross_val_score(LogisticRegression(C=0.1, max_iter=1000), rows, y, cv=_FOLDS)
+    return {"public_alone": {"rows": len(y), "accuracy": float(accuracies.mean())}}
 
 
-def about_teachers(found: PrivateDiagnostics, n_teachers: int | None) -> tuple[str, ...]:
-    """Return warnings for the owner of the private records, who alone may know how the teachers fared."""
+def about_teachers(diagnostics: PrivateDiagnostics, n_teachers: int | None) -> tuple[str, ...]:
+    """Return warnings about the teachers. They are for the owner of the private records only."""
     if not n_teachers:
         return ()
-    told = []
-    if found.n_failed > _MANY_FAILED * n_teachers:
-        told.append(
-            f"{found.n_failed:,} of {n_teachers:,} teachers could not be fitted, and vote the commonest label of their "
-            "own records; check the teacher's settings, or use fewer teachers."
+    warnings = []
+    if diagnostics.n_failed > _MANY_FAILED * n_teachers:
+        warnings.append(
+            f"{diagnostics.n_failed:,} of {n_teachers:,} teachers could not be fitted, and vote for the most common "
+            "label of their own records; check the teacher's settings, or use fewer teachers."
         )
-    if found.n_constant > _MOST_CONSTANT * n_teachers:
-        told.append(
-            f"{found.n_constant:,} of {n_teachers:,} teachers saw records of one label only, and vote for it whatever "
-            "they are asked; use fewer teachers."
+    if diagnostics.n_constant > _MOST_CONSTANT * n_teachers:
+        warnings.append(
+            f"{diagnostics.n_constant:,} of {n_teachers:,} teachers saw records of only one label, and always vote for "
+            "it; use fewer teachers."
         )
-    return tuple(told)
+    return tuple(warnings)

@@ -1,4 +1,4 @@
-"""Base learners that can be named on the command line; from Python any scikit-learn classifier will do."""
+"""Base learners that the command line can name. In Python, any scikit-learn classifier can be used."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -18,7 +18,7 @@ LEARNERS: dict[str, Callable[[], Any]] = {
     "gradient-boosting": GradientBoostingClassifier,
 }
 
-#: Those that can be saved and loaded without running code from the file.
+#: Learners that can be saved and loaded without running code from the file.
 STUDENTS = tuple(LEARNERS)
 
 

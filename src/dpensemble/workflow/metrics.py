@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 def scores(probabilities: NDArray[np.float64], truth: NDArray[Any], classes: NDArray[Any]) -> dict[str, float]:
     """Return accuracy, areas under the ROC and the precision-recall curve, and the Brier score."""
-    # Of two classes the second is the positive one; of more, each that has both kinds of rows, against the rest.
+    # Of two classes, the second is positive. Of more, each class with both kinds of rows counts against the rest.
     metrics = {"accuracy": float(np.mean(classes[np.argmax(probabilities, axis=1)] == truth))}
     columns = range(1, 2) if len(classes) == 2 else range(len(classes))
     mixed = [c for c in columns if 0 < np.count_nonzero(truth == classes[c]) < len(truth)]
@@ -19,7 +19,7 @@ def scores(probabilities: NDArray[np.float64], truth: NDArray[Any], classes: NDA
         positive = {c: truth == classes[c] for c in mixed}
         metrics["auroc"] = float(np.mean([roc_auc_score(positive[c], probabilities[:, c]) for c in mixed]))
         metrics["auprc"] = float(np.mean([average_precision_score(positive[c], probabilities[:, c]) for c in mixed]))
-    # Mean squared error of the probabilities: 0 is best; for two classes that of one of them.
+    # Mean squared error of the probabilities: 0 is best. For two classes, that of one class.
     errors = (probabilities - (truth[:, None] == classes)) ** 2
     metrics["brier"] = float(np.mean(errors.sum(axis=1))) / (2 if len(classes) == 2 else 1)
     return metrics
@@ -28,11 +28,11 @@ def scores(probabilities: NDArray[np.float64], truth: NDArray[Any], classes: NDA
 def measures(
     predicted: NDArray[Any], probabilities: NDArray[np.float64] | None, truth: NDArray[Any], classes: NDArray[Any]
 ) -> dict[str, float]:
-    """Return AUROC for two classes, balanced accuracy for more, and the Brier score, as far as they are defined."""
+    """Return AUROC for two classes, balanced accuracy for more, and the Brier score, if they are defined."""
     metrics: dict[str, float] = {}
     of_probabilities = {} if probabilities is None else scores(probabilities, truth, classes)
     if len(classes) == 2:
-        # A constant answer tells no two rows apart.
+        # A constant answer does not distinguish rows.
         area = 0.5 if probabilities is None and len(set(predicted.tolist())) == 1 else of_probabilities.get("auroc")
         metrics |= {} if area is None else {"auroc": area}
     else:

@@ -1,4 +1,4 @@
-"""The files of one run: writing and reading them."""
+"""Write and read the files of one run."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ FILES = (*PRIVATE_FILES, REPORT, STUDENT, LABELS, CERTIFICATE, CARD, CARD_TEXT, 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Outcome:
-    """What a run produced.
+    """The products of a run.
 
     Parameters
     ----------
     record : RunRecord
-        What happened.
+        The result of the run.
     private : PrivateRecord or None
-        Statistics of secret votes, where asked for.
+        Statistics of secret votes, if requested.
     classifier : Pipeline
-        Encoder and student; takes tables with the public columns.
+        Encoder and student. Takes tables with the public columns.
     labels : DataFrame
         Public row numbers and released labels.
     warnings : tuple of str
-        What is wrong with the secret teachers: for the owner alone.
+        Problems of the secret teachers. For the owner only.
     certificate : dict or None
-        What `dpensemble verify` checks.
+        The certificate for `dpensemble verify`.
     """
 
     record: RunRecord
@@ -58,9 +58,9 @@ class Outcome:
 
 
 def write_outcome(outcome: Outcome, folder: Path) -> None:
-    """Write a run's files into an empty folder; those that are not for sharing are for their owner's eyes alone.
+    """Write a run's files into an empty folder. Only the owner can read those that must not be shared.
 
-    Each file of a run with seeded noise has a mark: ``for_release`` is false, or the page says that it is no release.
+    Each file of a run with seeded noise is marked: ``for_release`` is false, or the page is marked as an experiment.
     """
     for name, (text, mode) in file_contents(outcome).items():
         write_file(folder / name, text, mode)
@@ -69,11 +69,11 @@ def write_outcome(outcome: Outcome, folder: Path) -> None:
 
 
 def file_contents(outcome: Outcome) -> dict[str, tuple[str, int]]:
-    """Return the text of each file but the student, and the mode that the file is made with."""
+    """Return the text of each file except the student, and the permissions of the file."""
     record, card = outcome.record, model_card(outcome.record)
     labels = outcome.labels
     if not record.statement().for_release:
-        # A column, since readers of CSV files take a comment for a row.
+        # A column, because readers of CSV files read a comment as a row.
         labels = labels.assign(for_release="false")
     # Exact scores and times are in the record.
     texts = {
@@ -92,26 +92,28 @@ def file_contents(outcome: Outcome) -> dict[str, tuple[str, int]]:
 
 
 def load_run(folder: Path, *, private: bool) -> tuple[RunRecord, PrivateRecord | None]:
-    """Read the record of an earlier run, and its secret statistics if they are wanted."""
+    """Read the record of an earlier run, and its secret statistics on request."""
     path, journal = folder / RECORD, journal_path(folder)
     if not path.exists() and journal.exists():
-        raise FileError(f"{folder} holds no run, but {journal} tells of one that was ended; see 'dpensemble recover'.")
+        raise FileError(f"{folder} holds no run, but {journal} is from an interrupted one; see 'dpensemble recover'.")
     with undamaged(path):
         record = RunRecord.from_dict(read_json(path))
     if not private:
         return record, None
     if not (folder / PRIVATE_RECORD).exists():
-        raise FileError(f"{folder} holds no secret statistics of the votes; train with --private-report to keep them.")
+        raise FileError(f"{folder} holds no secret statistics of the votes; train with --private-report to store them.")
     with undamaged(folder / PRIVATE_RECORD):
         return record, PrivateRecord.from_dict(read_json(folder / PRIVATE_RECORD))
 
 
 @contextmanager
 def undamaged(path: Path) -> Iterator[None]:
-    """Say in a sentence that a record has the right entries, but not of the right kinds."""
+    """Turn errors about entries of wrong types in a record into one sentence."""
     try:
         yield
     except DPEnsembleError as error:
         raise FileError(str(error)) from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise FileError(f"{path} is damaged, as its entries are of the wrong kinds ({type(error).__name__}).") from None
+        raise FileError(
+            f"{path} is damaged: its entries have wrong types ({type(error).__name__}); restore it."
+        ) from None

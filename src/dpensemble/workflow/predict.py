@@ -1,4 +1,4 @@
-"""Classifying the rows of a file with a saved student, in chunks."""
+"""Classify the rows of a file with a saved student, in chunks."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _ROW, _LABEL = "row", "label"
 
 
 def load_student(path: Path) -> Any:
-    """Return the student that a run saved, by its file or the folder of the run."""
+    """Return the student of a run, from its file or the folder of the run."""
     if path.is_dir():
         if not (path / STUDENT).exists() and journal_path(path.resolve()).exists():
-            raise FileError(f"{path} holds no {STUDENT}, but a run into it was ended; see 'dpensemble recover'.")
+            raise FileError(f"{path} holds no {STUDENT}, but a run into it was interrupted; see 'dpensemble recover'.")
         if not (path / STUDENT).exists():
             raise FileError(f"{path} holds no {STUDENT}; give the folder of a run, or the file itself.")
         path = path / STUDENT
     student = load_classifier(path)
     if "encoder" not in getattr(student, "named_steps", {}):
-        raise FileError(f"{path} is not a student that `dpensemble train` wrote.")
+        raise FileError(f"{path} must be a student that `dpensemble train` wrote; give student.skops or its folder.")
     return student
 
 
@@ -47,7 +47,7 @@ def predictions(
     at_once: int = ROWS_AT_ONCE,
     unseen: UnseenValues | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield a table for each chunk of rows: ``row`` from 0, columns to keep, label, probabilities."""
+    """Yield a table for each chunk of rows: ``row`` from 0, requested columns, label and probabilities."""
     start = 0
     for table in table_chunks(rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text):
         if len(table):
@@ -58,42 +58,42 @@ def predictions(
             yield _with_labels(student, numbered, features, rows, keep, probabilities)
         start += len(table)
     if not start:
-        raise DataError(f"{rows} has no rows.")
+        raise DataError(f"{rows} has no rows; give at least one.")
 
 
 def _features(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
-    """Return the columns that a student was trained on, of the kinds that its public rows had."""
+    """Return the columns that a student was trained on, with the kinds of its public rows."""
     first, encoder = statements_of(student.steps[0][1]), statements_of(student.named_steps["encoder"])
     expected = list(student.feature_names_in_ if first.needed_columns is None else first.needed_columns)
     lacking = [name for name in expected if name not in table.columns]
     if lacking:
         raise DataError(f"{rows} lacks the columns {lacking} that the student was trained on{_alike(lacking, table)}.")
-    # Columns are read as the student's public rows were, never as the new rows look.
+    # The student's public rows define the kinds of columns. The new rows never do.
     features = as_kinds("new", first.as_declared(table[expected]), numeric_columns(student.steps[0][1]))
     require_complete(str(rows), features, blanks=first.takes_blanks or encoder.takes_blanks)
     return features
 
 
 def _with_labels(
-    student: Any, table: pd.DataFrame, known: pd.DataFrame, rows: Path, keep: Sequence[str], probabilities: bool
+    student: Any, table: pd.DataFrame, features: pd.DataFrame, rows: Path, keep: Sequence[str], probabilities: bool
 ) -> pd.DataFrame:
     unknown = [name for name in keep if name not in table.columns]
     if unknown:
-        raise InvalidParameterError(f"keep={unknown[0]!r} is no column of {rows}.", parameter="keep")
+        raise InvalidParameterError(f"keep={unknown[0]!r} is not a column of {rows}; remove it.", parameter="keep")
     columns: dict[str, Any] = {_ROW: table.index} | {name: as_text(table[name]) for name in keep}
     names = [f"probability of {name}" for name in student.classes_] if probabilities else []
     taken = [name for name in keep if name in (_ROW, _LABEL, *names)]
     if taken:
         raise InvalidParameterError(f"keep={taken[0]!r} is also a column of the result; rename it.", parameter="keep")
-    columns[_LABEL] = student.predict(known)
+    columns[_LABEL] = student.predict(features)
     labels = pd.DataFrame(columns, index=table.index)
     if names:
-        labels[names] = student.predict_proba(known)
+        labels[names] = student.predict_proba(features)
     return labels
 
 
 def _alike(lacking: Sequence[str], table: pd.DataFrame) -> str:
-    """Say so if a column differs in case or blanks only."""
+    """Return a hint if a column differs only in capitals or blanks."""
     there = {str(name).strip().casefold() for name in table.columns}
     alike = [name for name in lacking if str(name).strip().casefold() in there]
-    return f"; {alike[0]!r} is there with other capitals or spaces" if alike else ""
+    return f"; {alike[0]!r} has other capitals or spaces" if alike else ""

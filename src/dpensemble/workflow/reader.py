@@ -1,4 +1,4 @@
-"""How the tables of one run become what its method takes; learned from public rows, and published with the student."""
+"""How the tables of one run are converted for its method. The rules come from public rows and are published."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _MOST_COLUMNS_NAMED = 200
 
 
 class Reader:
-    """What is done to every table before it reaches a method, and before the student in the saved pipeline.
+    """The conversion of every table for a method, and for the student in the saved pipeline.
 
-    Nothing is learned from rows other than `public`, which without rows says only of which kinds declared columns are.
+    It learns only from the rows of `public`. Without rows, `public` only defines the kinds of declared columns.
     """
 
     def __init__(self, public: pd.DataFrame, model: Any, *, fill: bool) -> None:
         tabular, takes_nan = model.takes_tables, get_tags(model).input_tags.allow_nan
         if fill and tabular and takes_nan:
             raise InvalidParameterError(
-                f"{model.name} takes blanks as they are, which is better than filling them in; leave out --fill.",
+                f"{model.name} accepts blanks, which is better than filling them in; leave out --fill.",
                 parameter="fill",
             )
         how = None if not fill else "nan" if takes_nan else "median"
@@ -44,7 +44,7 @@ class Reader:
         )
 
     def transform(self, table: pd.DataFrame) -> Any:
-        """Return rows as the method takes them."""
+        """Return rows in the form that the method takes."""
         if self._encoder is not None:
             return self._encoder.transform(table)
         # Most tables have no dates and need no copy.
@@ -53,7 +53,7 @@ class Reader:
         return self._preparation.transform(table)
 
     def private(self, table: pd.DataFrame) -> Any:
-        """Return private rows as the method takes them; for a method of arrays a bad row is a row of NaN."""
+        """Return private rows for the method. For a method that takes arrays, a bad row becomes a row of NaN."""
         if self._encoder is None or self._preparation is None:
             return self.transform(table)
         if not self._keep_bad:
@@ -67,7 +67,7 @@ class Reader:
         return rows
 
     def held_back(self, table: pd.DataFrame) -> tuple[Any, NDArray[np.bool_]]:
-        """Return private rows as the student takes them, and which of them can be read; the others are zeros."""
+        """Return private rows for the student, and which of them are readable. The other rows become zeros."""
         if not self._keep_bad:
             return self.transform(table), np.ones(len(table), dtype=bool)
         if self._encoder is None:
@@ -80,11 +80,11 @@ class Reader:
         return np.where(readable[:, None], rows, 0.0), readable
 
     def each(self, read: Callable[[], Iterator[tuple[pd.DataFrame, Any]]]) -> Callable[[], Iterator[tuple[Any, Any]]]:
-        """Return what reads blocks of rows and labels, the rows as the method takes them."""
+        """Return a function that reads blocks of rows and labels, and converts the rows for the method."""
         return lambda: ((self.private(table), labels) for table, labels in read())
 
     def encoded(self, table: pd.DataFrame | None) -> Any:
-        """Return rows as numbers, also for a method that reads tables by itself."""
+        """Return rows as numbers, even if the method reads tables."""
         return self._plain_encoder.transform(table)
 
     @cached_property
@@ -94,7 +94,7 @@ class Reader:
         return TableEncoder("median").fit(self._public)
 
     def before(self, student: Any) -> Pipeline:
-        """Return a student that takes tables as they come."""
+        """Return a student that takes tables as they are read from files."""
         if self._encoder is not None:
             pipeline = Pipeline([("encoder", self._encoder), ("student", student)])
         elif self._preparation is None or self._preparation.changes_nothing:
@@ -105,7 +105,7 @@ class Reader:
         return with_names(pipeline) if mark is None else marked(with_names(pipeline), for_release=mark)
 
     def kinds(self, public: pd.DataFrame) -> str:
-        """Say how each column was read, as the public rows have it; of many columns, how the first ones were."""
+        """Describe how each column of the public rows was read. If there are many columns, describe the first ones."""
         if self._preparation is None:
             words = dict(zip(public.columns, np.where(number_columns(public), "number", "declared"), strict=True))
         else:

@@ -1,4 +1,4 @@
-"""What to do about a run that was killed."""
+"""Recover from a killed run."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from dpensemble.workflow.run_folder import checked_folder, place_waiting
 
 @dataclass(frozen=True, kw_only=True)
 class Recovered:
-    """What became of a run that was killed: whether its release is in place now, and what was spent on each group.
+    """The outcome for a killed run: whether its release is in place now, and what was spent on each group.
 
-    `account` is the file that says so, if there is no release that does, and `what` is all this in a sentence.
+    `account` is the file that records the spending if no release records it. `what` is all this in a sentence.
     """
 
     out: str
@@ -32,7 +32,7 @@ class Recovered:
 
 
 def settle_charge(folder: Path, was_charged: Callable[[Journal], bool]) -> None:
-    """Write down whether a run has spent, by a look into the ledger, when it was ended while the ledger was charged."""
+    """Record whether a run has spent, after checking the ledger, if the run ended while the ledger was charged."""
     folder = checked_folder(folder)
     path = journal_path(folder)
     if not path.exists():
@@ -52,10 +52,10 @@ def settle_charge(folder: Path, was_charged: Callable[[Journal], bool]) -> None:
 
 
 def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
-    """Put a finished release in its place, or file the account of a budget that was spent for nothing."""
+    """Put a finished release in its place, or file the account of a budget that was spent without a release."""
     folder = checked_folder(folder)
     if not beside(folder).is_dir():
-        raise FileError(f"{folder} has no unfinished run beside it, so there is nothing to recover.")
+        raise FileError(f"{folder} has no unfinished run beside it; there is nothing to recover.")
     claim = Claim(folder)
     try:
         with _recovering(folder):
@@ -71,27 +71,27 @@ def _recovered(claim: Claim, folder: Path, *, overwrite: bool) -> Recovered:
     path = journal_path(folder)
     journal = read_journal(path)
     if journal is None:
-        what = f"The run into {folder} was ended before it spent anything; what it left is gone."
+        what = f"The run into {folder} ended before it spent anything; its files were removed."
         return Recovered(out=str(folder), placed=False, budgets=[], account=None, what=what)
     if journal.stage == Stage.FINISHED:
         place_waiting(claim, journal, overwrite=overwrite)
         what = f"The finished release stands in {folder}; it spent {budget_words(journal.budgets)}."
         return Recovered(out=str(folder), placed=True, budgets=journal.budgets, account=None, what=what)
     account = _account(folder)
-    # A run that goes on needs its command, and digests of tables, by which a guess at a table can be checked.
-    kept = {name: fact for name, fact in journal.about.items() if name not in (COMMAND, WORKING_FOLDER, INPUTS)}
-    replace(journal, about=kept).write(path)
+    # Finishing a run requires its command and digests of its tables. Digests would allow checking guesses at a table.
+    facts = {name: fact for name, fact in journal.about.items() if name not in (COMMAND, WORKING_FOLDER, INPUTS)}
+    replace(journal, about=facts).write(path)
     os.link(path, account)
     durable.sync_folder(account.parent)
     what = (
-        f"{budget_words(journal.budgets).capitalize()} {_surely(journal)} spent without a release, as {account} says; "
-        f"count it with all that is spent on the same records. The folder {folder} is free again."
+        f"{budget_words(journal.budgets).capitalize()} {_surely(journal)} spent without a release, as {account} "
+        f"records; add it to all that is spent on the same records. The folder {folder} is free again."
     )
     return Recovered(out=str(folder), placed=False, budgets=journal.budgets, account=str(account), what=what)
 
 
 def _recovering(folder: Path) -> AbstractContextManager[None]:
-    return file_errors(lambda reason: f"{folder} cannot be recovered ({reason}); nothing was lost, try again.")
+    return file_errors(lambda reason: f"{folder} cannot be recovered ({reason}); nothing was lost, so try again.")
 
 
 def _surely(journal: Journal) -> str:
@@ -99,7 +99,7 @@ def _surely(journal: Journal) -> str:
 
 
 def _account(folder: Path) -> Path:
-    """Return a file beside a folder that is not there yet."""
+    """Return an unused file name beside a folder."""
     name = f"{folder.name}-spent-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     path, turn = folder.with_name(f"{name}.json"), 1
     while path.exists():

@@ -1,4 +1,4 @@
-"""A whole run on stand-in records before anything is spent, so that no step after the charge meets its first test."""
+"""A whole run on stand-in records before anything is spent, so that every later step has run once already."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from dpensemble.workflow.streamed import PrivateStream
 from dpensemble.workflow.tables import Tables
 from dpensemble.workflow.train import train
 
-# One in so many stand-in records is bad in each way.
+# One in this many stand-in records is bad in each way.
 _ONE_IN = 25
-# Stand-in records, and public rows of methods that need not label all of them.
+# Numbers of stand-in records, and of public rows for methods that need not label all of them.
 _RECORDS, _ROWS, _RECORDS_A_TEACHER, _TEST_ROWS = 3000, 1500, 3, 50
 
 
 def rehearse(tables: Tables, model: Any, **options: Any) -> None:
-    """Run a training on stand-in records and make all of its files, which are thrown away.
+    """Run a training on stand-in records, and write all of its files to a temporary folder.
 
-    Stand-ins are public rows (or entries that were declared) with made-up labels, so nothing private is used, and
-    nothing is charged. An ordinary teacher is replaced by a fast one. Errors of a step are raised, but those about
-    budgets, records and teachers are left to the run itself, which raises them before it spends: stand-ins are fewer,
-    and unlike the records.
+    Stand-ins are public rows (or declared entries) with made-up labels, so nothing private is used and
+    nothing is charged. A fast teacher replaces an ordinary one. Errors of a step are raised. Errors about
+    budgets, records and teachers are left to the real run, which raises them before it spends, because stand-ins are
+    fewer than the records and unlike them.
     """
     options = options | {"ledger": None, "certificate": False}
     model = clone(model)
@@ -68,7 +68,7 @@ def rehearse(tables: Tables, model: Any, **options: Any) -> None:
 
 
 def stand_ins(tables: Tables, model: Any) -> Tables:
-    """Return tables of the same kinds whose private and test records are made of public ones."""
+    """Return tables of the same kinds, in which public rows stand in for private and test records."""
     rng = np.random.default_rng(0)
     n_records = _n_records(tables, model)
     public, truth, owners = tables.X_public, tables.y_public, tables.public_units
@@ -79,7 +79,7 @@ def stand_ins(tables: Tables, model: Any) -> Tables:
         rows = public.iloc[rng.integers(len(public), size=n_records)].reset_index(drop=True)
     else:
         grid = declared_grid(tables.declared_columns)
-        # The last cell of a column is that of blanks.
+        # The last cell of a column is for blanks.
         n_cells = grid.sizes if get_tags(model).input_tags.allow_nan else [size - 1 for size in grid.sizes]
         rows = grid.rows(np.column_stack([rng.integers(n, size=n_records) for n in n_cells]))
     labels = _labels(rows, tables.classes)
@@ -89,14 +89,14 @@ def stand_ins(tables: Tables, model: Any) -> Tables:
     whose: Any = None
     if tables.units is not None or (tables.stream is not None and tables.stream.units is not None):
         whose = np.arange(n_records) // 2
-    kept = replace(tables, X_public=public, y_public=truth, public_units=owners)
+    result = replace(tables, X_public=public, y_public=truth, public_units=owners)
     if tables.X_test is not None:
-        kept = replace(kept, X_test=test, y_test=test_labels)
+        result = replace(result, X_test=test, y_test=test_labels)
     if tables.stream is not None:
-        return replace(kept, stream=_stream(rows, labels, whose))
+        return replace(result, stream=_stream(rows, labels, whose))
     if tables.budgets is not None:
         whose = tables.units
-    return replace(kept, X_private=rows, y_private=labels, units=whose)
+    return replace(result, X_private=rows, y_private=labels, units=whose)
 
 
 def _n_records(tables: Tables, model: Any) -> int:
@@ -109,14 +109,14 @@ def _n_records(tables: Tables, model: Any) -> int:
 
 
 def _labels(rows: pd.DataFrame, classes: list[Any]) -> pd.Series:
-    """Return labels that teachers can learn: by the order of one column's entries, all classes alike often."""
+    """Return labels that teachers can learn: by the order of one column's entries, with equally frequent classes."""
     column = max(rows.columns, key=lambda name: rows[name].nunique())
     places: NDArray[np.int64] = rows[column].rank(method="first", na_option="top").to_numpy().astype(np.int64) - 1
     return pd.Series([classes[place * len(classes) // len(rows)] for place in places], name="label")
 
 
 def _with_bad(rows: pd.DataFrame, labels: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
-    """Let some records have blanks, infinite entries, or no label, as private ones may."""
+    """Give some records blanks, infinite entries or no label, because private records may have them."""
     places = np.arange(len(rows)) % _ONE_IN
     rows = rows.where(np.broadcast_to((places != 0)[:, None], rows.shape))
     numbers = rows.columns[number_columns(rows)]

@@ -1,7 +1,7 @@
-"""A run's folder: claimed for the whole run, accounted for before anything is spent, and put in place in one step.
+"""A run's folder: claimed for the whole run, with a journal before anything is spent, and put in place in one step.
 
-Whatever kills a run, there is afterwards the earlier run, the new one, or a journal beside the folder that says which
-budget is gone and how to finish.
+If a run is killed, its folder holds the earlier run or the new one, or a journal beside the folder records which
+budget is spent and how to finish.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from dpensemble.workflow.journal import CHARGE, Journal, Stage, read_journal
 from dpensemble.workflow.outputs import FILES, PRIVATE_FILES, RECORD
 
 _NEW, _OLD, _RESERVE = "new", "old", "reserve"
-# What was drawn, for its owner alone.
+# What was drawn, for the owner only.
 _DRAWN = "drawn.jsonl"
-# Room on the disk for a release, which is claimed before anything is spent on it.
+# Disk space for a release, reserved before anything is spent on it.
 _RESERVED_BYTES = 2**23
 
 
 class RunFolder:
-    """A claimed folder, and how far its run has come.
+    """A claimed folder, and the progress of its run.
 
     Parameters
     ----------
     claim : Claim
-        On the folder.
+        Claim on the folder.
     overwrite : bool
         Whether files of an earlier run may be replaced.
     about : dict
@@ -45,32 +45,32 @@ class RunFolder:
         self.folder, self.stage = claim.folder, Stage.CLAIMED
         self._beside, self._overwrite, self._about = claim.beside, overwrite, about
         self.journal: Journal | None = None
-        # Whether nothing but the folder itself is needed any more.
+        # Whether only the folder itself is needed from now on.
         self.tidy = False
 
     @property
     def journal_path(self) -> Path:
-        """Where the journal stands while there is one."""
+        """Path of the journal while there is one."""
         return journal_path(self.folder)
 
     @property
     def drawn(self) -> DrawnFile:
-        """What this run has drawn so far, of which it draws nothing a second time."""
+        """What this run has drawn so far. It draws none of this a second time."""
         return DrawnFile(self._beside / _DRAWN)
 
     @property
     def spent(self) -> bool:
-        """Whether any budget is spent, or may be: a ledger was asked to charge it."""
+        """Whether any budget is spent, or may be spent because a ledger was asked to charge it."""
         return self.stage is not Stage.CLAIMED
 
     def standing(self) -> str:
-        """Say in a sentence without an end what there is now."""
+        """Return the current state as a sentence without its full stop."""
         if self.stage is Stage.PLACED:
             return f"the release was finished and stands in {self.folder}"
         return "nothing was written" if self.journal is None else self.journal.sentence(self.journal_path)
 
     def ask(self, budgets: Sequence[dict[str, Any]], charge: dict[str, str]) -> None:
-        """Put down, before a ledger is charged, what it is asked for, and by which entry it shows that it was."""
+        """Before a ledger is charged, record what it is asked for, and which entry will show the charge."""
         if self.spent:
             return
         self._reserve()
@@ -78,13 +78,13 @@ class RunFolder:
         self._note(Stage.ASKING, list(budgets))
 
     def withdraw(self) -> None:
-        """Forget what a ledger was asked for, and did not charge."""
+        """Forget a request that the ledger did not charge."""
         if self.stage is Stage.ASKING:
             durable.remove(self.journal_path)
             self.journal, self.stage = None, Stage.CLAIMED
 
     def spend(self, budgets: Sequence[dict[str, Any]]) -> None:
-        """Put down, before noise is drawn, that these budgets are spent."""
+        """Record, before noise is drawn, that these budgets are spent."""
         if self.stage is Stage.CLAIMED:
             self._reserve()
         elif self.stage is not Stage.ASKING:
@@ -125,9 +125,9 @@ class RunFolder:
                 raise
 
     def _look_again(self) -> None:
-        """Find out how far a journal came that could not be seen to the disk."""
+        """Find out how far a journal got if writing it to the disk failed."""
         if self.journal is None:
-            # No account was charged and no noise was drawn, nor will be.
+            # No account was charged, and no noise was or will be drawn.
             durable.remove(self.journal_path)
             self.stage = Stage.CLAIMED
             return
@@ -135,8 +135,8 @@ class RunFolder:
         self.stage = Stage.SPENT if self.journal is None else Stage(self.journal.stage)
 
     def finish(self, write: Callable[[Path], None]) -> None:
-        """Let `write` fill an empty folder, and see all of it to the disk."""
-        # A method that did not tell of its spending has spent all the same.
+        """Let `write` fill an empty folder, and flush all of it to the disk."""
+        # A method that did not announce its spending has spent all the same.
         self.spend([])
         new = self._beside / _NEW
         try:
@@ -154,7 +154,7 @@ class RunFolder:
         self._note(Stage.FINISHED, budgets, _digest(new / RECORD))
 
     def place(self) -> None:
-        """Put a finished run in the place of the folder, in one step where the system can."""
+        """Move a finished run to its folder, in one step if the system can."""
         with durable.signals_later():
             try:
                 _put(self._beside / _NEW, self._beside / _OLD, self.folder, overwrite=self._overwrite)
@@ -171,11 +171,12 @@ class RunFolder:
 def claimed_folder(
     folder: Path, *, overwrite: bool = False, inputs: Sequence[Path] = (), about: dict[str, Any] | None = None
 ) -> Iterator[RunFolder]:
-    """Claim a folder for one run, of which the block says how far it has come; afterwards nothing superfluous is left.
+    """Claim a folder for one run, and clean up afterwards. The block records the run's progress.
 
-    Raises before the block runs if `folder` cannot be written, is being written by another run, is the place of a run
-    that was killed after it had spent something, holds one of the `inputs` under the name of an output, or holds files
-    of an earlier run and `overwrite` is not set: their record is the only account of what it spent.
+    Raises before the block runs if `folder` cannot be written, or if another run is writing it. Raises if it is the
+    folder of a run that was killed after it had spent something. Raises if it holds one of the `inputs` under the name
+    of an output. Without `overwrite`, raises if it holds files of an earlier run, because their record is the only
+    account of what that run spent.
     """
     folder = checked_folder(folder)
     _refuse_taken(folder, overwrite, inputs)
@@ -183,20 +184,22 @@ def claimed_folder(
     run = RunFolder(claim, overwrite=overwrite, about=about or {})
     with _released(run, claim):
         settle(claim)
-        # Another run may have ended between the first look and the claim.
+        # Another run may have ended between the first check and the claim.
         _refuse_taken(folder, overwrite, inputs)
         yield run
 
 
 @contextmanager
 def resumed_folder(folder: Path, *, overwrite: bool = False) -> Iterator[RunFolder]:
-    """Claim a folder for the rest of a run that was ended after it had spent, and before it was finished."""
+    """Claim a folder for the rest of a run that ended after it had spent and before it was finished."""
     folder = checked_folder(folder)
     claim = Claim(folder)
     journal = read_journal(journal_path(folder))
     if journal is None or journal.stage != Stage.SPENT:
         claim.release(remove=journal is None)
-        raise FileError(f"{folder} is not the folder of a run that spent its budget and was not finished.")
+        raise FileError(
+            f"{folder} must be the folder of a run that spent its budget and was not finished; check the path."
+        )
     run = RunFolder(claim, overwrite=overwrite or journal.overwrite, about=journal.about)
     run.journal, run.stage = journal, Stage.SPENT
     with _released(run, claim):
@@ -206,7 +209,7 @@ def resumed_folder(folder: Path, *, overwrite: bool = False) -> Iterator[RunFold
 
 @contextmanager
 def _released(run: RunFolder, claim: Claim) -> Iterator[None]:
-    """Let go of a claim after the block, and leave nothing but the account of what was spent and drawn."""
+    """Release a claim after the block, and leave only the account of what was spent and drawn."""
     try:
         yield
     finally:
@@ -216,20 +219,20 @@ def _released(run: RunFolder, claim: Claim) -> Iterator[None]:
 
 
 def _remove_unfinished(claim: Claim) -> None:
-    """Remove what a run had begun to write; its draws and its journal stay."""
+    """Remove the unfinished files of a run. Its draws and its journal stay."""
     durable.remove(claim.beside / _RESERVE)
     durable.remove(claim.beside / _NEW)
 
 
 def checked_folder(folder: Path) -> Path:
-    """Return where a folder really is, refusing one that cannot be replaced as a whole."""
+    """Return the real path of a folder. Raise if it cannot be replaced as a whole."""
     real = Path(os.path.realpath(folder))
     if real.exists() and not real.is_dir():
         raise FileError(f"out={str(folder)!r} cannot be written (it is not a folder); choose another folder.")
     if real == Path.cwd() or real == real.parent or real.is_mount():
         raise FileError(
-            f"out={str(folder)!r} is the current folder or the root of a disk, which a run cannot put itself in the "
-            f"place of; name a folder in it, such as {str(folder / 'run')!r}."
+            f"out={str(folder)!r} is the current folder or the root of a disk, which a run cannot replace; name a "
+            f"folder in it, such as {str(folder / 'run')!r}."
         )
     return real
 
@@ -238,32 +241,32 @@ def _refuse_taken(folder: Path, overwrite: bool, inputs: Sequence[Path]) -> None
     taken = [folder / name for name in FILES if (folder / name).exists()]
     if taken and not overwrite:
         raise FileError(
-            f"out={str(folder)!r} holds files of an earlier run ({taken[0].name}), and what both spend adds up; "
-            "choose another folder, or give --overwrite."
+            f"out={str(folder)!r} holds files of an earlier run ({taken[0].name}), and the spending of both runs adds "
+            "up; choose another folder, or give --overwrite."
         )
     for path in taken:
-        if path.is_dir() or any(given.exists() and path.samefile(given) for given in inputs):
+        if path.is_dir() or any(table.exists() and path.samefile(table) for table in inputs):
             raise FileError(f"{path} is a folder or one of the tables, and would be replaced; choose another --out.")
 
 
 def settle(claim: Claim) -> None:
-    """Clear away what a killed run left if that loses nothing; refuse if it is the account of what was spent."""
+    """Remove what a killed run left if that loses nothing. Raise if it is the account of what was spent."""
     path = journal_path(claim.folder)
     journal = read_journal(path)
     if journal is not None and not _in_place(claim.folder, journal):
-        raise FileError(f"out={str(claim.folder)!r} is where a run was ended: {journal.sentence(path)}.")
+        raise FileError(f"out={str(claim.folder)!r} is the place of an interrupted run: {journal.sentence(path)}.")
     if journal is not None:
         place_waiting(claim, journal, overwrite=True)
     claim.clear()
 
 
 def _in_place(folder: Path, journal: Journal) -> bool:
-    """Return whether the finished run is where it belongs, so that only tidying is left."""
+    """Return whether the finished run is in its place, so that only clean-up is left."""
     return journal.stage == Stage.FINISHED and _digest(folder / RECORD) == journal.record
 
 
 def place_waiting(claim: Claim, journal: Journal, *, overwrite: bool) -> None:
-    """Move a finished run into place, from wherever its move was interrupted."""
+    """Move a finished run into place, even if an earlier move was interrupted."""
     new, old = claim.beside / _NEW, claim.beside / _OLD
     if not _in_place(claim.folder, journal):
         _put(new, old, claim.folder, overwrite=overwrite or journal.overwrite)
@@ -272,7 +275,7 @@ def place_waiting(claim: Claim, journal: Journal, *, overwrite: bool) -> None:
 
 
 def _put(new: Path, old: Path, folder: Path, *, overwrite: bool) -> None:
-    """Let the folder `new` take the place of `folder`; whatever else that held comes along."""
+    """Replace `folder` with the folder `new`. Other contents of `folder` are kept."""
     _refuse_taken(folder, overwrite, ())
     earlier = folder.stat().st_mode if folder.exists() else None
     if any((new / name).exists() for name in PRIVATE_FILES):
@@ -292,7 +295,7 @@ def _put(new: Path, old: Path, folder: Path, *, overwrite: bool) -> None:
 
 
 def _tidy(new: Path, old: Path, folder: Path) -> None:
-    """Give a folder back what it held besides the earlier run; `new` is where an exchange left that."""
+    """Give a folder its other contents back after a replacement. An exchange leaves them in `new`."""
     for before in (new, old):
         if not before.is_dir():
             continue

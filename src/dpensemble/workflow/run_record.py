@@ -1,4 +1,4 @@
-"""The record of one run: what is written down of its result, its tables and its scores."""
+"""The record of one run: its result, its tables and its scores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dpensemble.workflow.tables import Tables
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What was measured of a run besides its result."""
+    """Measures of a run besides its result."""
 
     student: dict[str, float] | None = None
     baseline: dict[str, float] | None = None
@@ -48,7 +48,7 @@ def run_record(
         label_accuracy=_label_accuracy(tables.y_public, labels.indices, labels.labels),
         student=measured.student,
         baseline=measured.baseline,
-        # A run with groups has a curve for each of them instead.
+        # A run with groups has a curve for each group instead.
         worst_case_spend=[] if groups or not result.voted else _worst_case_spend(result),
         effects=_in_declared_order(result.effects, list(result.classes), tables.classes),
         data=_describe(tables, result.n_features, reader) | _about_fit(result) | measured.facts,
@@ -62,21 +62,21 @@ def run_record(
     )
 
 
-def _in_declared_order(effects: list[dict[str, Any]], found: list[Any], declared: list[Any]) -> list[dict[str, Any]]:
-    """Return effects on classes in the order in which these were declared, by which the record names them."""
-    places = [found.index(label) for label in declared]
+def _in_declared_order(effects: list[dict[str, Any]], present: list[Any], declared: list[Any]) -> list[dict[str, Any]]:
+    """Return effects on classes in the order of the declared classes, which the record uses."""
+    places = [present.index(label) for label in declared]
 
     def moved(values: list[float]) -> list[float]:
         if len(places) > 2:
             return [values[place] for place in places]
-        # Of two there is the second alone, whose logit is that of the first with its sign turned.
+        # Two classes have only the second logit. The first is its negative.
         return values if places == [0, 1] else [-value for value in values]
 
     return [one | {"points": [[name, moved(values)] for name, values in one["points"]]} for one in effects]
 
 
 def _stated(result: Result, has_score: bool) -> Guarantee:
-    """Return the guarantee, with what a score adds to what it rests on; its epsilon and delta cover both."""
+    """Return the guarantee, with the assumptions of a score if there is one. Its epsilon and delta cover both."""
     stated = result.guarantee
     if not has_score:
         return stated
@@ -89,8 +89,8 @@ def _label_accuracy(truth: pd.Series | None, rows: Any, labels: Any) -> float | 
 
 
 def _worst_case_spend(result: Result) -> list[list[float]]:
-    """Return the data-independent spend up to the answered labels or, where those are secret, to the budget."""
-    # A gated run's is over questions asked, since unanswered ones cost something too.
+    """Return the data-independent spend up to the answered labels or, if their number is secret, up to the budget."""
+    # The curve of a gated run counts queries, since unanswered queries cost something too.
     curve, design = result.spend, result.design
     if curve is None:
         most = result.labels.n_asked if result.guarantee.fixed_number else design.meter().sure_queries
@@ -121,7 +121,7 @@ def _describe(tables: Tables, n_features: int, reader: Reader) -> dict[str, Any]
 
 
 def _about_fit(result: Result) -> dict[str, Any]:
-    """Return what a result adds to the data: which class areas are of, and a warning of public rows."""
+    """Return facts about a result: which class the areas refer to, and a warning about public rows."""
     facts: dict[str, Any] = {}
     if len(result.classes) == 2:
         facts["positive_class"] = str(result.classes[1])
@@ -136,7 +136,7 @@ def _about_fit(result: Result) -> dict[str, Any]:
 
 
 def _settings(result: Result, tables: Tables) -> dict[str, Any]:
-    """Return the settings as plain values: the design's, those of randomness, and the learners."""
+    """Return the settings as plain values: those of the design, of randomness and of the learners."""
     settings = dict(result.settings)
     if result.recommendation is not None:
         settings["chosen_because"] = result.recommendation.why
@@ -146,12 +146,12 @@ def _settings(result: Result, tables: Tables) -> dict[str, Any]:
 
 
 def _majority_share(tables: Tables) -> float | None:
-    """Return the accuracy of always saying the test rows' most common label."""
+    """Return the accuracy of always giving the test rows' most common label."""
     return None if tables.y_test is None else float(tables.y_test.value_counts(normalize=True).max())
 
 
 def _plain(value: Any) -> Any:
-    """Return a setting as JSON can hold it."""
+    """Return a setting in a form that JSON can hold."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}

@@ -1,4 +1,4 @@
-"""Private records of one run that are read in blocks, and are never in memory together."""
+"""Private records of one run that are read in blocks and are never all in memory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.workflow.column_kinds import ColumnKinds, require_two
 from dpensemble.workflow.table_files import TableFiles
 
-#: Tables that take more than this are read in blocks without being asked to, in bytes without compression.
+#: Larger tables are read in blocks without a request. In bytes without compression.
 LARGE = 2**28
 
 
 @dataclass(frozen=True, eq=False)
 class PrivateStream:
-    """Private records in blocks: how many, whose each is, and what reads them again from the first to the last."""
+    """Private records in blocks: their number, their units, and a function that reads them again from the start."""
 
     n_records: int
     units: NDArray[Any] | None
@@ -31,15 +31,15 @@ class PrivateStream:
 
     @property
     def n_units(self) -> int:
-        """Number of units, or of records where each is one."""
+        """Number of units, or of records if each record is a unit."""
         return self.n_records if self.units is None else int(self.units.max()) + 1
 
 
 def wants_blocks(private: Path, *, able: bool, asked: bool) -> bool:
-    """Return whether to read private records in blocks: if `asked`, or if `able`, of folders and large files."""
+    """Return whether to read private records in blocks: if `asked`, or if `able` and the table is a folder or large."""
     if asked and not is_parquet(private):
         raise InvalidParameterError(
-            f"in_blocks=True needs a private table in Parquet, not {private.name}; write it as .parquet."
+            f"in_blocks=True requires a private table in Parquet, but got {private.name}; write it as .parquet."
         )
     if not (able and private.exists() and is_parquet(private)):
         return False
@@ -47,7 +47,7 @@ def wants_blocks(private: Path, *, able: bool, asked: bool) -> bool:
 
 
 def private_stream(files: TableFiles, kinds: ColumnKinds) -> PrivateStream:
-    """Return the private records in blocks, of the public table's columns and kinds."""
+    """Return the private records in blocks, with the public table's columns and kinds."""
     keep_bad = kinds.options.keep_bad
     blocks = ParquetBlocks(files.private, files.target, unit=files.unit, drop=files.drop, keep_bad=keep_bad)
     require_two(range(blocks.n_records))
@@ -68,7 +68,10 @@ def private_stream(files: TableFiles, kinds: ColumnKinds) -> PrivateStream:
                     )
             labels = kinds.private_labels(written)
             if not keep_bad and labels.isna().any():
-                raise DataError("the private table's target has labels that are no numbers, and all declared ones are.")
+                raise DataError(
+                    "the private table's target has labels that are not numbers, but all declared ones are; declare "
+                    "every possible label as it is written, or drop those rows."
+                )
             yield table, labels.to_numpy()
 
     return PrivateStream(blocks.n_records, blocks.units, read)

@@ -1,4 +1,4 @@
-"""Which files hold the tables of one run, and how to read them."""
+"""The files with the tables of one run, and how to read them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpensemble.errors import DataError, InvalidParameterError
 
 @dataclass(frozen=True, kw_only=True)
 class TableFiles:
-    """The files of one run, and which of their columns mean what.
+    """The files of one run, and the roles of their columns.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class TableFiles:
     target : str
         Column to predict.
     classes : sequence of str, int or float, or None
-        All possible labels; public. They are numbers if all of them can be read as numbers.
+        All possible labels. Public. They are numbers if all of them can be read as numbers.
     declared_columns : path, optional
         JSON file that declares columns in place of a public table.
     test : path, optional
@@ -54,7 +54,7 @@ class TableFiles:
     form: CSVFormat = field(default_factory=CSVFormat)
 
     def read(self, path: Path, *, guess: bool = False, keep_broken: bool = False) -> pd.DataFrame:
-        """Read one of the files; see `read_table`."""
+        """Read one of the files. See `read_table`."""
         return read_table(
             path,
             guess=guess,
@@ -65,9 +65,9 @@ class TableFiles:
         )
 
     def refuse_overlaps(self, budgets: str | None) -> None:
-        """Raise if one column or file is given for two purposes; `budgets` is the column of budgets."""
+        """Raise if one column or file has two purposes. `budgets` is the column of budgets."""
         for parameter, column, content in (
-            ("unit", self.unit, "says whose record it is"),
+            ("unit", self.unit, "identifies whose record it is"),
             ("budgets", budgets, "holds the budgets"),
         ):
             if column == self.target:
@@ -80,7 +80,9 @@ class TableFiles:
             if other is not None and self.private.exists() and other.exists() and self.private.samefile(other):
                 raise DataError(f"the {name} table is the private table itself ({self.private}); give other rows.")
             if other is not None and self.private.resolve() in other.resolve().parents:
-                raise DataError(f"the {name} table ({other}) lies in the private table's folder; keep it elsewhere.")
+                raise DataError(
+                    f"the {name} table ({other}) is in the private table's folder; move it to another folder."
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +98,7 @@ class ReadOptions:
     in_blocks : bool, default=False
         Whether to read the private records in blocks in any case.
     on_bad_record : {"raise", "zero"}, default="raise"
-        Whether a bad private record raises, or stays for the method, which lets the record add nothing.
+        Whether a bad private record raises an error, or is passed to the method, in which it adds nothing.
     """
 
     blanks: bool = False
@@ -106,5 +108,5 @@ class ReadOptions:
 
     @property
     def keep_bad(self) -> bool:
-        """Whether bad private records stay."""
+        """Whether bad private records are kept."""
         return member("on_bad_record", self.on_bad_record, OnBadRecord) is OnBadRecord.ZERO

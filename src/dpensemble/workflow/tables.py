@@ -1,4 +1,4 @@
-"""The tables of one run, checked to belong together."""
+"""The tables of one run, after checks that they belong together."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from dpensemble.workflow.streamed import PrivateStream
 class Tables:
     """Private, public and test rows of one run.
 
-    Public rows have the private columns' order, and their labels serve only to score the released labels. On packaged
-    data (`data_is_public`) figures without privacy reveal nothing. `budgets` are the epsilon, or name of the consent
-    level, of each private record; `levels` the epsilon of each level, and `group_shares` the public share of the
-    records with each, dealt out at random rather than consented to if `budgets_at_random`. When private records are
-    read in blocks (`stream`), ``X_private`` and ``y_private`` are empty. `public_units` are the units of public rows,
-    or None when they are unknown. `declared_columns` has the range or the categories of each column when there are no
-    public rows.
+    Public rows have the private columns' order, and their labels only score the released labels. If the data are
+    packaged (`data_is_public`), figures without privacy reveal nothing. `budgets` holds the epsilon of each private
+    record, or the name of its consent level. `levels` holds the epsilon of each level, and `group_shares` the public
+    share of the records with each level. With `budgets_at_random`, budgets were dealt at random, not by consent. If
+    private records are read in blocks (`stream`), ``X_private`` and ``y_private`` are empty. `public_units` holds the
+    units of public rows, or None if they are unknown. `declared_columns` has the range or the categories of each column
+    in a run without public rows.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Tables:
 
     @property
     def n_units(self) -> int:
-        """Number of units that private records belong to, or of records where each is one."""
+        """Number of units of the private records, or of records if each record is a unit."""
         if self.stream is not None:
             return self.stream.n_units
         if self.units is None:
@@ -71,13 +71,13 @@ class Tables:
 def adult_tables(seed: int | None, *, budgets: str | None = None, levels: str | None = None) -> Tables:
     """Return UCI Adult in the paper's split: a third private, a third public, a third test.
 
-    The public seed is that of the split and of budgets, which are groups with shares; see `parse_budgets`. Packaged
-    data has no column of budgets, so `levels` are refused.
+    The public seed determines the split and the budgets, which are groups with shares. See `parse_budgets`. Packaged
+    data have no column of budgets, so `levels` raise an error.
     """
     request = parse_budgets(budgets, levels)
     if request is not None and request.column is not None:
         raise InvalidParameterError(
-            f"budgets={request.column!r} would be a column, and packaged data has none of budgets; give groups "
+            f"budgets={request.column!r} would be a column, but packaged data have no column of budgets; give groups "
             'and shares, such as "0.7:50%,1.4:50%".'
         )
     adult = load_adult()
@@ -102,7 +102,7 @@ def adult_tables(seed: int | None, *, budgets: str | None = None, levels: str | 
 
 
 def with_budgets(tables: Tables, request: BudgetRequest | None, entries: pd.Series | None, seed: int | None) -> Tables:
-    """Return the tables with each private record's budget, read from a column or, without `entries`, dealt out."""
+    """Return the tables with a budget for each private record, from a column or, without `entries`, dealt at random."""
     if request is None:
         return tables
     if entries is not None:

@@ -50,36 +50,36 @@ def train(
     tables : Tables
         Checked rows.
     model : VotingEnsembleClassifier, LabelMomentsClassifier or SoftVotesClassifier
-        Unfitted estimator; its ``classes`` are set from the tables.
+        Unfitted estimator. The tables determine its ``classes``.
     baseline : bool, default=False
-        Also fit the student's kind of model on the private records without privacy, which marks the run an experiment.
+        Also fit the student's kind of model on the private records without privacy. This makes the run an experiment.
     private_report : bool, default=False
-        Also keep statistics of the secret votes, for the owner.
+        Also record statistics of the secret votes, for the owner.
     fill : bool, default=False
-        Fill blanks in from public rows: medians, and a category of their own; where teacher and student take NaN, that
-        is what they are given in the place of numbers. For methods that do not take blanks as they are.
+        Fill blanks in from public rows: with medians, and with a category for blanks. If teacher and student take NaN,
+        blanks in numbers become NaN. For methods that do not accept blanks.
     holdout_score : float, optional
-        Share of the private units that teach nothing and are spent on a released score of the student.
+        Share of the private units that are held back from training and spent on a released score of the student.
     fewest_units : int, optional
-        Public lower bound on the number of private units, with which delta is compared under add-or-remove-one.
+        Public lower bound on the number of private units. Under add-or-remove-one, delta is compared with it.
     ledger : LedgerAccount, optional
-        Account of the private records, which is charged before noise is drawn, and may refuse.
+        Account of the private records. It is charged before noise is drawn, and may refuse.
     title : str, optional
-        Headline of the page; by default the data's name.
+        Headline of the page. By default, the data's name.
     certificate : bool, default=False
-        Certify votes, which takes seconds; noisy sums are certified in any case.
+        Certify votes, which takes seconds. Noisy sums are certified in any case.
 
     Returns
     -------
     Outcome
-        The publishable classifier, labels and record, and the private record where asked for.
+        The publishable classifier, labels and record, and the private record if requested.
 
     Raises
     ------
     InvalidParameterError
-        If records have budgets and the model is not personalised, or the other way round; or secret votes are to be
-        kept of a model that has none; or blanks to be filled in for a model that takes them; or the student could not
-        be saved.
+        If records have budgets and the model is not personalised, or the other way round. If statistics of votes are
+        requested from a model without votes. If blanks are to be filled in for a model that accepts them. If the
+        student could not be saved.
     """
     _require_possible(tables, model, baseline=baseline, private_report=private_report)
     prepared = _prepare(tables, model, fill=fill, holdout_score=holdout_score, ledger=ledger)
@@ -105,34 +105,36 @@ def train(
 
 
 def _require_possible(tables: Tables, model: Any, *, baseline: bool, private_report: bool) -> None:
-    """Refuse what these tables or this model cannot give, before anything is spent."""
+    """Raise for requests that these tables or this model cannot serve, before anything is spent."""
     if tables.stream is not None and baseline:
         raise InvalidParameterError(
-            "baseline=True needs all private records in memory, and they are read in blocks; leave it out."
+            "baseline=True requires all private records in memory, but they are read in blocks; leave it out."
         )
     if tables.declared_columns is not None and baseline:
-        raise InvalidParameterError("baseline=True needs public rows to encode by; leave it out, or give public rows.")
+        raise InvalidParameterError(
+            "baseline=True requires public rows to encode by; leave it out, or give public rows."
+        )
     if model.student is not None:
         require_savable(model.student)
     if private_report and not model.votes:
-        raise InvalidParameterError(f"private_report=True needs votes, and {model.name} has none; leave it out.")
+        raise InvalidParameterError(f"private_report=True requires votes, but {model.name} has none; leave it out.")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Prepared:
-    """A run before anything is spent: an unfitted model, and tables as the model takes them."""
+    """A run before anything is spent: an unfitted model, and tables in the form that the model takes."""
 
     tables: Tables
-    #: The tables less what is held back.
+    #: The tables without held-back units.
     teaching: Tables
     held: HeldBack | None
     model: Any
     reader: Reader
-    #: Public rows as the model takes them. None when columns are declared instead.
+    #: Public rows in the form that the model takes. None if columns are declared instead.
     public: Any
     personal: PersonalBudgets | None
     ledger: Any
-    #: What a model of the public labels alone is worth.
+    #: Accuracy of a model of only the public labels.
     alone: dict[str, Any]
     seconds: dict[str, float]
 
@@ -156,36 +158,36 @@ def _prepare(tables: Tables, model: Any, *, fill: bool, holdout_score: float | N
 
 @guard_private_rows()
 def _fit(run: _Prepared, diagnostics: PrivateDiagnostics, fewest_units: int | None) -> Any:
-    """Fit the model to private records in memory or in blocks; return it."""
+    """Fit the model to private records in memory or in blocks, and return it."""
     tables, model = run.teaching, run.model
-    given: dict[str, Any] = {"X_public": run.public, "units": tables.units, "ledger": run.ledger}
+    arguments: dict[str, Any] = {"X_public": run.public, "units": tables.units, "ledger": run.ledger}
     if fewest_units is not None:
-        given["fewest_units"] = fewest_units
+        arguments["fewest_units"] = fewest_units
     if model.votes:
-        given["diagnostics"] = diagnostics
+        arguments["diagnostics"] = diagnostics
     if model.compares_public_rows:
-        given["public_units"] = tables.public_units
+        arguments["public_units"] = tables.public_units
     if run.personal is not None:
-        given |= {"budgets": tables.budgets, "levels": tables.levels, "group_shares": tables.group_shares}
+        arguments |= {"budgets": tables.budgets, "levels": tables.levels, "group_shares": tables.group_shares}
     if tables.stream is None:
-        return model.fit(run.reader.private(tables.X_private), tables.y_private.to_numpy(), **given)
+        return model.fit(run.reader.private(tables.X_private), tables.y_private.to_numpy(), **arguments)
     # Records are counted first, so that every record is checked before anything is spent.
-    return model.fit_blocks(run.reader.each(tables.stream.read), **given | {"units": tables.stream.units})
+    return model.fit_blocks(run.reader.each(tables.stream.read), **arguments | {"units": tables.stream.units})
 
 
 def _certified(model: Any, *, asked: bool) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
-    """Return a certificate of what was released; or None, and why there is none although one was asked for."""
+    """Return a certificate of what was released, or None and the reason why a requested certificate is missing."""
     if not asked and model.result_.voted:
         return None, ()
     try:
         return certificate_of_fit(model), ()
     except AccountingError as error:
-        # What was released stays, with or without one.
+        # The release stays, with or without a certificate.
         return None, (f"no certificate was written: {error}",)
 
 
 def _released_score(run: _Prepared) -> dict[str, Any]:
-    """Return the noisy score on units that were held back; nothing when none were."""
+    """Return the noisy score on held-back units, or nothing if there are none."""
     if run.held is None:
         return {}
     released = scored(run.model, run.held, run.reader.held_back, run.public, run.ledger)
@@ -193,7 +195,7 @@ def _released_score(run: _Prepared) -> dict[str, Any]:
 
 
 def _label_facts(run: _Prepared) -> dict[str, Any]:
-    """Return what labels of public rows show; without public rows there are none."""
+    """Return facts about the labels of public rows, or none without public rows."""
     tables = run.tables
     if not len(tables.X_public):
         return dict(run.alone)
@@ -202,12 +204,12 @@ def _label_facts(run: _Prepared) -> dict[str, Any]:
 
 
 def _measured(run: _Prepared, *, baseline: bool) -> Measured:
-    """Score the student, and a baseline when one is asked for, on the test rows."""
+    """Score the student on the test rows, and a baseline on request."""
     tables, model, seconds = run.tables, run.model, run.seconds | run.model.result_.seconds
     student = plain = None
     if tables.X_test is not None and tables.y_test is not None:
-        found = model.predict_proba(run.reader.transform(tables.X_test))
-        student = scores(found, tables.y_test.to_numpy(), model.classes_)
+        probabilities = model.predict_proba(run.reader.transform(tables.X_test))
+        student = scores(probabilities, tables.y_test.to_numpy(), model.classes_)
     if baseline:
         start = perf_counter()
         plain = _baseline_scores(tables, model, run.reader)
@@ -223,27 +225,27 @@ def _measured(run: _Prepared, *, baseline: bool) -> Measured:
 
 @guard_private_rows()
 def _baseline_scores(tables: Tables, model: Any, reader: Reader) -> dict[str, float] | None:
-    """Fit the student's kind of model without privacy, and score it where there are test rows."""
-    # Fitted as a student is, so that private labels of one class cannot lose a release that was paid for.
+    """Fit the student's kind of model without privacy, and score it if there are test rows."""
+    # Fitted in the way of a student, so that private labels of a single class cannot lose a paid release.
     estimator = default_student() if model.student is None else model.student
     table, readable = readable_rows(tables.X_private)
     rows, labels = reader.encoded(table), tables.y_private.to_numpy()
-    # Bad records are left out, as they must not stop a run that was paid for.
-    known = np.isin(labels, model.classes_) & readable & ~np.isnan(rows).any(axis=1)
-    if tables.X_test is None or tables.y_test is None or not known.any():
+    # Bad records are left out, because they must not stop a paid run.
+    usable = np.isin(labels, model.classes_) & readable & ~np.isnan(rows).any(axis=1)
+    if tables.X_test is None or tables.y_test is None or not usable.any():
         return None
-    plain = fit_student(estimator, rows[known], labels[known], seed=0)
-    found = class_probabilities(plain, reader.encoded(tables.X_test), model.classes_)
-    return scores(found, tables.y_test.to_numpy(), model.classes_)
+    plain = fit_student(estimator, rows[usable], labels[usable], seed=0)
+    probabilities = class_probabilities(plain, reader.encoded(tables.X_test), model.classes_)
+    return scores(probabilities, tables.y_test.to_numpy(), model.classes_)
 
 
-def _private_record(found: PrivateDiagnostics, record: RunRecord) -> PrivateRecord:
+def _private_record(diagnostics: PrivateDiagnostics, record: RunRecord) -> PrivateRecord:
     return PrivateRecord(
-        epsilon_spent=found.spend[-1][1],
-        spend=[list(point) for point in found.spend],
-        margins=sorted(found.margins),
-        constant_teachers=found.n_constant,
-        failed_teachers=found.n_failed,
-        group_spent=list(found.group_spent) if record.groups else [],
+        epsilon_spent=diagnostics.spend[-1][1],
+        spend=[list(point) for point in diagnostics.spend],
+        margins=sorted(diagnostics.margins),
+        constant_teachers=diagnostics.n_constant,
+        failed_teachers=diagnostics.n_failed,
+        group_spent=list(diagnostics.group_spent) if record.groups else [],
         for_release=record.statement().for_release,
     )

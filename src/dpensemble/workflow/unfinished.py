@@ -1,4 +1,4 @@
-"""What a run needs so that somebody can finish the run after it was ended: its command, and unchanged inputs."""
+"""What is needed to finish an interrupted run: its command, and unchanged inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpensemble.workflow.run_folder import checked_folder
 
 
 def about_run(command: Sequence[str], inputs: Sequence[Path], **facts: Any) -> dict[str, Any]:
-    """Return what a journal holds of a run: its command (empty if it cannot be repeated), inputs and more facts."""
+    """Return a journal's facts about a run: its command (empty if it cannot be repeated), inputs and more facts."""
     if not command:
         return facts
     states = {str(path): _state(path) for path in inputs}
@@ -23,7 +23,7 @@ def about_run(command: Sequence[str], inputs: Sequence[Path], **facts: Any) -> d
 
 
 def unfinished_run(folder: Path) -> Journal | None:
-    """Return the journal of a run that spent its budget and can be finished, None if there is no such run."""
+    """Return the journal of a run that spent its budget and can be finished, or None."""
     journal = read_journal(journal_path(checked_folder(folder)))
     if journal is None or journal.stage != Stage.SPENT or COMMAND not in journal.about:
         return None
@@ -31,20 +31,20 @@ def unfinished_run(folder: Path) -> Journal | None:
 
 
 def require_unchanged(journal: Journal) -> None:
-    """Refuse to finish a run whose inputs are not those that it began with."""
+    """Raise if the inputs of a run have changed since it began."""
     working_folder = Path(journal.about[WORKING_FOLDER])
     for name, state in journal.about[INPUTS].items():
         if _state(working_folder / name) != state:
             raise FileError(
-                f"{name} was changed since the run into {journal.out} began, so the run cannot be finished; put the "
-                "file back as it was, or give --give-up to keep the account of what was spent and free the folder."
+                f"{name} has changed since the run into {journal.out} began, so it cannot be finished; restore the "
+                "file, or give --give-up to keep the account of what was spent."
             )
 
 
 def _state(path: Path) -> list[Any]:
-    """Return names and digests of the contents of a file or of all files in a folder; for their owner alone."""
+    """Return names and digests of the contents of a file or of all files in a folder. For their owner only."""
     files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
-    # By content: a file that was put back is the same file, and one of the same size and time need not be.
+    # By content: a restored file counts as the same file, but a file of the same size and time may not.
     return [[one.name, _digest(one)] for one in files if one.exists()]
 
 

@@ -1,4 +1,4 @@
-"""Entries of new rows that a student has no place for: dates in another format, and categories it never saw."""
+"""Entries of new rows that a student cannot use: dates in another format, and categories that it never saw."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_NAMED = 8
 
 
 class UnseenValues:
-    """Counts of rows whose entries a student cannot make use of, column by column."""
+    """Counts of rows with entries that a student cannot use, by column."""
 
     def __init__(self, student: Any) -> None:
         self.rows = 0
@@ -27,7 +27,7 @@ class UnseenValues:
         self._categories = encoder.known_categories
 
     def add(self, table: pd.DataFrame) -> None:
-        """Count what is in a table, whose columns are of the kinds that the student was trained on."""
+        """Count such entries in a table whose columns have the kinds that the student was trained on."""
         self.rows += len(table)
         for name, date in self._formats.items():
             self.dates[name] += int(unreadable_dates(table[name], date["format"]).sum())
@@ -37,7 +37,7 @@ class UnseenValues:
                 self.unknown[name] += int((~entries.isin(categories)).sum())
 
     def sentence(self) -> str | None:
-        """Return what to tell people, None where every entry was understood."""
+        """Return a sentence for people, or None if every entry can be used."""
         parts = [
             (+self.dates, "a date that cannot be read", "which counts as blank"),
             (+self.unknown, "a category that is new or rare to the student", "which counts as any other"),
@@ -46,7 +46,7 @@ class UnseenValues:
         return f"of {self.rows:,} rows some have {'; and '.join(sentences)}." if sentences else None
 
 
-def _columns(found: Counter[str]) -> str:
-    named = [f"{name!r} ({count:,})" for name, count in found.most_common(_MOST_NAMED)]
-    rest = len(found) - len(named)
+def _columns(counts: Counter[str]) -> str:
+    named = [f"{name!r} ({count:,})" for name, count in counts.most_common(_MOST_NAMED)]
+    rest = len(counts) - len(named)
     return ", ".join([*named, f"{rest:,} more columns"] if rest else named)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import linalg
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -52,8 +51,8 @@ class CurvedMap(MapOnBase):
         Means of groups of whitened public rows. None when landmarks would not stand for the public rows.
     decoder_ : feature map
         The map whose features the published model reads.
-    compared_ : ndarray of shape (n_features_out, n_compared)
-        Differences of positive and negative parts, of which private and public means are compared.
+    compared_ : feature map
+        The base map, whose features have their private and public means compared.
     blocks_ : ndarray of shape (n_features_out,)
         0 for all features, 1 for the constant.
     nonnegative_ : bool
@@ -92,8 +91,7 @@ class CurvedMap(MapOnBase):
         n_signed = len(self.base_.blocks_) - 1
         n_near = 0 if self.landmarks_ is None else len(self.landmarks_)
         # Landmarks are nearer to the public rows that they were chosen among than to other rows of the same population.
-        differences = np.vstack([np.eye(n_signed), -np.eye(n_signed)]) / np.sqrt(2)
-        self.compared_ = linalg.block_diag(np.empty((n_near, 0)), differences, 1.0)
+        self.compared_ = self.base_
         self.blocks_ = np.append(np.zeros(2 * n_signed + n_near, dtype=np.int64), 1)
         return self
 

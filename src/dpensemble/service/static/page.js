@@ -1,4 +1,4 @@
-// The slider asks for its quote at once; without this the button does.
+// The slider requests its quote at once. Without this script, the button does.
 for (const form of document.querySelectorAll("form[data-quote]")) {
   const slider = form.querySelector("input[type=range]");
   const shown = form.querySelector("output");
