@@ -230,7 +230,9 @@ def totals(monkeypatch, units_of, relation="replace-one", epsilons=None, n_class
     with monkeypatch.context() as patch:
         patch.setattr(SumReleaser, "release", made_up)
         patch.setattr(moments.learning, "_SYNTHETIC_ROWS", 100)
-        model.fit(X, y, X_public=public, units=names, personal_epsilons=personal)
+        # Each public row is a person, so that the comparison of public rows can decide.
+        people = None if public is None else np.arange(len(public))
+        model.fit(X, y, X_public=public, units=names, public_units=people, personal_epsilons=personal)
     return found, model
 
 

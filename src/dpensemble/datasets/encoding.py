@@ -69,9 +69,11 @@ class LibraryTransformer:
     #: Whether an encoded row depends only on that row, for rows of any type. Then private rows may be encoded together.
     encodes_rows_alone = False
     #: The map whose features the published model reads, or None for this map.
-    decoder_: Any = None
+    decoder_: LibraryTransformer | None = None
     #: The map whose features have their private and public means compared, or None for this map.
-    compared_: Any = None
+    compared_: LibraryTransformer | None = None
+    #: Whether a row's features depend only on that row, to the last digit, in tables of the public rows' kinds.
+    reads_rows_alone: bool = False
     #: Whether each feature depends on only one column, so that the columns of made-up rows may be drawn separately.
     reads_columns_apart = False
 

@@ -208,13 +208,14 @@ def _public_rows(
     return _beside(features, more, 1 - _SHARE_APART, feature_map, n_classes, units)
 
 
-def _read_by(feature_map: Any, released: Any, public: pd.DataFrame, n_classes: int, units: PublicUnits) -> PublicRows:
+def _read_by(
+    feature_map: Any, released: Floats, public: pd.DataFrame, n_classes: int, units: PublicUnits
+) -> PublicRows:
     """Return public rows with the features that the model reads, beside the released ones if these are others."""
     decoder = statements_of(feature_map).decoder_
-    of_rows: dict[str, Any] = {"shares": units.shares, "units": units.numbers}
-    if decoder is None:
-        return PublicRows(released, feature_map.blocks_, n_classes, **of_rows)
-    return PublicRows(decoder.transform(public), decoder.blocks_, n_classes, released=released, **of_rows)
+    read, others = (feature_map, None) if decoder is None else (decoder, released)
+    features = released if decoder is None else decoder.transform(public)
+    return PublicRows(features, read.blocks_, n_classes, shares=units.shares, units=units.numbers, released=others)
 
 
 def _features_apart(feature_map: Any, public: pd.DataFrame, units: PublicUnits) -> Any:

@@ -55,7 +55,7 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
     coefficients, scales = _FIRST_SHARPNESS * linear.coefficients, _FIRST_SHARPNESS * linear.scales
     scales[-1] = _CONSTANT_SCALE
     for turn in range(_TURNS):
-        chances = softmax(np.asarray(public.features @ coefficients))
+        chances = softmax(np.asarray(public.features @ coefficients)).astype(np.float64)
         observed = [_observed(m, c, w, chances, public, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
         information = _information(observed, chances, public)
         if turn:

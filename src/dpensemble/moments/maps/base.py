@@ -26,8 +26,6 @@ class FeatureMap(LibraryTransformer, TransformerMixin, BaseEstimator):
 
     #: Rows are at most 1 long, so that no one has to shorten them.
     is_bounded = True
-    #: Whether a row's features depend on that row alone, to the last digit, in tables of the public rows' kinds.
-    reads_rows_alone: bool = False
     #: Squared length of each block, by which later rounds weigh the blocks. None if later rounds do not weigh them.
     squares_: Floats | None = None
 
@@ -46,7 +44,7 @@ class MapOnBase(FeatureMap):
         The other map, fitted on public rows.
     """
 
-    base_: Any
+    base_: FeatureMap
 
     @property
     def reads_rows_alone(self) -> bool:  # type: ignore[override]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
@@ -11,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
 from dpensemble.datasets.tables import as_table
-from dpensemble.moments.maps.base import MapOnBase
+from dpensemble.moments.maps.base import FeatureMap, MapOnBase
 from dpensemble.moments.maps.landmarks import (
     KernelDirections,
     WhitenedNumbers,
@@ -68,11 +66,11 @@ class CurvedMap(MapOnBase):
     ((1000, 37), True, True)
     """
 
-    def __init__(self, base: Any = None, n_landmarks: int = 400) -> None:
+    def __init__(self, base: FeatureMap, n_landmarks: int = 400) -> None:
         self.base = base
         self.n_landmarks = n_landmarks
 
-    def fit(self, X: Any, y: Any = None) -> CurvedMap:  # noqa: ARG002
+    def fit(self, X: pd.DataFrame | Floats, y: None = None) -> CurvedMap:  # noqa: ARG002
         """Fit the base map, and choose landmarks, on public rows; never pass private ones."""
         table = as_table(X)
         self.base_ = clone(self.base).fit(table)
@@ -95,7 +93,7 @@ class CurvedMap(MapOnBase):
         self.blocks_ = np.append(np.zeros(2 * n_signed + n_near, dtype=np.int64), 1)
         return self
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: pd.DataFrame | Floats) -> Floats:
         """Return the features of rows, shape (n_rows, n_features_out)."""
         check_is_fitted(self)
         table = as_table(X)
@@ -119,12 +117,12 @@ class CurvedDecoder(MapOnBase):
     #: A product of matrices may round a row differently beside others. No private row is read by this map.
     reads_rows_alone = False
 
-    def __init__(self, base: Any = None, numbers: Any = None, kernel: Any = None) -> None:
+    def __init__(self, base: FeatureMap, numbers: WhitenedNumbers, kernel: KernelDirections) -> None:
         self.base = base
         self.numbers = numbers
         self.kernel = kernel
 
-    def fit(self, X: Any, y: Any = None) -> CurvedDecoder:  # noqa: ARG002
+    def fit(self, X: pd.DataFrame, y: None = None) -> CurvedDecoder:  # noqa: ARG002
         """Take the fitted parts as they are."""
         self.base_ = self.base
         self._take_columns()
@@ -134,7 +132,7 @@ class CurvedDecoder(MapOnBase):
         self.blocks_ = np.append(octaves, octaves.max(initial=-1) + 1 + self.base.blocks_)
         return self
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: pd.DataFrame | Floats) -> Floats:
         """Return the features of rows, shape (n_rows, n_features_out)."""
         check_is_fitted(self)
         table = as_table(X)

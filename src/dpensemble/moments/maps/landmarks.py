@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from scipy import linalg, sparse
@@ -42,7 +40,7 @@ class WhitenedNumbers(TransformerMixin, BaseEstimator):
     own, to the last digit.
     """
 
-    def fit(self, X: pd.DataFrame, y: Any = None) -> WhitenedNumbers:  # noqa: ARG002
+    def fit(self, X: pd.DataFrame, y: None = None) -> WhitenedNumbers:  # noqa: ARG002
         """Learn ranges, medians and the covariance from public rows; never pass private ones."""
         numbers = _numbers(X)
         self.low_, self.high_ = np.nanmin(numbers, axis=0), np.nanmax(numbers, axis=0)
@@ -114,10 +112,10 @@ def nearness(rows: Floats, landmarks: Floats, scale: float) -> Floats:
 class KernelDirections(TransformerMixin, BaseEstimator):
     """Principal directions of a Laplace kernel between rows and landmarks, partly whitened by public rows."""
 
-    def __init__(self, landmarks: Any = None) -> None:
+    def __init__(self, landmarks: Floats) -> None:
         self.landmarks = landmarks
 
-    def fit(self, X: Floats, y: Any = None) -> KernelDirections:  # noqa: ARG002
+    def fit(self, X: Floats, y: None = None) -> KernelDirections:  # noqa: ARG002
         """Learn the width and the directions from whitened public rows."""
         self.landmarks_ = np.asarray(self.landmarks)
         apart = cdist(self.landmarks_, self.landmarks_)
