@@ -67,7 +67,7 @@ class PublicRows:
     kappa: float = 1.0
     shares: Floats | None = None
     units: NDArray[np.int64] | None = None
-    released: Any = None
+    released: Floats | None = None
     _some: RowsInMemory = field(init=False)
 
     def __post_init__(self) -> None:
