@@ -35,7 +35,8 @@ class LabelMomentsClassifier(TableClassifier):
     feature_map : scikit-learn transformer, optional
         Turns rows into features; cloned and fitted on public rows. By default tables are read column by column:
         numbers at several scales, categories, and missing entries (`TableMap`), of which the principal directions over
-        public rows are taken (`DirectionsMap`) where those are at least 1,000. Where there are fewer than 200, or none,
+        public rows are taken (`DirectionsMap`) where those are at least 1,000. Tables of measured numbers get curved
+        boundaries, by nearness to landmarks among public rows (`dpensemble.moments.maps.curved`). Where there are fewer than 200, or none,
         or they do not look like the private ones, a part of the budget buys how common each entry is and which go
         together, and synthetic rows are drawn by that.
     student : scikit-learn classifier, optional
@@ -46,7 +47,8 @@ class LabelMomentsClassifier(TableClassifier):
         Declares columns where there are no public rows: the range ``(low, high)`` of each column of numbers (entries
         outside are taken for its ends), and a list of categories for any other. Must not depend on private rows.
     rounds : int, optional
-        Number of noisy sums of labels; by default 3 for two classes (4 with synthetic rows), and 2 for more.
+        Number of noisy sums of labels. By default 1 for curved boundaries and for three and more classes of a table
+        with at least 1,000 public rows. Otherwise 3 for two classes (4 with synthetic rows), and 2 for more.
     statistics : str or list of str, optional
         Statistics to release besides, by name, comma-separated. A list will do, too; ``"class-shares"`` is the only
         one. Each takes 2 % of the budget. The report shows the statistic, and ``result_.releases`` holds it.
