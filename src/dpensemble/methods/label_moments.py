@@ -36,9 +36,9 @@ class LabelMomentsClassifier(TableClassifier):
         Turns rows into features; cloned and fitted on public rows. By default tables are read column by column:
         numbers at several scales, categories, and missing entries (`TableMap`), of which the principal directions over
         public rows are taken (`DirectionsMap`) where those are at least 1,000. Tables of measured numbers get curved
-        boundaries, by nearness to landmarks among public rows (`dpensemble.moments.maps.curved`). When there are fewer
-        than 200 public rows, or public rows do not look like the private ones, a part of the budget buys how common
-        each entry is and which entries go together. Synthetic rows are drawn from that.
+        boundaries, by nearness to landmarks among public rows (`dpensemble.moments.maps.curved`). With fewer than
+        200 public rows, or when public rows do not look like the private ones, synthetic rows take their place. A part
+        of the budget buys how common each entry is, and which entries go together.
     student : scikit-learn classifier, optional
         Trained on the published model's predictions for public rows. By default the model itself is the student.
     classes : sequence
