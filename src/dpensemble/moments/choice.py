@@ -19,8 +19,8 @@ from dpensemble.moments.maps.tables import TableMap
 
 # Directions of a table's features: so many times the root of records times epsilon, for two and for more classes.
 _DIRECTIONS, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS, _MOST_EPSILON = (2.0, 1.2), 60, 500, 10.0
-# Landmarks among public rows: so many times the same root.
-_LANDMARKS, _FEWEST_LANDMARKS, _MOST_LANDMARKS = 3.0, 100, 800
+# Landmarks among public rows, as multiples of the same root, and their part of the squared length.
+_LANDMARKS, _FEWEST_LANDMARKS, _MOST_LANDMARKS, _PARTS = (5.0, 3.0), 100, 800, (0.5, 0.75)
 #: Public rows below which directions are those of chance, so that a table's features are taken as they are.
 FEW_ROWS = 1000
 #: Columns from which directions are taken however few public rows are: features would be more than can be fitted.
@@ -40,8 +40,9 @@ def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, ep
     # Noise falls with the number of records and the budget, and more classes leave less of the budget to each.
     root = np.sqrt(n_rows * min(epsilon, _MOST_EPSILON))
     n_directions = int(np.clip(_DIRECTIONS[n_classes > 2] * root, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS))
-    n_landmarks = int(np.clip(_LANDMARKS * root, _FEWEST_LANDMARKS, _MOST_LANDMARKS))
-    curved = CurvedMap(DirectionsMap(TableMap(), n_directions=n_directions), n_landmarks=n_landmarks).fit(public)
+    n_landmarks = int(np.clip(_LANDMARKS[n_classes > 2] * root, _FEWEST_LANDMARKS, _MOST_LANDMARKS))
+    directions = DirectionsMap(TableMap(), n_directions=n_directions)
+    curved = CurvedMap(directions, n_landmarks=n_landmarks, part=_PARTS[n_classes > 2]).fit(public)
     # Without landmarks, rounds of residuals serve two classes better than one round of class sums.
     return curved.base_ if n_classes == 2 and curved.landmarks_ is None else curved
 

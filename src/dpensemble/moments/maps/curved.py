@@ -21,8 +21,6 @@ from dpensemble.moments.maps.landmarks import (
 
 # Public rows below which no landmarks are chosen.
 _FEWEST_ROWS = 1000
-# Part of the squared length that landmarks have beside the base map, when there are landmarks.
-_LANDMARKS_PART = 0.75
 
 
 class CurvedMap(MapOnBase):
@@ -31,7 +29,7 @@ class CurvedMap(MapOnBase):
     Each feature of the base map becomes two: its positive part and its negative part. Their difference is the base
     map's feature, with the noise that the feature itself would have: replacing a unit moves sums of nonnegative vectors
     of length 1 by at most ``sqrt(2)`` instead of 2. When every column is a measured number and public rows are near
-    their landmarks, three quarters of the squared length go to nearness to landmarks. Both facts are public.
+    their landmarks, a `part` of the squared length goes to nearness to landmarks. Both facts are public.
 
     The published model reads other features of the same rows (`decoder_`): those of the base map, and smooth functions
     of the distances to the landmarks.
@@ -42,6 +40,8 @@ class CurvedMap(MapOnBase):
         Cloned and fitted on public rows.
     n_landmarks : int, default=400
         Most landmarks; 0 for none.
+    part : float, default=0.75
+        Part of the squared length that nearness to landmarks has, above 0 and below 1.
 
     Attributes
     ----------
@@ -66,9 +66,10 @@ class CurvedMap(MapOnBase):
     ((1000, 37), True, True)
     """
 
-    def __init__(self, base: FeatureMap, n_landmarks: int = 400) -> None:
+    def __init__(self, base: FeatureMap, n_landmarks: int = 400, part: float = 0.75) -> None:
         self.base = base
         self.n_landmarks = n_landmarks
+        self.part = part
 
     def fit(self, X: pd.DataFrame | Floats, y: None = None) -> CurvedMap:  # noqa: ARG002
         """Fit the base map, and choose landmarks, on public rows; never pass private ones."""
@@ -103,9 +104,8 @@ class CurvedMap(MapOnBase):
         if self.landmarks_ is None:
             return np.hstack([*parts, constant])
         near = nearness(self.numbers_.transform(table), self.landmarks_, self.scale_)
-        part = np.sqrt(_LANDMARKS_PART)
-        rest = np.sqrt(1 - _LANDMARKS_PART)
-        return np.hstack([part * near, *(rest * one for one in parts), rest * constant])
+        rest = np.sqrt(1 - self.part)
+        return np.hstack([np.sqrt(self.part) * near, *(rest * one for one in parts), rest * constant])
 
 
 class CurvedDecoder(MapOnBase):
