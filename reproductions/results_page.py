@@ -66,8 +66,8 @@ LEFT_OUT = (
     (
         "Answers of the same private models do not compose",
         "DaRRM adds up the privacy of single answers. Teachers that are trained once share their randomness over all "
-        "queries, and the answers together reveal more than that sum. The test lists every behaviour of up to three "
-        "models.",
+        "queries, and the answers together can reveal more than that sum. The test lists every behaviour of up to "
+        "three models.",
         "python -m pytest tests/oracle/test_private_teachers.py",
     ),
 )
