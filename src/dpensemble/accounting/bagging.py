@@ -4,19 +4,19 @@ Let ``S`` be all subsamples together, ``D`` a data set of ``n`` units, ``u`` one
 probability that ``u`` is drawn at all (`BootstrapScheme.inclusion_probability`). All units are equally likely,
 so given that ``u`` is not drawn, ``S`` follows its law on ``D - u``::
 
-        P(D) = (1 - delta) P(D - u) + delta R(u),      where every outcome of R(u) holds u.
+    P(D) = (1 - delta) P(D - u) + delta R(u),      where every outcome of R(u) holds u.
 
-    - *Removal*: ``P(D - u)`` never holds ``u``, so the two parts are disjoint, and the mass of ``P(D)`` beyond
-      ``e**epsilon P(D - u)`` is ``delta`` at every ``epsilon >= 0``. In the other direction that mass is
-      ``max(0, 1 - e**epsilon (1 - delta))``, which is ``delta`` at epsilon 0 and less above.
-    - *Replacement* of ``u`` by ``v``: both laws share ``(1 - delta) P(D - u)`` and the rest is disjoint, which is
-      ``delta`` in both directions at every epsilon.
-    - *Addition*: the pair of ``n`` and ``n + 1`` units has the delta of ``n + 1``, which is smaller. So with ``n``
-      public the pair of ``n`` and ``n - 1`` is worst.
+- *Removal*: ``P(D - u)`` never holds ``u``, so the two parts are disjoint, and the mass of ``P(D)`` beyond
+  ``e**epsilon P(D - u)`` is ``delta`` at every ``epsilon >= 0``. In the other direction that mass is
+  ``max(0, 1 - e**epsilon (1 - delta))``, which is ``delta`` at epsilon 0 and less above.
+- *Replacement* of ``u`` by ``v``: both laws share ``(1 - delta) P(D - u)`` and the rest is disjoint, which is
+  ``delta`` in both directions at every epsilon.
+- *Addition*: the pair of ``n`` and ``n + 1`` units has the delta of ``n + 1``, which is smaller. So with ``n``
+  public the pair of ``n`` and ``n - 1`` is worst.
 
-    So ``(0, delta)`` holds under either relation. At epsilon 0 delta is the total variation distance. For a base
-    learner that distinguishes its records, no smaller delta holds at any epsilon (Theorems 5 and 6). Models, their
-    votes, and everything computed from them are post-processing of ``S``.
+So ``(0, delta)`` holds under either relation. At epsilon 0 delta is the total variation distance. For a base
+learner that distinguishes its records, no smaller delta holds at any epsilon (Theorems 5 and 6). Models, their
+votes, and everything computed from them are post-processing of ``S``.
 
 References
 ----------

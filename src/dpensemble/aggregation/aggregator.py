@@ -339,7 +339,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         return self._stored_or_drawn(key, text, votes)
 
     def _stored_or_drawn(self, key: str, text: str | None, votes: Callable[[], Any]) -> Answer:
-        """Return the stored answer, or draw one. If several threads draw for one key, all get the first draw."""
+        """Return the stored answer, or draw one. If several callers draw for one key, all get the first draw."""
         if text is not None:
             return from_text(text, self.classes, key, replayed=True)
         text, book = self._drawn_text(votes()), self._book

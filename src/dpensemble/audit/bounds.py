@@ -64,7 +64,7 @@ class AuditResult:
         Returns
         -------
         bool
-            A false alarm has probability at most ``1 - confidence``. False proves nothing.
+            True is wrong with probability at most ``1 - confidence``. False proves nothing.
         """
         return self.epsilon_lower > real_between("claimed_epsilon", claimed_epsilon, 0, np.inf)
 

@@ -168,7 +168,7 @@ def chords(losses: Floats, weights: Floats, step: float) -> tuple[NDArray[np.flo
 
 
 def first_excess(kernels: NDArray[np.float64], lowest: int, step: float) -> NDArray[np.float64]:
-    """Return the excess of one answer after the hockey-stick function, on the nodes around 0."""
+    """Return the excess of the function that one answer makes of the hockey-stick function, on the nodes around 0."""
     around = max(-lowest, len(kernels) + lowest - 1)
     y = step * (np.arange(-around, around + 1)[:, None] + np.arange(lowest, lowest + len(kernels)))
     # Above 0 the expectation exceeds ``r - 1`` by the amount that the ratio lacks of 1.

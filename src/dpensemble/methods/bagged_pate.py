@@ -91,7 +91,8 @@ class BaggedPATEClassifier(BaggedPATE, VotesInBlocks):
     ----------
     guarantee_, labels_, student_, classes_
         As for `SubsampleAggregateClassifier`.
-    Contains the public scheme of the draws. The draws are secret and are not stored.
+    design_ : Drawn
+        Contains the public scheme of the draws. The draws are secret and are not stored.
 
     References
     ----------

@@ -1,6 +1,6 @@
 """Training of a block of teachers at once, with the same result for each as when trained alone.
 
-A block's arrays have the same shape for all teachers' records: teachers without a network keep their place,
+The shapes of a block's arrays do not depend on the teachers' records: teachers without a network keep their place,
 and batches that are not full are padded. So a change of one teacher's records cannot affect another's arithmetic.
 """
 

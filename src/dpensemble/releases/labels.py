@@ -94,8 +94,9 @@ class LabelBySoftVotes(LabelByLaw):
     def cost(self, voters: Voters) -> PrivacyCost:
         """Return the most that one answer can cost.
 
-        Every vote may change by up to 1 at once, so losses lie in a range of twice that over the scale, for every
-        start of the range. The possible effect of rounding widens the range.
+        Every vote may change by up to 1 at once, so losses lie in a range of twice that over the scale. The start of
+        the range depends on the votes, and the price covers every start. The possible effect of rounding widens the
+        range.
         """
         rounding = 2 * PROBABILITY_ERROR * voters.n_classes**2 / self.law.mixing_weight(voters.n_classes)
         one = bounded_range_cost(2 * voters.votes / self.law.noise, rounding)

@@ -81,17 +81,24 @@ def test_what_the_model_reads_is_short_with_a_constant_last(fitted):
         (rows(), 0),
         (rows().assign(ward=["one", "two"] * 600), 30),
         (rows().assign(smokes=[0.0, 1.0] * 600), 30),
-        (rows().assign(same=1.0), 30),
         (pd.concat([rows(2)] * 600), 30),
         (rows(columns=8).assign(**{f"more {i}": rows(seed=i + 9)["a"] for i in range(40)}), 30),
     ],
-    ids=["few rows", "none asked", "category", "two values", "constant", "identical rows", "far from landmarks"],
+    ids=["few rows", "none asked", "category", "two values", "identical rows", "far from landmarks"],
 )
 def test_public_facts_keep_landmarks_away(public, n_landmarks):
     one = curved(public.reset_index(drop=True), n_landmarks)
     assert one.landmarks_ is None
     assert one.decoder_ is one.base_
     assert len(one.blocks_) == 2 * (len(one.base_.blocks_) - 1) + 1
+
+
+def test_a_constant_column_changes_no_distance():
+    public = rows(40)
+    with_constant = public.assign(same=1.0)
+    white = [WhitenedNumbers().fit(table).transform(table) for table in (public, with_constant)]
+    assert np.allclose(*(white_rows @ white_rows.T for white_rows in white))
+    assert curved(rows().assign(same=1.0)).landmarks_ is not None
 
 
 def test_landmarks_are_at_most_a_third_of_the_distinct_rows():

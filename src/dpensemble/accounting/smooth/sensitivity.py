@@ -69,7 +69,7 @@ class SmoothCost:
         return float(sum(table.cost[positions].sum() for table, positions in self._parts(counts, answered)))
 
     def worst_total(self, n_queries: int, n_answered: int | None = None) -> float:
-        """Return the largest value of `total` over all votes (Papernot et al. 2018, Proposition 8). Public."""
+        """Return an upper bound on `total` over all votes (Papernot et al. 2018, Proposition 8). Public."""
         queries = integer_between("n_queries", n_queries, 0)
         charged = queries if n_answered is None else integer_between("n_answered", n_answered, 0, queries)
         asked = 0.0 if self.threshold_sigma is None else queries * self.order / (2 * self.threshold_sigma**2)

@@ -203,7 +203,8 @@ def _with_curve(
 def _(law: ExponentialVote, change: Change) -> PrivacyCost:
     if can_list(law, change):
         return listed_cost(law, change)
-    # Losses of one answer lie in a range of that width, for every start (Dong, Durfee and Rogers 2020, section 3).
+    # Losses of one answer lie in a range of that width, whose start depends on the votes. The price covers every start
+    # (Dong, Durfee and Rogers 2020, section 3).
     mixed = law.mixing_weight(change.classes)
     return bounded_range_cost(law.pure_epsilon(change.moved), 2 * PROBABILITY_ERROR * change.classes**2 / mixed)
 

@@ -28,9 +28,13 @@ _DIRECTIONS, _WHITENING, _LEAST_SHARE = 250, 0.5, 1e-8
 
 
 def are_measured(public: pd.DataFrame) -> bool:
-    """Return whether every public column holds numbers with many values, so that distances between rows mean much."""
+    """Return whether every public column holds numbers with many values, so that distances between rows mean much.
+
+    A column with one value changes no distance and does not count.
+    """
     columns = (public.iloc[:, place] for place in range(public.shape[1]))
-    return all(is_number(column) and column.nunique() >= _FEWEST_VALUES for column in columns)
+    values = [column.nunique() if is_number(column) else 0 for column in columns]
+    return max(values) > 1 and all(count == 1 or count >= _FEWEST_VALUES for count in values)
 
 
 class WhitenedNumbers(TransformerMixin, BaseEstimator):
@@ -48,12 +52,15 @@ class WhitenedNumbers(TransformerMixin, BaseEstimator):
         within = self._within(numbers)
         self.mean_ = within.mean(axis=0)
         spread = within.std(axis=0)
+        n_varying = np.count_nonzero(spread)
+        spread[spread == 0] = 1.0
         standard = (within - self.mean_) / spread
         variances, directions = linalg.eigh(standard.T @ standard / len(standard))
         variances = np.maximum(variances, 0.0)
         # Directions with little variance are mostly noise: the floor keeps whitening from making them large.
-        scaled = directions / np.sqrt(variances + variances.mean())
-        total = np.sqrt((variances / (variances + variances.mean())).sum())
+        floor = variances.sum() / n_varying
+        scaled = directions / np.sqrt(variances + floor)
+        total = np.sqrt((variances / (variances + floor)).sum())
         self.matrix_ = scaled / (spread[:, None] * total)
         return self
 
