@@ -80,7 +80,7 @@ def exact_sum(query: RecordsQuery[Any], blocks: Iterable[tuple[Any, Integers, Fl
         total = total or ExactSum(left.shape[1], right.shape[1])
         total.add(left, right)
     if total is None:
-        raise DataError("there are no private records; a reader of blocks must give all of them on every call.")
+        raise DataError("there are no private records; a reader of blocks must give all records on every call.")
     return total.total
 
 
@@ -108,8 +108,8 @@ class UnitCount(RecordsQuery[tuple[float, float]]):
 class FeatureMean(RecordsQuery[tuple[Floats, float]]):
     """The mean of features, without labels.
 
-    A unit adds a vector of at most its weight, so replacing it moves the sum by at most 2, or by at most sqrt(2)
-    if no entry is negative. Adding or removing it moves the sum by at most 1.
+    A unit adds a vector of at most its weight, so replacing it moves the sum by at most 2. If no entry is
+    negative, replacing it moves the sum by at most sqrt(2). Adding or removing it moves the sum by at most 1.
     """
 
     nonnegative: bool

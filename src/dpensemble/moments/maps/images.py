@@ -80,7 +80,7 @@ def _scattered(images: _Singles, scales: int, cells: tuple[int, int], bank: _Sin
     """Scattering averages of grey images (rows, height, width), shape (rows, cells down, cells across, channels).
 
     Channels are the local mean, the moduli of oriented waves at every scale, and the moduli of coarser waves in
-    each finer modulus: 1 + L S + L^2 S (S - 1) / 2 of them for L orientations and S scales.
+    each finer modulus. There are 1 + L S + L^2 S (S - 1) / 2 channels for L orientations and S scales.
     """
     layers = [_averaged(images[..., None], cells)]
     image = images[..., None]
@@ -145,8 +145,8 @@ class ImageMap(FeatureMap):
 
     Notes
     -----
-    Images are filtered with oriented complex waves at octaves, the moduli are filtered once more at coarser octaves
-    (a scattering transform), and both are averaged on a grid of at most 7 by 7 cells. Nothing depends on the scale
+    Images are filtered with oriented complex waves at octaves. The moduli are filtered once more at coarser octaves
+    (a scattering transform). Both are averaged on a grid of at most 7 by 7 cells. Nothing depends on the scale
     of pixel values. Rows are handled in blocks, so that memory does not grow with their number.
     """
 

@@ -177,7 +177,7 @@ class TableMap(FeatureMap):
         return features
 
     def _entries_of(self, table: pd.DataFrame) -> Iterator[tuple[NDArray[np.int64], Iterator[tuple[Any, Floats]]]]:
-        """Yield numbers of columns, and their places and weights, shape (n_rows, n_columns): similar columns at once."""
+        """Yield numbers of similar columns, with places and weights of their entries, shape (n_rows, n_columns)."""
         alike: dict[tuple[int, ...], list[int]] = {}
         for number, column in enumerate(self.columns_):
             if column["kind"] == "number":
