@@ -24,56 +24,57 @@ _EVERYONE = "everyone"
 class LabelMomentsClassifier(TableClassifier):
     """Private classifier by noisy moments of labels: no teachers are trained, and public rows need no labels.
 
-    The logistic loss of a linear student needs of the labels only their *moments*, the sums of features over the
-    records of each class. Every unit adds one bounded vector to such a sum, and the sum is released with Gaussian
-    noise; public rows say the rest. Further rounds release what the labels add to what the student so far expects,
-    which a public map's features weigh less and less. All rounds are fitted together, with prior scales by
+    The logistic loss of a linear student depends on the labels only through their *moments*, the sums of features over
+    the records of each class. Every unit adds one bounded vector to such a sum, and the sum is released with Gaussian
+    noise. Public rows provide the rest. Further rounds release the differences between the labels and the present
+    student's expectations, which become smaller and smaller. All rounds are fitted together, with prior scales by
     evidence, so nothing is tuned.
 
     Parameters
     ----------
     feature_map : scikit-learn transformer, optional
-        Turns rows into features; cloned and fitted on public rows. By default tables are read column by column:
-        numbers at several scales, categories, and missing entries (`TableMap`), of which the principal directions over
-        public rows are taken (`DirectionsMap`) where those are at least 1,000. Tables of measured numbers get curved
+        Turns rows into features. It is cloned and fitted on public rows. By default tables are read column by column:
+        numbers at several scales, categories, and missing entries (`TableMap`). With at least 1,000 public rows, the
+        features are principal directions over public rows (`DirectionsMap`). Tables of measured numbers get curved
         boundaries, by nearness to landmarks among public rows (`dpensemble.moments.maps.curved`). With fewer than
         200 public rows, or when public rows do not look like the private ones, synthetic rows take their place. A part
-        of the budget buys how common each entry is, and which entries go together.
+        of the budget then pays for the shares of entries and their correlations.
     student : scikit-learn classifier, optional
         Trained on the published model's predictions for public rows. By default the model itself is the student.
     classes : sequence
         All possible labels. Must be declared: reading them off private labels would leak.
     declared_columns : mapping, optional
-        Declares columns where there are no public rows: the range ``(low, high)`` of each column of numbers (entries
-        outside are taken for its ends), and a list of categories for any other. Must not depend on private rows.
+        Declares columns if there are no public rows. A column of numbers has a range ``(low, high)``, and entries
+        outside count as its ends. Any other column has a list of categories. Must not depend on private rows.
     rounds : int, optional
         Number of noisy sums of labels. By default 1 for curved boundaries and for three and more classes of a table
         with at least 1,000 public rows. Otherwise 3 for two classes (4 with synthetic rows), and 2 for more.
     statistics : str or list of str, optional
-        Statistics to release besides, by name, comma-separated. A list will do, too; ``"class-shares"`` is the only
+        Names of additional statistics to release, as a list or a text with commas. ``"class-shares"`` is the only
         one. Each takes 2 % of the budget. The report shows the statistic, and ``result_.releases`` holds it.
     epsilon, delta
         As for `SubsampleAggregateClassifier`. All of the budget is used.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Neighbouring relation. Under the second the number of units is released with noise, too.
     random_state : int, RandomState or None
-        Public seed of the distilled student; nothing else is drawn by chance but the noise.
+        Public seed of the distilled student. Only this student and the noise are random.
     on_bad_record : {"raise", "zero"}, default="raise"
-        What a record with an infinite entry, an undeclared label or a row that the map cannot read does. ``"raise"``
-        refuses the run, which one person can then cause. ``"zero"``: the record adds nothing, and still counts.
+        How to treat a record with an infinite entry, an undeclared label or a row that the map cannot read. With
+        ``"raise"`` the run is refused, so one person can stop it. With ``"zero"`` the record adds nothing, and still
+        counts.
     insecure_release_seed : int, optional
         Seeds the noise for a repeatable experiment and marks the guarantee "not for release".
 
     Attributes
     ----------
     student_ : scikit-learn classifier
-        The published model, or the student that was trained on its predictions; takes rows as they were given.
+        The published model, or the student trained on its predictions. Takes rows in their original form.
     model_ : Pipeline
         Feature map and published model. May be published.
     moments_ : tuple of Moments
-        What was released in each round. May be published.
+        The released moments of each round. May be published.
     guarantee_ : Guarantee
-        What is promised.
+        The privacy guarantee.
     design_ : NoisySums
         Groups, rounds, noise. Public.
     charges_ : tuple of dict
@@ -81,11 +82,11 @@ class LabelMomentsClassifier(TableClassifier):
     labels_ : ReleasedLabels
         The published model's label of every public row.
     drift_ : Drift
-        Whether public rows look like the private ones, as far as what was released tells: an alarm, no alarm, or the
-        test cannot decide (`Drift.undecided`). May be published.
+        A test of whether public rows look like the private ones, from a released mean. The outcome is an alarm, no
+        alarm, or the test cannot decide (`Drift.undecided`). May be published.
     readable_share_ : ReadableShare or None
-        Estimated share of private records that could be read, with the standard deviation of its noise, where bad
-        records add zeros and a mean of features was released. May be published.
+        Estimated share of private records that could be read, with the standard deviation of its noise. Present when
+        bad records add zeros and a mean of features was released. May be published.
     effects_ : list of dict
         How far each column of a table pushes towards each class, the most important column first. May be published.
     classes_ : ndarray of shape (n_classes,)
@@ -93,8 +94,8 @@ class LabelMomentsClassifier(TableClassifier):
 
     References
     ----------
-    Method and proof are this library's (`dpensemble.moments`); exact trade-off: B. Balle and Y.-X. Wang, ICML 2018,
-    and J. Dong, A. Roth and W. Su, JRSS B 2022.
+    Method and proof are this library's (`dpensemble.moments`). The exact trade-off is from B. Balle and Y.-X. Wang,
+    ICML 2018, and J. Dong, A. Roth and W. Su, JRSS B 2022.
 
     Examples
     --------
@@ -174,24 +175,24 @@ class LabelMomentsClassifier(TableClassifier):
     ) -> LabelMomentsClassifier:
         """Release noisy moments of the private labels, and fit the student to them.
 
-        Every call is a release of its own: the losses of several fits on the same records add up.
+        Every call is a separate release. The losses of several fits on the same records add up.
 
         Parameters
         ----------
         X : DataFrame or array-like of shape (n_records, n_columns)
-            Private records: numbers, truth values or texts; NaN or None where an entry is missing.
+            Private records: numbers, truth values or texts, with NaN or None for missing entries.
         y, units, ledger, fewest_units, **others
             As for `PATEClassifier.fit`.
         X_public : DataFrame or array-like of shape (n_public, n_columns)
-            Public, unlabelled rows with the same columns; needed unless columns are declared.
+            Public, unlabelled rows with the same columns. Required unless columns are declared.
         public_units : array-like of shape (n_public,), optional
-            Whom each public row belongs to, if one person can have several public rows. Give `public_units` whenever
+            The person of each public row, if one person can have several public rows. Give `public_units` whenever
             `units` are given. Otherwise the test whether public rows look like the private ones cannot decide, and
             public rows are trusted less. Public units without `units` mean that each private record is a unit of one
             record.
         personal_epsilons : array-like of shape (n_records,), optional
-            Epsilon of each record (and of all of its unit's) in place of ``epsilon``: records with a smaller one weigh
-            less. Which record has which is taken to be public. Replace-one only.
+            Epsilon of each record (and of all records of its unit) in place of ``epsilon``. Records with a smaller
+            epsilon weigh less. The epsilon of each record is assumed to be public. Replace-one only.
 
         Returns
         -------
@@ -212,20 +213,20 @@ class LabelMomentsClassifier(TableClassifier):
         ledger: Any = None,
         fewest_units: int | None = None,
     ) -> LabelMomentsClassifier:
-        """Fit to private records that come in blocks, and need not be in memory together.
+        """Fit to private records that come in blocks and need not fit into memory together.
 
-        With the same seed of the noise the release is that of `fit` on all records together, to the last bit: sums
-        are of whole numbers.
+        With the same seed of the noise the release equals that of `fit` on all records together, to the last bit,
+        since sums are of whole numbers.
 
         Parameters
         ----------
         read : callable
-            Returns an iterator over blocks ``(X, y)``, called once a round: the same records in the same order.
+            Returns an iterator over blocks ``(X, y)``. Called once a round, for the same records in order.
         n_records : int, optional
-            Number of private records; by default they are counted, in one more pass, which also checks them before
-            anything is spent. Not used under add-or-remove-one, where it is private.
+            Number of private records. By default they are counted in one more pass, which also checks them before
+            anything is spent. Not used under add-or-remove-one, where the number is private.
         units : array-like of shape (n_records,), optional
-            Whom each record belongs to, in the order of `read`; a unit's records may lie in any blocks.
+            The unit of each record, in the order of `read`. A unit's records may lie in any blocks.
         X_public, public_units, ledger, fewest_units
             As for `fit`.
 

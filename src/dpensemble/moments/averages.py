@@ -1,28 +1,28 @@
 r"""The noisy average of teachers' answers, each a vector of bounded length.
 
-Teachers are a partition of the units: every unit teaches one teacher, whatever the other units are, and a teacher's
-answer depends on its own units alone. So replacing a unit (by slots), and adding or removing one (by keys), changes the
-answer of one teacher, from any allowed answer to any other; however many records the unit has. Of answers ``u, v`` of
-length at most ``L`` the difference is at most
+Teachers are a partition of the units. Every unit teaches one teacher. The choice of this teacher does not depend on the
+other units, and a teacher's answer depends only on its own units. So replacing a unit (by slots), and adding or
+removing one (by keys), changes the answer of one teacher, from any allowed answer to any other. The number of the
+unit's records does not matter. When answers ``u, v`` have length at most ``L``, the difference ``u - v`` is at most
 
 - ``2 L`` long, in general, and
-- ``sqrt(2) L`` where no entry of an answer is negative, since then ``|u - v|**2 <= |u|**2 + |v|**2``.
+- ``sqrt(2) L`` long if no entry of an answer is negative, since then ``|u - v|**2 <= |u|**2 + |v|**2``.
 
-The sum moves by as much. There are three kinds of answers.
+The sum moves by at most the same length. There are three kinds of answers.
 
 *Probabilities of two classes*: ``p - 1/2`` for each of ``Q`` public rows, ``p`` that of the second class, so ``L =
 sqrt(Q) / 2``. *Of more classes*: all of them, ``C Q`` numbers from 0 that add up to 1 in a row, so ``L = sqrt(Q)``, and
 no entry is negative. A public `clip` below 1 shortens longer answers to that share of ``L``. *Parameters*: coefficients
 and intercepts, shortened to the public length `clip`.
 
-A teacher whose units have a smaller budget answers with ``a`` times its vector, ``a < 1`` public, and moves the sum by
-``a`` sensitivities at most; averages are divided by the sum of all ``a``.
+A teacher whose units have a smaller budget answers with ``a`` times its vector, where ``a < 1`` is public. The teacher
+moves the sum by at most ``a`` sensitivities. Averages are divided by the sum of all ``a``.
 
-Lengths are enforced, not trusted. A vector is scaled to ``(1 - 1e-9)`` of the allowed length where it is longer, and
-cut towards zero to whole multiples of ``1 / UNIT``, which makes no entry longer. The length is computed in doubles; its
-relative error is below ``(n + 4) 2**-53``, less than 1e-9 for up to `MOST_ENTRIES` entries. Sums of whole numbers are
-exact in 64 bits, in any order. Every entry gets discrete Gaussian noise, which is charged before it is drawn
-(`dpensemble.releases.SumReleaser`); its cost is that of `dpensemble.accounting.SumsMeter`.
+Lengths are enforced, not trusted. A vector is scaled to ``(1 - 1e-9)`` of the allowed length if it is longer. Then it
+is cut towards zero to whole multiples of ``1 / UNIT``, which makes no entry longer. The length is computed in doubles.
+Its relative error is below ``(n + 4) 2**-53``, less than 1e-9 for up to `MOST_ENTRIES` entries. Sums of whole numbers
+are exact in 64 bits, in any order. Every entry gets discrete Gaussian noise, which is charged before it is drawn
+(`dpensemble.releases.SumReleaser`). `dpensemble.accounting.SumsMeter` computes its cost.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from dpensemble.releases import SumQuery, SumReleaser
 UNIT = 2**30
 #: Entries of one answer, at most.
 MOST_ENTRIES = 2**22
-# Of rounding in lengths; see above.
+# Relative margin for rounding in lengths (see the module).
 _MARGIN = 1e-9
 _ROUND_UP = 1 + 1e-12
 
@@ -60,7 +60,7 @@ class AnswerBound:
 
     @classmethod
     def of_probabilities(cls, n_rows: int, n_classes: int, *, clip: float) -> AnswerBound:
-        """Return the bound of probabilities on public rows, of which `clip` is kept."""
+        """Return the bound of probabilities on public rows, shortened to the share `clip` of their length."""
         integer_between("number of public rows", n_rows, 1, MOST_ENTRIES)
         clip = real_between("clip", clip, 1e-3, 1.0)
         if n_classes == 2:
@@ -74,12 +74,12 @@ class AnswerBound:
 
     @property
     def distance(self) -> float:
-        """Largest distance of two answers."""
+        """Largest distance between two answers."""
         return self.length * (math.sqrt(2) if self.nonnegative else 2.0)
 
     @property
     def sensitivity(self) -> int:
-        """Whole units by which a teacher of weight 1 can move the sum at most."""
+        """Most whole units by which a teacher of weight 1 can move the sum."""
         return math.ceil(self.distance * UNIT * _ROUND_UP)
 
     def whole(self, answers: Floats, weights: Floats) -> Integers:
@@ -97,7 +97,7 @@ class AnswerBound:
 
 @dataclass(frozen=True)
 class AnswersSum(SumQuery[tuple[Floats, float]]):
-    """The sum of all teachers' answers, of which a unit can change one."""
+    """The sum of all teachers' answers. A unit can change one answer."""
 
     bound: AnswerBound
     description = "the average of the teachers' answers"
@@ -116,7 +116,7 @@ class AnswersSum(SumQuery[tuple[Floats, float]]):
 
 
 def exact_answers(chunks: Iterable[Floats], weights: Floats, bound: AnswerBound) -> Integers:
-    """Return the exact sum of all teachers' answers in whole units; private."""
+    """Return the exact sum of all teachers' answers in whole units. The sum is private."""
     total, done = np.zeros(bound.n_entries, dtype=np.int64), 0
     for answers in chunks:
         total += bound.whole(answers, weights[done : done + len(answers)]).sum(axis=0)
@@ -127,5 +127,5 @@ def exact_answers(chunks: Iterable[Floats], weights: Floats, bound: AnswerBound)
 def noisy_average(
     chunks: Iterable[Floats], weights: Floats, bound: AnswerBound, sums: SumReleaser
 ) -> tuple[Floats, float]:
-    """Release the average of all teachers' answers, given in chunks and in order; the largest weight is 1."""
+    """Release the average of all teachers' answers, given in chunks and in order. The largest weight is 1."""
     return sums.release(AnswersSum(bound), exact_answers(chunks, weights, bound), 1.0, weight=float(weights.sum()))

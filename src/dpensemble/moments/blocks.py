@@ -17,7 +17,7 @@ from dpensemble.moments.whole import UNIT, whole_features
 
 #: Rows whose features are in memory at a time.
 ROWS_AT_ONCE = 8192
-# Whole features fit a 16-bit integer; what all blocks take may be kept between rounds up to this.
+# Most bytes of features that are kept between rounds. Whole features fit a 16-bit integer.
 _KEPT_BYTES = 2**29
 
 #: A block of private records: rows as the map takes them, class ids, and weights that add up to at most 1 a unit. The
@@ -29,10 +29,11 @@ Block = tuple[Any, Integers, Floats]
 class PrivateBlocks:
     """All private records, read again every round unless their features are small enough to keep.
 
-    `read` is called once a round, and gives every record once, in any order. With `alone` the map is given every row by
-    itself: one of others may read rows together, and a product of matrices rounds a row differently in a larger block.
-    With `zeroes_bad` a row that the map cannot read is a bad record, whose features are zeros; else it raises. Bad
-    records of `judge`, the same records behind another map, are bad here too.
+    `read` is called once a round, and gives every record once, in any order. With `alone` the map transforms one row at
+    a time. A map from outside the library may read rows together, and a product of matrices rounds a row differently in
+    a larger block. With `zeroes_bad`, a row that the map cannot read is a bad record, and its features are zeros.
+    Otherwise such a row raises an error. `judge` holds the same records behind another map. Its bad records are bad
+    here too.
     """
 
     read: Callable[[], Iterator[Block]]
@@ -45,7 +46,7 @@ class PrivateBlocks:
     _complete: bool = field(default=False, init=False)
 
     def __iter__(self) -> Iterator[tuple[Any, Integers, Floats]]:
-        """Yield whole features, class ids and weights; a bad record has zeros, the first class and its own weight."""
+        """Yield whole features, class ids and weights. A bad record has zeros, the first class and its own weight."""
         if self._complete and self._kept is not None:
             for small, targets, weights in self._kept:
                 yield small.astype(np.float64), targets, weights
@@ -87,8 +88,10 @@ class PrivateBlocks:
             good &= self.judge.readable(rows, good)[1]
         features, readable = self.readable(rows, good)
         if not readable.all():
-            kept = sparse.diags_array(readable.astype(np.float64))
-            features = kept @ features if sparse.issparse(features) else np.where(readable[:, None], features, 0.0)
+            readable_rows = sparse.diags_array(readable.astype(np.float64))
+            features = (
+                readable_rows @ features if sparse.issparse(features) else np.where(readable[:, None], features, 0.0)
+            )
         return whole_features(features)
 
     def readable(self, rows: Any, good: NDArray[np.bool_]) -> tuple[Any, NDArray[np.bool_]]:
@@ -96,11 +99,11 @@ class PrivateBlocks:
         if not self.alone:
             # Maps of the library read every row.
             return _guarded(self.transform, rows), good
-        found = [self._row(rows, place) if good[place] else None for place in range(len(good))]
-        readable = np.array([one is not None for one in found], dtype=bool)
-        of_sparse = any(sparse.issparse(one) for one in found)
+        features = [self._row(rows, place) if good[place] else None for place in range(len(good))]
+        readable = np.array([one is not None for one in features], dtype=bool)
+        of_sparse = any(sparse.issparse(one) for one in features)
         empty = sparse.csr_matrix((1, self.n_features)) if of_sparse else np.zeros((1, self.n_features))
-        stacked = [empty if one is None else one for one in found]
+        stacked = [empty if one is None else one for one in features]
         return sparse.vstack(stacked, format="csr") if of_sparse else np.vstack(stacked), readable
 
     def _row(self, rows: Any, place: int) -> Any:
@@ -113,22 +116,22 @@ class PrivateBlocks:
         return features if np.isfinite(entries).all() else None
 
     def _each(self, rows: Any) -> Any:
-        found = [_guarded(self.transform, rows_at(rows, slice(place, place + 1))) for place in range(len(rows))]
-        return sparse.vstack(found, format="csr") if sparse.issparse(found[0]) else np.vstack(found)
+        features = [_guarded(self.transform, rows_at(rows, slice(place, place + 1))) for place in range(len(rows))]
+        return sparse.vstack(features, format="csr") if sparse.issparse(features[0]) else np.vstack(features)
 
 
 def _guarded(transform: Callable[[Any], Any], rows: Any) -> Any:
-    """Return features of private rows; an error of others is replaced, as its text may quote a row."""
+    """Return features of private rows. An error of another library is replaced, since its text may quote a row."""
     try:
         return transform(rows)
     except DPEnsembleError:
         raise
     except Exception as error:
         kind = type(error).__name__
-    # Outside of the handler, so that the error is not in the context of this one.
+    # Raised outside the handler, so that the original error is not the context of this one.
     raise DataError(
-        f"feature_map cannot read a private row ({kind}); use one that takes whatever a row may hold, such as "
-        "categories that no public row has, or give on_bad_record='zero'."
+        f"feature_map cannot read a private row ({kind}); use a map that accepts any value, such as a "
+        "category that no public row has, or give on_bad_record='zero'."
     )
 
 
@@ -144,7 +147,7 @@ def blocks_of(X: Any, targets: Integers, weights: Floats) -> Callable[[], Iterat
 
 
 def scaled(features: Any, scale: Floats | None) -> Any:
-    """Return whole features whose coordinates are weighted, none longer than before they were allowed to be."""
+    """Return whole features with weighted coordinates. Rows have the same largest length as before."""
     if scale is None:
         return features
     weighted = features.multiply(scale / UNIT) if sparse.issparse(features) else features * (scale / UNIT)

@@ -17,20 +17,20 @@ from dpensemble.moments.maps.directions import DirectionsMap
 from dpensemble.moments.maps.general import BoundedMap
 from dpensemble.moments.maps.tables import TableMap
 
-# Directions of a table's features: so many times the root of records times epsilon, for two and for more classes.
+# Directions of a table's features, in multiples of the root of records times epsilon: two classes, more classes.
 _DIRECTIONS, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS, _MOST_EPSILON = (2.0, 1.2), 60, 500, 10.0
 # Landmarks among public rows, as multiples of the same root, and their part of the squared length.
 _LANDMARKS, _FEWEST_LANDMARKS, _MOST_LANDMARKS, _PARTS = (5.0, 3.0), 100, 800, (0.5, 0.75)
 #: Public rows below which directions are those of chance, so that a table's features are taken as they are.
 FEW_ROWS = 1000
-#: Columns from which directions are taken however few public rows are: features would be more than can be fitted.
+#: Columns above which directions are always taken, since a fit cannot use that many features.
 MANY_COLUMNS = 2000
-#: Public rows below which they do not even say how common each entry is, which is then released with noise.
+#: Public rows below which the shares of entries are released with noise, since public rows do not show them well.
 VERY_FEW_ROWS = 200
 
 
 def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, epsilon: float) -> Any:
-    """Return a map of rows to features, fitted on public rows: the usual one for tables, or the given one, bounded."""
+    """Return a map of rows to features, fitted on public rows: the default map of tables, or the given map, bounded."""
     if feature_map is not None:
         bounded = clone(feature_map) if hasattr(feature_map, "is_bounded") else BoundedMap(feature_map)
         return bounded.fit(public)
@@ -57,7 +57,7 @@ def require_no_blanks(student: Any, rows: Any) -> None:
 def distilled(student: Any, model: Any, rows: Any, seed: int) -> Any:
     """Return a student fitted to a published model's predictions for public (or synthetic) rows without blanks.
 
-    Where the student takes weights, every row teaches each class as much as the model finds it probable.
+    If the student takes weights, every row teaches each class, with the probability of the class as weight.
     """
     encoder = fit_encoder(rows)
     fresh, encoded = clone(student), encoder.transform(rows)

@@ -1,7 +1,7 @@
 r"""Gaussian discriminant analysis from noisy sums: the size, mean and spread of each class.
 
 Public rows fix directions, their scale and a radius. A row is a point ``u`` of length 1 at most in those directions.
-Three sums are released, each around what was released before:
+Three sums are released. Each sum uses the released sums before it:
 
 1. `ClassMeans`: size and mean of each class.
 2. `ClassProducts`: second moments of each class around its released mean, in units of the spread within classes.
@@ -10,11 +10,11 @@ Three sums are released, each around what was released before:
    score of the own class and the shares of classes: ``T E[s_y(x)] + sum of shares_c b_c - E[logsumexp(T s(x) + b)]``.
    Public rows estimate the last mean.
 
-Everything else follows from released sums and their known noise. A class has few records or many, so its moments
-shrink towards those of all classes by empirical Bayes (J. H. Friedman, "Regularized discriminant analysis", JASA 1989,
-shrinks by cross-validation, which would cost privacy).
+Everything else follows from released sums and their known noise. A class may have few records, so its moments shrink
+towards those of all classes by empirical Bayes. J. H. Friedman ("Regularized discriminant analysis", JASA 1989) shrinks
+by cross-validation, which would cost privacy.
 
-Rows are read in whole numbers, so that a row gives the same point whichever rows are read together with it.
+Rows are read in whole numbers, so that a row's point does not depend on the rows that are read together with it.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.queries import RecordsQuery
 from dpensemble.moments.whole import UNIT, WHOLE, whole_answers, whole_features, whole_products
 
-# Whole units of the constant in `ClassMeans`, and the factor of the point beside it: see there.
+# Whole units of the constant in `ClassMeans`, and the factor of the point beside it.
 _CONSTANT, _POINT = 11_586, 0.707
 # Whole units in 1 of rows and of matrices in `exact_product`, and the largest entry of either.
 _ROW, _MATRIX, _LARGEST = 2.0**14, 2.0**16, 2.0**6
 # Directions at most, share of their mean variance that is added before scaling, and quantile of public lengths.
 _MOST_DIRECTIONS, _RIDGE, _QUANTILE = 40, 0.02, 0.9
-# Least variance within classes in a direction; radius of the second sum in root mean squares.
+# Least variance within classes in a direction, and radius of the second sum in root mean squares.
 _LEAST_VARIANCE, _RADIUS = 0.05, 1.2
-# Whole units in 1 of whitened differences in scores, their largest entry, and the lowest score that is told apart.
+# Whole units in 1 of whitened differences in scores, their largest entry, and the lowest score that is distinguished.
 _SCORE, _FAR, _LOWEST = 2.0**10, 2.0**8, 15.0
 # Sharpness that is tried, and steps towards released shares for each.
 _SHARPNESS, _SHIFTS = np.geomspace(0.02, 1.5, 40), 30
@@ -82,7 +82,7 @@ class PublicDirections:
     @classmethod
     def of(cls, public: Floats) -> PublicDirections:
         """Return the directions of public rows, shape (n_public, n_columns)."""
-        # Squares of larger entries are no numbers.
+        # Squares of larger entries overflow.
         public = np.clip(public, -1e100, 1e100)
         centre, scale = public.mean(axis=0), public.std(axis=0)
         scale = np.where(scale > 0, scale, 1.0)
@@ -91,15 +91,15 @@ class PublicDirections:
         most = min(_MOST_DIRECTIONS, max(1, len(public) // 5))
         order = np.argsort(-variances)[:most]
         # One direction at least, also when public rows are all alike.
-        kept = [place for place in order if place == order[0] or variances[place] > 1e-3 * variances.max()]
-        ridge = _RIDGE * variances[kept].mean()
-        directions = vectors[:, kept] / np.sqrt(np.maximum(variances[kept] + ridge, _LEAST_VARIANCE**2))
+        chosen = [place for place in order if place == order[0] or variances[place] > 1e-3 * variances.max()]
+        ridge = _RIDGE * variances[chosen].mean()
+        directions = vectors[:, chosen] / np.sqrt(np.maximum(variances[chosen] + ridge, _LEAST_VARIANCE**2))
         lengths = np.linalg.norm(exact_product(standard, directions), axis=1)
         return cls(centre, scale, directions, max(float(np.quantile(lengths, _QUANTILE)), 1e-3))
 
     def points(self, rows: Floats) -> Floats:
         """Return whole points of rows, none longer than `UNIT`, shape (n_rows, n_directions)."""
-        # A warning about a private row would tell of the row.
+        # A warning about a private row would leak the row.
         with np.errstate(over="ignore"):
             standard = np.clip((rows - self.centre) / self.scale, -_LARGEST, _LARGEST)
         points: Floats = whole_features(exact_product(standard, self.directions) / self.radius)
@@ -119,12 +119,12 @@ class _OfClasses(RecordsQuery[Any]):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Means:
-    """Released size and mean of each class; public.
+    """Released size and mean of each class. Public.
 
     Parameters
     ----------
     sizes : ndarray of shape (n_classes,)
-        Weighted number of units, at least what the noise can tell from 0.
+        Weighted number of units, at least the smallest number that the noise lets one distinguish from 0.
     means : ndarray of shape (n_classes, n_directions)
         Means in units of the radius, shrunk towards 0 by their noise.
     """
@@ -139,7 +139,7 @@ class ClassMeans(_OfClasses):
 
     A record adds ``(a, b u)`` in the column of its class, with ``a = .70715``, ``b = .707`` and ``|u| <= 1``. Its
     length is at most ``sqrt(a**2 + b**2) <= 1``. Two such vectors of one class have the inner product ``a**2 + b**2 u.v
-    >= a**2 - b**2 >= 0``, and those of different classes are orthogonal. The same holds for weighted means of them. So
+    >= a**2 - b**2 >= 0``. Vectors of different classes are orthogonal. The same holds for weighted means of vectors. So
     replacing a unit moves the sum by at most ``sqrt(2)``, and adding or removing one by at most 1.
     """
 
@@ -163,14 +163,14 @@ class ClassMeans(_OfClasses):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Spreads:
-    """Released second moments of each class around its mean; public.
+    """Released second moments of each class around its mean. Public.
 
     Parameters
     ----------
     moments : ndarray of shape (n_classes, n_directions, n_directions)
         Sums over units, in units of the squared radius of the second sum.
     noise : float
-        Standard deviation of the noise on an entry off the diagonal, by which both halves are averaged.
+        Standard deviation of the noise on an entry off the diagonal, after both halves are averaged.
     """
 
     moments: Floats
@@ -181,9 +181,9 @@ class Spreads:
 class ClassProducts(_OfClasses):
     """Second moments of each class.
 
-    A record adds ``v outer v``, ``|v| <= 1``, in the column of its class. That is 1 long at most, the inner product of
-    two is a square or, for different classes, 0. So replacing a unit moves the sum by at most ``sqrt(2)``, and adding
-    or removing one by at most 1.
+    A record adds ``v outer v``, ``|v| <= 1``, in the column of its class. This product is at most 1 long. The inner
+    product of two such products is a square or, for different classes, 0. So replacing a unit moves the sum by at most
+    ``sqrt(2)``, and adding or removing one by at most 1.
     """
 
     n_classes: int
@@ -217,7 +217,7 @@ class OwnScore(RecordsQuery[float]):
 
 
 class DiscriminantModel(ClassifierMixin, BaseEstimator):
-    """A Gaussian distribution for each class, from released sums; may be published.
+    """A Gaussian distribution for each class, from released sums. May be published.
 
     Attributes
     ----------
@@ -274,7 +274,7 @@ class DiscriminantModel(ClassifierMixin, BaseEstimator):
         return exact_product(points * (self.radius_ / UNIT) - self.means_[class_id], self.whitening_[class_id])
 
     def own_differences(self, points: Floats, targets: Integers) -> Floats:
-        """Return the whitened difference of each whole point to the mean of its own class; private."""
+        """Return the whitened difference of each whole point to the mean of its own class. Private."""
         differences = np.zeros_like(points)
         for class_id in range(len(self.classes_)):
             own = targets == class_id
@@ -317,14 +317,14 @@ def covariances(sums: Means, spreads: Spreads) -> Floats:
     level = np.eye(size) * max(float(np.trace(common)) / size, _LEAST_VARIANCE)
     common = level + _kept(common - level, np.array([shares**2 @ noise]))[0] * (common - level)
     apart = each - np.einsum("c,cij->ij", shares, each)
-    return np.stack([_positive(common + kept * own) for kept, own in zip(_kept(apart, noise), apart, strict=True)])
+    return np.stack([_positive(common + part * own) for part, own in zip(_kept(apart, noise), apart, strict=True)])
 
 
 def _kept(values: Floats, noise: Floats) -> Floats:
     """Return the share of each value that is kept: its variance beside that of its noise."""
     signal = max(float(np.mean((values**2).mean(axis=(-2, -1)) - noise)), 0.0)
-    kept: Floats = signal / (signal + np.maximum(noise, 1e-300))
-    return kept
+    part: Floats = signal / (signal + np.maximum(noise, 1e-300))
+    return part
 
 
 def _positive(matrix: Floats) -> Floats:
@@ -342,7 +342,7 @@ def with_covariances(model: DiscriminantModel, matrices: Floats) -> Discriminant
 
 
 def own_scores(model: DiscriminantModel, points: Floats, targets: Integers) -> Floats:
-    """Return what `OwnScore` adds for each record, from 0 to 1, shape (n_records, 1); private."""
+    """Return the number from 0 to 1 that each record adds to `OwnScore`, shape (n_records, 1). Private."""
     scores = model.scores(points)[np.arange(len(points)), targets]
     return 1 + scores[:, None] / _LOWEST
 
@@ -362,7 +362,7 @@ def calibrated(model: DiscriminantModel, total: float, sums: Means, public: Floa
 
 
 def _matching_shift(scores: Floats, shares: Floats) -> Floats:
-    """Return what is added to scores so that mean probabilities of public rows come near released shares."""
+    """Return the shift of scores that brings mean probabilities of public rows near released shares."""
     shift = np.zeros(len(shares))
     for _ in range(_SHIFTS):
         shift = shift + np.log(shares / (softmax(scores + shift, axis=1).mean(axis=0) + 1e-9))

@@ -1,4 +1,4 @@
-r"""Whether public rows look like the private ones, as far as what was released tells.
+r"""Test whether public rows look like the private ones, from a released mean.
 
 The released mean of private features weighs units equally. It is compared with the public mean that does the same: the
 mean ``b`` of unit means ``u_1, ..., u_m``. Units are independent, and rows of one unit are not. So the difference of
@@ -6,11 +6,11 @@ both means has the covariance ``B (1/n + 1/m) + spread**2 I``, where ``B`` is th
 from public units, and ``n`` the number of private units. When each row is a unit, ``B`` is the covariance of rows.
 
 ``B`` has an error of its own when units are few. The statistic ``t = gap . V**-1 gap`` is then larger than its number
-of features, ``p``. Leaving each unit out in turn shows by how much: a unit mean that took no part in ``V`` has the
-expected length ``q / (1 - h)``, where ``q = (u - b) . V**-1 (u - b)`` and ``h`` is the unit's leverage. That gives the
+of features, ``p``. Leaving each unit out in turn shows by how much. Let ``q = (u - b) . V**-1 (u - b)``, and let ``h``
+be the unit's leverage. A unit mean that took no part in ``V`` has the expected length ``q / (1 - h)``. That gives the
 expected value ``e`` of the statistic. ``t / e`` is compared with an F distribution of ``p`` and ``f`` degrees of
-freedom, where ``f`` is the number of units less the sum of leverages, divided by the square of the part of ``e`` that
-the estimated covariance makes up. Without noise this is Hotelling's test (H. Hotelling, "The generalization of
+freedom. Here ``f`` is the number of units less the sum of leverages, divided by a square: that of the part of ``e``
+which comes from the estimated covariance. Without noise this is Hotelling's test (H. Hotelling, "The generalization of
 Student's ratio", Annals of Mathematical Statistics 1931). With much noise it is the chi-square test.
 """
 
@@ -27,7 +27,7 @@ from scipy import linalg, stats
 from dpensemble._arrays import Floats, dense
 from dpensemble.moments.public_units import PublicUnits
 
-#: Chance of a false alarm; how much worse than a sample public rows are taken for after an alarm, and if undecided.
+#: Chance of a false alarm, and how much worse than a sample public rows count: after an alarm, and if undecided.
 FALSE_ALARM, DISTRUST, CAUTION = 1e-3, 30.0, 10.0
 # Public units are too few if the error of their covariance more than doubles the statistic, or leaves less freedom.
 _MOST_EXCESS, _LEAST_FREEDOM = 2.0, 10.0
@@ -51,10 +51,10 @@ _REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How far public rows are from private ones, in units of what chance does, and the chance of as much; public.
+    """Distance of public rows from private ones, relative to chance, and the chance of such a distance. Public.
 
-    There are three outcomes: an alarm, no alarm, or the test cannot decide. `undecided` is the reason for the third,
-    in which `tail` is NaN, and so is `statistic` when it is unknown which public rows belong to one unit.
+    There are three outcomes: an alarm, no alarm, or the test cannot decide. `undecided` is the reason for the third.
+    Then `tail` is NaN. `statistic` is NaN, too, when it is unknown which public rows belong to one unit.
     """
 
     statistic: float
@@ -73,7 +73,7 @@ class Drift:
 
     @property
     def kappa(self) -> float:
-        """How much worse than a sample of the same population public rows are taken for."""
+        """How much worse than a sample of the same population public rows count."""
         if self.undecided is not None:
             return CAUTION
         return DISTRUST if self.alarm else 1.0
@@ -104,7 +104,7 @@ class Drift:
 
 
 def drift(mean: Floats, spread: float, features: Any, n_units: float, units: PublicUnits = _EACH_ROW) -> Drift:
-    """Compare a released mean of private features with public rows; costs no privacy.
+    """Compare a released mean of private features with public rows. This costs no privacy.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def drift(mean: Floats, spread: float, features: Any, n_units: float, units: Pub
     n_units : float
         Number of private units, public or released.
     units : PublicUnits
-        Whose each public row is. By default public rows and private records are each a unit of their own.
+        The unit of each public row. By default each public row and each private record is a unit of its own.
     """
     if units.known:
         return _of_units(mean, spread, dense(features), n_units, units)
@@ -137,7 +137,7 @@ def drift(mean: Floats, spread: float, features: Any, n_units: float, units: Pub
 
 
 def _of_units(mean: Floats, spread: float, features: Floats, n_units: float, units: PublicUnits) -> Drift:
-    """Compare means over units; see the module."""
+    """Compare means over units, as the module describes."""
     means = units.means(features)
     count, size = means.shape
     if count < 2:
@@ -145,15 +145,15 @@ def _of_units(mean: Floats, spread: float, features: Floats, n_units: float, uni
     own = means.mean(axis=0)
     apart = means - own
     between = apart.T @ apart / (count - 1)
-    # What the covariance of unit means is multiplied by, and what is known beside it.
-    factor, known = 1 / count, np.zeros_like(between)
+    # The factor of the covariance of unit means, and the covariance that is known beside it.
+    factor, fixed = 1 / count, np.zeros_like(between)
     if units.private:
         factor += 1 / n_units
     else:
         # Each private record is a unit of one record, so its features vary like those of one row of a public unit.
-        known += units.covariance(features) / n_units
-    known[np.diag_indices(size)] += spread**2
-    covariance = factor * between + known
+        fixed += units.covariance(features) / n_units
+    fixed[np.diag_indices(size)] += spread**2
+    covariance = factor * between + fixed
     # A feature counts as seen in one unit more, at its largest. A feature that was never seen may be as large as any.
     largest = np.abs(features).max(axis=0)
     largest[largest == 0] = largest.max()
@@ -163,7 +163,7 @@ def _of_units(mean: Floats, spread: float, features: Floats, n_units: float, uni
     lengths = np.sum(linalg.solve_triangular(root, apart.T, lower=True) ** 2, axis=0)
     leverages = np.minimum(factor * lengths * count / (count - 1) ** 2, 1 - 1e-12)
     estimated = factor * float(np.mean(lengths / (1 - leverages))) * count / (count - 1)
-    expected = max(estimated + float(np.trace(linalg.cho_solve((root, True), known))), float(size))
+    expected = max(estimated + float(np.trace(linalg.cho_solve((root, True), fixed))), float(size))
     free_units = count - float(leverages.sum())
     if expected > _MOST_EXCESS * size or free_units < _LEAST_FREEDOM:
         return Drift(statistic, math.nan, Undecided.FEW_UNITS)

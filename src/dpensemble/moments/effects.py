@@ -1,4 +1,4 @@
-"""What a published model makes of each column, for people to read."""
+"""Effects of each column in a published model, for people to read."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ _MISSING, _OTHER = "missing", "any other"
 
 
 def column_effects(feature_map: LibraryTransformer, coefficients: Floats, public: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return how far each column pushes towards each class, the most important column first; public.
+    """Return how far each column pushes towards each class, the most important column first. Effects are public.
 
-    Each dict has ``column``, ``kind`` (``"number"`` or ``"category"``), ``importance`` (standard deviation of the
-    effect over public rows, in logits; of the class where it is largest) and ``points``: entries (knots, or categories)
-    with the effect on the logit of each class (of two, the second alone), public mean 0. If rows were made equally
-    long, effects are those of rows of average length. Maps that do not read column by column have no effects.
+    Each dict has ``column``, ``kind`` (``"number"`` or ``"category"``), ``importance`` and ``points``. The importance
+    is the standard deviation of the effect over public rows, in logits, of the class with the largest one. The points
+    are entries (knots, or categories) with the effect on the logit of each class, public mean 0. For two classes they
+    hold the effect on the second class only. If rows were made equally long, effects are those of rows of average
+    length. Maps that do not read column by column have no effects.
 
     Examples
     --------
     >>> from dpensemble.moments import TableMap
     >>> public = pd.DataFrame({"sex": ["f", "m", "f", "m"]})
-    >>> found = column_effects(TableMap(fewest=1).fit(public), np.array([[1.0], [3.0], [0], [0], [0]]), public)
-    >>> found[0]["column"], [[name, round(values[0], 2)] for name, values in found[0]["points"]][:2]
+    >>> effects = column_effects(TableMap(fewest=1).fit(public), np.array([[1.0], [3.0], [0], [0], [0]]), public)
+    >>> effects[0]["column"], [[name, round(values[0], 2)] for name, values in effects[0]["points"]][:2]
     ('sex', [['f', -0.71], ['m', 0.71]])
     """
     behind = statements_of(feature_map).on_table(coefficients, public)
@@ -46,13 +47,13 @@ def column_effects(feature_map: LibraryTransformer, coefficients: Floats, public
     for number, of_class in enumerate(coefficients.T):
         over_rows = (features @ belongs.multiply(of_class[:, None]).tocsr()).toarray()[:, :-1]
         means[:, number], spreads[:, number] = over_rows.mean(axis=0), over_rows.std(axis=0)
-    found = []
+    summaries = []
     for number, column in enumerate(columns):
         part = slice(column["start"], column["start"] + lengths[number])
         entries = _entries(column, public.iloc[:, number])
         values = pd.Series([entry for entry, _ in entries], dtype=float if column["kind"] == "number" else object)
         effects = feature_values(table_map, column, values) @ coefficients[part] - means[number]
-        found.append(
+        summaries.append(
             {
                 "column": column["name"],
                 "kind": column["kind"],
@@ -62,16 +63,16 @@ def column_effects(feature_map: LibraryTransformer, coefficients: Floats, public
                 ],
             }
         )
-    return sorted(found, key=lambda one: -one["importance"])
+    return sorted(summaries, key=lambda one: -one["importance"])
 
 
 def _entries(column: dict[str, Any], seen: pd.Series) -> list[tuple[Any, Any]]:
-    """Return what to evaluate of a column, and what to call it: what public rows have, that is."""
+    """Return pairs of an entry to evaluate and its name, for entries that public rows have."""
     missing = seen.isna()
     if column["kind"] == "number":
-        found: list[tuple[Any, Any]] = [(float(knot), float(knot)) for knot in column["knots"][-1]]
-        return [*found, (np.nan, _MISSING)] if missing.any() else found
+        pairs: list[tuple[Any, Any]] = [(float(knot), float(knot)) for knot in column["knots"][-1]]
+        return [*pairs, (np.nan, _MISSING)] if missing.any() else pairs
     others = as_text(seen[~missing & ~as_text(seen).isin(column["categories"])])
-    found = [(name, name) for name in column["categories"]]
-    found += [(others.iloc[0], _OTHER)] if len(others) else []
-    return [*found, (None, _MISSING)] if missing.any() else found
+    pairs = [(name, name) for name in column["categories"]]
+    pairs += [(others.iloc[0], _OTHER)] if len(others) else []
+    return [*pairs, (None, _MISSING)] if missing.any() else pairs

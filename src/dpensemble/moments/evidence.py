@@ -1,14 +1,17 @@
 r"""Coefficients from released moments, with no setting to choose: a Gaussian model of the noise, and evidence.
 
-Every released moment is a normal observation of a known function of the coefficients ``w``: its expectation is what
-public rows say of ``phi omega (p_w - c)``, and its covariance is known. Three things add to it: private labels are a
-sample, with ``omega**2 p (1 - p) / n``; public rows stand for the private ones, with ``(omega (p - c))**2 (1 / n +
-kappa / m)``; and the noise that was added. Coefficients of a block of features have a normal prior; the scale of each
-block is set where the observations are most likely (D. MacKay, "Bayesian interpolation", Neural Computation 1992, the
-evidence updates), so that nothing is chosen by a look at labels. The best coefficients are found by Gauss-Newton
-steps.
+Every released moment is a normal observation of a known function of the coefficients ``w``. Its expectation is the mean
+of ``phi omega (p_w - c)`` over public rows, and its covariance is known. Three terms add to the covariance:
 
-This is for two classes; for more see `dpensemble.moments.softmax`.
+- private labels are a sample, with ``omega**2 p (1 - p) / n``,
+- public rows stand for the private ones, with ``(omega (p - c))**2 (1 / n + kappa / m)``,
+- noise was added.
+
+Coefficients of a block of features have a normal prior. The scale of each block is set where the observations are most
+likely (D. MacKay, "Bayesian interpolation", Neural Computation 1992, the evidence updates). So nothing is chosen by a
+look at labels. Gauss-Newton steps find the best coefficients.
+
+This is for two classes. For more classes see `dpensemble.moments.softmax`.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from dpensemble.moments.queries import Moments
 
 # Standard deviation of the constant's coefficient in logits, and bounds of all other prior scales.
 _CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE, _FIRST_SCALE = 5.0, 0.3, 300.0, 30.0
-# Rows from which curvatures are estimated: as many as so many products allow, but never fewer than these.
+# Rows from which curvatures are estimated: limited by the number of products, but never fewer than these.
 _MOST_PRODUCTS, _FEWEST_ROWS, _ROWS_PER_FEATURE = 4e9, 4000, 6
 # Largest change of a logit in one step, and the mean one at which steps end.
 _LONGEST_STEP, _SHORT_STEP = 8.0, 0.03
@@ -46,7 +49,7 @@ class RowsInMemory:
     shares: Floats
 
     def products(self, weights: Floats, features: NDArray[np.float32]) -> Floats:
-        """Return the mean of weighted products of released features and `features`; `weights` are of all rows."""
+        """Return the mean of weighted products of released features and `features`. `weights` are of all rows."""
         weighted = features * (weights[self.rows] * self.shares)[:, None].astype(np.float32)
         means: Floats = (self.released.T @ weighted).astype(np.float64)
         return means
@@ -56,9 +59,9 @@ class RowsInMemory:
 class PublicRows:
     """Features of public rows, their blocks (the last is the constant's), and how well rows stand for private ones.
 
-    Rows count for `kappa` times as little as a sample of the same population. By default all have the same share, and
-    each is a unit of its own. `units` are the number of each row's unit, when they are known. When the model reads
-    other features than those that are released, `released` holds the released features of the rows.
+    A row counts 1 / `kappa` as much as a row of a sample of the same population. By default all rows have the same
+    share, and each row is a unit of its own. `units` are the number of each row's unit, when they are known. When the
+    model reads other features than those that are released, `released` holds the released features of the rows.
     """
 
     features: Any
@@ -81,7 +84,7 @@ class PublicRows:
 
     @property
     def in_memory(self) -> RowsInMemory:
-        """As many of the rows as products of features allow, as dense matrices."""
+        """Some of the rows, as dense matrices. The number of products of features limits their number."""
         return self._some
 
     @property
@@ -112,7 +115,7 @@ class PublicRows:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Coefficients, shape (n_features, n_columns), and the prior scale of every block; public."""
+    """Coefficients, shape (n_features, n_columns), and the prior scale of every block. Public."""
 
     coefficients: Floats
     scales: Floats
@@ -132,10 +135,10 @@ def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_
     for _ in range(_MOST_STEPS):
         p = probabilities(public.features, coefficients)
         precision, evidence = _observed(rounds, about, public, p, coefficients, n_units)
-        wanted, scales = _most_likely(precision, evidence, public.blocks, scales)
-        change = np.asarray(public.features @ (wanted - coefficients))
+        best, scales = _most_likely(precision, evidence, public.blocks, scales)
+        change = np.asarray(public.features @ (best - coefficients))
         largest = float(np.abs(change).max(initial=0.0))
-        coefficients = coefficients + min(1.0, _LONGEST_STEP / max(largest, 1e-300)) * (wanted - coefficients)
+        coefficients = coefficients + min(1.0, _LONGEST_STEP / max(largest, 1e-300)) * (best - coefficients)
         if np.sqrt(np.mean(change**2)) < _SHORT_STEP:
             break
     return Fit(coefficients, scales)
@@ -149,7 +152,7 @@ def _observed(
     coefficients: Floats,
     n_units: float,
 ) -> tuple[Floats, Floats]:
-    """Return the precision of what the rounds say of the coefficients, and that precision times its mean."""
+    """Return the precision of the rounds' estimate of the coefficients, and that precision times its mean."""
     size, q = len(coefficients), (p * (1 - p))[:, 0]
     precision, evidence = np.zeros((size, size)), np.zeros_like(coefficients)
     doubt = 1 / n_units + public.doubt
@@ -161,9 +164,9 @@ def _observed(
         variance[np.diag_indices(size)] += (moments.spread / moments.scale) ** 2
         root = positive_root(variance)
         slope = linalg.solve_triangular(root, slope, lower=True, check_finite=False)
-        seen = linalg.solve_triangular(root, surprise, lower=True, check_finite=False)
+        whitened = linalg.solve_triangular(root, surprise, lower=True, check_finite=False)
         precision += slope.T @ slope
-        evidence += slope.T @ (seen + slope @ coefficients)
+        evidence += slope.T @ (whitened + slope @ coefficients)
     return precision, evidence
 
 
@@ -174,11 +177,11 @@ def _most_likely(
     sizes = np.bincount(blocks)
     for _ in range(3):
         root, variances = inverted(precision + np.diag(1 / scales[blocks] ** 2))
-        wanted = linalg.cho_solve((root, True), evidence, check_finite=False)
-        told = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-9)
-        scales = np.sqrt(np.bincount(blocks, wanted[:, 0] ** 2) / told).clip(_SMALLEST_SCALE, _LARGEST_SCALE)
+        best = linalg.cho_solve((root, True), evidence, check_finite=False)
+        determined = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-9)
+        scales = np.sqrt(np.bincount(blocks, best[:, 0] ** 2) / determined).clip(_SMALLEST_SCALE, _LARGEST_SCALE)
         scales[-1] = _CONSTANT_SCALE
-    return wanted, scales
+    return best, scales
 
 
 def positive_root(matrix: Floats) -> Floats:

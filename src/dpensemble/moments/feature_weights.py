@@ -16,7 +16,7 @@ _FLOOR = 0.2
 
 
 def weights_of_features(fitted: Fit, public: PublicRows, feature_map: Any, spread: float) -> Floats:
-    """Return factors for the features of the next round, from what was published so far.
+    """Return factors for the features of the next round, from the model published so far.
 
     A block with squared length ``a`` of prior scale ``tau`` leaves an uncertainty of about ``sum of h tau**2 / (1 + a
     h**2 tau**2 / spread**2)`` over its features, where ``h`` is a feature's curvature. The squared lengths that make
@@ -29,11 +29,11 @@ def weights_of_features(fitted: Fit, public: PublicRows, feature_map: Any, sprea
     h = np.asarray(squared.T @ curvature).ravel() / len(p)
     now, blocks = feature_map.squares_, feature_map.blocks_
     gains = h**2 * fitted.scales[blocks] ** 2 / spread**2
-    wanted = _divided(h * fitted.scales[blocks] ** 2, gains / now[blocks], blocks, now)
-    factors: Floats = np.sqrt(wanted / now)[blocks]
+    squares = _divided(h * fitted.scales[blocks] ** 2, gains / now[blocks], blocks, now)
+    factors: Floats = np.sqrt(squares / now)[blocks]
     owners = feature_map.columns_of_blocks_
     for column, feature in enumerate(feature_map.missing_):
-        factors[feature] = np.sqrt(wanted[owners == column].sum() / now[owners == column].sum())
+        factors[feature] = np.sqrt(squares[owners == column].sum() / now[owners == column].sum())
     return factors
 
 
@@ -54,5 +54,5 @@ def _divided(losses: Floats, gains: Floats, blocks: Any, now: Floats) -> Floats:
     for _ in range(80):
         price = np.sqrt(cheap * dear)
         cheap, dear = (price, dear) if lengths(price).sum() > total else (cheap, price)
-    found = lengths(dear)
-    return np.append(found * total / found.sum(), now[-1])
+    best = lengths(dear)
+    return np.append(best * total / best.sum(), now[-1])

@@ -17,18 +17,18 @@ from dpensemble.datasets.tables import as_table, named_by
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.tables import quantiles
 
-#: What an entry outside the known categories is called, unless a category has that name.
+#: Name of all entries outside the known categories, unless a category has that name.
 OTHER = "any other"
 # Day, month and year in any order, with or without a time.
 _DATE = r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([T ].*)?"
-# Cells of a declared range; those at its ends (and beside 0) are halved so many times, for columns of many magnitudes.
+# Cells of a declared range, and how often cells at its ends (and beside 0) are halved, for columns of many magnitudes.
 _EVEN_CELLS, _HALVINGS = 64, 10
-# Knots of a column of public rows, cells beyond each end, and what the first of those is of the range.
+# Knots of a column of public rows, cells beyond each end, and the share of the range that the first of these covers.
 _KNOTS, _BEYOND, _FIRST_BEYOND = 32, 5, 0.05
 
 
 class Grid:
-    """Cells of each column: of numbers between edges, or of categories and all others; the last is for blanks.
+    """Cells of each column: of numbers between edges, or of categories and all others. The last cell is for blanks.
 
     A column has a ``name``, a ``kind`` (``"number"`` or ``"category"``), ``values`` that stand for its cells without
     the last, and the inner ``edges`` of numbers.
@@ -40,26 +40,26 @@ class Grid:
 
     @property
     def empty(self) -> pd.DataFrame:
-        """A table without rows that says what kinds the columns are of."""
+        """A table without rows whose columns have the declared kinds."""
         kinds = {column["name"]: float if column["kind"] == "number" else object for column in self.columns}
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in kinds.items()})
 
     def cells(self, X: Any) -> NDArray[np.int64]:
         """Return the number of the cell that each entry lies in, shape (n_rows, n_columns)."""
         table = as_table(X)
-        found = np.empty(table.shape, dtype=np.int64)
+        numbers = np.empty(table.shape, dtype=np.int64)
         for number, column in enumerate(self.columns):
-            found[:, number] = _cells(column, table.iloc[:, number])
-        return found
+            numbers[:, number] = _cells(column, table.iloc[:, number])
+        return numbers
 
     def rows(self, cells: NDArray[np.int64]) -> pd.DataFrame:
         """Return a table whose entries stand for cells."""
-        found = {}
+        entries = {}
         for number, column in enumerate(self.columns):
             missing = np.nan if column["kind"] == "number" else None
             values = np.array([*column["values"], missing], dtype=float if missing is not None else object)
-            found[column["name"]] = values[cells[:, number]]
-        return pd.DataFrame(found)
+            entries[column["name"]] = values[cells[:, number]]
+        return pd.DataFrame(entries)
 
     def one_hot(self, X: Any) -> sparse.csr_matrix:
         """Return a one at each entry's cell, shape (n_rows, n_cells), scaled so that every row has length 1."""
@@ -73,48 +73,48 @@ class Grid:
         )
 
     def joined(self, shares: Sequence[Floats], least: float) -> tuple[Grid, list[Floats]]:
-        """Return a coarser grid whose cells hold `least` each as far as noisy shares tell, and its shares.
+        """Return a coarser grid whose cells each hold `least` by their noisy shares, and the shares of its cells.
 
-        Neighbouring cells of numbers are joined, and the rarer categories become other ones. A cell that joins ``k``
-        others has ``sqrt(k)`` times their noise, so has to hold as much more.
+        Neighbouring cells of numbers are joined, and rare categories become *any other*. A cell that joins ``k`` cells
+        has ``sqrt(k)`` times the noise of one cell, so it must hold ``sqrt(k)`` times as much.
         """
         columns, coarse = [], []
         for column, share in zip(self.columns, shares, strict=True):
             join = _joined_numbers if column["kind"] == "number" else _joined_categories
-            found, held = join(column, share, least)
-            columns.append(found)
+            coarse_column, held = join(column, share, least)
+            columns.append(coarse_column)
             coarse.append(held)
         return Grid(columns), coarse
 
 
 def declared_grid(columns: Any) -> Grid:
-    """Return the grid of declared columns: two numbers are a range, ends included; anything else lists categories."""
+    """Return the grid of declared columns. Two numbers are a range, ends included. Anything else lists categories."""
     if not isinstance(columns, Mapping) or not columns:
         raise InvalidParameterError(
             f"declared_columns={columns!r} declares nothing; give a mapping from each column to its range "
             "(low, high) or to a list of its categories.",
             parameter="declared_columns",
         )
-    found = []
+    described = []
     for name, declared in columns.items():
         if isinstance(declared, str) or not isinstance(declared, Sequence) or not len(declared):
             raise InvalidParameterError(
-                f"declared_columns[{name!r}]={declared!r} is no range and no list of categories; give (low, high), or "
-                "the categories.",
+                f"declared_columns[{name!r}]={declared!r} must be a range or a list of categories; give (low, high), "
+                "or the categories.",
                 parameter="declared_columns",
             )
         plain = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in declared)
         about: dict[str, Any] = _range(name, declared) if plain else _listed(name, declared)
-        found.append({"name": name} | about)
-    return Grid(found)
+        described.append({"name": name} | about)
+    return Grid(described)
 
 
 def _range(name: Any, declared: Sequence[float]) -> dict[str, Any]:
     low, high = float(declared[0]), float(declared[-1])
     if len(declared) != 2 or not (np.isfinite([low, high]).all() and low < high):
         raise InvalidParameterError(
-            f"declared_columns[{name!r}]={declared!r} is no range; give two finite numbers, the smaller one first, or "
-            "categories as texts.",
+            f"declared_columns[{name!r}]={declared!r} must be a range (low, high); give two finite numbers, the "
+            "smaller one first, or categories as texts.",
             parameter="declared_columns",
         )
     even = np.linspace(low, high, _EVEN_CELLS + 1)
@@ -130,28 +130,29 @@ def _listed(name: Any, declared: Sequence[Any]) -> dict[str, Any]:
     texts = as_text(pd.Series(list(declared), dtype=object))
     if any(map(is_missing, declared)) or texts.duplicated().any():
         raise InvalidParameterError(
-            f"declared_columns[{name!r}] lists a category twice or a missing one; list each once, and leave "
-            "blanks out, which need no declaration.",
+            f"declared_columns[{name!r}] lists a category twice or a missing one; list each category once, "
+            "and leave blanks out.",
             parameter="declared_columns",
         )
     if texts.str.fullmatch(_DATE).all():
         raise InvalidParameterError(
-            f"declared_columns[{name!r}] lists dates, which cannot be declared; make a column of years, with a range.",
+            f"declared_columns[{name!r}] lists dates, which cannot be declared; make a column of years, and "
+            "declare its range.",
             parameter="declared_columns",
         )
     return {"kind": "category", "values": _with_other(texts)}
 
 
 def _with_other(categories: Iterable[str]) -> list[str]:
-    """Return sorted categories, and after them a name for all others that no category has."""
-    known, other = sorted(categories), OTHER
-    while other in known:
+    """Return sorted categories, and after them a name for all others. No category has this name."""
+    names, other = sorted(categories), OTHER
+    while other in names:
         other = f"({other})"
-    return [*known, other]
+    return [*names, other]
 
 
 def with_texts(X: Any, declared: pd.DataFrame) -> pd.DataFrame:
-    """Return rows as a table in which what was declared as categories is text, also where it is written as numbers."""
+    """Return rows as a table in which declared categories are texts, even if they are written as numbers."""
     table = named_by(declared, X)
     codes = [name for name in table if name in declared and not is_number(declared[name]) and is_number(table[name])]
     written = table.copy() if codes else table
@@ -161,15 +162,17 @@ def with_texts(X: Any, declared: pd.DataFrame) -> pd.DataFrame:
 
 
 def observed_grid(public: pd.DataFrame) -> Grid:
-    """Return a grid by public rows, which may be few or unlike the private ones; it reaches beyond what they hold."""
-    found = []
+    """Return a grid by public rows, which may be few or unlike private rows. The grid reaches beyond their range."""
+    described = []
     for name in public.columns:
         values = public[name]
         if is_number(values):
-            found.append(_around(name, values.to_numpy(dtype=np.float64, na_value=np.nan)))
+            described.append(_around(name, values.to_numpy(dtype=np.float64, na_value=np.nan)))
         else:
-            found.append({"name": name, "kind": "category", "values": _with_other(as_text(values).dropna().unique())})
-    return Grid(found)
+            described.append(
+                {"name": name, "kind": "category", "values": _with_other(as_text(values).dropna().unique())}
+            )
+    return Grid(described)
 
 
 def _around(name: Any, values: Floats) -> dict[str, Any]:
@@ -184,8 +187,8 @@ def _cells(column: dict[str, Any], values: pd.Series) -> NDArray[np.int64]:
     missing = len(column["values"])
     if column["kind"] == "number":
         numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
-        found = np.searchsorted(column["edges"], numbers, side="right")
-        return np.where(np.isnan(numbers), missing, found)
+        place_of_number = np.searchsorted(column["edges"], numbers, side="right")
+        return np.where(np.isnan(numbers), missing, place_of_number)
     text = as_text(values)
     place = pd.Index(column["values"], dtype=object).get_indexer(text)
     return np.where(text.isna(), missing, np.where(place < 0, missing - 1, place))
@@ -200,11 +203,11 @@ def _joined_numbers(column: dict[str, Any], shares: Floats, least: float) -> tup
             held.append(mass)
             taken, mass = 0, 0.0
         elif mass <= 0:
-            # Empty so far: what comes next need not hold more for it.
+            # Empty so far, so the next cells need not hold more because of these.
             taken, mass = 0, 0.0
     if not ends:
         ends, held, mass = [len(shares) - 2], [mass], 0.0
-    # What is left over at the end joins the last.
+    # The rest at the end joins the last cell.
     ends[-1], held[-1] = len(shares) - 2, held[-1] + mass
     values, start = [], 0
     for end in ends:
@@ -216,10 +219,10 @@ def _joined_numbers(column: dict[str, Any], shares: Floats, least: float) -> tup
 
 
 def _joined_categories(column: dict[str, Any], shares: Floats, least: float) -> tuple[dict[str, Any], Floats]:
-    known = shares[:-2]
-    kept = known >= least
-    if not kept.any() and len(known):
-        kept[known.argmax()] = True
-    values = [name for name, keep in zip(column["values"], kept, strict=False) if keep]
-    held = [*known[kept], known[~kept].sum() + shares[-2], shares[-1]]
+    named_shares = shares[:-2]
+    is_common = named_shares >= least
+    if not is_common.any() and len(named_shares):
+        is_common[named_shares.argmax()] = True
+    values = [name for name, keep in zip(column["values"], is_common, strict=False) if keep]
+    held = [*named_shares[is_common], named_shares[~is_common].sum() + shares[-2], shares[-1]]
     return {**column, "values": [*values, column["values"][-1]]}, np.array(held)

@@ -1,4 +1,4 @@
-"""All of a run of label moments, from the first release to a published model."""
+"""A complete run of label moments, from the first release to a published model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from dpensemble.moments.synthetic import Scores, Shares
 from dpensemble.moments.whole import UNIT, whole_features
 from dpensemble.releases import ReleasedSum
 
-# Synthetic rows, their knots, how much worse than a sample they are taken for, and public rows that count as half.
+# Synthetic rows, their knots, how much worse than a sample they count, and public rows that count as half.
 _SYNTHETIC_ROWS, _KNOTS, _KAPPA, _HALF = 16_000, (2, 3, 5, 9), 3.0, 300
 # Rows with columns drawn apart beside public ones that are few, and their share.
 _ROWS_APART, _SHARE_APART = 2000, 0.3
@@ -41,7 +41,7 @@ _EACH_ROW = PublicUnits()
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A published model, its map and its rounds, and rows (public or drawn) that stand for the private ones; public."""
+    """A published model, its map and rounds, and rows (public or drawn) that stand for the private ones. Public."""
 
     model: MomentsModel
     feature_map: FeatureMap
@@ -68,8 +68,9 @@ def learn(
     """Release all rounds and fit a model to them, by public rows.
 
     The number of units is released with noise if it is private, and then takes the place of `total_weight`. If a mean
-    that is released first shows public rows to be unlike the private ones, `after_alarm` is how to go on with synthetic
-    rows; without it public rows are trusted less. They are also trusted less when the comparison cannot decide.
+    that is released first shows public rows to be unlike the private ones, the run goes on with synthetic rows by the
+    design `after_alarm`. Without `after_alarm` public rows are trusted less. They are also trusted less when the
+    comparison cannot decide.
     """
     features = whole_features(feature_map.transform(public)) / UNIT
     rows = _public_rows(features, feature_map, public, len(classes), units)
@@ -121,7 +122,7 @@ def learn_by_synthetic_rows(
     units: PublicUnits = _EACH_ROW,
     on_done: Callable[[int], None] = lambda _: None,
 ) -> Learned:
-    """Release cells' shares and all rounds, and fit a model to them, by rows that are drawn from what was released.
+    """Release cells' shares and all rounds, and fit a model to them, by rows drawn from the released sums.
 
     A few `public` rows count beside the synthetic ones. Which map reads the source is decided here.
     """
@@ -137,12 +138,12 @@ def learn_by_synthetic_rows(
 
 
 def _units(source: MomentsSource, design: NoisySums, total_weight: float) -> tuple[float, float]:
-    """Return the number of units and its error: the public number, or a noisy one where the number is private."""
+    """Return the number of units and its error: the public number, or a noisy number if the number is private."""
     return source.release(UnitCount(), design.count_share) if design.count_share else (total_weight, 0.0)
 
 
 def _release_statistics(source: MomentsSource, design: NoisySums, classes: NDArray[Any], total_weight: float) -> None:
-    """Release the statistics that were asked for; reports show their tables."""
+    """Release the requested statistics. Reports show their tables."""
     for name in design.statistics:
         source.release(STATISTICS[name](tuple(map(str, classes))), design.statistic_share, total_weight)
 
@@ -166,7 +167,7 @@ def _by_synthetic_rows(
     rounds = Rounds(source, snapped, _rows(snapped, table, public, len(classes), units), total_weight)
 
     def draw_again(_: Moments) -> None:
-        """Draw rows that have the correlations of what the first round made of their columns."""
+        """Draw rows again, with the correlations of their columns' scores in the first round."""
         nonlocal table
         rounds.fit()
         scores = Scores.of(shares, _effects_of_cells(snapped, shares.grid, rounds.fitted.coefficients))
@@ -200,7 +201,7 @@ def _learned(
 def _public_rows(
     features: Any, feature_map: Any, public: pd.DataFrame, n_classes: int, units: PublicUnits
 ) -> PublicRows:
-    """Return features of public rows; where they are few, of rows with columns drawn each by itself, too."""
+    """Return features of public rows. If these are few, add features of rows with columns drawn independently."""
     if not statements_of(feature_map).reads_columns_apart or len(public) >= FEW_ROWS:
         return _read_by(feature_map, features, public, n_classes, units)
     # In few rows, entries go together by chance. Made-up rows keep the fit from relying on that.
@@ -211,7 +212,7 @@ def _public_rows(
 def _read_by(
     feature_map: Any, released: Floats, public: pd.DataFrame, n_classes: int, units: PublicUnits
 ) -> PublicRows:
-    """Return public rows with the features that the model reads, beside the released ones if these are others."""
+    """Return public rows with the features that the model reads, and the released features if these differ."""
     decoder = statements_of(feature_map).decoder_
     read, others = (feature_map, None) if decoder is None else (decoder, released)
     features = released if decoder is None else decoder.transform(public)
@@ -219,7 +220,7 @@ def _read_by(
 
 
 def _features_apart(feature_map: Any, public: pd.DataFrame, units: PublicUnits) -> Any:
-    """Return features of rows whose entries were drawn from public rows, each column by itself."""
+    """Return features of rows whose entries were drawn from public rows, independently for each column."""
     draw, shares = np.random.default_rng(0), units.shares
 
     def places() -> NDArray[np.int64]:
@@ -245,7 +246,7 @@ def _beside(features: Any, more: Any, part: float, feature_map: Any, n_classes: 
 
 
 def _trusted(rows: PublicRows, difference: Drift | None) -> PublicRows:
-    """Return public rows, taken for worse than a sample unless they look like the private ones."""
+    """Return public rows. They count less than a sample unless they look like the private ones."""
     return rows if difference is None or difference.trusted else replace(rows, kappa=difference.kappa)
 
 
@@ -262,12 +263,12 @@ def _rows(
 
 
 def _effects_of_cells(snapped: SnappedMap, grid: Grid, coefficients: Floats) -> list[Floats]:
-    """Return what a model makes of each cell of each column, shape (n_cells, n_model_columns) each."""
-    found = []
+    """Return a model's effect of each cell of each column, shape (n_cells, n_model_columns) each."""
+    effects = []
     for number, column in enumerate(snapped.base_.columns_):
         cells = np.zeros((grid.sizes[number], len(grid.columns)), dtype=np.int64)
         cells[:, number] = np.arange(len(cells))
         part = slice(column["start"], column["start"] + sum(column["sizes"]) + 1)
         values = grid.rows(cells).iloc[:, number]
-        found.append(feature_values(snapped.base_, column, values) @ coefficients[part])
-    return found
+        effects.append(feature_values(snapped.base_, column, values) @ coefficients[part])
+    return effects

@@ -1,10 +1,10 @@
 r"""Several classes in closed form: chances that are linear in the features, fitted to all rounds together.
 
-The chance of class ``c`` in a row is taken for ``1 / C + phi(x) . b_c``. Every released moment is then linear in
-``b``: its expectation is ``E[omega phi (1 / C + phi . b_c - c)]`` over public rows, so the most likely coefficients
-under normal priors are the solution of one linear system, which all classes share: no steps, nothing that can fail to
-converge. Its noise and the prior scales of blocks are as in `dpensemble.moments.evidence`. A linear chance may leave
-0 to 1: `dpensemble.moments.softmax` starts from these coefficients.
+The chance of class ``c`` in a row is modelled as ``1 / C + phi(x) . b_c``. Every released moment is then linear in
+``b``. Its expectation is ``E[omega phi (1 / C + phi . b_c - c)]`` over public rows. So the most likely coefficients
+under normal priors solve one linear system, which all classes share. The solution needs no iteration that could fail to
+converge. Noise and the prior scales of blocks are as in `dpensemble.moments.evidence`. A linear chance may lie outside
+0 to 1. `dpensemble.moments.softmax` starts from these coefficients.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LEAST_VARIANCE = 0.02
 def fit_linear(
     rounds: Sequence[Moments], about: Sequence[tuple[Floats, Floats]], public: PublicRows, *, n_units: float
 ) -> Fit:
-    """Fit linear chances of all classes to all rounds together; `about` holds centres and weights of public rows."""
+    """Fit linear chances of all classes to all rounds. `about` holds centres and weights of public rows."""
     n_classes = public.n_classes
     systems = [_system(m, c, omega, public) for m, (c, omega) in zip(rounds, about, strict=True)]
     scales = np.ones(int(public.blocks.max()) + 1)
@@ -61,14 +61,14 @@ def _variance(fitted: Floats | None, c: Floats, public: PublicRows, n_units: flo
     """Return each public row's variance: of labels in a sample of units, and of public rows that stand for them."""
     n_classes = public.n_classes
     if fitted is None:
-        # Before the first fit nothing is known of how far centres are off.
+        # Before the first fit the error of the centres is unknown.
         return np.full(len(c), (1 - 1 / n_classes) / (n_classes - 1) / n_units)
     chances = fitted.clip(0.0, 1.0)
     chances = chances / np.maximum(chances.sum(axis=1, keepdims=True), 1e-6)
     labels = np.maximum(1 - (chances**2).sum(axis=1), _LEAST_VARIANCE) / (n_classes - 1)
     off = ((fitted - c) ** 2).sum(axis=1) / (n_classes - 1)
-    found: Floats = labels / n_units + off * (1 / n_units + public.doubt)
-    return found
+    variance: Floats = labels / n_units + off * (1 / n_units + public.doubt)
+    return variance
 
 
 def _most_likely(
@@ -80,8 +80,8 @@ def _most_likely(
         precision = 1 / scales[blocks] ** 2
         root, variances = inverted(information + np.diag(precision))
         coefficients = linalg.cho_solve((root, True), target)
-        told = np.maximum(sizes - np.bincount(blocks, variances * precision), 1e-3)
+        determined = np.maximum(sizes - np.bincount(blocks, variances * precision), 1e-3)
         squares = np.bincount(blocks, (coefficients**2).sum(axis=1)) / contrasts
-        scales = np.sqrt(squares / told).clip(_SMALLEST_SCALE, _LARGEST_SCALE)
+        scales = np.sqrt(squares / determined).clip(_SMALLEST_SCALE, _LARGEST_SCALE)
         scales[-1] = _CONSTANT_SCALE
     return coefficients, scales

@@ -20,10 +20,10 @@ _LARGEST_COEFFICIENT = 2.0**12
 
 
 def probabilities(features: Any, coefficients: Floats) -> Floats:
-    """Return the probability of each class, shape (n_rows, n_columns); with one column, of the second class of two.
+    """Return the probability of each class, shape (n_rows, n_columns). One column is the second class of two.
 
-    Sums are over whole numbers below ``2**53``, so they are exact in any order: what a row gets depends on that row
-    and on the coefficients alone, whichever rows are read together with it. A private row's centre rests on that.
+    Sums are over whole numbers below ``2**53``, so they are exact in any order. A row's probabilities depend only on
+    that row and on the coefficients, not on the rows read together with it. A private row's centre rests on that.
     """
     # Products stay below 2**14 * 2**28 in length, since rows are at most 1 long.
     whole = np.rint(features * UNIT) if isinstance(features, np.ndarray) else (features * UNIT).rint()
@@ -33,9 +33,9 @@ def probabilities(features: Any, coefficients: Floats) -> Floats:
         # The logistic function, without overflow on either side.
         return np.rint(0.5 * (1 + np.tanh(scores / 2)) * _CHANCE) / _CHANCE
     odds = np.rint(np.exp(scores - scores.max(axis=1, keepdims=True)) * _CHANCE)
-    # A probability of 0 would claim more than any release can show.
-    found: Floats = np.maximum(np.rint(odds / odds.sum(axis=1, keepdims=True) * _CHANCE), 1.0) / _CHANCE
-    return found
+    # No release can show that a probability is 0.
+    chances: Floats = np.maximum(np.rint(odds / odds.sum(axis=1, keepdims=True) * _CHANCE), 1.0) / _CHANCE
+    return chances
 
 
 def expected(centre: Floats | None, features: Any, n_classes: int, even_weight: float) -> tuple[Floats, Floats]:
@@ -52,7 +52,7 @@ def expected(centre: Floats | None, features: Any, n_classes: int, even_weight: 
 
 
 def columns(n_classes: int) -> int:
-    """Return the number of columns that hold everything: one for two classes."""
+    """Return the number of columns of coefficients: one for two classes, otherwise one a class."""
     return 1 if n_classes == 2 else n_classes
 
 
@@ -62,12 +62,12 @@ def even_weight(n_classes: int) -> float:
 
 
 class MomentsModel(ClassifierMixin, BaseEstimator):
-    """A softmax of features, with coefficients that were found from released moments; may be published.
+    """A softmax of features, with coefficients fitted to released moments. May be published.
 
     Attributes
     ----------
     coefficients_ : ndarray of shape (n_features, n_columns)
-        One column for two classes (of the second one), else one a class.
+        One column for two classes (for the second class), otherwise one column a class.
     classes_ : ndarray of shape (n_classes,)
         Labels, sorted.
 
@@ -92,11 +92,11 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
     def predict_proba(self, features: Any) -> Floats:
         """Return the probability of each class, shape (n_rows, n_classes)."""
         check_is_fitted(self, "coefficients_")
-        found = probabilities(features, self.coefficients_)
-        return np.hstack([1 - found, found]) if found.shape[1] == 1 else found
+        chances = probabilities(features, self.coefficients_)
+        return np.hstack([1 - chances, chances]) if chances.shape[1] == 1 else chances
 
     def predict(self, features: Any) -> NDArray[Any]:
         """Return the most probable class of each row, shape (n_rows,)."""
-        found = self.predict_proba(features).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[found]
+        most_probable = self.predict_proba(features).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[most_probable]
         return labels

@@ -1,4 +1,4 @@
-"""Whose each public row is, and what follows from that for means over public rows."""
+"""The unit of each public row, and means over public rows that weigh units equally."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpensemble._arrays import Floats, Integers
 
 @dataclass(frozen=True, eq=False)
 class PublicUnits:
-    """The unit of each public row, if it is known, and whether private records have units; public.
+    """The unit of each public row, if it is known, and whether private records have units. Public.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ class PublicUnits:
         """Return the covariance of one row of a unit, when units are equally likely, shape (n_features, n_features)."""
         shares = np.full(len(features), 1 / len(features)) if self.shares is None else self.shares
         apart = (features - shares @ features) * np.sqrt(shares)[:, None]
-        found: Floats = apart.T @ apart
-        return found
+        products: Floats = apart.T @ apart
+        return products
 
     def means(self, features: Floats) -> Floats:
         """Return the mean of the rows of each unit, shape (n_units, n_features)."""

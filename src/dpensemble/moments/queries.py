@@ -30,23 +30,23 @@ _SQRT_2 = math.isqrt(2 * WHOLE**2) + 1
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Moments:
-    """What one round released; public.
+    """The moments that one round released. Public.
 
     Parameters
     ----------
     values : ndarray of shape (n_features, n_columns)
-        Noisy mean of ``phi (onehot(y) - c) omega`` over units; one column for two classes, for the second of them.
+        Noisy mean of ``phi (onehot(y) - c) omega`` over units. Two classes have one column, for the second class.
     spread : float
-        Standard deviation of the noise on each entry; for several classes, of the noise along any contrast of classes
-        (a vector of length 1 whose entries sum to 0).
+        Standard deviation of the noise on each entry. With several classes it is that of the noise along any contrast
+        of classes (a vector of length 1 whose entries sum to 0).
     scale : ndarray of shape (n_features,)
-        Public weights of the features in this round; `values` are of weighted features.
+        Public weights of the features in this round. `values` are of weighted features.
     centre : ndarray of shape (n_features, n_columns) or None
-        Coefficients of the published model that said what to expect; None for even shares.
+        Coefficients of the published model whose probabilities are the centre, or None for even shares.
     even_weight : float
-        The weight omega of every row where `centre` is None.
+        The weight omega of every row if `centre` is None.
     mean : ndarray of shape (n_features,) or None
-        Noisy mean of the features, where class sums were released.
+        Noisy mean of the features, if class sums were released.
     mean_spread : float
         Standard deviation of the noise on its entries.
     """
@@ -69,18 +69,18 @@ class RecordsQuery(SumQuery[Outcome]):
 
     @abstractmethod
     def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
-        """Return both factors of a block's records, shapes (n_records, n_rows) and (n_records, n_columns); private."""
+        """Return both factors of a block's records, shapes (n_records, n_rows) and (n_records, n_columns). Private."""
 
 
 def exact_sum(query: RecordsQuery[Any], blocks: Iterable[tuple[Any, Integers, Floats]]) -> Integers:
-    """Return the exact sum of blocks of records; private. Totals of parts of the records can be added up."""
+    """Return the exact sum of blocks of records. Private. Totals of parts of the records can be added up."""
     total: ExactSum | None = None
     for block in blocks:
         left, right = query.factors(*block)
         total = total or ExactSum(left.shape[1], right.shape[1])
         total.add(left, right)
     if total is None:
-        raise DataError("there are no private records; a reader of blocks must give all of them on every call.")
+        raise DataError("there are no private records; a reader of blocks must give all records on every call.")
     return total.total
 
 
@@ -100,7 +100,7 @@ class UnitCount(RecordsQuery[tuple[float, float]]):
         return max(float(sums[0, 0]), 1.0), spread
 
     def table(self, outcome: tuple[float, float]) -> ReleasedTable:
-        """Return the number alone."""
+        """Return a table of the number."""
         return ReleasedTable("Number of units", (("units", *outcome),))
 
 
@@ -108,8 +108,8 @@ class UnitCount(RecordsQuery[tuple[float, float]]):
 class FeatureMean(RecordsQuery[tuple[Floats, float]]):
     """The mean of features, without labels.
 
-    A unit adds a vector of at most its weight, so replacing it moves the sum by at most 2, or by sqrt(2) where no
-    entry is negative. Adding or removing it moves the sum by at most 1.
+    A unit adds a vector of at most its weight, so replacing it moves the sum by at most 2. If no entry is
+    negative, replacing it moves the sum by at most sqrt(2). Adding or removing it moves the sum by at most 1.
     """
 
     nonnegative: bool
@@ -133,8 +133,8 @@ class FeatureMean(RecordsQuery[tuple[Floats, float]]):
 class FeatureProducts(RecordsQuery[tuple[Floats, float]]):
     """Mean products of two features.
 
-    A record adds ``z outer z``, ``|z| <= 1``, which is ``|z|**2`` long, and the inner product of two of them is a
-    square; so replacing a unit moves the sum by at most sqrt(2), and adding or removing one by at most 1.
+    A record adds ``z outer z``, ``|z| <= 1``, which is ``|z|**2`` long. The inner product of two such products is a
+    square. So replacing a unit moves the sum by at most sqrt(2), and adding or removing a unit by at most 1.
     """
 
     description = "which values go together"
@@ -156,11 +156,11 @@ class ClassSums(RecordsQuery[Moments]):
     """The sum of features of each class.
 
     ``r`` is the label as a vector of zeros and a one, and features are cut at 0 from below. Vectors ``u, v`` of two
-    units then have no negative entry, so that ``|u - v|**2 <= |u|**2 + |v|**2 <= 2``: replacing a unit moves the sum
-    by at most ``sqrt(2)``, and adding or removing one by at most 1.
+    units then have no negative entry, so that ``|u - v|**2 <= |u|**2 + |v|**2 <= 2``. So replacing a unit moves the
+    sum by at most ``sqrt(2)``, and adding or removing a unit by at most 1.
 
-    Two class sums hold all that one column of residuals with the centre 1/2 does: half their difference has exactly
-    its noise; their sum comes for free.
+    Two class sums hold the same information as one column of residuals with the centre 1/2. Half their difference has
+    exactly the noise of that column. Their sum costs nothing more.
     """
 
     n_classes: int
@@ -191,13 +191,13 @@ class ClassSums(RecordsQuery[Moments]):
 
 @dataclass(frozen=True, eq=False)
 class Residuals(RecordsQuery[Moments]):
-    """What labels add to what a published model expects.
+    """The differences between labels and the expectation of a published model.
 
-    ``r = omega (onehot(y) - c)`` (for two classes one number, ``omega (y - c)``), where the centre ``c`` is what an
-    already published model expects of ``x`` (or an even share), and the public weight ``omega = 0.5 / max over y of
-    |onehot(y) - c|`` makes ``|r| <= 1/2`` for every label. Replacing a unit moves the sum by at most 1, adding or
-    removing one by at most 1/2. Nothing is clipped away, so that the expectation of the sum is known for every model.
-    Features weighted by a public `scale` are shortened where they are longer than 1.
+    ``r = omega (onehot(y) - c)`` (for two classes one number, ``omega (y - c)``). The centre ``c`` is the expectation
+    of an already published model for ``x``, or an even share. The public weight is ``omega = 0.5 / max over y of
+    |onehot(y) - c|``, which makes ``|r| <= 1/2`` for every label. Replacing a unit moves the sum by at most 1. Adding
+    or removing a unit moves the sum by at most 1/2. Nothing is clipped, so that the expectation of the sum is known for
+    every model. Features weighted by a public `scale` are shortened if they are longer than 1.
     """
 
     n_classes: int
@@ -208,7 +208,7 @@ class Residuals(RecordsQuery[Moments]):
 
     @property
     def description(self) -> str:
-        """What is released."""
+        """The released sum in words."""
         expects = "even shares of the classes" if self.centre is None else "the model published so far"
         return f"the mean of the features, weighted by how far each label is from {expects}"
 
@@ -230,11 +230,11 @@ class Residuals(RecordsQuery[Moments]):
 
 @dataclass(frozen=True)
 class ClassShares(RecordsQuery[tuple[Floats, float]]):
-    """The share of each class among units; a unit with several classes has a part of each.
+    """The share of each class among units. A unit with several classes has a part of each.
 
     A unit adds the weight of each class, numbers from 0 that add up to its weight. Vectors of two units have no
-    negative entry and are at most 1 long, so replacing a unit moves the sum by at most sqrt(2), and adding or removing
-    it by at most 1.
+    negative entry and are at most 1 long. So replacing a unit moves the sum by at most sqrt(2), and adding or removing
+    a unit by at most 1.
     """
 
     classes: tuple[str, ...]
@@ -250,7 +250,7 @@ class ClassShares(RecordsQuery[tuple[Floats, float]]):
         return sums[0], spread
 
     def table(self, outcome: tuple[Floats, float]) -> ReleasedTable:
-        """Return the share of each class; noise may drive a rare one below 0."""
+        """Return the share of each class. Noise may drive the share of a rare class below 0."""
         shares, spread = outcome
         rows = tuple((name, float(share), spread) for name, share in zip(self.classes, shares, strict=True))
         return ReleasedTable("Share of each class", rows)
@@ -261,7 +261,7 @@ STATISTICS: dict[str, Callable[[tuple[str, ...]], RecordsQuery[Any]]] = {"class-
 
 
 def statistics_of(names: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of statistics that were asked for, in a list or separated by commas."""
+    """Return the names of requested statistics, from a list or from a text with commas."""
     given = names.split(",") if isinstance(names, str) else names
     if given is not None and not (isinstance(given, list | tuple) and all(isinstance(name, str) for name in given)):
         raise InvalidParameterError(
@@ -282,5 +282,5 @@ def statistics_of(names: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def cut(features: Any) -> Any:
-    """Return features without negative entries, also where the map is wrong about itself; sensitivities rest on it."""
+    """Return features without negative entries, even if the map falsely states so. Sensitivities rest on this."""
     return features.maximum(0.0) if sparse.issparse(features) else np.maximum(features, 0.0)

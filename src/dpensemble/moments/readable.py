@@ -1,4 +1,4 @@
-"""How many private records could be read, as far as a released mean of features says."""
+"""Estimate how many private records could be read, from a released mean of features."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from scipy.sparse.linalg import lsqr
 
 from dpensemble._arrays import Floats
 
-# Rows that say which combination of features is always 1, and how far from 1 the combination may be: features are
-# rounded to whole numbers of 2**-14, which averages out over rows.
+# Rows that decide which combination of features is always 1, and how far from 1 the combination may be. Features are
+# rounded to whole numbers of 2**-14, and rounding averages out over rows.
 _ROWS, _CLOSE = 2000, 5e-3
 
 
 @dataclass(frozen=True)
 class ReadableShare:
-    """An estimate of the share of private records that could be read, and the deviation of its noise; public."""
+    """An estimate of the share of private records that could be read, and the deviation of its noise. Public."""
 
     share: float
     error: float
@@ -28,9 +28,9 @@ class ReadableShare:
 def readable_share(
     mean: Floats, spread: float, weights: Floats | None, *, relative_error: float = 0.0
 ) -> ReadableShare | None:
-    """Estimate the share of records that could be read; costs no privacy.
+    """Estimate the share of records that could be read. This costs no privacy.
 
-    A bad record adds zeros to the mean. So where a combination of features is 1 for every row, the same combination
+    A bad record adds zeros to the mean. So if a combination of features is 1 for every row, the same combination
     of their mean is the share of records that are not bad.
     """
     if weights is None:
@@ -41,7 +41,7 @@ def readable_share(
 
 
 def always_one(features: Any) -> Floats | None:
-    """Return the shortest weights with which features of every row add up to 1; None if there are none."""
+    """Return the shortest weights with which features of every row add up to 1, or None if there are none."""
     rows = features[:_ROWS]
     # Half of the rows find the weights, and the other half show that they do not fit by chance.
     fitted, held = rows[::2], rows[1::2]
@@ -52,7 +52,7 @@ def always_one(features: Any) -> Floats | None:
 
 
 def always_one_of_cells(sizes: Sequence[int]) -> Floats:
-    """Return these weights for one-hot cells of columns of these sizes, each of which is ``1 / sqrt(n_columns)``."""
+    """Return these weights for one-hot cells of columns of these sizes. Each cell is ``1 / sqrt(n_columns)``."""
     # The shortest weights are in inverse proportion to the number of a column's cells.
     parts = 1 / np.asarray(sizes, dtype=np.float64)
     weights: Floats = np.repeat(math.sqrt(len(parts)) * parts / parts.sum(), sizes)

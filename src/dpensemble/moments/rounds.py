@@ -1,4 +1,4 @@
-"""The rounds of a run: private records behind a map, what was released, and the model that was fitted to it."""
+"""The rounds of a run: private records behind a map, the released moments, and the model fitted to them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpensemble.releases.queries import Outcome
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MomentsSource:
-    """Private records behind a public map, and what releases their sums; `nonnegative` features are cut at 0."""
+    """Private records behind a public map, and the releaser of their sums. `nonnegative` features are cut at 0."""
 
     blocks: PrivateBlocks
     nonnegative: bool
@@ -34,7 +34,7 @@ class MomentsSource:
         return replace(self, blocks=self.blocks.reading(transform), nonnegative=nonnegative)
 
     def first_query(self, n_classes: int) -> RecordsQuery[Moments]:
-        """Return the query of the first round: class sums if they are cheaper, which holds for replacing a unit."""
+        """Return the query of the first round: class sums if they are cheaper, as they are for replacing a unit."""
         cheaper = self.nonnegative and self.sums.relation is Relation.REPLACE_ONE
         return ClassSums(n_classes) if cheaper else Residuals(n_classes)
 
@@ -52,7 +52,7 @@ class Rounds:
     def run(
         self, shares: tuple[float, ...], after_first: Callable[[Moments], None], on_done: Callable[[int], None]
     ) -> None:
-        """Release a round for each share of the budget; `after_first` sees the first round before it is fitted."""
+        """Release a round for each share of the budget. `after_first` gets the first round before it is fitted."""
         for number, share in enumerate(shares):
             query = self._query(share, first=not number)
             self.released.append(self.source.release(query, share, self.total_weight))

@@ -7,7 +7,7 @@ scale of each block is set by evidence, as in `dpensemble.moments.evidence`, wit
 most likely coefficients come from a quasi-Newton method that starts at `dpensemble.moments.linear`.
 
 A factor of all coefficients is fitted last, since shrinkage makes probabilities too cautious. The coefficients are
-fitted to the same noise as the factor, so that the likelihood alone would make probabilities too sharp. The expected
+fitted to the same noise as the factor, so that the bare likelihood would make probabilities too sharp. The expected
 excess is the covariance of noise and prediction (B. Efron, "The estimation of prediction error: covariance penalties
 and cross-validation", JASA 2004). Two more fits, to moments with noise added and subtracted, estimate the covariance
 (S. Ramani, T. Blu and M. Unser, "Monte-Carlo SURE", IEEE Transactions on Image Processing 2008). A factor of 0 leads
@@ -32,7 +32,7 @@ from dpensemble.moments.queries import Moments
 
 Singles = NDArray[np.float32]
 
-# Logits of the first coefficients are so many times the linear chances. The fit moves them.
+# Logits of the first coefficients, in multiples of the linear chances. The fit moves them.
 _FIRST_SHARPNESS = 8.0
 # Standard deviation of the constant's coefficient, and bounds of all other prior scales, in logits.
 _CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE = 5.0, 0.03, 300.0
@@ -40,7 +40,7 @@ _CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE = 5.0, 0.03, 300.0
 _TURNS, _UPDATES, _STEPS = 5, 4, 20
 # Least variance of a label that is assumed anywhere, and least share of a class.
 _LEAST_VARIANCE, _LEAST_SHARE = 0.02, 1e-6
-# Factors that are compared, and standard errors by which a factor must be better than the shares alone.
+# Factors that are compared, and standard errors by which a factor must be better than the bare shares.
 _FACTORS, _CAUTION = (0.0, *np.geomspace(0.05, 5.0, 80).tolist()), 0.5
 
 
@@ -67,7 +67,7 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
 
 
 def _of_both(moments: Moments) -> Moments:
-    """Return moments of two classes with a column for each; of the second alone they have the noise of a contrast."""
+    """Return moments of two classes with a column for each. Moments of one column have the noise of a contrast."""
     values = np.hstack([-moments.values, moments.values])
     return replace(moments, values=values, spread=moments.spread * math.sqrt(2))
 
@@ -109,7 +109,7 @@ def _observed(
 
 
 def _information(observed: Sequence[_Observed], chances: Floats, public: PublicRows) -> Floats:
-    """Return the precision of what rounds say of the coefficients of a class, with the mean curvature over classes."""
+    """Return the precision of the coefficients of a class by the rounds, with the mean curvature over classes."""
     some = public.in_memory
     curvature = (1 - (chances[some.rows] ** 2).sum(axis=1)) / (public.n_classes - 1)
     curved = some.features * curvature[:, None].astype(np.float32)
@@ -131,7 +131,7 @@ def _likeliest_scales(information: Floats, coefficients: Floats, blocks: NDArray
 
 @dataclass(frozen=True, eq=False)
 class _Posterior:
-    """What is known of the coefficients: public features, rounds, prior precisions, and a basis of equal curvature."""
+    """Information on the coefficients: public features, rounds, prior precisions, and a basis of equal curvature."""
 
     features: Singles
     observed: tuple[_Observed, ...]

@@ -1,9 +1,9 @@
-r"""Synthetic rows in place of public ones: from noisy shares of cells, and noisy second moments of what columns say.
+r"""Synthetic rows in place of public ones: from noisy shares of cells, and noisy second moments of columns' scores.
 
-Where there are no public rows, or few, or such as do not look like the private ones, these say how common each entry
-is, and a normal copula says what goes with what: each column's cells are put in the order of what a first published
-model makes of them, and rows are drawn whose normal scores have the correlations that were released. A model that adds
-up what columns say depends on other interactions little.
+Synthetic rows replace public rows if there are none, if there are few, or if they do not look like the private ones.
+The shares describe how common each entry is, and a normal copula describes which entries go together. Each column's
+cells are put in the order of their effects in a first published model. Then rows are drawn. Their normal scores have
+the correlations that were released. A model that adds up the effects of columns depends little on other interactions.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from scipy import stats
 from dpensemble._arrays import Floats
 from dpensemble.moments.grid import Grid
 
-# A cell has to hold so many standard deviations of the noise.
+# Standard deviations of the noise that a cell must hold.
 _LEAST = 2.0
-#: Columns whose correlations are released: those that say most.
+#: Most columns whose correlations are released. These columns have the largest effects.
 MOST_COLUMNS = 40
 # Strongest correlation, and the tail in which a normal score stays the same.
 _CLOSEST, _RAREST = 0.95, 1e-4
@@ -29,7 +29,7 @@ _CLOSEST, _RAREST = 0.95, 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Noisy shares of a grid's cells, one array a column, from 0 and 1 together; public."""
+    """Noisy shares of a grid's cells, one array a column, from 0 and with sum 1. Public."""
 
     grid: Grid
     shares: list[Floats]
@@ -50,25 +50,25 @@ class Shares:
 
     def at(self, ranks: NDArray[np.int64], orders: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
         """Return the cells at ranks from 0 of rows in each column, whose cells lie in an order."""
-        found = np.empty_like(ranks)
+        cells = np.empty_like(ranks)
         for number, (share, order) in enumerate(zip(self.shares, orders, strict=True)):
             ends = np.cumsum(share[order])
-            found[:, number] = order[np.searchsorted(ends / ends[-1], (ranks[:, number] + 0.5) / len(ranks))]
-        return found
+            cells[:, number] = order[np.searchsorted(ends / ends[-1], (ranks[:, number] + 0.5) / len(ranks))]
+        return cells
 
 
 def on_simplex(values: Floats) -> Floats:
-    """Return the closest shares (from 0, 1 together) to some numbers."""
+    """Return the shares (from 0, with sum 1) that are closest to some numbers."""
     falling = np.sort(values)[::-1]
     above = (np.cumsum(falling) - 1) / np.arange(1, len(values) + 1)
     last = int(np.flatnonzero(falling > above)[-1])
-    found: Floats = np.maximum(values - above[last], 0.0)
-    return found / found.sum()
+    shares: Floats = np.maximum(values - above[last], 0.0)
+    return shares / shares.sum()
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Normal scores of the cells of some columns: quantiles in the order of what a published model makes of them."""
+    """Normal scores of the cells of some columns: quantiles in the order of the cells' effects in a published model."""
 
     shares: Shares
     columns: NDArray[np.int64]
@@ -85,27 +85,27 @@ class Scores:
     def of_rows(self, X: Any) -> Floats:
         """Return rows' scores over the root of the number of columns, so that they are hardly ever longer than 1."""
         cells = self.shares.grid.cells(X)[:, self.columns]
-        found = np.stack([score[cells[:, number]] for number, score in enumerate(self.values)], axis=1)
-        return found / np.sqrt(len(self.values))
+        scores = np.stack([score[cells[:, number]] for number, score in enumerate(self.values)], axis=1)
+        return scores / np.sqrt(len(self.values))
 
     def correlation(self, products: Floats, spread: float) -> Floats:
-        """Return correlations by noisy mean products of `of_rows`, as far as these are more than noise."""
+        """Return correlations by noisy mean products of `of_rows`, shrunk by their noise."""
         held = [self.shares.shares[number] for number in self.columns]
         variances = np.array([share @ score**2 for share, score in zip(held, self.values, strict=True)]).clip(min=1e-3)
         scale = np.sqrt(np.outer(variances, variances)) / len(self.values)
-        found = products / scale
-        # What noise alone would show is taken back.
-        found *= np.maximum(0.0, 1 - (spread / scale) ** 2 / np.maximum(found**2, 1e-12))
-        found = found.clip(-_CLOSEST, _CLOSEST)
-        np.fill_diagonal(found, 1.0)
-        values, vectors = np.linalg.eigh(found)
+        correlations = products / scale
+        # Subtracts the correlation that pure noise would show.
+        correlations *= np.maximum(0.0, 1 - (spread / scale) ** 2 / np.maximum(correlations**2, 1e-12))
+        correlations = correlations.clip(-_CLOSEST, _CLOSEST)
+        np.fill_diagonal(correlations, 1.0)
+        values, vectors = np.linalg.eigh(correlations)
         positive = (vectors * values.clip(min=1e-3)) @ vectors.T
         size = np.sqrt(np.diag(positive))
         result: Floats = positive / np.outer(size, size)
         return result
 
     def draw(self, correlation: Floats, n_rows: int, seed: int = 0) -> NDArray[np.int64]:
-        """Return cells of rows drawn by a normal copula of these columns; all others are independent."""
+        """Return cells of rows drawn by a normal copula of these columns. All other columns are independent."""
         draws = np.random.default_rng(seed)
         latent = draws.normal(size=(n_rows, len(self.shares.shares)))
         latent[:, self.columns] @= np.linalg.cholesky(correlation).T
@@ -119,13 +119,13 @@ def _main_effect(effect: Floats, share: Floats) -> Floats:
     """Return effects along the direction of classes in which they differ most."""
     centred = effect - share @ effect
     _, vectors = np.linalg.eigh((centred * share[:, None]).T @ centred)
-    found: Floats = centred @ vectors[:, -1]
-    return found
+    main_effect: Floats = centred @ vectors[:, -1]
+    return main_effect
 
 
 def _scores(effect: Floats, share: Floats) -> Floats:
     order = np.argsort(effect, kind="stable")
     score = np.empty(len(share))
     score[order] = stats.norm.ppf((np.cumsum(share[order]) - share[order] / 2).clip(_RAREST, 1 - _RAREST))
-    found: Floats = score - share @ score
-    return found
+    centred: Floats = score - share @ score
+    return centred

@@ -1,11 +1,11 @@
 r"""Bounded vectors as whole numbers, and their exact sum.
 
-A record answers with ``phi(x) outer r``: features of a public map, times a short vector of what its label says, of a
-length of at most its public weight ``w``. Both factors are cut towards zero to whole numbers of ``1 / UNIT`` and ``1
-/ ANSWER_UNIT``, which makes no entry longer, and lengths are then compared as whole numbers: whatever the map or a
-label did, features are at most ``UNIT`` long and `r` at most ``w ANSWER_UNIT``. A unit's records share a weight of at
-most 1 between them, so that by the triangle inequality its sum is at most ``WHOLE`` long, or as much less as its
-weight. Sums of whole numbers below ``2**53`` are exact in doubles, in any order.
+A record answers with ``phi(x) outer r``: features of a public map, times a short vector ``r`` of its label. The length
+of ``r`` is at most the record's public weight ``w``. Both factors are cut towards zero to whole numbers of ``1 / UNIT``
+and ``1 / ANSWER_UNIT``, which makes no entry longer. Lengths are then compared as whole numbers. For every map and
+every label, features are at most ``UNIT`` long and `r` is at most ``w ANSWER_UNIT`` long. A unit's records share a
+weight of at most 1. So by the triangle inequality the unit's sum is at most ``WHOLE`` times the unit's weight long.
+Sums of whole numbers below ``2**53`` are exact in doubles, in any order.
 """
 
 from __future__ import annotations
@@ -61,23 +61,23 @@ def whole_products(features: Any) -> Floats:
     """
     rounded = np.rint(features / _ROOT)
     squares = np.einsum("ij,ij->i", rounded, rounded)
-    # Rounding may have made a row longer than 1; zeros for the last digits do not.
+    # Rounding may have made a row longer than 1. Zeros for the last digits do not.
     z = np.where((squares <= _ROOT**2)[:, None], rounded, np.trunc(features / _ROOT))
-    found: Floats = np.einsum("ij,ik->ijk", z, z).reshape(len(z), z.shape[1] ** 2)
-    return found
+    products: Floats = np.einsum("ij,ik->ijk", z, z).reshape(len(z), z.shape[1] ** 2)
+    return products
 
 
 def _whole(vectors: Floats, unit: int, longest: Floats) -> Floats:
     # Clipping first keeps squares of hostile entries finite.
     cut = np.trunc(np.clip(vectors, -2.0, 2.0) * unit)
     squares = np.einsum("ij,ij->i", cut, cut)
-    found: Floats = np.trunc(cut * _shorter(squares, longest)[:, None])
-    return found
+    whole: Floats = np.trunc(cut * _shorter(squares, longest)[:, None])
+    return whole
 
 
 def _shorter(squares: Floats, longest: Floats) -> Floats:
-    """Return factors that make rows of these squared lengths at most so long, in whole units."""
-    # Truncation after the product only shortens; a margin of 1e-9 pays for the rounding of root and product.
+    """Return factors that make rows of these squared lengths at most `longest` long, in whole units."""
+    # Truncation after the product only shortens. A margin of 1e-9 covers the rounding of root and product.
     return np.where(squares <= longest**2, 1.0, longest / np.sqrt(np.maximum(squares, 1.0)) * (1 - 1e-9))
 
 

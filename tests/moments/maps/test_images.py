@@ -33,7 +33,7 @@ def test_brightness_of_all_images_together_does_not_matter(digits):
 
 def test_what_is_no_image_is_refused(digits):
     images = digits[0][:50]
-    with pytest.raises(DataError, match="are no images of shape"):
+    with pytest.raises(DataError, match="are not images of shape"):
         ImageMap((7, 8)).fit(images)
     with pytest.raises(DataError, match="not entries of type"):
         ImageMap((8, 8)).fit(images.astype(str))

@@ -84,7 +84,7 @@ def test_finer_knots_need_rows_and_room(public):
 
 
 def test_no_rows_and_other_columns_are_refused(public):
-    with pytest.raises(DataError, match="X has no rows"):
+    with pytest.raises(DataError, match="X must have rows"):
         TableMap().fit(public.iloc[:0])
     with pytest.raises(DataError, match="X has 3 columns but the map was fitted on 4"):
         TableMap().fit(public).transform(public.iloc[:, :3])
@@ -105,7 +105,7 @@ def test_columns_that_are_read_together_are_read_as_each_alone(public):
 
 def test_what_is_no_number_is_refused_where_public_rows_have_numbers(public):
     fitted = TableMap().fit(public)
-    with pytest.raises(DataError, match="column 'heap' of X has entries that are no numbers"):
+    with pytest.raises(DataError, match="column 'heap' of X must hold numbers"):
         fitted.transform(public.assign(heap="secret"))
 
 

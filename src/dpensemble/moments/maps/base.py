@@ -1,4 +1,4 @@
-"""What every feature map of the library states."""
+"""The statements that every feature map of the library makes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FeatureMap(LibraryTransformer, TransformerMixin, BaseEstimator):
         Whether no feature is below 0.
     """
 
-    #: Rows are at most 1 long, so that no one has to shorten them.
+    #: Rows are at most 1 long, so that no caller has to shorten them.
     is_bounded = True
     #: Squared length of each block, by which later rounds weigh the blocks. None if later rounds do not weigh them.
     squares_: Floats | None = None
@@ -36,7 +36,7 @@ class FeatureMap(LibraryTransformer, TransformerMixin, BaseEstimator):
 
 
 class MapOnBase(FeatureMap):
-    """A map that reads tables through another map, and states of columns what the other map states.
+    """A map that reads tables through another map, and makes the same statements of columns as this map.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class MapOnBase(FeatureMap):
 
     @property
     def reads_rows_alone(self) -> bool:  # type: ignore[override]
-        """Whether a row's features depend on that row alone to the last digit."""
+        """Whether a row's features depend only on that row, to the last digit."""
         return bool(statements_of(self.base_).reads_rows_alone)
 
     @property
@@ -58,7 +58,7 @@ class MapOnBase(FeatureMap):
 
     @property
     def takes_blanks(self) -> bool:  # type: ignore[override]
-        """Whether entries may be missing for the base map."""
+        """Whether the base map accepts missing entries."""
         return bool(statements_of(self.base_).takes_blanks)
 
     @property

@@ -27,7 +27,7 @@ class CurvedMap(MapOnBase):
     """Features for class sums of tables, without negative entries, and of length 1.
 
     Each feature of the base map becomes two: its positive part and its negative part. Their difference is the base
-    map's feature, with the noise that the feature itself would have: replacing a unit moves sums of nonnegative vectors
+    map's feature, with the noise that the feature itself would have. Replacing a unit moves sums of nonnegative vectors
     of length 1 by at most ``sqrt(2)`` instead of 2. When every column is a measured number and public rows are near
     their landmarks, a `part` of the squared length goes to nearness to landmarks. Both facts are public.
 
@@ -72,7 +72,7 @@ class CurvedMap(MapOnBase):
         self.part = part
 
     def fit(self, X: pd.DataFrame | Floats, y: None = None) -> CurvedMap:  # noqa: ARG002
-        """Fit the base map, and choose landmarks, on public rows; never pass private ones."""
+        """Fit the base map, and choose landmarks, on public rows. Never pass private rows."""
         table = as_table(X)
         self.base_ = clone(self.base).fit(table)
         self._take_columns()
@@ -141,4 +141,4 @@ class CurvedDecoder(MapOnBase):
         return np.hstack([curved, np.asarray(self.base_.transform(table))]) * np.sqrt(0.5)
 
     def on_table(self, coefficients: Floats, public: pd.DataFrame) -> None:
-        """Return None: a curved function of several columns has no effect of one column alone."""
+        """Return None: a curved function of several columns has no effect of a single column."""

@@ -14,27 +14,27 @@ from dpensemble._arrays import Floats, row_count, rows_at
 from dpensemble.datasets.encoding import statements_of
 from dpensemble.moments.maps.base import FeatureMap, MapOnBase
 
-# Directions of less public variance than this share of the largest are noise of arithmetic.
+# Directions with less than this share of the largest public variance are noise of arithmetic.
 _LEAST_SHARE = 1e-6
-# Square matrices of more features are left for those of rows, where these are fewer.
+# With more features, the square matrix of rows is used if there are fewer rows.
 _MOST_FEATURES_SQUARED = 4000
-# Features of all rows together may be far more than the rows they were made of.
+# Features of all rows together may need far more memory than the rows.
 _FEATURES_AT_ONCE = 2**25
 
 
 class DirectionsMap(MapOnBase):
     """The leading principal directions of public rows' features, partly whitened, as features of constant length 1.
 
-    Noise is the same on every feature, so what many columns say together should be one feature, and a
-    direction in which rows differ little should not be drowned by one in which they differ much. Each is divided by its
-    public standard deviation to the power `whitening`; then every row is made equally long.
+    Noise is the same on every feature, so a signal that many columns share should be one feature. A direction in which
+    rows differ little should not be drowned by a direction in which they differ much. Each direction is divided by its
+    public standard deviation to the power `whitening`. Then every row is made equally long.
 
     Parameters
     ----------
     base : feature map
         Cloned and fitted on public rows.
     n_directions : int, default=100
-        Most directions.
+        Largest number of directions.
     whitening : float, default=0.5
         From 0 (as they are) to 1 (all of equal variance).
     constant : float, default=0.1
@@ -65,16 +65,16 @@ class DirectionsMap(MapOnBase):
         self.constant = constant
 
     def fit(self, X: Any, y: Any = None) -> DirectionsMap:  # noqa: ARG002
-        """Fit the base map and the directions on public rows; never pass private ones."""
+        """Fit the base map and the directions on public rows. Never pass private rows."""
         self.base_ = clone(self.base).fit(X)
         features = self.base_.transform(X)
         self.mean_ = np.asarray(features.mean(axis=0)).ravel()
         wide = features.shape[1] > max(features.shape[0], _MOST_FEATURES_SQUARED)
         variances, vectors = (_of_rows if wide else _of_features)(features, self.mean_, self.n_directions)
-        kept = min(self.n_directions, int(np.sum(variances > _LEAST_SHARE * max(variances[0], _LEAST_SHARE))))
-        self.directions_ = vectors[:, :kept] * variances[:kept] ** (-self.whitening / 2)
-        self.n_features_out_ = kept + 1
-        octaves = np.floor(np.log2(np.arange(1, kept + 1))).astype(np.int64)
+        n_kept = min(self.n_directions, int(np.sum(variances > _LEAST_SHARE * max(variances[0], _LEAST_SHARE))))
+        self.directions_ = vectors[:, :n_kept] * variances[:n_kept] ** (-self.whitening / 2)
+        self.n_features_out_ = n_kept + 1
+        octaves = np.floor(np.log2(np.arange(1, n_kept + 1))).astype(np.int64)
         self.blocks_ = np.append(octaves, octaves.max(initial=-1) + 1)
         self.nonnegative_ = False
         self._take_columns()
@@ -89,22 +89,22 @@ class DirectionsMap(MapOnBase):
         return np.hstack([rows, np.full((len(rows), 1), self.constant)])
 
     def _along(self, X: Any) -> Floats:
-        """Return rows along the directions, where features are very many in blocks of rows."""
+        """Return rows along the directions, in blocks of rows if there are very many features."""
         n_rows = row_count(X)
         size = max(1, _FEATURES_AT_ONCE // self.directions_.shape[0])
         if n_rows <= size or not self.reads_rows_alone:
             return np.asarray(self.base_.transform(X) @ self.directions_) - self.mean_ @ self.directions_
         blocks = (rows_at(X, slice(start, start + size)) for start in range(0, n_rows, size))
-        found = np.concatenate([np.asarray(self.base_.transform(block) @ self.directions_) for block in blocks])
-        return found - self.mean_ @ self.directions_
+        projections = np.concatenate([np.asarray(self.base_.transform(block) @ self.directions_) for block in blocks])
+        return projections - self.mean_ @ self.directions_
 
     def coefficients_of_base(self, coefficients: Floats, X: Any) -> Floats:
-        """Return what coefficients of these features say of the base map's, in rows of average length."""
+        """Return coefficients of the base map's features from those of these features, for rows of average length."""
         rows = self._along(X)
         lengths = np.maximum(np.linalg.norm(rows, axis=1), 1e-12)
         factor = np.sqrt(1 - self.constant**2) * float(np.mean(1 / lengths))
-        found: Floats = factor * (self.directions_ @ coefficients[:-1])
-        return found
+        of_base: Floats = factor * (self.directions_ @ coefficients[:-1])
+        return of_base
 
     def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[FeatureMap, Floats] | None:
         """Return the base map, if it reads columns apart, and coefficients of its features."""
@@ -122,7 +122,7 @@ def _of_features(features: Any, mean: Floats, most: int) -> tuple[Floats, Floats
 
 
 def _of_rows(features: Any, mean: Floats, most: int) -> tuple[Floats, Floats]:
-    """Return the same for up to `most` directions, from products of rows: where features outnumber them, far less."""
+    """Return the same for up to `most` directions, from products of rows. This is far less work for many features."""
     n_rows = features.shape[0]
     products = _products(features)
     along = np.asarray(features @ mean).ravel()
@@ -136,12 +136,12 @@ def _of_rows(features: Any, mean: Floats, most: int) -> tuple[Floats, Floats]:
 
 
 def _products(features: Any) -> Floats:
-    """Return the products of all pairs of rows, from dense blocks of columns: few features of a row are 0."""
+    """Return the products of all pairs of rows, from dense blocks of columns, since few features of a row are 0."""
     if not sparse.issparse(features):
         return np.asarray(features @ features.T)
-    by_columns, found = features.tocsc(), np.zeros((features.shape[0], features.shape[0]))
+    by_columns, products = features.tocsc(), np.zeros((features.shape[0], features.shape[0]))
     size = max(1, _FEATURES_AT_ONCE // 8 // features.shape[0])
     for start in range(0, features.shape[1], size):
         block = by_columns[:, start : start + size].toarray()
-        found += block @ block.T
-    return found
+        products += block @ block.T
+    return products

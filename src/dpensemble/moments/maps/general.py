@@ -25,12 +25,13 @@ class BoundedMap(FeatureMap):
     Parameters
     ----------
     transformer : scikit-learn transformer
-        Cloned and fitted on public rows. One that was fitted before on other public data goes in
+        Cloned and fitted on public rows. Wrap a transformer that is already fitted on other public data in
         `sklearn.frozen.FrozenEstimator`.
     in_batches : bool, default=False
-        Declares that the transformer reads each row by itself, to the last digit, so that private rows may be given to
-        it many at a time, which is faster. By default each private row is given by itself. The guarantee rests on this
-        declaration: `NMF`, for example, reads rows together, and one record then changes the features of others.
+        Declares that the transformer reads each row independently of the others, to the last digit. Then the
+        transformer gets many private rows at a time, which is faster. By default it gets one private row at a time. The
+        guarantee rests on this declaration. For example, `NMF` reads rows together, and one record then changes the
+        features of others.
 
     Attributes
     ----------
@@ -52,7 +53,7 @@ class BoundedMap(FeatureMap):
         self.in_batches = in_batches
 
     def fit(self, X: Any, y: Any = None) -> BoundedMap:  # noqa: ARG002
-        """Fit the transformer on public rows; never pass private ones."""
+        """Fit the transformer on public rows. Never pass private rows."""
         self.transformer_ = clone(self.transformer).fit(own_copy(X))
         state = fingerprint(self.transformer_)
         features = self._features(X)
@@ -76,13 +77,15 @@ class BoundedMap(FeatureMap):
         return bool(self.in_batches)
 
     def _features(self, X: Any) -> Any:
-        # Rounds read the same rows again: a transformer that writes into them must not reach the next one.
-        found = self.transformer_.transform(own_copy(X))
-        found = found.tocsr().astype(np.float64) if sparse.issparse(found) else np.asarray(found, dtype=np.float64)
-        entries = found.data if sparse.issparse(found) else found
-        if found.ndim != 2 or not np.isfinite(entries).all():
-            raise DataError("feature_map gave NaN, infinity or no table; use a transformer that takes these rows.")
-        return found
+        # Rounds read the same rows again, so a transformer that writes into them gets a copy.
+        features = self.transformer_.transform(own_copy(X))
+        features = (
+            features.tocsr().astype(np.float64) if sparse.issparse(features) else np.asarray(features, dtype=np.float64)
+        )
+        entries = features.data if sparse.issparse(features) else features
+        if features.ndim != 2 or not np.isfinite(entries).all():
+            raise DataError("feature_map gave NaN, infinity or no table; use a transformer that accepts these rows.")
+        return features
 
     def transform(self, X: Any) -> Any:
         """Return features, shape (n_rows, n_features_out), each row at most 1 long."""
@@ -96,7 +99,7 @@ class BoundedMap(FeatureMap):
         return np.hstack([features * factors[:, None], constant])
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return the transformer's names and that of the constant."""
+        """Return the transformer's names and the name of the constant."""
         names = getattr(self.transformer_, "get_feature_names_out", None)
         inner = [f"feature {i}" for i in range(self.n_features_out_ - 1)] if names is None else names(input_features)
         return np.asarray([*inner, "constant"], dtype=object)

@@ -14,7 +14,7 @@ from dpensemble.moments.maps.base import FeatureMap
 
 _Singles = NDArray[np.float32]
 _KERNEL = 7  # side of an oriented filter, in pixels of its own scale
-_TILE = 14  # filters are applied to strips of at most so many columns
+_TILE = 14  # most columns of a strip that filters are applied to
 _FIT_FLOATS = 80_000_000  # numbers held when principal directions are learned
 _BLOCK_FLOATS = 12_000_000  # numbers held by one block of rows in transform
 
@@ -80,7 +80,7 @@ def _scattered(images: _Singles, scales: int, cells: tuple[int, int], bank: _Sin
     """Scattering averages of grey images (rows, height, width), shape (rows, cells down, cells across, channels).
 
     Channels are the local mean, the moduli of oriented waves at every scale, and the moduli of coarser waves in
-    each finer modulus: 1 + L S + L^2 S (S - 1) / 2 of them for L orientations and S scales.
+    each finer modulus. There are 1 + L S + L^2 S (S - 1) / 2 channels for L orientations and S scales.
     """
     layers = [_averaged(images[..., None], cells)]
     image = images[..., None]
@@ -110,7 +110,7 @@ class ImageMap(FeatureMap):
     shape : tuple of int
         Height and width of an image in pixels, and the number of colours if more than one.
     n_components : int
-        Principal directions kept (fewer if the public images cannot support so many).
+        Principal directions kept (fewer if the public images cannot support this number).
     orientations : int
         Angles of the oriented waves.
     whitening : float
@@ -119,7 +119,7 @@ class ImageMap(FeatureMap):
     offset : float
         Added to an average, relative to the root mean square of its channel, before the logarithm is taken.
     constant : float
-        Value of the constant, the last feature; the others of a row are sqrt(1 - constant**2) long.
+        Value of the constant, the last feature. The other features of a row are sqrt(1 - constant**2) long.
     random_state : int
         Seed of the choice of public rows (if many) and of the randomized decomposition.
 
@@ -135,7 +135,7 @@ class ImageMap(FeatureMap):
     Raises
     ------
     DataError
-        If rows are no images of that shape, or hold what is no finite number.
+        If rows are not images of that shape, or hold values that are not finite numbers.
 
     Examples
     --------
@@ -145,8 +145,8 @@ class ImageMap(FeatureMap):
 
     Notes
     -----
-    Images are filtered with oriented complex waves at octaves, the moduli are filtered once more at coarser octaves
-    (a scattering transform), and both are averaged on a grid of at most 7 by 7 cells. Nothing depends on the scale
+    Images are filtered with oriented complex waves at octaves. The moduli are filtered once more at coarser octaves
+    (a scattering transform). Both are averaged on a grid of at most 7 by 7 cells. Nothing depends on the scale
     of pixel values. Rows are handled in blocks, so that memory does not grow with their number.
     """
 
@@ -172,7 +172,7 @@ class ImageMap(FeatureMap):
         self.random_state = random_state
 
     def fit(self, X: Any, y: object = None) -> ImageMap:  # noqa: ARG002
-        """Learn channel sizes and principal directions from public images; `y` is ignored.
+        """Learn channel sizes and principal directions from public images. `y` is ignored.
 
         Parameters
         ----------
@@ -190,11 +190,11 @@ class ImageMap(FeatureMap):
         averages = self._logarithms(averages)
         self.centre_ = averages.mean(axis=0, dtype=np.float64).astype(np.float32)
         averages -= self.centre_
-        kept = max(1, min(self.n_components, len(averages) - 1, averages.shape[1]))
-        _, singular, directions = randomized_svd(averages, kept, n_iter=3, random_state=self.random_state)
+        n_directions = max(1, min(self.n_components, len(averages) - 1, averages.shape[1]))
+        _, singular, directions = randomized_svd(averages, n_directions, n_iter=3, random_state=self.random_state)
         relative = np.maximum(singular / max(float(singular[0]), 1e-30), 1e-4)
         self.directions_ = np.ascontiguousarray((directions / relative[:, None] ** self.whitening).T, dtype=np.float32)
-        octaves = np.log2(np.arange(1, kept + 1)).astype(np.int64)
+        octaves = np.log2(np.arange(1, n_directions + 1)).astype(np.int64)
         self.blocks_ = np.append(octaves, octaves.max() + 1)
         self.nonnegative_ = False
         self.n_features_in_ = int(np.prod(self.shape))
@@ -220,14 +220,14 @@ class ImageMap(FeatureMap):
         return features
 
     def _images(self, X: Any) -> NDArray[np.generic]:
-        """Rows as (n, height, width, colours), of whatever kind of number they have."""
+        """Rows as (n, height, width, colours), with their own type of number."""
         height, width, *colours = self.shape
         images = np.asarray(X)
         if not (np.issubdtype(images.dtype, np.number) or images.dtype == np.bool_) or np.iscomplexobj(images):
             raise DataError(f"images must hold real numbers, not entries of type {images.dtype}.")
         if len(colours) > 1 or images.ndim < 2 or np.prod(images.shape[1:]) != np.prod(self.shape) or not len(images):
             raise DataError(
-                f"rows of shape {images.shape[1:]} are no images of shape={tuple(self.shape)}; give another shape."
+                f"rows of shape {images.shape[1:]} are not images of shape={tuple(self.shape)}; give another shape."
             )
         return images.reshape(len(images), height, width, *(colours or [1]))
 

@@ -21,7 +21,7 @@ _MOST_ROWS, _PASSES = 10_000, 20
 _MOST_SHARE = 1 / 3
 # Mean squared distance to the nearest landmark, in the variance of all rows, up to which landmarks stand for rows.
 _FARTHEST = 0.35
-# Nearness falls by e in so many mean squared distances, and the kernel in so many median distances.
+# Mean squared distances in which nearness falls by e, and median distances in which the kernel falls by e.
 _NEARNESS, _WIDTH = 0.5, 0.6
 # Most directions of the kernel, the power of their public standard deviation, and their least share of the variance.
 _DIRECTIONS, _WHITENING, _LEAST_SHARE = 250, 0.5, 1e-8
@@ -45,7 +45,7 @@ class WhitenedNumbers(TransformerMixin, BaseEstimator):
     """
 
     def fit(self, X: pd.DataFrame, y: None = None) -> WhitenedNumbers:  # noqa: ARG002
-        """Learn ranges, medians and the covariance from public rows; never pass private ones."""
+        """Learn ranges, medians and the covariance from public rows. Never pass private rows."""
         numbers = _numbers(X)
         self.low_, self.high_ = np.nanmin(numbers, axis=0), np.nanmax(numbers, axis=0)
         self.median_ = np.nanmedian(numbers, axis=0)

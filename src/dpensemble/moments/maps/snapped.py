@@ -1,4 +1,4 @@
-"""A table map that sees of every entry only the cell of a grid in which it lies."""
+"""A table map that reads only the grid cell of every entry."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from dpensemble.moments.maps.base import FeatureMap
 
 
 class SnappedMap(FeatureMap):
-    """Another map's features of rows whose entries are replaced by what stands for their cells.
+    """Another map's features of rows whose entries are replaced by the values of their cells.
 
-    Synthetic rows have no other entries, so private rows and new ones must not have any either: between two cells a
-    model could otherwise say what no synthetic row ever held it to. `base` is cloned and fitted on such rows, and
+    Synthetic rows have no other entries, so private rows and new rows must not have any either. Otherwise the model
+    could predict anything between two cells, where it was never fitted. `base` is cloned and fitted on such rows, and
     `columns` are those of a `dpensemble.moments.grid.Grid`.
     """
 
@@ -32,7 +32,7 @@ class SnappedMap(FeatureMap):
         self.columns = columns
 
     def fit(self, X: pd.DataFrame, y: Any = None) -> SnappedMap:  # noqa: ARG002
-        """Fit the base map on synthetic rows; never pass private ones."""
+        """Fit the base map on synthetic rows. Never pass private rows."""
         self.base_ = clone(self.base).fit(X)
         self.n_features_in_ = X.shape[1]
         if all(isinstance(name, str) for name in X.columns):

@@ -1,4 +1,4 @@
-"""A public feature map of tables: numbers in bins at several scales, categories, and a place for what is missing."""
+"""A public feature map of tables: numbers in bins at several scales, categories, and a place for missing entries."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from dpensemble.datasets.tables import as_table
 from dpensemble.errors import DataError
 from dpensemble.moments.maps.base import FeatureMap
 
-# Finer knots need public rows to say where they lie, and to tell how common each is.
+# Finer knots need more public rows, which show where knots lie and how common each one is.
 _ROWS_PER_KNOT = 15
-# So many are compared one after another for all columns, more by halving for each column.
+# Up to this number, knots are compared one after another for all columns. More are searched by halving.
 _FEW_KNOTS = 4
 
 
@@ -29,16 +29,16 @@ class TableMap(FeatureMap):
     """Numbers at several scales, categories and missing entries, as features of constant length 1.
 
     Everything is learned from public rows. A number lies between two knots, which are public quantiles, and has a part
-    in both; that at several scales, from two knots to many. A category has a coordinate of its own. Every column has
-    one for entries that are missing, and categories one for all *others*, whether or not a public row needs them.
+    in both. This holds at several scales, from two knots to many. A category has a coordinate of its own. Every column
+    has one for missing entries, and categories have one for all *others*, whether or not a public row needs them.
 
     Parameters
     ----------
     knots : sequence of int, default=(2, 3, 5, 9, 17, 33)
-        Numbers of knots, at least 2 each; those for which public rows are too few (15 a knot) are left out, and the
-        finest ones where the features would be more than `most_features`.
+        Numbers of knots, at least 2 each. A number is left out if it needs more public rows than there are (15 a knot).
+        The finest are left out if there would be more than `most_features` features.
     number_weight : float, default=1.5
-        Length of a number's part, where a category's is 1.
+        Length of a number's part. A category's part has length 1.
     fewest : int, default=5
         Categories that fewer public rows have are *other*.
     most_features : int, default=800
@@ -52,11 +52,11 @@ class TableMap(FeatureMap):
     blocks_ : ndarray of shape (n_features_out,)
         Number of the block that each feature is in: one a column and scale, and the constant's last.
     squares_ : ndarray of shape (n_blocks,)
-        Squared length of each block; they sum to 1.
+        Squared length of each block. The sum is 1.
     columns_of_blocks_ : ndarray of shape (n_blocks,)
-        Number of the column that each block belongs to; -1 for the constant.
+        Number of the column that each block belongs to, or -1 for the constant.
     missing_ : ndarray of shape (n_columns,)
-        Feature that says that a column's entry is missing.
+        Feature that marks a missing entry of a column.
     nonnegative_ : bool
         True: no feature is below 0.
 
@@ -85,28 +85,28 @@ class TableMap(FeatureMap):
         self.most_features = most_features
 
     def fit(self, X: Any, y: Any = None) -> TableMap:  # noqa: ARG002
-        """Learn knots and categories from public rows; never pass private ones.
+        """Learn knots and categories from public rows. Never pass private rows.
 
         Parameters
         ----------
         X : DataFrame or array of shape (n_rows, n_columns)
-            Public rows; numbers, truth values or texts, with NaN or None for what is missing.
+            Public rows: numbers, truth values or texts, with NaN or None for missing entries.
         y : ignored
         """
         table = as_table(X)
         if not len(table):
-            raise DataError("X has no rows; a table map needs public ones.")
+            raise DataError("X must have rows; give public rows.")
         self.n_features_in_ = table.shape[1]
         if all(isinstance(name, str) for name in table.columns):
             self.feature_names_in_ = np.asarray(table.columns, dtype=object)
         scales = [n for n in self.knots if n <= 3 or n * _ROWS_PER_KNOT <= len(table)]
-        # From coarse to fine, as the finest scales of many columns would be found only to be left out.
-        known: dict[tuple[int, int], Floats] = {}
+        # From coarse to fine, so that the finest scales of many columns are not computed only to be left out.
+        knots_of_columns: dict[tuple[int, int], Floats] = {}
         for count in range(1, len(scales) + 1):
-            self._read(table, scales[:count], known)
+            self._read(table, scales[:count], knots_of_columns)
             if self.n_features_out_ > self.most_features:
                 if count > 1:
-                    self._read(table, scales[: count - 1], known)
+                    self._read(table, scales[: count - 1], knots_of_columns)
                 break
         return self
 
@@ -114,9 +114,9 @@ class TableMap(FeatureMap):
         self.columns_, start = [], 0
         for place, name in enumerate(table.columns):
             values = table[name]
-            found = self._number(values, scales, known, place) if is_number(values) else self._category(values)
-            self.columns_.append({"name": str(name), "start": start, **found})
-            start += sum(found["sizes"]) + 1
+            described = self._number(values, scales, known, place) if is_number(values) else self._category(values)
+            self.columns_.append({"name": str(name), "start": start, **described})
+            start += sum(described["sizes"]) + 1
         self.n_features_out_ = start + 1
         sizes = [size for column in self.columns_ for size in column["sizes"]]
         owners = [number for number, column in enumerate(self.columns_) for _ in column["sizes"]]
@@ -140,18 +140,18 @@ class TableMap(FeatureMap):
         for n in scales:
             if (place, n) not in known:
                 known[place, n] = quantiles(numbers[np.isfinite(numbers)], n)
-        found = [known[place, n] for n in scales]
-        # A scale that is no finer than the one before says nothing new.
-        knots = [one for i, one in enumerate(found) if i == 0 or len(one) > len(found[i - 1])]
+        of_scales = [known[place, n] for n in scales]
+        # A scale must be finer than the one before.
+        knots = [one for i, one in enumerate(of_scales) if i == 0 or len(one) > len(of_scales[i - 1])]
         return {"kind": "number", "knots": knots, "sizes": [len(one) for one in knots], "square": self.number_weight**2}
 
     def _category(self, values: pd.Series) -> dict[str, Any]:
         counts = as_text(values).value_counts()
-        kept = sorted(counts.index[counts >= min(self.fewest, counts.max())]) if len(counts) else []
-        return {"kind": "category", "categories": kept, "sizes": [len(kept) + 1], "square": 1.0}
+        categories = sorted(counts.index[counts >= min(self.fewest, counts.max())]) if len(counts) else []
+        return {"kind": "category", "categories": categories, "sizes": [len(categories) + 1], "square": 1.0}
 
     def transform(self, X: Any) -> sparse.csr_matrix:
-        """Return the features of rows, shape (n_rows, n_features_out); every row has length 1."""
+        """Return the features of rows, shape (n_rows, n_features_out). Every row has length 1."""
         check_is_fitted(self)
         table = as_table(X)
         if table.shape[1] != self.n_features_in_:
@@ -172,28 +172,30 @@ class TableMap(FeatureMap):
         where[:, -1], data[:, -1] = self.n_features_out_ - 1, 1.0
         data /= self.length_
         indptr = np.arange(0, per_row * n_rows + 1, per_row, dtype=kind)
-        found = sparse.csr_matrix((data.ravel(), where.ravel(), indptr), shape=(n_rows, self.n_features_out_))
-        found.eliminate_zeros()
-        return found
+        features = sparse.csr_matrix((data.ravel(), where.ravel(), indptr), shape=(n_rows, self.n_features_out_))
+        features.eliminate_zeros()
+        return features
 
     def _entries_of(self, table: pd.DataFrame) -> Iterator[tuple[NDArray[np.int64], Iterator[tuple[Any, Floats]]]]:
-        """Yield numbers of columns with their places and weights, of shape (n_rows, n_columns): many, where alike."""
+        """Yield numbers of similar columns, with places and weights of their entries, shape (n_rows, n_columns)."""
         alike: dict[tuple[int, ...], list[int]] = {}
         for number, column in enumerate(self.columns_):
             if column["kind"] == "number":
                 alike.setdefault(tuple(column["sizes"]), []).append(number)
             else:
-                found = _of_category(column, table.iloc[:, number])
-                yield np.array([number]), ((place[:, None], weight[:, None]) for place, weight in found)
+                entries = _of_category(column, table.iloc[:, number])
+                yield np.array([number]), ((place[:, None], weight[:, None]) for place, weight in entries)
         for members in alike.values():
             for part, (numbers, odd) in in_parts(table, np.array(members), numbers_of):
                 if odd.any():
                     name = self.columns_[int(part[np.argmax(odd)])]["name"]
-                    raise DataError(f"column {name!r} of X has entries that are no numbers, as public rows have there.")
+                    raise DataError(
+                        f"column {name!r} of X must hold numbers, as it does in public rows; got other entries."
+                    )
                 yield part, _of_numbers([self.columns_[number]["knots"] for number in part.tolist()], numbers)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state with what is known of columns in two pieces: saved one by one, many would take an hour."""
+        """Return the state with columns in two pieces, since many columns saved one by one would take an hour."""
         state = dict(super().__getstate__())
         columns = state.pop("columns_", None)
         if columns is not None:
@@ -233,21 +235,21 @@ class TableMap(FeatureMap):
 
 
 def feature_values(feature_map: FeatureMap, column: dict[str, Any], values: pd.Series) -> Floats:
-    """Return the features of one column alone, shape (n_values, n_features_of_the_column)."""
-    found = np.zeros((len(values), sum(column["sizes"]) + 1))
+    """Return the features of a single column, shape (n_values, n_features_of_the_column)."""
+    features = np.zeros((len(values), sum(column["sizes"]) + 1))
     for place, weight in _entries(column, values):
-        np.add.at(found, (np.arange(len(values)), place), weight * np.sqrt(column["square"]) / feature_map.length_)
-    return found
+        np.add.at(features, (np.arange(len(values)), place), weight * np.sqrt(column["square"]) / feature_map.length_)
+    return features
 
 
 def quantiles(values: Floats, n: int) -> Floats:
-    """Return up to `n` increasing values at even public quantiles; a value that many rows have counts once."""
+    """Return up to `n` increasing values at even public quantiles. A value that many rows have counts once."""
     if not len(values):
         return np.zeros(1)
-    found, counts = np.unique(values, return_counts=True)
-    if len(found) <= n:
-        return found
-    # A value with more than its share is a knot; the others divide what is left evenly.
+    distinct, counts = np.unique(values, return_counts=True)
+    if len(distinct) <= n:
+        return distinct
+    # A value with more than its share is a knot. The other values divide the rest evenly.
     heavy = counts > len(values) / n
     while True:
         left = n - heavy.sum()
@@ -256,13 +258,13 @@ def quantiles(values: Floats, n: int) -> Floats:
         if not more.any() or left <= 1:
             break
         heavy |= more
-    light, mass = found[~heavy], counts[~heavy]
+    light, mass = distinct[~heavy], counts[~heavy]
     if left > 1:
         ranks = (np.cumsum(mass) - mass / 2) / mass.sum()
         chosen = light[np.searchsorted(ranks, np.linspace(0, 1, left)).clip(max=len(light) - 1)]
     else:
         chosen = light[:0]
-    return np.unique(np.concatenate([found[heavy], chosen, found[[0, -1]]]))
+    return np.unique(np.concatenate([distinct[heavy], chosen, distinct[[0, -1]]]))
 
 
 def _slots(column: dict[str, Any]) -> int:
@@ -292,33 +294,33 @@ def _of_numbers(knots: list[list[Floats]], numbers: Floats) -> Iterator[tuple[ND
     missing = np.isnan(numbers)
     numbers = np.where(missing, 0.0, numbers)
     share, start = 1 / np.sqrt(len(knots[0])), 0
-    known = np.where(missing, 0.0, share)
+    present = np.where(missing, 0.0, share)
     for scale in range(len(knots[0])):
         of_scale = np.stack([one[scale] for one in knots])
         size = of_scale.shape[1]
         if size == 1:
-            yield np.full(numbers.shape, start), known
+            yield np.full(numbers.shape, start), present
         else:
             low = _knots_up_to(of_scale, numbers).clip(1, size - 1) - 1
             column = np.arange(len(knots))
             below, above = of_scale[column, low], of_scale[column, low + 1]
             part = ((numbers - below) / (above - below)).clip(0.0, 1.0)
-            yield start + low, known * np.sqrt(1 - part)
-            yield start + low + 1, known * np.sqrt(part)
+            yield start + low, present * np.sqrt(1 - part)
+            yield start + low + 1, present * np.sqrt(part)
         start += size
     yield np.full(numbers.shape, start), missing.astype(np.float64)
 
 
 def _knots_up_to(knots: Floats, numbers: Floats) -> NDArray[np.int64]:
-    """Return how many knots of each column are no larger than its numbers."""
-    found = np.zeros(numbers.shape, dtype=np.int64)
+    """Return the number of knots of each column that are at most its numbers."""
+    counts = np.zeros(numbers.shape, dtype=np.int64)
     if knots.shape[1] <= _FEW_KNOTS:
         for of_column in knots.T:
-            found += numbers >= of_column
-        return found
+            counts += numbers >= of_column
+        return counts
     for column, own in enumerate(knots):
-        found[:, column] = np.searchsorted(own, numbers[:, column], side="right")
-    return found
+        counts[:, column] = np.searchsorted(own, numbers[:, column], side="right")
+    return counts
 
 
 def _words(column: dict[str, Any]) -> Iterator[str]:
