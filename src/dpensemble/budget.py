@@ -15,7 +15,7 @@ class Budget:
     epsilon : float
         Largest privacy loss allowed, from 1e-9 to 1e12.
     delta : float
-        Probability that the limit `epsilon` may not hold, from 1e-300 to just below 1.
+        Probability that may exceed the limit by `epsilon`, from 1e-300 to just below 1.
 
     Raises
     ------

@@ -36,7 +36,7 @@ class SubsampleAggregateClassifier(SubsampleAggregate, VotesInBlocks):
     epsilon : float, default=1.0
         Budget of one fit.
     delta : float, default=1e-5
-        Probability that epsilon may not hold. Must be below 1 / n_records.
+        Probability that may exceed the limit by epsilon. Must be below 1 / n_records.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Neighbouring relation. It decides how records are allocated.
     max_labels : int, optional
