@@ -47,7 +47,7 @@ _MARK = "_is_about_public_rows"
 
 @contextmanager
 def guard_private_rows() -> Iterator[None]:
-    """Let the block read private rows without revealing anything about them.
+    """Let the block read private rows without showing any of them in a message.
 
     Warnings are dropped, except for those of this library, whose texts state only public or released facts. An error of
     this library passes. Any other error becomes a `DataError` with its type and the public part of its

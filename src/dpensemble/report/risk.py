@@ -1,10 +1,12 @@
 """A guarantee in an attacker's terms: how much better than guessing an attacker can distinguish neighbouring data sets.
 
 The attacker knows all records but one unit's, has two candidates for that unit, and raises an alarm for one of them.
+Under add-or-remove-one, the question is instead whether the unit is there at all: exchanging it would be two changes.
 For every attack, the share of right alarms (true positives) is bounded by the share of false alarms (false positives).
 A guarantee of (epsilon, delta) gives ``TPR <= min(exp(epsilon) FPR + delta, 1 - exp(-epsilon) (1 - delta - FPR))``
-(P. Kairouz, S. Oh and P. Viswanath, ICML 2015, Theorem 2.1, rearranged). If all releases are Gaussian sums, the
-exact curve ``TPR <= Phi(Phi^-1(FPR) + mu)`` (J. Dong, A. Roth and W. Su, JRSS B 2022, Definition 2.6) is lower.
+(P. Kairouz, S. Oh and P. Viswanath, ICML 2015, Theorem 2.1, rearranged). If all releases are Gaussian sums, they
+obey the exact curve ``TPR <= Phi(Phi^-1(FPR) + mu)`` (J. Dong, A. Roth and W. Su, JRSS B 2022, Definition 2.6), which
+is lower.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ _FEWEST = 20
 # A figure needs no more units than this, and each is read separately.
 _MOST_UNITS = 5_000
 ASSUMPTIONS = (
-    "Which units (or records) are held back follows from their places in the private table and a public seed. Nothing "
-    "is learned from them, and only a noisy score of the released student on them is published.",
+    "Which units (or records) are held back follows from their places in the private table and a public seed. The "
+    "model learns nothing from them, and only a noisy score of the released student on them is published.",
     "Neighbouring data sets list their units in the same order, each by its first record.",
 )
 
