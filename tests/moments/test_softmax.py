@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from scipy import optimize
+from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 from dpensemble.moments import Moments
 from dpensemble.moments.evidence import PublicRows
 from dpensemble.moments.model import expected, probabilities
 from dpensemble.moments.queries import ClassSums
-from dpensemble.moments.softmax import _Observed, _Posterior, fit_softmax, softmax
+from dpensemble.moments.softmax import _Observed, _Posterior, fit_softmax
 
 
 def made(n_classes, n_units, noise, *, sharpness=4.0, n_features=8, n_public=1500, seed=0):
@@ -24,12 +25,12 @@ def made(n_classes, n_units, noise, *, sharpness=4.0, n_features=8, n_public=150
         return features
 
     private, public = rows(n_units), rows(n_public)
-    chances = softmax(private @ truth)
+    chances = softmax(private @ truth, axis=1)
     labels = (chances.cumsum(axis=1) > rng.random((n_units, 1))).argmax(axis=1)
     sums = private.T @ np.eye(n_classes)[labels] / n_units
     moments = ClassSums(n_classes).read(sums + noise * rng.normal(size=sums.shape), noise)
     blocks = np.append(np.zeros(n_features - 1, dtype=np.int64), 1)
-    return PublicRows(public, blocks, n_classes), softmax(public @ truth), moments, (private, labels)
+    return PublicRows(public, blocks, n_classes), softmax(public @ truth, axis=1), moments, (private, labels)
 
 
 def log_loss(truth, guess):
@@ -40,7 +41,7 @@ def log_loss(truth, guess):
 def best_factor(truth, public, coefficients):
     """Return by which factor the coefficients would have had the least expected log-loss."""
     factors = np.geomspace(0.2, 5, 101)
-    return min(factors, key=lambda f: log_loss(truth, softmax(f * (public.features @ coefficients)) + 1e-12))
+    return min(factors, key=lambda f: log_loss(truth, softmax(f * (public.features @ coefficients), axis=1) + 1e-12))
 
 
 @pytest.mark.parametrize("n_classes", [3, 5])
@@ -63,7 +64,9 @@ def test_probabilities_are_neither_too_sharp_nor_too_cautious(n_classes, noise):
         factor = best_factor(truth, public, coefficients)
         logarithms.append(np.log(factor))
         guess = probabilities(public.features, coefficients)
-        losses.append(log_loss(truth, guess) - log_loss(truth, softmax(factor * (public.features @ coefficients))))
+        losses.append(
+            log_loss(truth, guess) - log_loss(truth, softmax(factor * (public.features @ coefficients), axis=1))
+        )
     assert abs(np.mean(logarithms)) < 0.3
     assert np.mean(losses) < 0.03
 

@@ -19,6 +19,7 @@ from dpensemble.errors import DataError
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.moments import MomentsSource, blocks, queries
 from dpensemble.moments.blocks import PrivateBlocks, blocks_of
+from dpensemble.moments.maps.curved import CurvedMap
 from dpensemble.moments.queries import FeatureMean, FeatureProducts, Residuals, UnitCount
 from dpensemble.moments.whole import UNIT, WHOLE, whole_features
 from dpensemble.relations import Relation
@@ -265,6 +266,28 @@ def test_whole_runs_charge_for_what_a_unit_can_do(monkeypatch, way, relation, n_
     counted = relation == "add-or-remove-one"
     assert len(ratios) == 2 + (4 * counted if way == "many" else 2 + counted)
     assert 0.3 < max(ratios) <= 1 + 1e-14
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("relation", [one.value for one in Relation])
+def test_whole_runs_with_landmarks_charge_for_what_a_unit_can_do(monkeypatch, relation, n_classes):
+    """Made-up sums would raise an alarm and lead to synthetic rows, so alarms are switched off."""
+    monkeypatch.setattr(moments.drift, "FALSE_ALARM", -1.0)
+    public = np.random.default_rng(5).normal(size=(1000, 2))
+    ratios = ratios_of_runs(monkeypatch, relation, n_classes=n_classes, public=public)
+    # The number of units if it is private, the mean of the base map, and two rounds of class sums.
+    assert len(ratios) == 3 + (relation == "add-or-remove-one")
+    assert 0.3 < max(ratios[-2:]) <= 1 + 1e-14
+    assert max(ratios) <= 1 + 1e-14
+
+
+def test_signed_landmark_features_are_caught(monkeypatch):
+    """A planted bug: class sums of the signed features of the base map, which nothing cuts."""
+    monkeypatch.setattr(moments.drift, "FALSE_ALARM", -1.0)
+    monkeypatch.setattr(moments.queries, "cut", lambda features: features)
+    monkeypatch.setattr(CurvedMap, "transform", lambda self, X: self.base_.transform(X))
+    public = np.random.default_rng(5).normal(size=(1000, 2))
+    assert max(ratios_of_runs(monkeypatch, "replace-one", public=public)) > 1.01
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -75,7 +75,8 @@ def learn(
     features = whole_features(feature_map.transform(public)) / UNIT
     rows = _public_rows(features, feature_map, public, len(classes), units)
     compared_source, compared = source, features
-    compared_map = statements_of(feature_map).compared_
+    # Another map takes private rows in blocks, which a run that gives each row to the map alone must not do.
+    compared_map = None if source.blocks.alone else statements_of(feature_map).compared_
     if compared_map is not None:
         compared_source = source.reading(compared_map.transform, nonnegative=bool(compared_map.nonnegative_))
         compared = whole_features(compared_map.transform(public)) / UNIT

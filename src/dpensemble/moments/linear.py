@@ -65,10 +65,20 @@ def _variance(fitted: Floats | None, c: Floats, public: PublicRows, n_units: flo
         return np.full(len(c), (1 - 1 / n_classes) / (n_classes - 1) / n_units)
     chances = fitted.clip(0.0, 1.0)
     chances = chances / np.maximum(chances.sum(axis=1, keepdims=True), 1e-6)
-    labels = np.maximum(1 - (chances**2).sum(axis=1), _LEAST_VARIANCE) / (n_classes - 1)
-    off = ((fitted - c) ** 2).sum(axis=1) / (n_classes - 1)
-    variance: Floats = labels / n_units + off * (1 / n_units + public.doubt)
-    return variance
+    return row_variances(chances, fitted, c, public, n_units)
+
+
+def row_variances(chances: Floats, fitted: Floats, centre: Floats, public: PublicRows, n_units: float) -> Floats:
+    """Return the variance of each public row along a contrast of classes.
+
+    Labels vary by their `chances` in a sample of units. Public rows stand for private rows, which matters the more the
+    farther the `fitted` values are from the centre.
+    """
+    contrasts = public.n_classes - 1
+    labels = np.maximum(1 - (chances**2).sum(axis=1), _LEAST_VARIANCE) / contrasts
+    off = ((fitted - centre) ** 2).sum(axis=1) / contrasts
+    variances: Floats = labels / n_units + off * (1 / n_units + public.doubt)
+    return variances
 
 
 def _most_likely(

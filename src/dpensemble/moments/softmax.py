@@ -23,10 +23,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize
+from scipy.special import softmax
 
 from dpensemble._arrays import Floats
 from dpensemble.moments.evidence import Fit, PublicRows, inverted, positive_root
-from dpensemble.moments.linear import fit_linear
+from dpensemble.moments.linear import fit_linear, row_variances
 from dpensemble.moments.model import columns, expected
 from dpensemble.moments.queries import Moments
 
@@ -38,8 +39,8 @@ _FIRST_SHARPNESS = 8.0
 _CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE = 5.0, 0.03, 300.0
 # Fits with renewed covariances and scales, updates of scales in each, and quasi-Newton steps of each.
 _TURNS, _UPDATES, _STEPS = 5, 4, 20
-# Least variance of a label that is assumed anywhere, and least share of a class.
-_LEAST_VARIANCE, _LEAST_SHARE = 0.02, 1e-6
+# Least share of a class that is assumed.
+_LEAST_SHARE = 1e-6
 # Factors that are compared, and standard errors by which a factor must be better than the bare shares.
 _FACTORS, _CAUTION = (0.0, *np.geomspace(0.05, 5.0, 80).tolist()), 0.5
 
@@ -55,7 +56,7 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
     coefficients, scales = _FIRST_SHARPNESS * linear.coefficients, _FIRST_SHARPNESS * linear.scales
     scales[-1] = _CONSTANT_SCALE
     for turn in range(_TURNS):
-        chances = softmax(np.asarray(public.features @ coefficients)).astype(np.float64)
+        chances = softmax(np.asarray(public.features @ coefficients), axis=1).astype(np.float64)
         observed = [_observed(m, c, w, chances, public, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
         information = _information(observed, chances, public)
         if turn:
@@ -70,13 +71,6 @@ def _of_both(moments: Moments) -> Moments:
     """Return moments of two classes with a column for each. Moments of one column have the noise of a contrast."""
     values = np.hstack([-moments.values, moments.values])
     return replace(moments, values=values, spread=moments.spread * math.sqrt(2))
-
-
-def softmax(scores: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Return the softmax of each row."""
-    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-    odds /= odds.sum(axis=1, keepdims=True)
-    return odds
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,10 +88,7 @@ class _Observed:
 def _observed(
     moments: Moments, centre: Floats, omega: Floats, chances: Floats, public: PublicRows, n_units: float
 ) -> _Observed:
-    contrasts = public.n_classes - 1
-    labels = np.maximum(1 - (chances**2).sum(axis=1), _LEAST_VARIANCE) / contrasts
-    off = ((chances - centre) ** 2).sum(axis=1) / contrasts
-    covariance = public.curvature(omega**2 * (labels / n_units + off * (1 / n_units + public.doubt)))
+    covariance = public.curvature(omega**2 * row_variances(chances, chances, centre, public, n_units))
     covariance[np.diag_indices_from(covariance)] += (moments.spread / moments.scale) ** 2
     root = positive_root(covariance)
     whitening = linalg.solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
@@ -131,11 +122,12 @@ def _likeliest_scales(information: Floats, coefficients: Floats, blocks: NDArray
 
 @dataclass(frozen=True, eq=False)
 class _Posterior:
-    """Information on the coefficients: public features, rounds, prior precisions, and a basis of equal curvature."""
+    """Information on the coefficients, with a basis in which the loss has about the same curvature everywhere."""
 
     features: Singles
     observed: tuple[_Observed, ...]
     precisions: Singles
+    root: Floats
     basis: Singles
 
     @classmethod
@@ -143,7 +135,8 @@ class _Posterior:
         """Return the posterior under prior scales of features."""
         root = positive_root(information + np.diag(1 / scales**2))
         basis = linalg.solve_triangular(root.T, np.eye(len(root)), lower=False, check_finite=False)
-        return cls(features, tuple(observed), (1 / scales**2)[:, None].astype(np.float32), basis.astype(np.float32))
+        precisions = (1 / scales**2)[:, None].astype(np.float32)
+        return cls(features, tuple(observed), precisions, root, basis.astype(np.float32))
 
     def moved(self, noise: Sequence[Singles], sign: float) -> _Posterior:
         """Return the same with noise on the moments."""
@@ -152,7 +145,8 @@ class _Posterior:
 
     def most_likely(self, start: Floats) -> Floats:
         """Return the most likely coefficients, shape (n_features, n_classes)."""
-        first = np.linalg.solve(self.basis.astype(np.float64), start)
+        # The basis is the inverse of this root, transposed.
+        first = self.root.T @ start
         steps = optimize.minimize(
             lambda u: self._loss(u.reshape(start.shape).astype(np.float32)),
             first.ravel(),
@@ -165,7 +159,7 @@ class _Posterior:
     def _loss(self, place: Singles) -> tuple[float, Floats]:
         """Return minus the log posterior at a place in the basis, and the gradient."""
         coefficients = self.basis @ place
-        chances = softmax(self.features @ coefficients)
+        chances = softmax(self.features @ coefficients, axis=1)
         loss = 0.5 * float((self.precisions * coefficients**2).sum(dtype=np.float64))
         pull = np.zeros_like(chances)
         for one in self.observed:
@@ -183,10 +177,10 @@ def _calibrated(posterior: _Posterior, coefficients: Floats, shares: Floats) -> 
     noise = [draws.standard_normal(one.values.shape, dtype=np.float32) for one in posterior.observed]
     fits = [coefficients, *(posterior.moved(noise, sign).most_likely(coefficients) for sign in (1.0, -1.0))]
     scores, more, less = (posterior.features @ fit.astype(np.float32) for fit in fits)
-    logarithms = np.log(np.maximum(shares @ softmax(scores), _LEAST_SHARE)).astype(np.float32)
+    logarithms = np.log(np.maximum(shares @ softmax(scores, axis=1), _LEAST_SHARE)).astype(np.float32)
 
     def expectations(factor: float, scores: Singles) -> list[Singles]:
-        chances = softmax(np.float32(factor) * scores + np.float32(1 - factor) * logarithms)
+        chances = softmax(np.float32(factor) * scores + np.float32(1 - factor) * logarithms, axis=1)
         return [one.weights.T @ chances for one in posterior.observed]
 
     shares_alone = expectations(0.0, scores)

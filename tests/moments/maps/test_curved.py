@@ -6,7 +6,9 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.preprocessing import StandardScaler
 
+from dpensemble import LabelMomentsClassifier
 from dpensemble.moments import DirectionsMap, TableMap
 from dpensemble.moments.maps import landmarks
 from dpensemble.moments.maps.curved import CurvedMap
@@ -93,6 +95,39 @@ def test_public_facts_keep_landmarks_away(public, n_landmarks):
     assert len(one.blocks_) == 2 * (len(one.base_.blocks_) - 1) + 1
 
 
+class ReadsTogether(StandardScaler):
+    """A map of others that reads rows together: a row's features depend on the rows beside it."""
+
+    def transform(self, X):
+        features = super().transform(X)
+        return features - features.mean(axis=0)
+
+
+def test_a_base_map_that_reads_rows_together_gets_each_private_row_alone(monkeypatch):
+    sizes = []
+    real = ReadsTogether.transform
+    public, private = rows(1000), rows(30, seed=8)
+
+    def watched(self, X):
+        sizes.append(len(X))
+        return real(self, X)
+
+    y = (private["a"] > 0).astype(int)
+    monkeypatch.setattr(ReadsTogether, "transform", watched)
+    one = CurvedMap(DirectionsMap(ReadsTogether(), n_directions=3), 30)
+    LabelMomentsClassifier(one, classes=[0, 1], delta=1e-3, insecure_release_seed=0).fit(private, y, X_public=public)
+    assert set(sizes) <= {1, 1000}
+    assert sizes.count(1) >= 30
+
+
+def test_numbers_whose_squares_overflow_keep_landmarks_away():
+    assert curved(1e200 * rows()).landmarks_ is None
+
+
+def test_a_base_map_may_be_sparse():
+    assert CurvedMap(TableMap(), 30).fit(rows()).transform(rows(5)).min() >= 0
+
+
 def test_a_constant_column_changes_no_distance():
     public = rows(40)
     with_constant = public.assign(same=1.0)
@@ -118,8 +153,6 @@ def test_whitened_numbers_have_a_total_variance_of_one_and_a_floor():
 
 def test_landmarks_are_fitted_on_public_rows_alone(monkeypatch):
     """The run never gives private rows to what chooses landmarks."""
-    from dpensemble import LabelMomentsClassifier
-
     seen = []
     real = landmarks.WhitenedNumbers.fit
     monkeypatch.setattr(landmarks.WhitenedNumbers, "fit", lambda self, X: (seen.append(X.copy()), real(self, X))[1])
@@ -131,8 +164,6 @@ def test_landmarks_are_fitted_on_public_rows_alone(monkeypatch):
 
 
 def test_a_curved_student_is_saved_and_read_back(tmp_path):
-    from dpensemble import LabelMomentsClassifier
-
     private = rows(2000, seed=8)
     y = (private["a"] ** 2 + private["b"] ** 2 > 1.4).astype(int)
     model = LabelMomentsClassifier(classes=[0, 1], epsilon=3.0, insecure_release_seed=0)

@@ -35,6 +35,12 @@ class FeatureMap(LibraryTransformer, TransformerMixin, BaseEstimator):
         return np.asarray([*(f"direction {n}" for n in range(1, len(self.blocks_))), "constant"], dtype=object)
 
 
+def octaves_of(n_directions: int) -> NDArray[np.int64]:
+    """Return block numbers of directions and a constant: directions 1, 2 to 3, 4 to 7 and so on, then the constant."""
+    octaves = np.floor(np.log2(np.arange(1, n_directions + 1))).astype(np.int64)
+    return np.append(octaves, octaves.max(initial=-1) + 1)
+
+
 class MapOnBase(FeatureMap):
     """A map that reads tables through another map, and makes the same statements of columns as this map.
 

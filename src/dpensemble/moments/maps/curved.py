@@ -7,9 +7,9 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats
+from dpensemble._arrays import Floats, dense
 from dpensemble.datasets.tables import as_table
-from dpensemble.moments.maps.base import FeatureMap, MapOnBase
+from dpensemble.moments.maps.base import FeatureMap, MapOnBase, octaves_of
 from dpensemble.moments.maps.landmarks import (
     KernelDirections,
     WhitenedNumbers,
@@ -98,7 +98,7 @@ class CurvedMap(MapOnBase):
         """Return the features of rows, shape (n_rows, n_features_out)."""
         check_is_fitted(self)
         table = as_table(X)
-        features = np.asarray(self.base_.transform(table))
+        features = dense(self.base_.transform(table))
         signed, constant = features[:, :-1], features[:, -1:]
         parts = [np.maximum(signed, 0.0), np.maximum(-signed, 0.0)]
         if self.landmarks_ is None:
@@ -127,9 +127,9 @@ class CurvedDecoder(MapOnBase):
         self.base_ = self.base
         self._take_columns()
         self.nonnegative_ = False
-        n_kernel = self.kernel.matrix_.shape[1]
-        octaves = np.floor(np.log2(np.arange(1, n_kernel + 1))).astype(np.int64)
-        self.blocks_ = np.append(octaves, octaves.max(initial=-1) + 1 + self.base.blocks_)
+        # The base map's blocks take the place of the constant that follows the kernel's directions.
+        octaves = octaves_of(self.kernel.matrix_.shape[1])
+        self.blocks_ = np.append(octaves[:-1], octaves[-1] + self.base.blocks_)
         return self
 
     def transform(self, X: pd.DataFrame | Floats) -> Floats:
@@ -138,7 +138,7 @@ class CurvedDecoder(MapOnBase):
         table = as_table(X)
         curved = self.kernel.transform(self.numbers.transform(table))
         curved /= np.maximum(np.linalg.norm(curved, axis=1, keepdims=True), 1.0)
-        return np.hstack([curved, np.asarray(self.base_.transform(table))]) * np.sqrt(0.5)
+        return np.hstack([curved, dense(self.base_.transform(table))]) * np.sqrt(0.5)
 
     def on_table(self, coefficients: Floats, public: pd.DataFrame) -> None:
         """Return None: a curved function of several columns has no effect of a single column."""

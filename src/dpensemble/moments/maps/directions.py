@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, row_count, rows_at
 from dpensemble.datasets.encoding import statements_of
-from dpensemble.moments.maps.base import FeatureMap, MapOnBase
+from dpensemble.moments.maps.base import FeatureMap, MapOnBase, octaves_of
 
 # Directions with less than this share of the largest public variance are noise of arithmetic.
 _LEAST_SHARE = 1e-6
@@ -74,8 +74,7 @@ class DirectionsMap(MapOnBase):
         n_kept = min(self.n_directions, int(np.sum(variances > _LEAST_SHARE * max(variances[0], _LEAST_SHARE))))
         self.directions_ = vectors[:, :n_kept] * variances[:n_kept] ** (-self.whitening / 2)
         self.n_features_out_ = n_kept + 1
-        octaves = np.floor(np.log2(np.arange(1, n_kept + 1))).astype(np.int64)
-        self.blocks_ = np.append(octaves, octaves.max(initial=-1) + 1)
+        self.blocks_ = octaves_of(n_kept)
         self.nonnegative_ = False
         self._take_columns()
         return self

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy import linalg, sparse
 from scipy.spatial.distance import cdist
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
@@ -15,6 +16,8 @@ from dpensemble.datasets.columns import in_parts, is_number, numbers_of
 
 # Distinct public values from which a column counts as measured.
 _FEWEST_VALUES = 10
+# Numbers from which squares and their sums are not safe.
+_LARGEST = 1e100
 # Public rows that landmarks are chosen from, at most, and passes over them.
 _MOST_ROWS, _PASSES = 10_000, 20
 # Landmarks are at most this share of the distinct public rows they are chosen from.
@@ -30,11 +33,13 @@ _DIRECTIONS, _WHITENING, _LEAST_SHARE = 250, 0.5, 1e-8
 def are_measured(public: pd.DataFrame) -> bool:
     """Return whether every public column holds numbers with many values, so that distances between rows mean much.
 
-    A column with one value changes no distance and does not count.
+    A column with one value changes no distance and does not count. Numbers must be small enough for their squares.
     """
     columns = (public.iloc[:, place] for place in range(public.shape[1]))
     values = [column.nunique() if is_number(column) else 0 for column in columns]
-    return max(values) > 1 and all(count == 1 or count >= _FEWEST_VALUES for count in values)
+    if max(values) < 2 or any(1 != count < _FEWEST_VALUES for count in values):
+        return False
+    return bool(np.nanmax(np.abs(_numbers(public))) < _LARGEST)
 
 
 class WhitenedNumbers(TransformerMixin, BaseEstimator):
@@ -110,10 +115,7 @@ def nearness_scale(rows: Floats, landmarks: Floats) -> float:
 
 def nearness(rows: Floats, landmarks: Floats, scale: float) -> Floats:
     """Return how near rows are to landmarks: roots of shares that add up to 1, shape (n_rows, n_landmarks)."""
-    distances = cdist(rows, landmarks, "sqeuclidean") / scale
-    shares = np.exp(distances.min(axis=1, keepdims=True) - distances)
-    roots: Floats = np.sqrt(shares / shares.sum(axis=1, keepdims=True))
-    return roots
+    return np.sqrt(softmax(-cdist(rows, landmarks, "sqeuclidean") / scale, axis=1))
 
 
 class KernelDirections(TransformerMixin, BaseEstimator):
