@@ -75,7 +75,7 @@ def learn(
     features = whole_features(feature_map.transform(public)) / UNIT
     rows = _public_rows(features, feature_map, public, len(classes), units)
     compared_source, compared = source, features
-    # Another map takes private rows in blocks, which a run that gives each row to the map alone must not do.
+    # The compared map takes private rows in blocks, which a map that reads rows together must not get.
     compared_map = None if source.blocks.alone else statements_of(feature_map).compared_
     if compared_map is not None:
         compared_source = source.reading(compared_map.transform, nonnegative=bool(compared_map.nonnegative_))
