@@ -163,6 +163,19 @@ def test_landmarks_are_fitted_on_public_rows_alone(monkeypatch):
     pd.testing.assert_frame_equal(seen[0], public)
 
 
+def test_map_and_rounds_follow_from_public_rows_alone():
+    """Other private rows, and other labels of them, change neither the map nor the number of rounds."""
+    public, runs = rows(1200, seed=1), []
+    for first_label in (0, 2):
+        model = LabelMomentsClassifier(classes=[0, 1, 2], epsilon=1.0, insecure_release_seed=0, random_state=0)
+        y = np.random.default_rng(first_label).integers(0, 3, 300)
+        y[0] = first_label
+        model.fit(rows(300, seed=2 + first_label), y, X_public=public)
+        runs.append((model.model_.named_steps["encoder"].transform(public), len(model.moments_)))
+    assert np.array_equal(runs[0][0], runs[1][0])
+    assert runs[0][1] == runs[1][1] == 1
+
+
 def test_a_curved_student_is_saved_and_read_back(tmp_path):
     private = rows(2000, seed=8)
     y = (private["a"] ** 2 + private["b"] ** 2 > 1.4).astype(int)
