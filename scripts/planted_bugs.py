@@ -118,14 +118,14 @@ BUGS = (
         "landmarks",
         "landmarks and the rest of the map are made of private rows",
         "method, public = self.method, self.public",
-        "method, public = self.method, next(iter(self.read()))[0]",
+        "method, public = self.method, next(iter(self.records.read())).rows",
         ("tests/moments", "tests/methods/test_label_moments.py", "tests/oracle"),
     ),
     Bug(
         "gate",
         "a private label decides how many rounds follow",
         "has_decoder = statements_of(self.feature_map).decoder_ is not None",
-        "has_decoder = statements_of(self.feature_map).decoder_ is not None and next(iter(self.read()))[1][0] == 0",
+        "has_decoder = bool(getattr(self.feature_map, 'decoder_', 0)) and not next(self.records.read()).targets[0]",
         ("tests/moments", "tests/methods/test_label_moments.py", "tests/oracle"),
     ),
     Bug(

@@ -17,7 +17,7 @@ from dpensemble.moments.blocks import PrivateBlocks, blocks_of
 from dpensemble.moments.maps import landmarks
 from dpensemble.moments.maps.curved import CurvedMap
 from dpensemble.moments.maps.landmarks import WhitenedNumbers, are_measured, chosen_landmarks
-from dpensemble.moments.queries import ClassSums, exact_sum
+from dpensemble.moments.queries import ClassSums, partial_sums, total_of
 from dpensemble.moments.whole import WHOLE
 from dpensemble.persistence import load_classifier, save_classifier
 from dpensemble.relations import Relation
@@ -78,7 +78,7 @@ def test_an_audit_sees_almost_all_of_mu_and_not_more(fitted, relation):
         sums = SumReleaser(relation=relation, meter=SumsMeter([Group("everyone", budget)]), noise=noise)
         blocks = PrivateBlocks(blocks_of(features[at], targets, weights), lambda given: given)
         query = ClassSums(2)
-        return sums, query, exact_sum(query, blocks)
+        return sums, query, total_of(partial_sums(query, blocks))
 
     totals = [released(place)[2].ravel().astype(float) for place in worlds]
     direction = (totals[0] - totals[1]) / WHOLE
