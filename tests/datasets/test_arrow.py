@@ -1,4 +1,4 @@
-"""Arrow streams: the release of `fit`, to the last bit, from whatever can be read again."""
+"""Arrow streams: the release of `fit`, to the last bit, from any source that can be read again."""
 
 import numpy as np
 import pandas as pd

@@ -58,8 +58,8 @@ def on_cluster(backend: str, scheduler: str) -> Iterator[None]:
     Raises
     ------
     InvalidParameterError
-        If the engine is not installed, no scheduler listens at the address, workers have other versions of the
-        libraries that fit teachers, workers may write their memory to a disk, or a network is not encrypted.
+        If the engine is not installed, no scheduler listens at the address, or a network is not encrypted. Also if
+        workers have other versions of the libraries that fit teachers, or may write their memory to a disk.
     TeacherError
         In `fit`, if the scheduler or all workers are lost. Nothing more is spent then.
 

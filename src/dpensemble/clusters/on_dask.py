@@ -82,6 +82,8 @@ class DaskCluster:
         try:
             while True:
                 room = _TASKS_A_WORKER * max(1, self.n_workers) - len(under_way)
+                # A worker may have joined since.
+                require_encrypted(self._scheduler, self._client.nthreads())
                 for call in _first(waiting, room):
                     under_way.append(self._client.submit(OpaqueTask(work, call, self._wanted), pure=False))
                 if not under_way:

@@ -37,8 +37,8 @@ PROBLEMS = {
         "map cannot read; run dpensemble check, or give on_bad_record='zero'."
     ),
     "versions": (
-        "a worker has other versions of Python, dpensemble, numpy, scipy or scikit-learn, with which sums could "
-        "differ; install the same versions there."
+        "a worker has other versions of Python, dpensemble, numpy, scipy or scikit-learn, so that sums could differ; "
+        "install the same versions there."
     ),
     "error": "a part of the private records could not be read or summed; look at the part on your own machine.",
 }
