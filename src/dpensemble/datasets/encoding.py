@@ -77,6 +77,13 @@ class LibraryTransformer:
     #: Whether each feature depends on only one column, so that the columns of made-up rows may be drawn separately.
     reads_columns_apart = False
 
+    #: How `column_parts` divides a row among its columns. None if the features have no parts by column.
+    attribution: str | None = None
+    #: How each column of a table is read, as `TableMap.columns_` describes it. None if that is not known.
+    columns_: list[dict[str, Any]] | None = None
+    #: The column of the rows before the transformation that each column of the rows after it comes from, by place.
+    source_columns: list[str] | None = None
+
     def as_declared(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return a table in which declared categories are texts, even if they are written as numbers."""
         return table

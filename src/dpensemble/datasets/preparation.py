@@ -192,6 +192,12 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         return [*self._named("number", "category"), *parts]
 
     @property
+    def source_columns(self) -> list[str]:  # type: ignore[override]
+        """The fitted column that each column of the transformed tables comes from."""
+        parts = [name for name, date in self.dates_.items() for _ in date["parts"]]
+        return [*self._named("number", "category"), *parts]
+
+    @property
     def changes_nothing(self) -> bool:
         """Whether the transformation changes nothing."""
         return self.fill is None and not {"date", LEFT_OUT} & set(self.kinds_)

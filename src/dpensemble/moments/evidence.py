@@ -27,6 +27,7 @@ from scipy import linalg
 from dpensemble._arrays import Floats, dense
 from dpensemble.moments.model import columns, expected, probabilities
 from dpensemble.moments.queries import Moments
+from dpensemble.moments.uncertainty import Information
 
 # Standard deviation of the constant's coefficient in logits, and bounds of all other prior scales.
 _CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE, _FIRST_SCALE = 5.0, 0.3, 300.0, 30.0
@@ -115,10 +116,11 @@ class PublicRows:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Coefficients, shape (n_features, n_columns), and the prior scale of every block. Public."""
+    """Coefficients, shape (n_features, n_columns), the prior scale of every block, and their precision. Public."""
 
     coefficients: Floats
     scales: Floats
+    information: Information | None = None
 
 
 def starting_fit(public: PublicRows) -> Fit:
@@ -141,7 +143,7 @@ def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_
         coefficients = coefficients + min(1.0, _LONGEST_STEP / max(largest, 1e-300)) * (best - coefficients)
         if np.sqrt(np.mean(change**2)) < _SHORT_STEP:
             break
-    return Fit(coefficients, scales)
+    return Fit(coefficients, scales, Information(precision, scales[public.blocks], np.ones(1), 1.0))
 
 
 def _observed(

@@ -106,6 +106,16 @@ class NamedPipeline(Pipeline):
                 f"X has {shape[1]} columns, but the student was trained on {n_columns}; give the same columns."
             )
 
+    def names_of(self, X: Any) -> Sequence[str] | None:
+        """Return the names of the columns of rows that have no names, or None if rows or student lack them."""
+        return None if is_table(X) else self.names
+
+    @property
+    def effects_(self) -> list[dict[str, Any]]:
+        """How far each column pushes towards each class. Empty if the last step has no effects."""
+        effects: list[dict[str, Any]] = getattr(self.steps[-1][1], "effects_", [])
+        return effects
+
     def predict(self, X: Any, **params: Any) -> Any:
         """Return the label of each row, shape (n_rows,)."""
         return super().predict(self.in_order(X), **params)
@@ -119,6 +129,20 @@ class NamedPipeline(Pipeline):
     def predict_log_proba(self, X: Any, **params: Any) -> Any:
         """Return the logarithms of the probabilities, shape (n_rows, n_classes)."""
         return super().predict_log_proba(self.in_order(X), **params)
+
+    @_last_step_has("explanation")
+    def explain(self, X: Any, *, bands: bool = True) -> Any:
+        """Return what each column adds to the logits of rows, an `Explanation` of `dpensemble.moments.explanation`.
+
+        Parameters
+        ----------
+        X : DataFrame or array of shape (n_rows, n_columns)
+            Rows to explain.
+        bands : bool, default=True
+            Whether to compute the standard deviation of each contribution by the known noise.
+        """
+        steps = [step for _, step in self.steps[:-1]]
+        return self.steps[-1][1].explanation(steps, self.in_order(X), names=self.names_of(X), bands=bands)
 
     @_last_step_has("decision_function")
     def decision_function(self, X: Any, **params: Any) -> Any:
