@@ -80,7 +80,7 @@ class LibraryTransformer:
     #: How `column_parts` divides a row among its columns. None if the features have no parts by column.
     attribution: str | None = None
     #: How each column of a table is read, as `TableMap.columns_` describes it. None if that is not known.
-    columns_: list[dict[str, Any]] | None = None
+    table_columns: list[dict[str, Any]] | None = None
     #: The column of the rows before the transformation that each column of the rows after it comes from, by place.
     source_columns: list[str] | None = None
 

@@ -8,20 +8,26 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.explanation import Explanation
 
 
-def explained(student: Any, rows: Any, *, bands: bool) -> Explanation:
-    """Return what each column adds to a student's logits.
+def require_explainable(student: Any) -> None:
+    """Raise if a student has no explanation.
 
     Raises
     ------
     InvalidParameterError
-        If the student has no such explanation.
+        The message names methods whose students can be explained.
     """
     if hasattr(student, "explain"):
-        explanation: Explanation = student.explain(rows, bands=bands)
-        return explanation
+        return
     last = student.steps[-1][1] if hasattr(student, "steps") else student
     raise InvalidParameterError(
-        f"explain cannot divide the predictions of a {type(last).__name__} among columns; use the own student of "
-        "LabelMomentsClassifier, of DiscriminantClassifier or, if it chose label moments, of AutoClassifier.",
+        f"explain cannot divide the predictions of a {type(last).__name__} among columns; use LabelMomentsClassifier "
+        "or AutoClassifier without a student of your own, or DiscriminantClassifier.",
         parameter="explain",
     )
+
+
+def explained(student: Any, rows: Any, *, bands: bool) -> Explanation:
+    """Return what each column adds to a student's logits."""
+    require_explainable(student)
+    explanation: Explanation = student.explain(rows, bands=bands)
+    return explanation

@@ -84,7 +84,7 @@ def _dependences(
     feature_map: LibraryTransformer, coefficients: Floats, public: pd.DataFrame, uncertainty: Uncertainty | None
 ) -> list[dict[str, Any]]:
     """Return effects of columns that act together: mean logits of some public rows with other entries in a column."""
-    columns = statements_of(feature_map).columns_
+    columns = statements_of(feature_map).table_columns
     if columns is None or len(columns) > _MOST_COLUMNS:
         return []
     size = int(np.clip(_EVALUATIONS // (_ENTRIES * len(columns)), *_ROWS))

@@ -12,6 +12,8 @@ from dpensemble._arrays import Floats
 
 # Features above which the square matrix would make a published file large.
 _MOST_FEATURES = 1000
+# Precision, in units of the prior's, below which a direction keeps its coefficient at 0 whatever was released.
+_LEAST_PRECISION = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,21 +40,22 @@ class Information:
 
 @dataclass(frozen=True, eq=False)
 class Uncertainty:
-    """The posterior covariance of coefficients, in a basis in which noise and prior are independent. Public.
+    """How far the coefficients would move if noise and sample were drawn again, by their known size. Public.
 
-    The model is that of `dpensemble.moments.evidence`: normal noise of known size, the sample of people, and a normal
-    prior whose scales the fit found. G. Wahba ("Bayesian confidence intervals for the cross-validated smoothing
-    spline", JRSS B 1983) gives the reason to take the posterior: it includes what shrinkage hides, and its bands hold
-    on average over a curve.
+    Coefficients are a ridge estimate: ``(J + D) b = J b*`` with the precision ``J`` of what was released, the precision
+    ``D`` of the prior, and ``b*`` of covariance ``inv(J)``. So the covariance of ``b`` is ``inv(J + D) J inv(J + D)``
+    (A. Hoerl and R. Kennard, "Ridge regression", Technometrics 1970). It holds the noise and the sample of people. It
+    does not hold what the prior pulls towards 0: much noise makes contributions smaller than they would be without any.
+    The prior scales are taken as they are.
 
     Parameters
     ----------
-    basis : ndarray of shape (n_features, n_features)
-        Columns are the directions in which coefficients vary independently, each one prior standard deviation long.
-    precisions : ndarray of shape (n_features,)
+    basis : ndarray of shape (n_features, n_directions)
+        Directions in which coefficients vary independently, each one prior standard deviation long.
+    precisions : ndarray of shape (n_directions,)
         Precision by what was released along each direction, in units of the prior precision.
     curvatures : ndarray of shape (n_columns,)
-        Factors of `precisions` for each column.
+        Factors of `precisions` for each column, squared.
     factor : float
         Factor of all variances.
     """
@@ -64,20 +67,22 @@ class Uncertainty:
 
     @classmethod
     def of(cls, information: Information) -> Uncertainty | None:
-        """Return the posterior. Return None if there are too many features to publish it."""
+        """Return the uncertainty. Return None if there are too many features to publish the directions."""
         scales = information.deviations
         if len(scales) > _MOST_FEATURES:
             return None
         scaled = scales[:, None] * information.precision * scales
         precisions, directions = linalg.eigh((scaled + scaled.T) / 2, check_finite=False)
-        basis = (scales[:, None] * directions).astype(np.float32)
-        return cls(basis, np.maximum(precisions, 0.0), information.curvatures, information.factor)
+        known = precisions > _LEAST_PRECISION
+        basis = (scales[:, None] * directions[:, known]).astype(np.float32)
+        return cls(basis, precisions[known], information.curvatures**2, information.factor)
 
     def deviations(self, along: Floats) -> Floats:
         """Return standard deviations of sums of coefficients, shape (..., n_columns).
 
-        `along` are the sums' weights times the basis, shape (..., n_features).
+        `along` are the sums' weights times the basis, shape (..., n_directions).
         """
-        variances = 1 / (1 + self.curvatures**2 * self.precisions[:, None])
-        deviations: Floats = np.sqrt(self.factor * (along**2 @ variances))
+        precisions = self.curvatures * self.precisions[:, None]
+        variances = self.factor * (along**2 @ (precisions / (1 + precisions) ** 2))
+        deviations: Floats = np.sqrt(variances)
         return deviations

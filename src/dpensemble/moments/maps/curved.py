@@ -144,9 +144,10 @@ class CurvedDecoder(MapOnBase):
         return np.hstack([curved, dense(self.base_.transform(table))]) * np.sqrt(0.5)
 
     @property
-    def columns_(self) -> list[dict[str, Any]] | None:  # type: ignore[override]
+    def table_columns(self) -> list[dict[str, Any]] | None:  # type: ignore[override]
         """How the base map reads each column."""
-        return statements_of(self.base_).columns_
+        columns: list[dict[str, Any]] | None = statements_of(self.base_).table_columns
+        return columns
 
     @property
     def attribution(self) -> str | None:  # type: ignore[override]

@@ -233,6 +233,11 @@ class TableMap(FeatureMap):
         super().__setstate__(state)
 
     @property
+    def table_columns(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """How each column is read."""
+        return self.columns_
+
+    @property
     def numeric_columns(self) -> list[str]:
         """Columns that are taken as numbers."""
         return [column["name"] for column in self.columns_ if column["kind"] == "number"]
