@@ -21,7 +21,7 @@ _LONGEST = 52
 _INK, _SOFT, _GRID, _PAGE, _UP, _DOWN = "#1c1d22", "#5a5d6b", "#d5d7e0", "#ffffff", "#2f4ac9", "#a8430a"
 _SVG = Markup(
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-    'style="max-width: 100%; height: auto" role="img" aria-labelledby="waterfall-title waterfall-desc" '
+    'role="img" aria-labelledby="waterfall-title waterfall-desc" '
     "font-family=\"system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', Arial, sans-serif\" font-size=\"13\">"
     '<title id="waterfall-title">{title}</title><desc id="waterfall-desc">{desc}</desc>'
     '<rect width="{width}" height="{height}" fill="{page}"/>{body}</svg>\n'
