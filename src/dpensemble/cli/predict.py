@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -113,7 +114,7 @@ def _write_plot(picture: str, path: Path) -> None:
         file.write(picture)
 
 
-def _answers(labels: pd.DataFrame, explanations: RowExplanations | None, *, whole: bool) -> list[Any]:
+def _answers(labels: pd.DataFrame, explanations: RowExplanations | None, *, whole: bool) -> Sequence[object]:
     """Return what JSON holds about a chunk of rows: labels alone, or objects."""
     if not whole:
         return list(labels["label"].tolist())

@@ -275,6 +275,14 @@ class TableEncoder(LibraryTransformer, TransformerMixin, BaseEstimator):
         return self.fill is not None
 
     @property
+    def source_columns(self) -> list[str]:  # type: ignore[override]
+        """The fitted column that each feature comes from."""
+        sources = np.array(self.preparation_.source_columns, dtype=object)
+        (_, _, numbers), (_, one_hot, texts) = self.encoder_.transformers_[:2]
+        widths = [len(entries) for entries in one_hot.categories_] if np.any(texts) else []
+        return [*sources[numbers], *np.repeat(sources[texts], widths)]
+
+    @property
     def known_categories(self) -> dict[str, set[str]]:  # type: ignore[override]
         """Categories of each column of texts that occur in public rows."""
         name, one_hot, mask = self.encoder_.transformers_[1]

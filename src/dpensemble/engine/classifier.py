@@ -67,7 +67,7 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
     def _new_rows(self, X: Any) -> Any:
         """Return checked rows in the form that the student takes."""
 
-    def explain(self, X: Any, *, bands: bool = True) -> Explanation:
+    def explain(self, X: ArrayLike, *, bands: bool = True) -> Explanation:
         """Return what each column adds to the student's logits. This costs no privacy.
 
         Parameters

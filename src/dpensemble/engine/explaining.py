@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from numpy.typing import ArrayLike
 
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.explanation import Explanation
 
 
-def require_explainable(student: Any) -> None:
+def require_explainable(student: object) -> None:
     """Raise if a student has no explanation.
 
     Raises
@@ -26,8 +26,8 @@ def require_explainable(student: Any) -> None:
     )
 
 
-def explained(student: Any, rows: Any, *, bands: bool) -> Explanation:
+def explained(student: object, rows: ArrayLike, *, bands: bool) -> Explanation:
     """Return what each column adds to a student's logits."""
     require_explainable(student)
-    explanation: Explanation = student.explain(rows, bands=bands)
+    explanation: Explanation = student.explain(rows, bands=bands)  # type: ignore[attr-defined]
     return explanation

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
 from dpensemble._arrays import Floats, dense
 from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.encoding import LibraryTransformer, statements_of
+from dpensemble.datasets.encoding import ColumnReading, LibraryTransformer, statements_of
+from dpensemble.moments.explanation import Effect
 from dpensemble.moments.maps.tables import feature_values
 from dpensemble.moments.uncertainty import Uncertainty
 from dpensemble.moments.whole import UNIT, whole_features
 
 _MISSING, _OTHER = "missing", "any other"
+# An entry to evaluate, and its name.
+Entry = tuple[float | str | None, float | str]
 #: The name of effects of a model whose columns act together.
 PARTIAL_DEPENDENCE = "partial dependence"
 # Of partial dependences: most columns, most entries of a column, rows in all, and rows of one entry.
@@ -27,7 +28,7 @@ def column_effects(
     coefficients: Floats,
     public: pd.DataFrame,
     uncertainty: Uncertainty | None = None,
-) -> list[dict[str, Any]]:
+) -> list[Effect]:
     """Return how far each column pushes towards each class, the most important column first. Effects are public.
 
     Each dict has ``column``, ``kind`` (``"number"`` or ``"category"``), ``importance`` and ``points``. The importance
@@ -82,7 +83,7 @@ def column_effects(
 
 def _dependences(
     feature_map: LibraryTransformer, coefficients: Floats, public: pd.DataFrame, uncertainty: Uncertainty | None
-) -> list[dict[str, Any]]:
+) -> list[Effect]:
     """Return effects of columns that act together: mean logits of some public rows with other entries in a column."""
     columns = statements_of(feature_map).table_columns
     if columns is None or len(columns) > _MOST_COLUMNS:
@@ -97,7 +98,9 @@ def _dependences(
         replaced = pd.concat([some] * len(entries), ignore_index=True)
         name = replaced.columns[number]
         replaced[name] = np.repeat([entry for entry, _ in entries], len(some))
-        features = dense(feature_map.transform(replaced)).reshape(len(entries), len(some), -1).mean(axis=1)
+        features = (
+            dense(statements_of(feature_map).transform(replaced)).reshape(len(entries), len(some), -1).mean(axis=1)
+        )
         shares = _shares_of(entries, public.iloc[:, number])
         along = features - shares @ features
         effects = along @ coefficients
@@ -110,7 +113,7 @@ def _dependences(
     return sorted(summaries, key=lambda one: -one["importance"])
 
 
-def _shares_of(entries: list[tuple[Any, Any]], seen: pd.Series) -> Floats:
+def _shares_of(entries: list[Entry], seen: pd.Series) -> Floats:
     """Return the share of public entries that each number stands for: the nearest one, and blanks for themselves."""
     numbers = np.array([entry for entry, _ in entries], dtype=np.float64)
     values = seen.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -122,9 +125,7 @@ def _shares_of(entries: list[tuple[Any, Any]], seen: pd.Series) -> Floats:
     return np.asarray(counts / counts.sum())
 
 
-def _summary(
-    column: dict[str, Any], entries: list[tuple[Any, Any]], effects: Floats, spreads: Floats
-) -> dict[str, Any]:
+def _summary(column: ColumnReading, entries: list[Entry], effects: Floats, spreads: Floats) -> Effect:
     return {
         "column": column["name"],
         "kind": column["kind"],
@@ -133,11 +134,11 @@ def _summary(
     }
 
 
-def _entries(column: dict[str, Any], seen: pd.Series) -> list[tuple[Any, Any]]:
+def _entries(column: ColumnReading, seen: pd.Series) -> list[Entry]:
     """Return pairs of an entry to evaluate and its name, for entries that public rows have."""
     missing = seen.isna()
     if column["kind"] == "number":
-        pairs: list[tuple[Any, Any]] = [(float(knot), float(knot)) for knot in column["knots"][-1]]
+        pairs: list[Entry] = [(float(knot), float(knot)) for knot in column["knots"][-1]]
         return [*pairs, (np.nan, _MISSING)] if missing.any() else pairs
     others = as_text(seen[~missing & ~as_text(seen).isin(column["categories"])])
     pairs = [(name, name) for name in column["categories"]]

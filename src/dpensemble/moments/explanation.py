@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between
+from dpensemble.datasets.encoding import LibraryTransformer
 from dpensemble.errors import InvalidParameterError
 from dpensemble.report.waterfall import Step, waterfall
 
+#: One effect of `dpensemble.moments.effects.column_effects`.
+Effect = dict[str, Any]
 #: Standard deviations to either side that a band covers: 95 % of a normal law.
 BAND = 1.96
+
+
+class Part(NamedTuple):
+    """What one column of one row adds to a logit, and the standard deviation of it by the known noise, if known."""
+
+    column: str
+    value: float | str | None
+    contribution: float
+    deviation: float | None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,12 +69,12 @@ class Explanation:
     """
 
     columns: list[str]
-    classes: list[Any]
+    classes: list[object]
     base: Floats
     contributions: Floats
     deviations: Floats | None
     values: pd.DataFrame
-    predicted: NDArray[Any]
+    predicted: NDArray[np.generic]
     attribution: str
     reference: str
 
@@ -71,7 +84,7 @@ class Explanation:
         logits: Floats = self.base + self.contributions.sum(axis=1)
         return logits
 
-    def output_of(self, row: int, label: Any = None) -> int:
+    def output_of(self, row: int, label: object = None) -> int:
         """Return the place of the output that explains a row: that of a class, or of the predicted class.
 
         With two classes it is always the only output.
@@ -84,20 +97,26 @@ class Explanation:
             return 0
         return self.classes.index(self.predicted[row] if label is None else label)
 
-    def of_row(self, row: int, label: Any = None) -> dict[str, Any]:
-        """Return one row's explanation as plain values, ready for JSON, with the largest contributions first."""
+    def parts(self, row: int = 0, label: object = None) -> list[Part]:
+        """Return the parts of one row, with the largest contributions first. `row` and `label` as for `waterfall`."""
         row = integer_between("row", row, 0, len(self.contributions) - 1)
         output = self.output_of(row, label)
         contributions = self.contributions[row, :, output]
-        deviations = None if self.deviations is None else self.deviations[row, :, output]
-        parts = []
-        for place in np.argsort(-np.abs(contributions), kind="stable").tolist():
-            part = {
-                "column": self.columns[place],
-                "value": _plain(self.values.iloc[row, place]),
-                "contribution": float(contributions[place]),
-            }
-            parts.append(part if deviations is None else part | {"deviation": float(deviations[place])})
+        deviations = np.full(len(self.columns), np.nan) if self.deviations is None else self.deviations[row, :, output]
+        return [
+            Part(
+                self.columns[place],
+                _plain(self.values.iloc[row, place]),
+                float(contributions[place]),
+                None if np.isnan(deviations[place]) else float(deviations[place]),
+            )
+            for place in np.argsort(-np.abs(contributions), kind="stable").tolist()
+        ]
+
+    def of_row(self, row: int = 0, label: object = None) -> dict[str, object]:
+        """Return one row's explanation as plain values, ready for JSON. `row` and `label` as for `waterfall`."""
+        parts = [part._asdict() for part in self.parts(row, label)]
+        output = self.output_of(row, label)
         return {
             "class": _plain(self.classes[output]),
             "logit": float(self.logits[row, output]),
@@ -107,7 +126,7 @@ class Explanation:
             "contributions": parts,
         }
 
-    def waterfall(self, row: int = 0, label: Any = None, *, most: int = 12) -> str:
+    def waterfall(self, row: int = 0, label: object = None, *, most: int = 12) -> str:
         """Return a picture of one row as SVG: from the base to the logit, column by column, the largest first.
 
         Parameters
@@ -119,19 +138,19 @@ class Explanation:
         most : int, default=12
             Number of columns with a bar of their own. The others share one bar.
         """
-        most = integer_between("most", most, 1)
-        found = self.of_row(row, label)
-        own, others = found["contributions"][:most], found["contributions"][most:]
+        most, parts = integer_between("most", most, 1), self.parts(row, label)
         steps = [
-            Step(f"{one['column']} = {_written(one['value'])}", one["contribution"], BAND * one.get("deviation", 0.0))
-            for one in own
+            Step(f"{part.column} = {_written(part.value)}", part.contribution, BAND * (part.deviation or 0.0))
+            for part in parts[:most]
         ]
-        if others:
-            steps.append(Step(f"{len(others)} more columns", sum(one["contribution"] for one in others), 0.0))
+        if parts[most:]:
+            rest = sum(part.contribution for part in parts[most:])
+            steps.append(Step(f"{len(parts[most:])} more columns", rest, 0.0))
+        output = self.output_of(row, label)
         return waterfall(
             steps,
-            found["base"],
-            towards=str(found["class"]),
+            float(self.base[output]),
+            towards=str(self.classes[output]),
             chances=len(self.classes) == 1,
             attribution=self.attribution,
             reference=self.reference,
@@ -152,27 +171,41 @@ def completed(parts: Floats, differences: Floats) -> Floats:
     return parts + shares * remainder[:, None]
 
 
-def by_source(steps: Sequence[Any], columns: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the user's columns, and the place of the source of each column that the last step reads."""
+def centred(logits: Floats) -> Floats:
+    """Return logits less their mean over the classes. The only logit of two classes is the logarithm of the odds."""
+    return logits if logits.shape[1] == 1 else logits - logits.mean(axis=1, keepdims=True)
+
+
+def by_source(steps: Sequence[LibraryTransformer], columns: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the user's columns, and the place of the source of each column that comes out of the steps."""
     sources = list(columns)
     for step in steps:
-        if step.source_columns is not None:
-            sources = step.source_columns
+        if step.source_columns is None:
+            raise InvalidParameterError(
+                "explain cannot trace what an encoder of your own makes of columns; use the default encoder.",
+                parameter="explain",
+            )
+        sources = step.source_columns
     names = list(dict.fromkeys(sources))
     places = {name: place for place, name in enumerate(names)}
     return names, np.array([places[name] for name in sources])
+
+
+def through(steps: Sequence[TransformerMixin], rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows behind some steps."""
+    for step in steps:
+        rows = step.transform(rows)
+    return rows
 
 
 def gathered(parts: Floats, owners: NDArray[np.int64], n_columns: int) -> Floats:
     """Return sums of the parts of each source column."""
     if n_columns == parts.shape[1]:
         return parts
-    sums = np.zeros((parts.shape[0], n_columns, parts.shape[2]))
-    np.add.at(sums, (slice(None), owners), parts)
-    return sums
+    return np.stack([parts[:, owners == place].sum(axis=1) for place in range(n_columns)], axis=1)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> float | str | None:
     """Return an entry as a value of JSON: a number, truth value, text or None."""
     if value is None or value is pd.NaT or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
         return None
@@ -180,7 +213,7 @@ def _plain(value: Any) -> Any:
     return plain if isinstance(plain, bool | int | float | str) else str(plain)
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     """Write an entry for people."""
     if value is None:
         return "missing"

@@ -8,16 +8,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
 from dpensemble.datasets.encoding import statements_of
 from dpensemble.datasets.tables import as_table
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments.explanation import Explanation, by_source, completed, gathered
-from dpensemble.moments.uncertainty import Uncertainty
+from dpensemble.moments.explanation import Effect, Explanation, by_source, centred, completed, gathered, through
+from dpensemble.moments.uncertainty import Singles, Uncertainty
 from dpensemble.moments.whole import UNIT
 
 # Units in 1 of coefficients, and of probabilities and odds.
@@ -43,7 +45,7 @@ def probabilities(features: Any, coefficients: Floats) -> Floats:
     return chances
 
 
-def logits_of(features: Any, coefficients: Floats) -> Floats:
+def logits_of(features: Floats | sparse.csr_matrix, coefficients: Floats) -> Floats:
     """Return the logit of each column of coefficients, shape (n_rows, n_columns)."""
     # Products stay below 2**14 * 2**28 in length, since rows are at most 1 long.
     whole = np.rint(features * UNIT) if isinstance(features, np.ndarray) else (features * UNIT).rint()
@@ -79,11 +81,6 @@ def even_weight(n_classes: int) -> float:
     return 1.0 if n_classes == 2 else 0.5 / math.sqrt((n_classes - 1) / n_classes)
 
 
-def _centred(logits: Floats) -> Floats:
-    """Return logits less their mean over the classes. The only logit of two classes is the logarithm of the odds."""
-    return logits if logits.shape[1] == 1 else logits - logits.mean(axis=1, keepdims=True)
-
-
 class MomentsModel(ClassifierMixin, BaseEstimator):
     """A softmax of features, with coefficients fitted to released moments. May be published.
 
@@ -112,7 +109,7 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
 
     #: Files of earlier versions have none of these.
     reference_: Floats | None = None
-    uncertainty_: dict[str, Any] | None = None
+    uncertainty_: dict[str, Singles] | None = None
     effects_text_: str = "[]"
     reference_rows_: str = "public rows"
 
@@ -124,9 +121,9 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
         return model
 
     @property
-    def effects_(self) -> list[dict[str, Any]]:
+    def effects_(self) -> list[Effect]:
         """How far each column pushes towards each class."""
-        effects: list[dict[str, Any]] = json.loads(self.effects_text_)
+        effects: list[Effect] = json.loads(self.effects_text_)
         return effects
 
     def fit(self, X: Any, y: Any = None) -> MomentsModel:  # noqa: ARG002
@@ -140,7 +137,12 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
         return np.hstack([1 - chances, chances]) if chances.shape[1] == 1 else chances
 
     def explanation(
-        self, steps: Sequence[Any], rows: Any, *, names: Sequence[str] | None = None, bands: bool = True
+        self,
+        steps: Sequence[TransformerMixin],
+        rows: pd.DataFrame | Floats,
+        *,
+        names: Sequence[str] | None = None,
+        bands: bool = True,
     ) -> Explanation:
         """Return what each column of rows adds to the logits. The last of the `steps` makes the model's features."""
         check_is_fitted(self, "coefficients_")
@@ -155,8 +157,8 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
             )
         table = as_table(rows)
         table = table.set_axis(list(map(str, names or table.columns)), axis=1)
-        columns, owners = by_source(before, table.columns)
-        weights, uncertainty = _centred(rounded(self.coefficients_)), self._uncertainty() if bands else None
+        columns, owners = by_source(before, list(table.columns))
+        weights, uncertainty = centred(rounded(self.coefficients_)), self._uncertainty() if bands else None
         n_outputs = weights.shape[1]
         both = weights if uncertainty is None else np.hstack([weights, uncertainty.basis])
         parts = np.empty((len(table), len(columns), n_outputs))
@@ -164,13 +166,11 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
         base, labels = self.reference_ @ weights, np.empty(len(table), dtype=self.classes_.dtype)
         size = max(1, min(_ROWS_AT_ONCE, _NUMBERS_AT_ONCE // (len(owners) * both.shape[1])))
         for part in (slice(start, start + size) for start in range(0, len(table), size)):
-            prepared = table[part]
-            for step in before:
-                prepared = step.transform(prepared)
+            prepared = through(before, table[part])
             raw = gathered(feature_map.column_parts(prepared, both, self.reference_), owners, len(columns))
             features = feature_map.transform(prepared)
             labels[part] = self.predict(features)
-            differences = _centred(logits_of(features, self.coefficients_)) - base
+            differences = centred(logits_of(features, self.coefficients_)) - base
             parts[part] = completed(raw[..., :n_outputs], differences)
             if uncertainty is not None and deviations is not None:
                 deviations[part] = uncertainty.deviations(raw[..., n_outputs:])

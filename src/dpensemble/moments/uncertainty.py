@@ -10,6 +10,8 @@ from scipy import linalg
 
 from dpensemble._arrays import Floats
 
+Singles = NDArray[np.float32]
+
 # Features above which the square matrix would make a published file large.
 _MOST_FEATURES = 1000
 # Precision, in units of the prior's, below which a direction keeps its coefficient at 0 whatever was released.
@@ -56,14 +58,14 @@ class Uncertainty:
         Precision by what was released along each direction, in units of the prior precision.
     curvatures : ndarray of shape (n_columns,)
         Factors of `precisions` for each column, squared.
-    factor : float
+    factor : ndarray of shape (1,)
         Factor of all variances.
     """
 
-    basis: NDArray[np.float32]
-    precisions: Floats
-    curvatures: Floats
-    factor: float
+    basis: Singles
+    precisions: Singles
+    curvatures: Singles
+    factor: Singles
 
     @classmethod
     def of(cls, information: Information) -> Uncertainty | None:
@@ -74,15 +76,15 @@ class Uncertainty:
         scaled = scales[:, None] * information.precision * scales
         precisions, directions = linalg.eigh((scaled + scaled.T) / 2, check_finite=False)
         known = precisions > _LEAST_PRECISION
-        basis = (scales[:, None] * directions[:, known]).astype(np.float32)
-        return cls(basis, precisions[known], information.curvatures**2, information.factor)
+        basis, factor = scales[:, None] * directions[:, known], np.array([information.factor])
+        return cls(*(one.astype(np.float32) for one in (basis, precisions[known], information.curvatures**2, factor)))
 
     def deviations(self, along: Floats) -> Floats:
         """Return standard deviations of sums of coefficients, shape (..., n_columns).
 
         `along` are the sums' weights times the basis, shape (..., n_directions).
         """
-        precisions = self.curvatures * self.precisions[:, None]
+        precisions = self.curvatures.astype(np.float64) * self.precisions[:, None]
         variances = self.factor * (along**2 @ (precisions / (1 + precisions) ** 2))
         deviations: Floats = np.sqrt(variances)
         return deviations

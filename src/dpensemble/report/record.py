@@ -246,7 +246,7 @@ def _is_effect(one: object) -> bool:
     )
 
 
-def _are_deviations(deviations: Any, points: list[Any]) -> bool:
+def _are_deviations(deviations: object, points: list[list[Any]]) -> bool:
     """Return whether there are no deviations, or one of at least 0 for each value of each point."""
     if deviations is None:
         return True

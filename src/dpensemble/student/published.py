@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
@@ -106,15 +107,10 @@ class NamedPipeline(Pipeline):
                 f"X has {shape[1]} columns, but the student was trained on {n_columns}; give the same columns."
             )
 
-    def names_of(self, X: Any) -> Sequence[str] | None:
-        """Return the names of the columns of rows that have no names, or None if rows or student lack them."""
-        return None if is_table(X) else self.names
-
     @property
-    def effects_(self) -> list[dict[str, Any]]:
-        """How far each column pushes towards each class. Empty if the last step has no effects."""
-        effects: list[dict[str, Any]] = getattr(self.steps[-1][1], "effects_", [])
-        return effects
+    def effects_(self) -> object:
+        """How far each column pushes towards each class, if the last step has such effects."""
+        return self.steps[-1][1].effects_
 
     def predict(self, X: Any, **params: Any) -> Any:
         """Return the label of each row, shape (n_rows,)."""
@@ -131,7 +127,7 @@ class NamedPipeline(Pipeline):
         return super().predict_log_proba(self.in_order(X), **params)
 
     @_last_step_has("explanation")
-    def explain(self, X: Any, *, bands: bool = True) -> Any:
+    def explain(self, X: ArrayLike, *, bands: bool = True) -> object:
         """Return what each column adds to the logits of rows, an `Explanation` of `dpensemble.moments.explanation`.
 
         Parameters
@@ -142,7 +138,8 @@ class NamedPipeline(Pipeline):
             Whether to compute the standard deviation of each contribution by the known noise.
         """
         steps = [step for _, step in self.steps[:-1]]
-        return self.steps[-1][1].explanation(steps, self.in_order(X), names=self.names_of(X), bands=bands)
+        names = None if is_table(X) else self.names
+        return self.steps[-1][1].explanation(steps, self.in_order(X), names=names, bands=bands)
 
     @_last_step_has("decision_function")
     def decision_function(self, X: Any, **params: Any) -> Any:

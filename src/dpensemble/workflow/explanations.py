@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,10 +37,10 @@ class RowExplanations:
         If the student cannot be explained.
     """
 
-    def __init__(self, student: Any, *, columns: bool, values: bool, row: int | None = None) -> None:
+    def __init__(self, student: object, *, columns: bool, values: bool, row: int | None = None) -> None:
         require_explainable(student)
         self._student, self._columns, self._keeps, self._row = student, columns, values, row
-        self.values: list[dict[str, Any]] = []
+        self.values: list[dict[str, object]] = []
         #: Names of the columns of the last table.
         self.columns: list[str] = []
         self.picture: str | None = None
@@ -83,7 +82,7 @@ def _table(found: Explanation, index: pd.Index) -> pd.DataFrame:
     """Return the explanation of each row's predicted class (of two classes: of the second) as columns."""
     outputs = np.array(list(_outputs(found)), dtype=np.int64)
     rows = np.arange(len(outputs))
-    columns: dict[str, Any] = {
+    columns: dict[str, object] = {
         CLASS: [found.classes[output] for output in outputs],
         LOGIT: found.logits[rows, outputs],
         BASE: found.base[outputs],

@@ -41,7 +41,7 @@ class FeatureMap(LibraryTransformer, TransformerMixin, BaseEstimator):
         """Return the features that `column_parts` start from, from public rows or what is known of them."""
         raise NotImplementedError
 
-    def column_parts(self, X: Any, weights: Floats, reference: Floats) -> Floats:
+    def column_parts(self, X: pd.DataFrame | Floats, weights: Floats, reference: Floats) -> Floats:
         """Return what each column adds to ``features @ weights`` beyond the reference.
 
         Shape (n_rows, n_columns, n_outputs). `weights` have the shape (n_features_out, n_outputs). Parts are linear in

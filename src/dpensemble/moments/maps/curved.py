@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, dense
-from dpensemble.datasets.encoding import statements_of
+from dpensemble.datasets.encoding import ColumnReading, statements_of
 from dpensemble.datasets.tables import as_table
 from dpensemble.moments.maps.base import ALONG_PATH, FeatureMap, MapOnBase, octaves_of
 from dpensemble.moments.maps.landmarks import (
@@ -144,9 +142,9 @@ class CurvedDecoder(MapOnBase):
         return np.hstack([curved, dense(self.base_.transform(table))]) * np.sqrt(0.5)
 
     @property
-    def table_columns(self) -> list[dict[str, Any]] | None:  # type: ignore[override]
+    def table_columns(self) -> list[ColumnReading] | None:  # type: ignore[override]
         """How the base map reads each column."""
-        columns: list[dict[str, Any]] | None = statements_of(self.base_).table_columns
+        columns: list[ColumnReading] | None = statements_of(self.base_).table_columns
         return columns
 
     @property

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, row_count, rows_at
-from dpensemble.datasets.encoding import statements_of
+from dpensemble.datasets.encoding import ColumnReading, statements_of
 from dpensemble.moments.maps.base import ADDITIVE, SCALED, FeatureMap, MapOnBase, octaves_of
 
 # Directions with less than this share of the largest public variance are noise of arithmetic.
@@ -98,9 +98,9 @@ class DirectionsMap(MapOnBase):
         return projections - self.mean_ @ self.directions_
 
     @property
-    def table_columns(self) -> list[dict[str, Any]] | None:  # type: ignore[override]
+    def table_columns(self) -> list[ColumnReading] | None:  # type: ignore[override]
         """How the base map reads each column."""
-        columns: list[dict[str, Any]] | None = statements_of(self.base_).table_columns
+        columns: list[ColumnReading] | None = statements_of(self.base_).table_columns
         return columns
 
     @property
@@ -112,7 +112,7 @@ class DirectionsMap(MapOnBase):
         """Return the features of the public mean, which lies in the middle of all directions: only the constant."""
         return np.append(np.zeros(len(self.blocks_) - 1), self.constant)
 
-    def column_parts(self, X: Any, weights: Floats, reference: Floats) -> Floats:  # noqa: ARG002
+    def column_parts(self, X: pd.DataFrame | Floats, weights: Floats, reference: Floats) -> Floats:  # noqa: ARG002
         """Return what each column adds along the directions, in units of the length of the row."""
         parts = self.base_.column_parts(X, self.directions_ @ weights[:-1], self.mean_)
         lengths = np.maximum(np.linalg.norm(self._along(X), axis=1), 1e-12)

@@ -78,7 +78,7 @@ class SnappedMap(FeatureMap):
         """Return the base map's mean features of synthetic rows."""
         return self.base_.reference(public)
 
-    def column_parts(self, X: Any, weights: Floats, reference: Floats) -> Floats:
+    def column_parts(self, X: pd.DataFrame | Floats, weights: Floats, reference: Floats) -> Floats:
         """Return what the cell of each column adds beyond the reference."""
         grid = Grid(self.columns)
         return self.base_.column_parts(grid.rows(grid.cells(X)), weights, reference)

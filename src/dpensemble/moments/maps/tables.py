@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
 from dpensemble.datasets.columns import as_text, in_parts, is_number, numbers_of
+from dpensemble.datasets.encoding import ColumnReading
 from dpensemble.datasets.tables import as_table
 from dpensemble.errors import DataError
 from dpensemble.moments.maps.base import ADDITIVE, FeatureMap
@@ -199,7 +200,7 @@ class TableMap(FeatureMap):
         """Return the mean features of public rows, shape (n_features_out,)."""
         return np.asarray(self.transform(public).mean(axis=0)).ravel()
 
-    def column_parts(self, X: Any, weights: Floats, reference: Floats) -> Floats:
+    def column_parts(self, X: pd.DataFrame | Floats, weights: Floats, reference: Floats) -> Floats:
         """Return what each column adds to ``features @ weights`` beyond the reference."""
         features = self.transform(X).tocsc()
         parts = np.empty((features.shape[0], len(self.columns_), weights.shape[1]))
@@ -233,7 +234,7 @@ class TableMap(FeatureMap):
         super().__setstate__(state)
 
     @property
-    def table_columns(self) -> list[dict[str, Any]]:  # type: ignore[override]
+    def table_columns(self) -> list[ColumnReading]:  # type: ignore[override]
         """How each column is read."""
         return self.columns_
 
