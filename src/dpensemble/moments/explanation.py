@@ -186,7 +186,7 @@ def by_source(steps: Sequence[LibraryTransformer], columns: Sequence[str]) -> tu
                 parameter="explain",
             )
         sources = step.source_columns
-    names = list(dict.fromkeys(sources))
+    names = [name for name in columns if name in set(sources)]
     places = {name: place for place, name in enumerate(names)}
     return names, np.array([places[name] for name in sources])
 

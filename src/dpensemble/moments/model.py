@@ -147,14 +147,14 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
         """Return what each column of rows adds to the logits. The last of the `steps` makes the model's features."""
         check_is_fitted(self, "coefficients_")
         *before, feature_map = map(statements_of, steps)
-        if self.reference_ is None:
-            raise InvalidParameterError("the student was saved before explanations existed; train again to explain it.")
         if feature_map.attribution is None:
             raise InvalidParameterError(
                 f"explain cannot divide the features of {type(steps[-1]).__name__} among columns; train with the "
                 "default feature_map, or explain with a tool for any model.",
                 parameter="explain",
             )
+        if self.reference_ is None:
+            raise InvalidParameterError("the student was saved before explanations existed; train again to explain it.")
         table = as_table(rows)
         table = table.set_axis(list(map(str, names or table.columns)), axis=1)
         columns, owners = by_source(before, list(table.columns))
