@@ -27,7 +27,7 @@ def texts(svg):
 def test_it_states_base_contributions_and_the_logit():
     words = {node.text for node in texts(picture())}
     assert {"Public mean: −1.00 (probability 27 %)", "This row: −0.12 (probability 47 %)"} <= words
-    assert {"age = 71", "+1.25", "ward = a", "−0.50", "+0.12", "What speaks for sick"} <= words
+    assert {"age = 71", "+1.25", "ward = a", "−0.50", "+0.12", "What speaks for and against sick"} <= words
     assert {"Whiskers: 95 % bands by the known noise.", "Attribution: exact."} <= words
     described = root_of(picture()).find(f"{NAME}desc").text
     assert described.startswith("Public mean −1.00 (probability 27 %). age = 71: +1.25. ward = a: -0.50.")

@@ -82,7 +82,7 @@ def waterfall(
     for place, (one, start, end) in enumerate(zip(steps, ends[:-1], ends[1:], strict=True), start=1):
         body += _bar(one, start, end, scale, _TOP + _STEP * place)
     body += _end("This row", ends[-1], scale, floor - _STEP, chances)
-    title = f"What speaks for {shorten(towards, 36)}"
+    title = f"What speaks for and against {shorten(towards, 30)}"
     body += _label(_LEFT, 28, title, weight="700")
     body += _label(_LEFT, 50, "Blue, to the right: more likely. Brown, to the left: less likely.", _SOFT)
     body += _label(_LEFT, 70, f"Relative to {reference.split(',', maxsplit=1)[0]}.", _SOFT)
