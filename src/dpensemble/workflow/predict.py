@@ -14,6 +14,7 @@ from dpensemble.datasets.tables import as_kinds, require_complete, table_chunks
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.persistence import load_classifier
 from dpensemble.workflow.claim import journal_path
+from dpensemble.workflow.explanations import RowExplanations
 from dpensemble.workflow.outputs import STUDENT
 from dpensemble.workflow.unseen_values import UnseenValues
 
@@ -46,8 +47,9 @@ def predictions(
     multiline_text: bool = False,
     at_once: int = ROWS_AT_ONCE,
     unseen: UnseenValues | None = None,
+    explanations: RowExplanations | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield a table for each chunk of rows: ``row`` from 0, requested columns, label and probabilities."""
+    """Yield a table for each chunk of rows: ``row`` from 0, requested columns, label, probabilities, reasons."""
     start = 0
     for table in table_chunks(rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text):
         if len(table):
@@ -55,7 +57,9 @@ def predictions(
             features = _features(student, numbered, rows)
             if unseen is not None:
                 unseen.add(features)
-            yield _with_labels(student, numbered, features, rows, keep, probabilities)
+            labels = _with_labels(student, numbered, features, rows, keep, probabilities)
+            reasons = None if explanations is None else explanations.of(features, start)
+            yield labels if reasons is None else _beside(labels, reasons)
         start += len(table)
     if not start:
         raise DataError(f"{rows} has no rows; give at least one.")
@@ -90,6 +94,14 @@ def _with_labels(
     if names:
         labels[names] = student.predict_proba(features)
     return labels
+
+
+def _beside(labels: pd.DataFrame, reasons: pd.DataFrame) -> pd.DataFrame:
+    """Return labels with the columns of their explanations."""
+    taken = [name for name in labels.columns if name in reasons.columns]
+    if taken:
+        raise InvalidParameterError(f"keep={taken[0]!r} is also a column of the result; rename it.", parameter="keep")
+    return pd.concat([labels, reasons], axis=1)
 
 
 def _alike(lacking: Sequence[str], table: pd.DataFrame) -> str:
