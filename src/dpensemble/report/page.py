@@ -23,7 +23,7 @@ from dpensemble.report.usefulness import remarks
 _LESS_IS_BETTER = frozenset({"brier"})
 # Settings that mean nothing without teachers or votes.
 # Entries of the data that have their own place on the page.
-_SHOWN_ABOVE = frozenset({"released_score", "title", "unlike"})
+_SHOWN_ABOVE = frozenset({"released_score", "test_quality", "decision", "title", "unlike"})
 _OF_VOTES = frozenset({"n_teachers", "teacher", "gated"})
 _OF_ONE_SUM = frozenset({"sigma", "law", "noise_in_words"})
 _BASES = {
