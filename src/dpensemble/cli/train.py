@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -152,23 +152,26 @@ def _takes_blocks(request: Request, model: Any) -> bool:
 
 def _print_cells(tables: Tables, model: Any, share: float, options: dict[str, Any]) -> None:
     """State which cells the released quality has, before anything is charged."""
-    _, held = hold_back(tables, model, share, costs=options["costs"], positive_class=options["positive_class"])
+    _, held = hold_back(
+        tables, model, share, costs=Costs.of(options["costs"]), positive_class=options["positive_class"]
+    )
     unit = "record" if tables.units is None else "unit"
     typer.echo(f"dpensemble: note: {held.layout.sentence(unit)}", err=True)
 
 
-def _costs(own: dict[str, Any]) -> Costs | None:
+def _costs(own: Mapping[str, float | None]) -> dict[str, float] | None:
     """Return the costs of wrong decisions, or None if none are given."""
-    given = {name: own[f"cost_{name}"] for name in ("false_negative", "false_positive")}
-    if all(cost is None for cost in given.values()):
+    names = ("false_negative", "false_positive")
+    given = {name: cost for name in names if (cost := own[f"cost_{name}"]) is not None}
+    if not given:
         return None
-    missing = [name for name, cost in given.items() if cost is None]
+    missing = [name for name in names if name not in given]
     if missing:
         raise InvalidParameterError(
             f"cost_{missing[0]} must be given with the other cost; their ratio makes the threshold.",
             parameter=f"cost_{missing[0]}",
         )
-    return Costs(**given)
+    return given
 
 
 def _where(own: dict[str, Any]) -> AbstractContextManager[None]:

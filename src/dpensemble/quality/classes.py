@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dpensemble._arrays import Floats
 from dpensemble.quality.curves import accuracy_at, threshold_parts
-from dpensemble.quality.figures import Figure, Parts, critical, shares
+from dpensemble.quality.figures import Figure, Parts, Plain, critical, shares
 
 _OF_GROUPS = ("sensitivity", "specificity", "positive_predictive_value", "alarms")
 
@@ -32,7 +31,7 @@ class ClassDecisions:
     recall: Mapping[str, Figure]
     precision: Mapping[str, Figure]
 
-    def to_dict(self) -> list[dict[str, Any]]:
+    def to_dict(self) -> list[Plain]:
         """Return an entry for each class, as plain values."""
         return [
             {
@@ -93,7 +92,7 @@ class GroupQuality:
     thresholds: tuple[float, ...] = ()
     at: Mapping[str, tuple[Figure, ...]]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Plain:
         """Return the group as plain values, alarms per 1,000 units of the group."""
         return {
             "group": self.name,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from dpensemble._arrays import Floats
 from dpensemble._checks import real_between
 from dpensemble.errors import InvalidParameterError
 from dpensemble.quality.curves import ClassCurves
-from dpensemble.quality.figures import Figure, critical
+from dpensemble.quality.figures import Figure, Plain, critical
 from dpensemble.quality.release import HALF
 
 _MOST = 1e9
@@ -65,10 +64,10 @@ class Costs:
                 ) from None
 
     @classmethod
-    def of(cls, given: Mapping[str, float] | Costs | None) -> Costs | None:
-        """Return costs from a mapping with both names, from costs, or None."""
-        if given is None or isinstance(given, Costs):
-            return given
+    def of(cls, given: Mapping[str, float] | None) -> Costs | None:
+        """Return costs from a mapping with both names, or None."""
+        if given is None:
+            return None
         if not isinstance(given, Mapping) or set(given) != {"false_negative", "false_positive"}:
             raise InvalidParameterError(
                 f"costs={given!r} must have false_negative and false_positive; give both.", parameter="costs"
@@ -111,9 +110,9 @@ class Decision:
     threshold: float
     formula: float
     why: str
-    table: tuple[dict[str, Any], ...] = ()
+    table: tuple[Plain, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Plain:
         """Return the decision as plain values."""
         return {
             "costs": self.costs.to_dict(),
@@ -167,8 +166,9 @@ def decide(costs: Costs, positive: str, cells: Floats | None, curves: ClassCurve
             f"{thresholds[chosen]:.4g} costs at least {1000 * saved / max(cells.sum(), 1):.3g} less per 1,000 people, "
             "noise and chance included."
         )
-    rows = {"for these costs": chosen, "formula": start, "one half": thresholds.index(HALF)}
-    table = [_row(name, curves, place, costs) for name, place in rows.items() if name != "formula" or place != chosen]
+    # One row for each threshold, by the first of its names.
+    rows = {thresholds.index(HALF): "one half"} | {start: "formula"} | {chosen: "for these costs"}
+    table = [_row(name, curves, place, costs) for place, name in reversed(rows.items())]
     return Decision(
         costs=costs,
         positive=positive,
@@ -199,7 +199,7 @@ def _better(costs: Costs, cells: Floats, start: int, sigma: float) -> tuple[int,
     return best, most
 
 
-def _row(name: str, curves: ClassCurves, place: int, costs: Costs) -> dict[str, Any]:
+def _row(name: str, curves: ClassCurves, place: int, costs: Costs) -> Plain:
     alarms, missed, false_alarms = (
         curves.at[which][place].times(1000) for which in ("alarms", "missed", "false_alarms")
     )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dpensemble._arrays import Floats
-from dpensemble.quality.figures import Figure, Parts, area, critical, mean, monotone, shares
+from dpensemble.quality.figures import Figure, Parts, Plain, area, critical, mean, monotone, shares
 
 #: What is stated at each threshold.
 AT_THRESHOLD = (
@@ -60,7 +59,7 @@ class ClassCurves:
     at: Mapping[str, tuple[Figure, ...]]
     calibration: tuple[tuple[float, float, float, Figure], ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Plain:
         """Return the curves as plain values, counts per 1,000 units."""
         per_1000 = {"alarms", "missed", "false_alarms"}
         rows = [

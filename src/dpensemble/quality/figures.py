@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ from numpy.typing import NDArray
 from dpensemble._arrays import Floats
 
 LEVEL = 0.95
+#: Values that JSON can hold, by name.
+Plain = dict[str, Any]
 # Shares to test. They stand closer near 0 and 1, where rare outcomes are.
 _SHARES = np.sin(np.linspace(0, np.pi / 2, 1201)) ** 2
 # A denominator below this many standard deviations of its noise is not known.

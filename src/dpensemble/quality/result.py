@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from dpensemble.quality.classes import (
     ClassDecisions,
@@ -15,7 +14,7 @@ from dpensemble.quality.classes import (
 )
 from dpensemble.quality.costs import Costs, Decision, decide
 from dpensemble.quality.curves import ClassCurves, class_curves
-from dpensemble.quality.figures import LEVEL, Figure
+from dpensemble.quality.figures import LEVEL, Figure, Plain
 from dpensemble.quality.layout import OTHER
 from dpensemble.quality.release import HALF, NoisyHistograms
 
@@ -60,7 +59,7 @@ class ReleasedQuality:
     groups: Mapping[str, tuple[GroupQuality, ...]]
     decision: Decision | None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Plain:
         """Return all figures as plain values."""
         layout, released = self.released.layout, self.released
         # Of more than two classes there is no single area.

@@ -147,7 +147,7 @@ def _public_features(public: pd.DataFrame, options: ReadOptions) -> pd.DataFrame
     return public
 
 
-def _group_entries(table: pd.DataFrame, name: str, groups: Iterable[str], shown: list[Any]) -> pd.DataFrame | None:
+def _group_entries(table: pd.DataFrame, name: str, groups: Iterable[str], shown: list[object]) -> pd.DataFrame | None:
     """Return the group columns of a table as they are written, or None if there are none."""
     columns = {column: _column(table, column, "groups", name, shown) for column in groups}
     return pd.DataFrame(columns) if columns else None

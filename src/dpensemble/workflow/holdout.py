@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import declared_classes, real_between
@@ -95,7 +96,7 @@ def _score_of(fit: Spending) -> Spending:
     return replace(fit, find_cost=lambda: quality_cost(fit.epsilon, fit.delta))
 
 
-def positive_place(classes: Sequence[Any], positive_class: str | None, costs: Costs | None) -> int:
+def positive_place(classes: Sequence[object], positive_class: str | None, costs: Costs | None) -> int:
     """Return the place of the positive class among the sorted classes: by default the last of two."""
     names = _class_names(classes)
     if len(names) != 2:
@@ -115,7 +116,7 @@ def positive_place(classes: Sequence[Any], positive_class: str | None, costs: Co
     return names.index(str(positive_class))
 
 
-def _class_names(classes: Sequence[Any]) -> tuple[str, ...]:
+def _class_names(classes: Sequence[object]) -> tuple[str, ...]:
     return tuple(str(label) for label in np.unique(np.asarray(declared_classes(classes))))
 
 
@@ -124,7 +125,8 @@ def hold_back(
 ) -> tuple[Tables, HeldBack]:
     """Divide the private records into training and scoring records, and choose the cells that the budget supports."""
     share = real_between("holdout_score", share, 0.0, 0.5)
-    _require_possible(tables, model)
+    settings = model.get_params(deep=False)
+    _require_possible(tables, model.name, settings | {"analysis": model.analysis})
     positive = positive_place(tables.classes, positive_class, costs)
     names = tables.units
     if names is not None and zeroes_bad(model):
@@ -141,7 +143,6 @@ def hold_back(
             f"back at least {_FEWEST}."
         )
     required = (0.5,) if costs is None else (0.5, costs.threshold)
-    settings = model.get_params(deep=False)
     layout = plan_layout(
         _class_names(tables.classes),
         n_held,
@@ -173,24 +174,24 @@ def hold_back(
     return _part(tables, ~held), back
 
 
-def _require_possible(tables: Tables, model: Any) -> None:
-    if model.relation != Relation.REPLACE_ONE:
+def _require_possible(tables: Tables, name: str, settings: Mapping[str, object]) -> None:
+    if settings["relation"] != Relation.REPLACE_ONE:
         raise InvalidParameterError(
             "holdout_score requires relation='replace-one', in which places are public; set it."
         )
-    if model.analysis != "worst-case":
+    if settings["analysis"] != "worst-case":
         raise InvalidParameterError("holdout_score requires analysis='worst-case', whose epsilon is public; set it.")
     if tables.budgets is not None or tables.stream is not None:
         what = "records have their own budgets" if tables.stream is None else "private records are read in blocks"
         raise InvalidParameterError(f"holdout_score cannot be used when {what}; give test rows (--test) instead.")
-    if not {"epsilon", "delta"} <= set(model.get_params(deep=False)):
+    if not {"epsilon", "delta"} <= set(settings):
         raise InvalidParameterError(
-            f"holdout_score requires a method with epsilon and delta, which {model.name} has not; give test rows "
+            f"holdout_score requires a method with epsilon and delta, which {name} has not; give test rows "
             "(--test) instead."
         )
 
 
-def _part(tables: Tables, which: Any) -> Tables:
+def _part(tables: Tables, which: NDArray[np.bool_]) -> Tables:
     """Return the tables with some of their private records."""
     groups = tables.private_groups
     return replace(

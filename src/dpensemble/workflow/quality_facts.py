@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
+from dpensemble._arrays import Floats
 from dpensemble.datasets.bad_records import class_ids_or_bad
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.quality.costs import Costs, decide
+from dpensemble.quality.figures import Plain
 from dpensemble.quality.layout import MOST_BINS, Layout
 from dpensemble.quality.release import (
     WHOLE,
@@ -26,6 +30,15 @@ from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.tables import Tables
 
 _GROUP_BINS = 10
+
+
+class Fitted(Protocol):
+    """A fitted estimator."""
+
+    classes_: NDArray[np.generic]
+
+    def predict_proba(self, X: object) -> Floats:
+        """Return probabilities, shape (n_rows, n_classes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +68,31 @@ class QualityRequest:
 
 
 def quality_facts(
-    tables: Tables, model: Any, reader: Reader, asked: QualityRequest, released: NoisyHistograms | None
-) -> dict[str, Any]:
+    tables: Tables, fitted: Fitted, reader: Reader, asked: QualityRequest, released: NoisyHistograms | None
+) -> Plain:
     """Return the entries of a record's data: the released quality, the quality on test rows, and the decision."""
-    facts: dict[str, Any] = {}
+    facts: Plain = {}
     decision = None
     if released is not None:
         quality = quality_of(released, asked.costs)
         facts |= {"released_score": quality.to_dict(), "held_back": released.layout.n_units}
         decision = quality.decision
     elif asked.costs is not None:
-        positive = str(model.result_.classes[positive_place(tables.classes, asked.positive_class, asked.costs)])
+        positive = str(fitted.classes_[positive_place(tables.classes, asked.positive_class, asked.costs)])
         decision = decide(asked.costs, positive, None, None, 0.0)
     if decision is not None:
         facts["decision"] = decision.to_dict()
     if tables.X_test is not None and tables.y_test is not None:
-        facts["test_quality"] = _on_test_rows(tables, model, reader, asked).to_dict()
+        facts["test_quality"] = _on_test_rows(tables, tables.X_test, fitted, reader, asked).to_dict()
     return facts
 
 
-def _on_test_rows(tables: Tables, model: Any, reader: Reader, asked: QualityRequest) -> ReleasedQuality:
+def _on_test_rows(
+    tables: Tables, X_test: pd.DataFrame, fitted: Fitted, reader: Reader, asked: QualityRequest
+) -> ReleasedQuality:
     """Return the quality on test rows, without noise. The guarantee does not cover it."""
-    X_test, classes = tables.X_test, model.result_.classes
-    probable = model.predict_proba(reader.transform(X_test))
+    classes = fitted.classes_
+    probable = fitted.predict_proba(reader.transform(X_test))
     n_rows = len(probable)
     required = (0.5,) if asked.costs is None else (0.5, asked.costs.threshold)
     layout = Layout(

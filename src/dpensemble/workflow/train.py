@@ -42,7 +42,7 @@ def train(
     private_report: bool = False,
     fill: bool = False,
     holdout_score: float | None = None,
-    costs: Costs | Mapping[str, float] | None = None,
+    costs: Mapping[str, float] | None = None,
     positive_class: str | None = None,
     fewest_units: int | None = None,
     ledger: Any = None,
@@ -67,7 +67,7 @@ def train(
     holdout_score : float, optional
         Share of the private units that are held back from training and spent on the student's released quality: one
         noisy histogram. `Tables.groups` adds a histogram for each group column.
-    costs : Costs or dict, optional
+    costs : dict, optional
         Costs of a ``false_negative`` and of a ``false_positive``, of two classes. The record then has the threshold
         that they ask for. The student and its probabilities stay the same.
     positive_class : str, optional
