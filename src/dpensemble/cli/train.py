@@ -83,7 +83,7 @@ def _run(request: Request, log: Hear) -> None:
         hinted = (ColumnWarning, *(() if own["json"] else (UnlikeRowsWarning,)))
         options = {name: own[name] for name in ("baseline", "fewest_units", "fill", "holdout_score", "title")}
         options |= {"certificate": own.get("certificate", False), "private_report": votes}
-        options |= {"costs": _costs(own), "positive_class": own["positive_class"]}
+        options |= {"costs": _costs(own), "positive_class": own.get("positive_class")}
         if own["holdout_score"] is not None:
             _print_cells(tables, model, own["holdout_score"], options)
         if resumes is None:
@@ -162,7 +162,7 @@ def _print_cells(tables: Tables, model: Any, share: float, options: dict[str, An
 def _costs(own: Mapping[str, float | None]) -> dict[str, float] | None:
     """Return the costs of wrong decisions, or None if none are given."""
     names = ("false_negative", "false_positive")
-    given = {name: cost for name in names if (cost := own[f"cost_{name}"]) is not None}
+    given = {name: cost for name in names if (cost := own.get(f"cost_{name}")) is not None}
     if not given:
         return None
     missing = [name for name in names if name not in given]
@@ -240,7 +240,7 @@ def _tables(own: dict[str, Any], seed: int | None, options: ReadOptions) -> Tabl
         if named:
             raise InvalidParameterError(f"dataset={own['dataset']!r} brings its own tables; drop {', '.join(named)}.")
         tables = adult_tables(seed, budgets=own.get("budgets"), levels=own.get("levels"))
-        return replace(tables, groups=declared_groups(parse_groups(own["groups"]), tables.X_public) or None)
+        return replace(tables, groups=declared_groups(parse_groups(own.get("groups")), tables.X_public) or None)
     _require_files(own)
     files = TableFiles(
         private=own["private"],
@@ -253,7 +253,7 @@ def _tables(own: dict[str, Any], seed: int | None, options: ReadOptions) -> Tabl
         drop=parts_of(own["drop"]) or (),
         test_is_public=own["test_is_public"],
         form=CSVFormat(own["sep"], own["decimal"], own["multiline_text"]),
-        groups=parse_groups(own["groups"]),
+        groups=parse_groups(own.get("groups")),
     )
     return file_tables(files, options, budgets=parse_budgets(own.get("budgets"), own.get("levels")), seed=seed)
 
