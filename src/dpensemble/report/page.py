@@ -15,6 +15,7 @@ from dpensemble.report.charts import Bar, Limit, Series, bar_chart, histogram, l
 from dpensemble.report.drawing import GROUP_COLOURS, Words
 from dpensemble.report.effects import effects_view
 from dpensemble.report.groups import History, history_chart, personal_view
+from dpensemble.report.quality_view import quality_view
 from dpensemble.report.record import PrivateRecord, RunRecord
 from dpensemble.report.risk import risk_view
 from dpensemble.report.usefulness import remarks
@@ -55,6 +56,7 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         "personal": personal_view(record, private),
         "released": _released(record) if record.released_sums else None,
         "effects": effects_view(record),
+        "known": quality_view(record, is_private=private is not None),
         "spend_chart": _spend_chart(record, private),
         "is_gated": record.gated,
         **_quality_view(record, is_private=private is not None),

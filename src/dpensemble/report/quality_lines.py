@@ -48,10 +48,11 @@ def _score_line(score: Written, unit: str) -> str:
 
 
 def between(figure: Written, decimals: int | None) -> str:
-    """Write a figure and its band, in per cent if no number of decimals is given."""
+    """Write a figure and its band, in per cent if no number of decimals is given. Noise may hide the figure."""
 
     def write(value: float) -> str:
         return percent(value) if decimals is None else f"{value:,.{decimals}f}"
 
-    value = "unknown" if figure["value"] is None else write(figure["value"])
-    return f"{value} ({write(figure['low'])} to {write(figure['high'])})"
+    if figure["value"] is None:
+        return "unknown"
+    return f"{write(figure['value'])} ({write(figure['low'])} to {write(figure['high'])})"
