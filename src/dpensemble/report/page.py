@@ -177,6 +177,8 @@ def _score(record: RunRecord) -> dict[str, str] | None:
         return None
     # The area is missing for three or more classes, and if the noise hides one of two classes.
     view = {"units": wording.number(score["units"]), "noise": wording.number(score["sigma"], 3), "auroc": ""}
+    # Noise hides the accuracy if hardly any held-back record is readable.
+    view |= {"accuracy": "unknown", "accuracy_interval": "0.0% to 100.0%"}
     for name, write in (("accuracy", wording.percent), ("auroc", wording.measure)):
         if score[name] is not None:
             view[name] = write(score[name])
