@@ -48,3 +48,9 @@ def test_bands_hold_at_the_threshold_that_a_release_chooses(epsilon, flawed):
     assert held >= LEAST
     # Probabilities that are right keep the formula's threshold, at most 5 % of the time another.
     assert moved <= N_RELEASES * 0.1 if not flawed else moved > N_RELEASES * 0.5
+
+
+def test_bands_of_a_rare_outcome_hold_over_few_releases():
+    """Binomial(40, 0.95) is below 32 with probability 5e-4."""
+    held = Study(0.03, 1400, 1.0).hits(40)
+    assert min(held["together"], held["accuracy"], held["auroc"]) >= 32

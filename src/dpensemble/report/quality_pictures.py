@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
 from dpensemble.report.drawing import Frame, Words, dot, line, nice_ticks, path, svg, text
+from dpensemble.report.quality_lines import Written
 from dpensemble.report.wording import number, shorten
-
-#: A part of a record, as JSON holds it.
-Written = Mapping[str, Any]
 
 _BOX = Markup('<rect class="{css}" fill-opacity=".13" x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}"/>')
 _AREA = Markup('<path class="{css}" fill-opacity=".16" d="{d}Z"/>')

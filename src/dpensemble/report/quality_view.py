@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from markupsafe import Markup
 
-from dpensemble.report.quality_lines import between
+from dpensemble.report.quality_lines import Written, between
 from dpensemble.report.quality_pictures import (
     calibration_picture,
     precision_recall_picture,
@@ -17,12 +14,11 @@ from dpensemble.report.quality_pictures import (
 from dpensemble.report.record import RunRecord
 from dpensemble.report.wording import number, shorten
 
-Written = Mapping[str, Any]
 _MOST_CLASSES = 10
 _LONGEST = 30
 
 
-def quality_view(record: RunRecord, *, is_private: bool) -> dict[str, Any] | None:
+def quality_view(record: RunRecord, *, is_private: bool) -> dict[str, object] | None:
     """Return curves, tables and pictures, or None if nothing may be shown.
 
     What was released with noise comes first. Exact figures on test rows are shown if these rows are public, or to the
@@ -124,7 +120,7 @@ def _groups(groups: list[Written], decision: Written | None) -> tuple[list[str],
     return heads, rows
 
 
-def _decision(decision: Written) -> dict[str, Any]:
+def _decision(decision: Written) -> dict[str, object]:
     costs = decision["costs"]
     return {
         "positive": shorten(decision["positive_class"], _LONGEST),
