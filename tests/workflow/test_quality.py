@@ -10,9 +10,11 @@ import pytest
 from dpensemble import LabelMomentsClassifier, PATEClassifier
 from dpensemble.certificates import confirmed
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
+from dpensemble.report.quality_lines import quality_lines
 from dpensemble.workflow import Tables, train
 from dpensemble.workflow.group_columns import declared_groups, group_places, parse_groups
 from dpensemble.workflow.holdout import hold_back
+from dpensemble.workflow.outputs import file_contents
 
 SETTINGS = {"epsilon": 3.0, "delta": 1e-4, "random_state": 3, "insecure_release_seed": 5}
 COSTS = {"false_negative": 4, "false_positive": 1}
@@ -184,3 +186,17 @@ def test_each_entry_is_compared_alone_as_text_or_as_a_number():
     for place in range(len(entries)):
         alone = group_places(entries[place : place + 1], ("f", "m", "1"))
         assert alone.tolist() == [[0, 1, 3, 3, 2, 2, 2, 3, 3][place]]
+
+
+def test_held_back_records_that_are_all_bad_cost_no_release():
+    """A page, a card and lines are made even if noise hides everything."""
+    given = tables(groups={"sex": ("f", "m")})
+    model = LabelMomentsClassifier(on_bad_record="zero", **SETTINGS)
+    _, held = hold_back(given, model, 0.4)
+    y = given.y_private.copy()
+    y.loc[held.y.index] = "undeclared"
+    outcome = train(replace(given, y_private=y), model, holdout_score=0.4, costs=COSTS)
+    assert outcome.record.data["released_score"]["accuracy"] is None
+    texts = file_contents(outcome)
+    assert "unknown" in texts["report.html"][0]
+    assert list(quality_lines(outcome.record))
