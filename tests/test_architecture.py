@@ -20,7 +20,7 @@ LAYERS = [
     {"accounting", "darrm"},
     {"releases"},
     {"datasets"},
-    {"teachers", "student", "report", "neural"},
+    {"teachers", "student", "report", "neural", "quality"},
     {"design"},
     {"moments"},
     {"persistence"},

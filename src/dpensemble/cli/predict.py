@@ -31,6 +31,8 @@ def run(
     out: Path | None,
     probabilities: bool,
     keep: str | None,
+    threshold: float | None,
+    positive_class: str | None,
     sep: str | None,
     decimal: str | None,
     multiline_text: bool,
@@ -50,6 +52,7 @@ def run(
         loaded = load_student(student)
     unseen = UnseenValues(loaded)
     written: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
+    written |= {"threshold": threshold, "positive_class": positive_class}
     explanations = None
     if explain or explain_plot is not None:
         explanations = RowExplanations(
