@@ -26,8 +26,8 @@ from scipy import linalg, optimize
 from scipy.special import softmax
 
 from dpensemble._arrays import Floats
-from dpensemble.moments.evidence import Fit, PublicRows, inverted, positive_root
-from dpensemble.moments.linear import fit_linear, row_variances
+from dpensemble.moments.evidence import CONSTANT_LOGIT, Fit, PublicRows, inverted, positive_root
+from dpensemble.moments.linear import fit_linear, round_covariance
 from dpensemble.moments.model import columns, expected
 from dpensemble.moments.queries import Moments
 
@@ -35,8 +35,8 @@ Singles = NDArray[np.float32]
 
 # Logits of the first coefficients, in multiples of the linear chances. The fit moves them.
 _FIRST_SHARPNESS = 8.0
-# Standard deviation of the constant's coefficient, and bounds of all other prior scales, in logits.
-_CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE = 5.0, 0.03, 300.0
+# Bounds of prior scales, in logits.
+_SMALLEST_SCALE, _LARGEST_SCALE = 0.03, 300.0
 # Fits with renewed covariances and scales, updates of scales in each, and quasi-Newton steps of each.
 _TURNS, _UPDATES, _STEPS = 5, 4, 20
 # Least share of a class that is assumed.
@@ -54,7 +54,7 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
         about = [(np.hstack([1 - c, c]), omega) for c, omega in about]
     linear = fit_linear(rounds, about, public, n_units=n_units)
     coefficients, scales = _FIRST_SHARPNESS * linear.coefficients, _FIRST_SHARPNESS * linear.scales
-    scales[-1] = _CONSTANT_SCALE
+    scales[-1] = CONSTANT_LOGIT / public.constant
     for turn in range(_TURNS):
         chances = softmax(np.asarray(public.features @ coefficients), axis=1).astype(np.float64)
         observed = [_observed(m, c, w, chances, public, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
@@ -88,7 +88,7 @@ class _Observed:
 def _observed(
     moments: Moments, centre: Floats, omega: Floats, chances: Floats, public: PublicRows, n_units: float
 ) -> _Observed:
-    covariance = public.curvature(omega**2 * row_variances(chances, chances, centre, public, n_units))
+    covariance = round_covariance(chances, chances, centre, omega, public, n_units)
     covariance[np.diag_indices_from(covariance)] += (moments.spread / moments.scale) ** 2
     root = positive_root(covariance)
     whitening = linalg.solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
@@ -110,13 +110,13 @@ def _information(observed: Sequence[_Observed], chances: Floats, public: PublicR
 
 def _likeliest_scales(information: Floats, coefficients: Floats, blocks: NDArray[np.int64], scales: Floats) -> Floats:
     """Return prior scales of blocks, moved to where the evidence is largest."""
-    sizes = np.bincount(blocks)
+    sizes, of_constant = np.bincount(blocks), scales[-1]
     squares = np.bincount(blocks, (coefficients**2).sum(axis=1)) / (coefficients.shape[1] - 1)
     for _ in range(_UPDATES):
         _, variances = inverted(information + np.diag(1 / scales[blocks] ** 2))
         determined = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-3)
         scales = np.sqrt(squares / determined).clip(_SMALLEST_SCALE, _LARGEST_SCALE)
-        scales[-1] = _CONSTANT_SCALE
+        scales[-1] = of_constant
     return scales
 
 
