@@ -13,7 +13,7 @@ LAYERS = [
     {"_start", "errors", "relations", "_rounding", "_arrays", "_state"},
     {"_checks", "_guard"},
     {"_drawn", "_entries"},
-    {"_original", "_random", "_progress", "_spending", "_workers", "_given", "clusters", "budget"},
+    {"_original", "_random", "_progress", "_spending", "_threads", "_workers", "_given", "clusters", "budget"},
     {"cost", "guarantee"},
     {"allocation", "votes", "laws", "budget_groups"},
     {"voting_schedule"},
@@ -41,7 +41,7 @@ FENCES = {
     "rich": {"cli", "_progress"},
     "jinja2": {"report", "service"},
     "skops": {"persistence"},
-    "threadpoolctl": {"teachers", "cost", "moments"},
+    "threadpoolctl": {"_threads"},
     "joblib": {"teachers", "neural"},
     "pandas": {"datasets", "moments", "workflow", "service", "cli"},
     "sklearn": {

@@ -353,20 +353,21 @@ def _run(command: str, **values: Any) -> None:
     module.run(**values)
 
 
-def add_static_commands(app: typer.Typer) -> None:
-    """Add these commands."""
-    for function in (check, compare, gamma, report, recover, predict, verify, serve):
-        app.command(cls=PlainCommand)(function)
+def add_static_command(app: typer.Typer, name: str) -> None:
+    """Add one of `STATIC_COMMANDS`, a command or a group of commands."""
+    if name in _COMMANDS:
+        app.command(name, cls=PlainCommand)(_COMMANDS[name])
+        return
+    actions, about = _GROUPS[name]
     group = typer.Typer(cls=PlainGroup, rich_markup_mode=None)
-    for action, function in _LEDGER.items():
+    for action, function in actions.items():
         group.command(action, cls=PlainCommand)(function)
-    app.add_typer(group, name="ledger", help="Keep a permanent account of what is spent on data sets.")
-    group = typer.Typer(cls=PlainGroup, rich_markup_mode=None)
-    for action, function in _KEYS.items():
-        group.command(action, cls=PlainCommand)(function)
-    app.add_typer(group, name="keys", help="Create, list and revoke API keys of the service.")
+    app.add_typer(group, name=name, help=about)
 
 
+_COMMANDS: dict[str, Any] = {
+    function.__name__: function for function in (check, compare, gamma, report, recover, predict, verify, serve)
+}
 _LEDGER: dict[str, Any] = {
     "create": ledger_create,
     "open": ledger_open,
@@ -378,3 +379,8 @@ _LEDGER: dict[str, Any] = {
     "forget": ledger_forget,
 }
 _KEYS: dict[str, Any] = {"create": keys_create, "list": keys_list, "revoke": keys_revoke}
+_GROUPS: dict[str, tuple[dict[str, Any], str]] = {
+    "ledger": (_LEDGER, "Keep a permanent account of what is spent on data sets."),
+    "keys": (_KEYS, "Create, list and revoke API keys of the service."),
+}
+STATIC_COMMANDS = (*_COMMANDS, *_GROUPS)
