@@ -94,6 +94,13 @@ BUGS = (
         ("tests/cli",),
     ),
     Bug(
+        "quality",
+        "a released histogram has the sensitivity of one vector, not of a difference",
+        "return math.isqrt(2 * self.n_histograms * WHOLE**2) + 1",
+        "return math.isqrt(self.n_histograms * WHOLE**2) + 1",
+        ("tests/quality", "tests/workflow"),
+    ),
+    Bug(
         "report",
         "the page says less of an attack than delta allows",
         "bound = min(1.0, grow * false_alarms + delta, 1 - (1 - delta - false_alarms) / grow)",

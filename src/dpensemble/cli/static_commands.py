@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -165,9 +166,22 @@ def predict(
         bool, _option(OUTPUT, "Also give the probability of each label.", "--probabilities", "--proba")
     ] = False,
     keep: Annotated[str | None, _option(OUTPUT, "Columns to repeat beside the label, comma-separated.")] = None,
+    threshold: Annotated[
+        float | None, _option(OUTPUT, "Probability from which a row gets the positive class. [most probable class]")
+    ] = None,
+    positive_class: Annotated[
+        str | None, _option(OUTPUT, "Class that --threshold is about. [the second of two]", "--positive-class")
+    ] = None,
     sep: Annotated[str | None, _option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
     decimal: Annotated[str | None, _option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
     multiline_text: Annotated[bool, _option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
+    explain: Annotated[
+        bool, _option(OUTPUT, "Also give what each column adds to the logit of each row.", "--explain")
+    ] = False,
+    explain_plot: Annotated[
+        Path | None, _option(OUTPUT, "Draw the explanation of one row as SVG.", "--explain-plot")
+    ] = None,
+    explain_row: Annotated[int, _option(OUTPUT, "Number of that row. [0]", "--explain-row")] = 0,
     as_json: _Json = False,
 ) -> None:
     """Classify rows with a saved student. This costs no privacy. Rows are counted from 0.
@@ -365,10 +379,18 @@ def add_static_command(app: typer.Typer, name: str) -> None:
     app.add_typer(group, name=name, help=about)
 
 
-_COMMANDS: dict[str, Any] = {
-    function.__name__: function for function in (check, compare, gamma, report, recover, predict, verify, serve)
+_Actions = dict[str, Callable[..., None]]
+_COMMANDS: _Actions = {
+    "check": check,
+    "compare": compare,
+    "gamma": gamma,
+    "report": report,
+    "recover": recover,
+    "predict": predict,
+    "verify": verify,
+    "serve": serve,
 }
-_LEDGER: dict[str, Any] = {
+_LEDGER: _Actions = {
     "create": ledger_create,
     "open": ledger_open,
     "show": ledger_show,
@@ -378,8 +400,8 @@ _LEDGER: dict[str, Any] = {
     "protect": ledger_protect,
     "forget": ledger_forget,
 }
-_KEYS: dict[str, Any] = {"create": keys_create, "list": keys_list, "revoke": keys_revoke}
-_GROUPS: dict[str, tuple[dict[str, Any], str]] = {
+_KEYS: _Actions = {"create": keys_create, "list": keys_list, "revoke": keys_revoke}
+_GROUPS: dict[str, tuple[_Actions, str]] = {
     "ledger": (_LEDGER, "Keep a permanent account of what is spent on data sets."),
     "keys": (_KEYS, "Create, list and revoke API keys of the service."),
 }

@@ -34,7 +34,7 @@ class RowChecksums:
         return cls(secrets.token_bytes(32))
 
     def of(self, rows: Rows, targets: Integers, units: ArrayLike | None = None) -> int:
-        """Return the checksum of rows, their class ids and, if they have any, their units."""
+        """Return the checksum of rows, their class ids and, if they have any, their units or hashes of units."""
         n_rows = len(targets)
         table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(np.asarray(rows).reshape(n_rows, -1))
         numeric = number_columns(table)
@@ -44,7 +44,8 @@ class RowChecksums:
             parts.append(_bytes_of(numbers))
         parts += [self.texts(table.iloc[:, place]) for place in np.flatnonzero(~numeric).tolist()]
         if units is not None:
-            parts.append(self.texts(units))
+            # Two dimensions: the units were hashed before.
+            parts.append(np.asarray(units, dtype=np.uint8) if np.ndim(units) == 2 else self.texts(units))
         packed = np.ascontiguousarray(np.hstack(parts))
         hashes = np.frombuffer(b"".join(self._hash(row.data) for row in packed), dtype="<u4").reshape(n_rows, SIZE // 4)
         words = hashes.sum(axis=0, dtype=np.uint64).tolist()

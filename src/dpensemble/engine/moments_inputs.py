@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -16,14 +17,16 @@ from dpensemble.accounting import Group
 from dpensemble.allocation.partition import number_units
 from dpensemble.allocation.units import declared_units
 from dpensemble.budget import Budget
+from dpensemble.clusters.parts import TableInParts
 from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.row_checksums import RowChecksums
 from dpensemble.engine.inputs import required
 from dpensemble.engine.labels_and_units import Owners, sorted_classes
+from dpensemble.engine.moments_parts import RecordsInParts, RowRules
 from dpensemble.engine.moments_steps import MomentsSteps
 from dpensemble.engine.records import groups_by_epsilon, require_small_delta
 from dpensemble.engine.table_inputs import block, public_table, public_unit_numbers, table_targets, tables
-from dpensemble.errors import DataError
+from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.blocks import Block, RecordsHere, blocks_of
 from dpensemble.moments.public_units import PublicUnits
 from dpensemble.relations import Relation
@@ -59,7 +62,7 @@ def of_tables(
 
 def of_blocks(
     method: Any,
-    read: Read,
+    read: Read | TableInParts,
     X_public: Any,
     n_records: int | None,
     units: ArrayLike | None,
@@ -71,6 +74,18 @@ def of_blocks(
     numbers = public_unit_numbers(public_units, len(public))
     validate_data(method, public, skip_check_array=True)
     classes = sorted_classes(method.classes)
+    if not callable(read):
+        if n_records is not None or units is not None:
+            raise InvalidParameterError(
+                "n_records and units are counted in a table in parts; name the column of units there.",
+                parameter="units",
+            )
+        rules = RowRules(method.on_bad_record, method.declared_columns)
+        parts = RecordsInParts.of(read, rules, public.iloc[:0], classes, secrets.token_bytes(32))
+        n = integer_between("n_records", parts.n_units, 1, 2**40)
+        _check_delta(method, n, read.unit, fewest_units)
+        in_parts = PublicUnits(numbers, private=read.unit is not None)
+        return MomentsSteps(method, parts, public, classes, None, float(n), in_parts)
     owners = Owners.of(units, 0 if units is None else len(np.asarray(units)), zeroes=zeroes_bad(method))
     units_of = None if owners.units is None else _numbered(owners.units, int(owners.present.sum()))
     shares = None if units_of is None else _shares_of_records(units_of, owners.present)

@@ -28,7 +28,6 @@ from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.blocks import Records
 from dpensemble.moments.choice import MANY_COLUMNS, VERY_FEW_ROWS, distilled, fitted_map, require_no_blanks
-from dpensemble.moments.effects import column_effects
 from dpensemble.moments.grid import Grid, declared_grid, observed_grid
 from dpensemble.moments.learning import Learned, learn, learn_by_synthetic_rows
 from dpensemble.moments.public_units import PublicUnits
@@ -187,7 +186,7 @@ class MomentsSteps(Steps):
             releases=learned.releases,
             n_features=len(student.named_steps["encoder"].get_feature_names_out()),
             charges=self.meter.charges,
-            effects=column_effects(learned.feature_map, learned.model.coefficients_, learned.table),
+            effects=learned.model.effects_,
             drift=learned.drift,
             readable_share=learned.readable,
         )

@@ -213,7 +213,7 @@ def _guarded(transform: Transform, rows: Any) -> Any:
 
 
 def blocks_of(
-    X: Rows, targets: Integers, weights: Floats, units: Integers | None = None
+    X: Rows, targets: Integers, weights: Floats, units: NDArray[np.generic] | None = None
 ) -> Callable[[], Iterator[Block]]:
     """Return a reader of records that are in memory, as a table or an array."""
 

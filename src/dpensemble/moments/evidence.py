@@ -27,6 +27,7 @@ from scipy import linalg
 from dpensemble._arrays import Floats, dense
 from dpensemble.moments.model import columns, expected, probabilities
 from dpensemble.moments.queries import Moments
+from dpensemble.moments.uncertainty import Information
 
 #: Standard deviation of the constant's part of a logit, before any data.
 CONSTANT_LOGIT = 5.0
@@ -152,10 +153,11 @@ class PublicRows:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Coefficients, shape (n_features, n_columns), and the prior scale of every block. Public."""
+    """Coefficients, shape (n_features, n_columns), the prior scale of every block, and their precision. Public."""
 
     coefficients: Floats
     scales: Floats
+    information: Information | None = None
 
 
 def starting_fit(public: PublicRows) -> Fit:
@@ -179,7 +181,7 @@ def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_
         coefficients = coefficients + step
         if np.sqrt(np.mean(np.asarray(public.features @ step) ** 2)) < _SHORT_STEP:
             break
-    return Fit(coefficients, scales)
+    return Fit(coefficients, scales, Information(precision, scales[public.blocks], np.ones(1), 1.0))
 
 
 @dataclass(frozen=True, eq=False)

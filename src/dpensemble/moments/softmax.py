@@ -30,6 +30,7 @@ from dpensemble.moments.evidence import CONSTANT_LOGIT, Fit, PublicRows, inverte
 from dpensemble.moments.linear import fit_linear, round_covariance
 from dpensemble.moments.model import columns, expected
 from dpensemble.moments.queries import Moments
+from dpensemble.moments.uncertainty import Information
 
 Singles = NDArray[np.float32]
 
@@ -63,8 +64,20 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
             scales = _likeliest_scales(information, coefficients, public.blocks, scales)
         posterior = _Posterior.of(public.in_memory.features, observed, information, scales[public.blocks])
         coefficients = posterior.most_likely(coefficients)
-    fitted = _calibrated(posterior, coefficients, public.in_memory.shares)
-    return Fit(fitted[:, 1:] - fitted[:, :1] if of_two else fitted, scales)
+    factor, fitted = _calibrated(posterior, coefficients, public.in_memory.shares)
+    # A logit less the mean logit of C classes has (1 - 1 / C) of the variance of one column, and a difference of two
+    # logits has twice that variance.
+    of_column = 2.0 if of_two else 1 - 1 / public.n_classes
+    curvatures = np.ones(1) if of_two else _curvatures(chances, public)
+    certain = Information(information, scales[public.blocks], curvatures, factor**2 * of_column)
+    return Fit(fitted[:, 1:] - fitted[:, :1] if of_two else fitted, scales, certain)
+
+
+def _curvatures(chances: Floats, public: PublicRows) -> Floats:
+    """Return the curvature of each class, as a multiple of the mean curvature in `_information`."""
+    some = public.in_memory
+    each = some.shares @ (chances[some.rows] * (1 - chances[some.rows]))
+    return np.asarray(each * public.n_classes / each.sum())
 
 
 def _of_both(moments: Moments) -> Moments:
@@ -171,8 +184,8 @@ class _Posterior:
         return loss, gradient.astype(np.float64).ravel()
 
 
-def _calibrated(posterior: _Posterior, coefficients: Floats, shares: Floats) -> Floats:
-    """Return coefficients times the factor of least expected error, between the classes' shares and sharper chances."""
+def _calibrated(posterior: _Posterior, coefficients: Floats, shares: Floats) -> tuple[float, Floats]:
+    """Return the factor of least expected error, between the classes' shares and sharper chances, and coefficients."""
     draws = np.random.default_rng(0)
     noise = [draws.standard_normal(one.values.shape, dtype=np.float32) for one in posterior.observed]
     fits = [coefficients, *(posterior.moved(noise, sign).most_likely(coefficients) for sign in (1.0, -1.0))]
@@ -200,4 +213,4 @@ def _calibrated(posterior: _Posterior, coefficients: Floats, shares: Floats) -> 
     scaled = factor * coefficients
     # The constant is the last feature, the same in every row.
     scaled[-1] += (1 - factor) * logarithms / posterior.features[0, -1]
-    return scaled
+    return factor, scaled
