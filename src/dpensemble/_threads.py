@@ -15,7 +15,7 @@ def one_thread(user_api: str | None = "blas") -> AbstractContextManager[object]:
     Parameters
     ----------
     user_api : {"blas", "openmp"} or None
-        Kind of libraries; None for all kinds.
+        Kind of libraries, or None for all kinds.
     """
     return _controller(len(sys.modules)).limit(limits=1, user_api=user_api)
 
