@@ -25,6 +25,7 @@ from dpensemble.persistence import load_classifier, save_classifier
 
 # Made-up private rows differ from public ones, and seeded runs are no releases.
 pytestmark = [
+    pytest.mark.usefixtures("few_synthetic_rows"),
     pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning"),
     pytest.mark.filterwarnings("ignore::dpensemble.errors.NotForReleaseWarning"),
 ]

@@ -18,6 +18,8 @@ from dpensemble.report.effects import effects_view, factor, importances, picture
 from dpensemble.report.page import render
 from dpensemble.report.record import PrivateRecord
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 # The helpers of the other tests of the page.
 _spec = importlib.util.spec_from_file_location("page_helpers", Path(__file__).with_name("test_page.py"))
 page_helpers = importlib.util.module_from_spec(_spec)

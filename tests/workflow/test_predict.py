@@ -13,6 +13,8 @@ from dpensemble.workflow import ReadOptions, TableFiles, file_tables, train
 from dpensemble.workflow.outputs import write_outcome
 from dpensemble.workflow.predict import load_student, predictions
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 
 def messy(n, seed):
     """Rows with blanks, dates, text, an id, and several rows a person."""

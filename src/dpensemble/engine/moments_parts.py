@@ -12,10 +12,10 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from dpensemble._arrays import Floats, Rows
 from dpensemble._guard import guard_private_rows
+from dpensemble._threads import one_thread
 from dpensemble.clusters.parts import TableInParts
 from dpensemble.clusters.vetting import versions
 from dpensemble.datasets.bad_records import zeroes_bad
@@ -109,7 +109,7 @@ class PartTask:
             return PartReport(nothing, problem="versions")
         try:
             # Many small products: threads that wait for each other take many times as long on a busy machine.
-            with guard_private_rows(), threadpool_limits(1, user_api="blas"):
+            with guard_private_rows(), one_thread():
                 return self._check(tables) if self.query is None else PartReport(self._sums(self.query, tables))
         except DPEnsembleError:
             return PartReport(nothing, problem="record")
