@@ -76,8 +76,8 @@ def read_rows(name: str, read: Callable[[], Read]) -> Read:
             raise
     # Outside the handler, so that the first error does not become the context of this one.
     if nan:
-        raise DataError(f"{name} contains NaN or infinity; fill or drop such values, using public statistics only.")
-    raise DataError(f"{name} has entries that are not numbers; encode text columns first, as EncodedClassifier does.")
+        raise DataError(f"{name} contains NaN or infinity: fill or drop such values, using public statistics only.")
+    raise DataError(f"{name} has entries that are not numbers: encode text columns first, as EncodedClassifier does.")
 
 
 class ScoresGivenLabels:

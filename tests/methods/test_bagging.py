@@ -280,7 +280,7 @@ def test_it_clones_and_a_failed_fit_leaves_the_last_one(blobs):
             BudgetError,
             "each of the 600 private records",
         ),
-        ({"subsample": 30_000}, BudgetError, "with certainty, so delta would be 1; use a smaller subsample"),
+        ({"subsample": 30_000}, BudgetError, "with certainty, so delta would be 1: use a smaller subsample"),
         ({"delta": 1e-3}, BudgetError, "delta=0.001 is too small for bagging 600 .* need delta=0.001667"),
         ({"delta": 1}, InvalidParameterError, "delta=1 is not a number strictly between 0 and 1"),
         (

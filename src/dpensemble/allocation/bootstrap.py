@@ -103,7 +103,7 @@ class BootstrapScheme:
         if self.scheme is Bootstrap.SUBSETS and self.subsample > n_units:
             raise InvalidParameterError(
                 f"subsample={self.subsample} is more than the {n_units} private records (or units), which cannot "
-                f"be drawn twice for one subset; use at most {n_units}, or scheme='with-replacement'."
+                f"be drawn twice for one subset: use at most {n_units}, or scheme='with-replacement'."
             )
         if self.scheme is Bootstrap.DISTINCT and self.n_draws > n_units:
             fits = n_units // self.n_models
@@ -112,7 +112,7 @@ class BootstrapScheme:
             models = "model" if self.n_models == 1 else "models"
             raise InvalidParameterError(
                 f"subsample={self.subsample} for {self.n_models} {models} makes {self.n_draws} distinct draws, "
-                f"more than the {n_units} private records (or units); use {use}, or scheme='{overlap}'."
+                f"more than the {n_units} private records (or units): use {use}, or scheme='{overlap}'."
             )
 
     def inclusion_probability(self, n_units: int) -> float:

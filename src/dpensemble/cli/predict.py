@@ -35,7 +35,7 @@ def run(
     """Classify rows with a saved student."""
     columns = parts_of(keep) or []
     if out is not None and out.exists() and rows.exists() and out.samefile(rows):
-        raise FileError(f"out={str(out)!r} is the table of rows itself; choose another file.")
+        raise FileError(f"out={str(out)!r} is the table of rows itself: choose another file.")
     with warnings.catch_warnings():
         # A note reports this below.
         warnings.simplefilter("ignore", NotForReleaseWarning)
@@ -45,7 +45,7 @@ def run(
     chunks = predictions(loaded, rows, keep=columns, probabilities=probabilities, unseen=unseen, **written)
     answers: list[Any] = []
     with (
-        file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}); choose another file."),
+        file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}): choose another file."),
         # Nothing is printed or put in place until everything has succeeded.
         tempfile.TemporaryFile("w+", encoding="utf-8") if out is None else file_beside(out) as draft,
     ):

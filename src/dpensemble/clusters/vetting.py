@@ -25,7 +25,7 @@ def probe_scheduler(scheduler: str, *, speaks: bool) -> None:
         host = port = None
     if not host or not port:
         raise InvalidParameterError(
-            f"scheduler={scheduler!r} must be an address; write it as tcp://HOST:PORT.", parameter="scheduler"
+            f"scheduler={scheduler!r} must be an address: write it as tcp://HOST:PORT.", parameter="scheduler"
         )
     try:
         with socket.create_connection((host, port), _PROBE_SECONDS) as connection:
@@ -34,12 +34,12 @@ def probe_scheduler(scheduler: str, *, speaks: bool) -> None:
         answer = b""
     except OSError:
         raise InvalidParameterError(
-            f"scheduler={scheduler!r} does not answer; start one there, or give the address of one that runs.",
+            f"scheduler={scheduler!r} does not answer: start one there, or give the address of one that runs.",
             parameter="scheduler",
         ) from None
     if not answer:
         raise InvalidParameterError(
-            f"scheduler={scheduler!r} must be a scheduler, but something else listens there; check the address.",
+            f"scheduler={scheduler!r} must be a scheduler, but something else listens there: check the address.",
             parameter="scheduler",
         )
 
@@ -62,13 +62,13 @@ def check_worker(wanted: dict[str, str], dask_worker: Any) -> None:
         if installed[package] != needed:
             raise InvalidParameterError(
                 f"the cluster has a worker with {package} {installed[package]}, but must have {needed}, or teachers "
-                "could differ; install the same version there.",
+                "could differ: install the same version there.",
                 parameter="scheduler",
             )
     memory = dask_worker.memory_manager
     if memory.memory_limit is not None and (memory.memory_target_fraction or memory.memory_spill_fraction):
         raise InvalidParameterError(
-            "the cluster has a worker that may write private rows to its disk; start it with --memory-limit 0, or with "
+            "the cluster has a worker that may write private rows to its disk: start it with --memory-limit 0, or with "
             "distributed.worker.memory.target and spill set to False.",
             parameter="scheduler",
         )

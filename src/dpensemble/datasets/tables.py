@@ -92,9 +92,9 @@ def read_table(
     with readable(path):
         table = read_csv(path, how, keep_broken=keep_broken) if text else ParquetTable(path).whole()
     if table.empty:
-        raise DataError(f"{path} has no rows; give a table with rows.")
+        raise DataError(f"{path} has no rows: give a table with rows.")
     if not table.columns.is_unique:
-        raise DataError(f"{path} names a column twice; rename one of them.")
+        raise DataError(f"{path} names a column twice: rename one of them.")
     return _guess_numbers(table) if guess and text else table
 
 
@@ -178,7 +178,7 @@ def same_columns(name: str, X: Any, public: pd.DataFrame, *, keep_bad: bool = Fa
     infinite = infinite_columns(table)
     if infinite.any() and not keep_bad:
         column = table.columns[int(np.argmax(infinite))]
-        raise DataError(f"{name} has infinite values in column {column!r}; drop those rows, or leave them blank.")
+        raise DataError(f"{name} has infinite values in column {column!r}: drop those rows, or leave them blank.")
     return table
 
 
@@ -208,7 +208,7 @@ def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame, *, keep_bad
     lacks = [str(column) for column in public.columns[~public.columns.isin(table.columns)]]
     extra = [str(column) for column in table.columns[~table.columns.isin(public.columns)]]
     if lacks:
-        raise DataError(f"the {name} table lacks the columns {', '.join(lacks)}, which the public table has; add them.")
+        raise DataError(f"the {name} table lacks the columns {', '.join(lacks)}, which the public table has: add them.")
     if extra:
         raise DataError(
             f"the {name} table has columns that the public table lacks: {in_words(extra, table.columns)}; drop them "
@@ -228,7 +228,7 @@ def as_kinds(name: str, table: pd.DataFrame, numeric: list[str], *, keep_bad: bo
     if clash.any():
         column = table.columns[int(np.argmax(clash))]
         raise DataError(
-            f"column {column!r} is text in the public table but numbers in the {name} table; write both alike."
+            f"column {column!r} is text in the public table but numbers in the {name} table: write both alike."
         )
     # Always floats: otherwise one entry would decide whether a column stays integer.
     numbers, others = np.flatnonzero(is_numeric), np.flatnonzero(~is_numeric)
@@ -271,7 +271,7 @@ def require_complete(name: str, table: pd.DataFrame, *, blanks: bool = False) ->
         more = f" and {len(bad) - _MOST_NAMED:,} more columns" if len(bad) > _MOST_NAMED else ""
         raise DataError(
             f"{name} has {'' if blanks else 'missing (NaN) or '}infinite values in {', '.join(bad[:_MOST_NAMED])}{more}"
-            f" (the first in row {row + first_row(table):,}, counting from 0); drop those rows"
+            f" (the first in row {row + first_row(table):,}, counting from 0): drop those rows"
             + (", or leave the entries blank." if blanks else ", or fill them in from public rows (--fill).")
         )
 

@@ -59,7 +59,7 @@ class BaggingSteps(Steps):
         if (method.subsample is None) == (method.delta is None):
             raise InvalidParameterError(
                 f"exactly one of subsample and delta must be given; got subsample={method.subsample!r} and "
-                f"delta={method.delta!r}; give delta to find the largest subsample."
+                f"delta={method.delta!r}: give delta to find the largest subsample."
             )
         scheme, subsample = member("scheme", method.scheme, Bootstrap), method.subsample
         n_teachers = integer_between("n_teachers", method.n_teachers, 1)
@@ -67,7 +67,7 @@ class BaggingSteps(Steps):
             if self.relation is Relation.ADD_OR_REMOVE_ONE:
                 raise InvalidParameterError(
                     f"delta={method.delta!r} would let the size of subsamples depend on the number of records, "
-                    "which adding or removing a record changes; give subsample, or use relation='replace-one'."
+                    "which adding or removing a record changes: give subsample, or use relation='replace-one'."
                 )
             subsample = largest_subsample(method.delta, n_units, n_teachers, scheme)
         return BootstrapScheme(scheme, n_teachers, subsample)

@@ -87,20 +87,20 @@ def _blocks(
     start, zeroes = 0, zeroes_bad(method)
     for X, y in read():
         if len(X) != len(y):
-            raise DataError(f"a block has {len(X)} rows but {len(y)} labels; give one for each.")
+            raise DataError(f"a block has {len(X)} rows but {len(y)} labels: give one for each.")
         if not len(X):
             continue
         table, targets = table_targets(classes, block(method, X, public, first=start), y, zeroes=zeroes, first=start)
         n = len(targets)
         own = np.ones(n) if weights is None else weights[start : start + n]
         if len(own) != n:
-            raise DataError("units has fewer entries than blocks have records; give one for each.")
+            raise DataError("units has fewer entries than blocks have records: give one for each.")
         if weights is not None:
             table, targets, own = owners.part(start, n).kept(table, targets, own)
         start += n
         yield from blocks_of(table, targets, own)()
     if weights is not None and start != len(weights):
-        raise DataError("units has more entries than blocks have records; give one for each.")
+        raise DataError("units has more entries than blocks have records: give one for each.")
 
 
 def _check_delta(method: Any, n_units: int, units: ArrayLike | None, fewest_units: int | None) -> None:

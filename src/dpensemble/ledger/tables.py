@@ -10,7 +10,7 @@ from dpensemble.ledger import protection
 try:
     import sqlalchemy as sa
 except ImportError as error:
-    raise LedgerError("a ledger requires SQLAlchemy and other packages; install dpensemble[ledger].") from error
+    raise LedgerError("a ledger requires SQLAlchemy and other packages: install dpensemble[ledger].") from error
 
 METADATA = sa.MetaData()
 

@@ -87,7 +87,7 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> MomentsModel:  # noqa: ARG002
         """Refuse: labels are for `LabelMomentsClassifier`, which releases their moments."""
-        raise InvalidParameterError("a MomentsModel is made of released moments; fit a LabelMomentsClassifier.")
+        raise InvalidParameterError("a MomentsModel is made of released moments: fit a LabelMomentsClassifier.")
 
     def predict_proba(self, features: Any) -> Floats:
         """Return the probability of each class, shape (n_rows, n_classes)."""

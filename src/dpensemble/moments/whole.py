@@ -83,7 +83,7 @@ def _shorter(squares: Floats, longest: Floats) -> Floats:
 
 def _require_finite(entries: NDArray[Any]) -> None:
     if not np.isfinite(entries).all():
-        raise DataError("a feature map gave NaN or infinity; give it rows that it can take, or another map.")
+        raise DataError("a feature map gave NaN or infinity: give it rows that it can take, or another map.")
 
 
 class ExactSum:
@@ -97,6 +97,6 @@ class ExactSum:
         """Add a block of rows, both factors from `whole_features` and `whole_answers`."""
         n_rows = len(answers)
         if n_rows > _MOST_ROWS_AT_ONCE or self._rows + n_rows > _MOST_ROWS:
-            raise DataError(f"{self._rows + n_rows:,} records are more than can be summed exactly; use fewer.")
+            raise DataError(f"{self._rows + n_rows:,} records are more than can be summed exactly: use fewer.")
         self._rows += n_rows
         self.total += np.rint(features.T @ answers).astype(np.int64)

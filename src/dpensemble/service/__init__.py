@@ -9,7 +9,7 @@ except ModuleNotFoundError as error:
     if (error.name or "").startswith("dpensemble"):
         raise
     raise DPEnsembleError(
-        f"the service requires {error.name} and other packages; install dpensemble[service]."
+        f"the service requires {error.name} and other packages: install dpensemble[service]."
     ) from error
 
 __all__ = [

@@ -136,7 +136,7 @@ def compare(
 def _checked_methods(methods: Sequence[str]) -> dict[str, ComparedEstimator | Reference]:
     runs: dict[str, ComparedEstimator | Reference] = {name: compared(name) for name in methods}
     if not runs or len(runs) < len(methods):
-        raise InvalidParameterError(f"methods={','.join(methods)!r} must name each method once; remove repeated names.")
+        raise InvalidParameterError(f"methods={','.join(methods)!r} must name each method once: remove repeated names.")
     return runs
 
 

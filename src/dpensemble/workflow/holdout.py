@@ -82,13 +82,13 @@ def hold_back(tables: Tables, model: Any, share: float) -> tuple[Tables, HeldBac
     share = real_between("holdout_score", share, 0.0, 0.5)
     if model.relation != Relation.REPLACE_ONE:
         raise InvalidParameterError(
-            "holdout_score requires relation='replace-one', in which places are public; set it."
+            "holdout_score requires relation='replace-one', in which places are public: set it."
         )
     if model.analysis != "worst-case":
-        raise InvalidParameterError("holdout_score requires analysis='worst-case', whose epsilon is public; set it.")
+        raise InvalidParameterError("holdout_score requires analysis='worst-case', whose epsilon is public: set it.")
     if tables.budgets is not None or tables.stream is not None:
         what = "records have their own budgets" if tables.stream is None else "private records are read in blocks"
-        raise InvalidParameterError(f"holdout_score cannot be used when {what}; give test rows (--test) instead.")
+        raise InvalidParameterError(f"holdout_score cannot be used when {what}: give test rows (--test) instead.")
     names = tables.units
     if names is not None and zeroes_bad(model):
         # A record without a unit is not part of the data, as in `fit`.

@@ -25,5 +25,5 @@ STUDENTS = tuple(LEARNERS)
 def learner(parameter: str, name: str, known: Iterable[str] = LEARNERS) -> Any:
     """Return a new base learner by name."""
     if name not in known:
-        raise InvalidParameterError(f"{parameter}={name!r} is unknown; use one of {', '.join(known)}.")
+        raise InvalidParameterError(f"{parameter}={name!r} is unknown: use one of {', '.join(known)}.")
     return LEARNERS[name]()

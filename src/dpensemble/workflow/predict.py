@@ -25,13 +25,13 @@ def load_student(path: Path) -> Any:
     """Return the student of a run, from its file or the folder of the run."""
     if path.is_dir():
         if not (path / STUDENT).exists() and journal_path(path.resolve()).exists():
-            raise FileError(f"{path} holds no {STUDENT}, but a run into it was interrupted; see 'dpensemble recover'.")
+            raise FileError(f"{path} holds no {STUDENT}, but a run into it was interrupted: see 'dpensemble recover'.")
         if not (path / STUDENT).exists():
-            raise FileError(f"{path} holds no {STUDENT}; give the folder of a run, or the file itself.")
+            raise FileError(f"{path} holds no {STUDENT}: give the folder of a run, or the file itself.")
         path = path / STUDENT
     student = load_classifier(path)
     if "encoder" not in getattr(student, "named_steps", {}):
-        raise FileError(f"{path} must be a student that `dpensemble train` wrote; give student.skops or its folder.")
+        raise FileError(f"{path} must be a student that `dpensemble train` wrote: give student.skops or its folder.")
     return student
 
 
@@ -58,7 +58,7 @@ def predictions(
             yield _with_labels(student, numbered, features, rows, keep, probabilities)
         start += len(table)
     if not start:
-        raise DataError(f"{rows} has no rows; give at least one.")
+        raise DataError(f"{rows} has no rows: give at least one.")
 
 
 def _features(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
@@ -79,12 +79,12 @@ def _with_labels(
 ) -> pd.DataFrame:
     unknown = [name for name in keep if name not in table.columns]
     if unknown:
-        raise InvalidParameterError(f"keep={unknown[0]!r} is not a column of {rows}; remove it.", parameter="keep")
+        raise InvalidParameterError(f"keep={unknown[0]!r} is not a column of {rows}: remove it.", parameter="keep")
     columns: dict[str, Any] = {_ROW: table.index} | {name: as_text(table[name]) for name in keep}
     names = [f"probability of {name}" for name in student.classes_] if probabilities else []
     taken = [name for name in keep if name in (_ROW, _LABEL, *names)]
     if taken:
-        raise InvalidParameterError(f"keep={taken[0]!r} is also a column of the result; rename it.", parameter="keep")
+        raise InvalidParameterError(f"keep={taken[0]!r} is also a column of the result: rename it.", parameter="keep")
     columns[_LABEL] = student.predict(features)
     labels = pd.DataFrame(columns, index=table.index)
     if names:

@@ -39,7 +39,7 @@ def wants_blocks(private: Path, *, able: bool, asked: bool) -> bool:
     """Return whether to read private records in blocks: if `asked`, or if `able` and the table is a folder or large."""
     if asked and not is_parquet(private):
         raise InvalidParameterError(
-            f"in_blocks=True requires a private table in Parquet, but got {private.name}; write it as .parquet."
+            f"in_blocks=True requires a private table in Parquet, but got {private.name}: write it as .parquet."
         )
     if not (able and private.exists() and is_parquet(private)):
         return False
@@ -64,12 +64,12 @@ def private_stream(files: TableFiles, kinds: ColumnKinds) -> PrivateStream:
                 require_complete("the private table", table, blanks=kinds.options.blanks)
                 if written.isna().any():
                     raise DataError(
-                        f"the private table has rows without a target in column {files.target!r}; drop those rows."
+                        f"the private table has rows without a target in column {files.target!r}: drop those rows."
                     )
             labels = kinds.private_labels(written)
             if not keep_bad and labels.isna().any():
                 raise DataError(
-                    "the private table's target has labels that are not numbers, but all declared ones are; declare "
+                    "the private table's target has labels that are not numbers, but all declared ones are: declare "
                     "every possible label as it is written, or drop those rows."
                 )
             yield table, labels.to_numpy()
