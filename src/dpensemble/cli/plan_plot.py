@@ -24,7 +24,7 @@ _PAGE = Markup(
     '<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
     "<style>"
     'svg {{ font: 13px system-ui, "Segoe UI", Roboto, sans-serif; }}'
-    "text {{ fill: #18202c; stroke: #fff; stroke-width: 4px; stroke-linejoin: round; paint-order: stroke; }}"
+    "text {{ fill: #18202c; }} .behind {{ fill: #fff; }}"
     ".title {{ font-size: 15px; font-weight: 600; }} .name {{ font-weight: 600; }} .tick {{ fill: #515d70; }}"
     ".main-label {{ fill: #1c5fa8; font-weight: 600; }} .other-label {{ fill: #515d70; font-weight: 600; }}"
     ".limit-label {{ font-weight: 600; }} .grid {{ stroke: #d5dce6; }} .axis {{ stroke: #515d70; }}"

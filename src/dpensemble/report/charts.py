@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from dpensemble.report.drawing import Frame, Words, dot, line, nice_ticks, path, rect, svg, text
+from dpensemble.report.drawing import Frame, Words, dot, label, line, nice_ticks, path, rect, svg, text
 from dpensemble.report.labels import LABEL_WIDTH, Note, beside, clear_of, placed
 from dpensemble.report.wording import number, shorten
 
@@ -86,7 +86,7 @@ def line_chart(
         sentences.append(f"{_capital(mark.label)}: {number(mark.y, 3)} at {number(mark.x)} {words.x}.")
     if not lines:
         sentences.append("No points were recorded.")
-    body += Markup("").join(text(note.css, note.x, note.y, note.label, "start") for note in shown)
+    body += Markup("").join(label(note.css, note.x, note.y, note.label, "start") for note in shown)
     return svg(words, " ".join(sentences), frame.height, body)
 
 
@@ -107,7 +107,7 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], words: Words) -> Mark
             shown = f"{bar.value:.3f}" if math.isfinite(bar.value) else "not available"
             end = frame.x(min(max(bar.value, 0.0), 1.0) if math.isfinite(bar.value) else 0.0)
             body += rect(bar.css, frame.left, y, end - frame.left, 18)
-            body += text(f"{bar.css}-label", end + 7, y + 14, f"{shown} {shorten(bar.label)}", "start")
+            body += label(f"{bar.css}-label", end + 7, y + 14, f"{shown} {shorten(bar.label)}", "start")
             sentences.append(f"{name}, {bar.label}: {shown}.")
             y += 22
         y += 11.2

@@ -14,6 +14,8 @@ from markupsafe import Markup
 from dpensemble.report.wording import number
 
 WIDTH = 460
+# Usual width of a letter in the size of a chart's text.
+LETTER = 6.8
 #: Colours of up to six groups in light and dark mode. Colour-blind readers can distinguish them too.
 GROUP_COLOURS = (
     ("#3a55d9", "#d05a10", "#26204f", "#1f9a80", "#c44fc0", "#7a1530"),
@@ -25,6 +27,7 @@ _SVG = Markup(
     '<desc id="{ident}-desc">{desc}</desc>{body}</svg>'
 )
 _TEXT = Markup('<text class="{css}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text}</text>')
+_BEHIND = Markup('<rect class="behind" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="16"/>')
 _LINE = Markup('<line class="{css}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>')
 _RECT = Markup('<rect class="{css}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"/>')
 _PATH = Markup('<path class="line {css}" d="{d}"/>')
@@ -92,6 +95,17 @@ def nice_ticks(highest: float, at_most: int = 5, *, whole: bool = False) -> list
 def text(css: str, x: float, y: float, words: str, anchor: str) -> Markup:
     """Write words at a point."""
     return _TEXT.format(css=css, x=x, y=y, anchor=anchor, text=words)
+
+
+def label(css: str, x: float, y: float, words: str, anchor: str) -> Markup:
+    """Write words over whatever was drawn before, on a ground in the colour of the page.
+
+    The letters have no outline. Programs that do not know ``paint-order`` would draw it over the letters.
+    """
+    wide = LETTER * len(words)
+    left = {"start": x, "middle": x - wide / 2, "end": x - wide}[anchor] - 3
+    ground = _BEHIND.format(x=max(left, 0.0), y=max(y - 12, 0.0), width=wide + 6) if words else Markup()
+    return ground + text(css, x, y, words, anchor)
 
 
 def line(css: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
