@@ -62,7 +62,7 @@ def test_addresses_without_a_scheduler_are_refused_at_once(backend, scheduler, m
 def test_dask_that_is_not_installed_is_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     monkeypatch.setitem(sys.modules, "dask", None)
-    refused = pytest.raises(InvalidParameterError, match=r"not installed: install dpensemble\[dask\]")
+    refused = pytest.raises(InvalidParameterError, match=r'not installed: run pip install "dpensemble\[dask\]"\.$')
     with refused, on_cluster("dask", "tcp://127.0.0.1:8786"):
         pass
 

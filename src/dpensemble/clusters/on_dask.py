@@ -30,7 +30,8 @@ class DaskCluster:
             from distributed import Client  # noqa: PLC0415  an optional extra
         except ImportError:
             raise InvalidParameterError(
-                "backend='dask' needs Dask, which is not installed: install dpensemble[dask].", parameter="backend"
+                'backend="dask" needs Dask, which is not installed: run pip install "dpensemble[dask]".',
+                parameter="backend",
             ) from None
         if "://" in scheduler:
             require_encrypted(scheduler, ())

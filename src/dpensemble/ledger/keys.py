@@ -9,14 +9,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
 from dpensemble.errors import LedgerError
 from dpensemble.ledger.chain import canonical
-
-try:
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-except ImportError as error:
-    raise LedgerError("a ledger requires cryptography and other packages: install dpensemble[ledger].") from error
 
 
 class SigningKey:

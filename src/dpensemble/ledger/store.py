@@ -71,7 +71,9 @@ class Store:
         try:
             engine = sa.create_engine(self._url, **pooled)
         except ImportError:
-            raise LedgerError("a ledger in PostgreSQL requires psycopg: install dpensemble[ledger].") from None
+            raise LedgerError(
+                'a ledger in PostgreSQL needs psycopg, which is not installed: run pip install "dpensemble[ledger]".'
+            ) from None
         if self.file is not None:
             sa.event.listen(engine, "connect", _durable_sqlite)
             sa.event.listen(engine, "connect", self._note_file)

@@ -8,14 +8,11 @@ import os
 import sys
 from pathlib import Path
 
+from filelock import FileLock
+
 from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.ledger.chain import Entry
 from dpensemble.ledger.transaction import Transaction
-
-try:
-    from filelock import FileLock
-except ImportError as error:
-    raise LedgerError("a ledger requires filelock and other packages: install dpensemble[ledger].") from error
 
 ENVIRONMENT_VARIABLE = "DPENSEMBLE_STATE"
 # Bytes of each of the file's two slots, so large that no disk writes parts of both in one write.
