@@ -52,8 +52,8 @@ def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: in
     if missing.any():
         row = first + int(np.argmax(missing.reshape(len(labels), -1).any(axis=1)))
         raise DataError(
-            f"{name} has a missing label (NaN or None, the first in row {row}, counting from 0); label that record, or "
-            "drop it."
+            f"{name} has a missing label (NaN or None, the first in row {row}, counting from 0): correct that label, "
+            "or let such records add nothing (on_bad_record='zero')."
         )
 
 

@@ -83,6 +83,23 @@ def test_a_run_without_votes_says_what_was_released(shown):
     assert "Hint" not in text
 
 
+def test_bad_records_are_stated_whether_or_not_there_are_any(capsys):
+    sentence = (
+        "A record with a blank or undeclared label, or an entry that cannot be read, adds nothing but counts as a"
+    )
+    known = replace(SOFT, data=SOFT.data | {"readable_share": 0.9812, "readable_share_error": 0.03})
+    public = replace(SOFT, data=SOFT.data | {"data_is_public": True})
+    for record, zeroes, start in (
+        (SOFT, True, ""),
+        (known, True, "About 98.1% of the records could be read (± 3.0% by"),
+        (known, False, None),
+        (public, True, None),
+    ):
+        print_run(record, Path("report.html"), Path("student.skops"), zeroes=zeroes)
+        text = capsys.readouterr().out
+        assert (f"Bad records: {start}" in text, sentence in text) == ((start is not None,) * 2)
+
+
 def test_one_round_of_units_without_known_truth(shown):
     record = replace(
         SOFT,

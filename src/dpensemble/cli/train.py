@@ -28,6 +28,7 @@ from dpensemble.cli.show import print_run
 from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.clusters import on_cluster
 from dpensemble.datasets import CSVFormat
+from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.notes import lines, refuse_doubts
 from dpensemble.design import parse_budgets
 from dpensemble.engine.repeats import uncounted
@@ -108,7 +109,7 @@ def _run(request: Request, log: Hear) -> None:
     if own["json"]:
         typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
     else:
-        print_run(outcome.record, out / REPORT, out / STUDENT)
+        print_run(outcome.record, out / REPORT, out / STUDENT, zeroes=zeroes_bad(model))
 
 
 def _folder(request: Request, inputs: list[Path], resumes: Unfinished | None) -> AbstractContextManager[RunFolder]:

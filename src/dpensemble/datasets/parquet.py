@@ -155,7 +155,10 @@ def unit_numbers(table: _InBlocks, unit: str, keep_bad: bool) -> Integers:
     for block in table.blocks([unit], 2**20):
         places, names = _distinct(block[unit])
         if (places < 0).any() and not keep_bad:
-            raise DataError(f"the private table has rows without a unit in column {unit!r}: drop those rows.")
+            raise DataError(
+                f"the private table has rows without a unit in column {unit!r}: fill in what is missing, or leave such "
+                "records out (keep_bad=True, or --on-bad-record zero)."
+            )
         numbers = [number_of.setdefault(name, len(number_of)) for name in as_text(pd.Series(names, dtype=object))]
         # A missing name has place -1, which would be that of the last number.
         units.append(np.asarray([*numbers, -1], dtype=np.int64)[places])

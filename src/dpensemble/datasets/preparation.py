@@ -38,7 +38,8 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     ----------
     fill : {"median", "nan"}, optional
         What blanks become. ``"median"`` puts the public median into numbers and a separate category into texts.
-        ``"nan"`` only fills texts, for learners that take NaN. None leaves blanks unchanged.
+        ``"nan"`` only fills texts, for learners that take NaN. None leaves blanks unchanged. The option ``--fill`` of
+        the command line means ``"median"``, or ``"nan"`` if both teacher and student take NaN.
 
     Attributes
     ----------
@@ -169,7 +170,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
                 row = int(wrong.to_numpy().argmax()) + first_row(table)
                 raise DataError(
                     f"column {name!r} holds dates in most public rows, but an entry is not a date in such a format "
-                    f"(row {row:,}, counting from 0): correct or drop it, or fill it in from public rows (--fill)."
+                    f"(row {row:,}, counting from 0): correct that entry, or fill it in from public rows (--fill)."
                 )
 
     def _named(self, *kinds: str) -> list[str]:

@@ -47,7 +47,8 @@ def class_ids(classes: NDArray[Any], y: Any, *, first: int = 0) -> Integers:
     if undeclared.size:
         raise DataError(
             f"the private labels (y) contain one that is not among classes={classes.tolist()!r} (the first in "
-            f"row {first + undeclared[0]}, counting from 0): declare every possible label or drop those rows."
+            f"row {first + undeclared[0]}, counting from 0): declare every possible label, or let such records add "
+            "nothing (on_bad_record='zero')."
         )
     return ids
 

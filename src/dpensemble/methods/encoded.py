@@ -49,7 +49,8 @@ class EncodedClassifier(PrivateClassifier):
         Cloned and fitted on public rows. For example a ``ColumnTransformer``, a pipeline, or ``TruncatedSVD`` for
         sparse rows. The encoder gets private rows one at a time. By default a `TableEncoder`.
     fill : {"median", "nan"}, optional
-        How the default encoder fills blanks in. See `TableEncoder`. By default, blanks raise an error.
+        How the default encoder fills blanks in. See `TableEncoder`. By default, blanks raise an error. The option
+        ``--fill`` of the command line means ``"median"``, or ``"nan"`` if both teacher and student take NaN.
     in_batches : bool, default=False
         Declares that `encoder` transforms each row independently of the others, to the last digit. Then private rows
         may be encoded together, which is faster. The guarantee relies on this declaration.

@@ -48,13 +48,13 @@ class ColumnKinds:
         if self.options.keep_bad:
             require_two(features)
             return self.private_labels(target)
-        require_complete("the private table", features, blanks=self.options.blanks)
+        require_complete("the private table", features, blanks=self.options.blanks, private=True)
         for name, column in (("target", target), ("unit", units)):
             if column is not None and column.isna().any():
                 raise DataError(
                     f"the private table has rows without a {name} in column {column.name!r} (the first in row "
                     f"{int(column.isna().to_numpy().argmax()):,}, counting from 0), where the column is blank or "
-                    "written as NA, None or the like: drop those rows."
+                    f"written as NA, None or the like: fill in what is missing, or {LEAVE_OUT[name]}."
                 )
         require_two(features)
         labels = self.private_labels(target)
@@ -62,10 +62,17 @@ class ColumnKinds:
             raise DataError(
                 f"the private table's target has labels that are not numbers, but all of classes={self.classes!r} are "
                 f"(the first in row {int(labels.isna().to_numpy().argmax()):,}, counting from 0): declare every "
-                "possible label as it is written, or drop those rows."
+                f"possible label as it is written, or {LEAVE_OUT['target']}."
             )
         refuse_unlike(labels, self.classes)
         return labels
+
+
+#: What may be done with records without a target or a unit. To drop rows would change how many records there are.
+LEAVE_OUT = {
+    "target": "let such records add nothing (--on-bad-record zero)",
+    "unit": "leave such records out (--on-bad-record zero)",
+}
 
 
 def require_two(rows: Sequence[Any] | pd.DataFrame) -> None:

@@ -14,7 +14,7 @@ from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.datasets.tables import require_complete
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.workflow.column_kinds import ColumnKinds, require_two
+from dpensemble.workflow.column_kinds import LEAVE_OUT, ColumnKinds, require_two
 from dpensemble.workflow.table_files import TableFiles
 
 #: Larger tables are read in blocks without a request. In bytes without compression.
@@ -61,16 +61,17 @@ def private_stream(files: TableFiles, kinds: ColumnKinds) -> PrivateStream:
             table = kinds.private_features(rows)
             written = pd.Series(entries)
             if not keep_bad:
-                require_complete("the private table", table, blanks=kinds.options.blanks)
+                require_complete("the private table", table, blanks=kinds.options.blanks, private=True)
                 if written.isna().any():
                     raise DataError(
-                        f"the private table has rows without a target in column {files.target!r}: drop those rows."
+                        f"the private table has rows without a target in column {files.target!r}: fill in what is "
+                        f"missing, or {LEAVE_OUT['target']}."
                     )
             labels = kinds.private_labels(written)
             if not keep_bad and labels.isna().any():
                 raise DataError(
                     "the private table's target has labels that are not numbers, but all declared ones are: declare "
-                    "every possible label as it is written, or drop those rows."
+                    f"every possible label as it is written, or {LEAVE_OUT['target']}."
                 )
             yield table, labels.to_numpy()
 
