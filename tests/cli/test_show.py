@@ -145,12 +145,12 @@ def test_whatever_was_released_is_shown_in_order(shown):
     record = replace(SOFT, releases=releases, settings=SOFT.settings | {"rounds": 2})
     text = shown(record)
     assert (
-        "In order, with their noise in sensitivities: the number of wards (noise 26.4); a new sum (noise 6.9).\n"
-        in text
+        "The sums in order, each with the standard deviation of its noise as a multiple of the most that one record "
+        "can change the sum: the number of wards (26.4); a new sum (6.9).\n" in text
     )
     assert "Noise: Gaussian, 6.9 to 26.4 sensitivities on each sum" in text
     assert "How common wards are: north 0.250 ± 0.010" in text
-    assert "In order" not in shown(SOFT)
+    assert "in order" not in shown(SOFT)
     page = render(record)
     assert '<th scope="row">the number of wards</th><td>26.4</td>' in page
     assert "later rounds have no more" not in page

@@ -45,7 +45,7 @@ def test_what_is_promised_is_the_chance_of_being_drawn(blobs, scheme, relation):
     assert ("the paper's pair is epsilon = 0.0" in guarantee.accounting) == (scheme != "subsets")
     text = str(guarantee)
     assert f"any one record{' by any other' if relation == 'replace-one' else ''} changes the probability" in text
-    assert "of every published result by at most an additive 0.0" in text
+    assert "of every published result by at most 0.0" in text
     assert "WARNING: delta is not below 1 / 600" in text
     exposed = {"distinct": 30}.get(scheme, 29)
     assert f"a program that publishes about {exposed} of the 600 records in full" in text

@@ -33,7 +33,7 @@ _COMMON = (
     _SENT_BACK,
     "The number of answers, classes, voters and settings do not depend on the private records. Stopping earlier does "
     "not lower the epsilon.",
-    "The guarantee does not cover that a request was refused.",
+    "The guarantee covers the answers. It does not cover whether a request was refused.",
     "This covers the answers of one aggregator. The losses of further releases from the same records add to it.",
 )
 

@@ -74,8 +74,11 @@ def _released(record: RunRecord) -> list[str]:
     adds = f"each of {teachers:,} teachers" if teachers else f"every {unit}"
     lines = [f"Released: {sums(record.n_sums)}; {adds} adds one vector of bounded length {each}, and only {only}."]
     if record.described_sums:
-        described = [f"{what} (noise {number(sigma, 4)})" for what, sigma in record.described_sums]
-        lines.append(f"In order, with their noise in sensitivities: {'; '.join(described)}.")
+        described = [f"{what} ({number(sigma, 4)})" for what, sigma in record.described_sums]
+        lines.append(
+            f"The sums in order, each with the standard deviation of its noise as a multiple of the most that one "
+            f"{unit} can change the sum: {'; '.join(described)}."
+        )
     elif record.settings.get("compares_rows"):
         lines[0] += " One more sum compares public rows with the private records."
     elif record.settings.get("synthetic_rows"):

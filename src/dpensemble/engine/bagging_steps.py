@@ -163,7 +163,7 @@ def _assumptions(scheme: BootstrapScheme, relation: Relation, has_units: bool) -
         f"The number of {noun}s is public{_ALTHOUGH if relation is Relation.ADD_OR_REMOVE_ONE else ''}.",
         "Neighbouring data sets list their other records in the same order.",
         "Declared classes, settings and seeds do not depend on the private records.",
-        "The guarantee does not cover the fact that a run completed or was refused.",
+        "The guarantee covers what a run publishes. It does not cover whether the run finished or was refused.",
         "This covers one training run. The deltas of further runs on the same records add to it.",
     ]
     return (UNITS_TOGETHER, *assumptions) if has_units else tuple(assumptions)

@@ -221,8 +221,8 @@ class Residuals(RecordsQuery[Moments]):
     @property
     def description(self) -> str:
         """The released sum in words."""
-        expects = "even shares of the classes" if self.centre is None else "the model published so far"
-        return f"the mean of the features, weighted by how far each label is from {expects}"
+        expected_label = "equal chances for all classes" if self.centre is None else "what the model so far predicts"
+        return f"the mean of the features, each record's weighted by how much its label differs from {expected_label}"
 
     def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
         """Return weighted features, and weighted residuals."""
