@@ -226,7 +226,7 @@ def _log_one_minus(drawn: int, n_units: int) -> float:
 def _binomial(n_models: int, held: float, missed: float) -> NDArray[np.float64]:
     """Return the binomial law, given the logarithms of success and failure."""
     # Exact whole numbers, so that the logarithms do not add up errors.
-    ways = accumulate(range(n_models), lambda found, b: found * (n_models - b) // (b + 1), initial=1)
+    ways = accumulate(range(n_models), lambda count, b: count * (n_models - b) // (b + 1), initial=1)
     numbers = np.arange(n_models + 1)
     logs = np.array([math.log(count) for count in ways])
     law: NDArray[np.float64] = np.exp(logs + numbers * held + (n_models - numbers) * missed)

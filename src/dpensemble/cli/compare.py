@@ -53,10 +53,10 @@ def run(
     if out is not None:
         _check_file(out)
     shown = not quiet and sys.stderr.isatty()
-    written: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
+    reading: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
     with warnings_as_lines():
         comparison = run_comparison(
-            _data(dataset, table, target, classes, public_rows, progress=shown, **written),
+            _data(dataset, table, target, classes, public_rows, progress=shown, **reading),
             methods=parts_of(methods) or METHODS,
             n_teachers=teachers,
             relation=relation.value,

@@ -51,8 +51,8 @@ def run(
         warnings.simplefilter("ignore", NotForReleaseWarning)
         loaded = load_student(student)
     unseen = UnseenValues(loaded)
-    written: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
-    written |= {"threshold": threshold, "positive_class": positive_class}
+    reading: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
+    reading |= {"threshold": threshold, "positive_class": positive_class}
     explanations = None
     if explain or explain_plot is not None:
         explanations = RowExplanations(
@@ -62,7 +62,7 @@ def run(
             row=None if explain_plot is None else integer_between("explain_row", explain_row, 0),
         )
     chunks = predictions(
-        loaded, rows, keep=columns, probabilities=probabilities, unseen=unseen, explanations=explanations, **written
+        loaded, rows, keep=columns, probabilities=probabilities, unseen=unseen, explanations=explanations, **reading
     )
     answers: list[Any] = []
     with (

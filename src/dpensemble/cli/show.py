@@ -98,12 +98,12 @@ def _released(record: RunRecord) -> list[str]:
 def _bad_records(record: RunRecord) -> str:
     """State what becomes of bad records, and the released estimate of their share if there is one."""
     share, error = record.data.get("readable_share"), record.data.get("readable_share_error")
-    known = (
+    estimate = (
         "" if share is None else f"About {min(share, 1):.1%} of the records could be read (± {error:.1%} by noise). "
     )
     return (
-        f"Bad records: {known}A record with a blank or undeclared label, or an entry that cannot be read, adds nothing "
-        "but counts as a record. 'dpensemble check' counts such records, for you only."
+        f"Bad records: {estimate}A record with a blank or undeclared label, or an entry that cannot be read, adds "
+        "nothing but counts as a record. 'dpensemble check' counts such records, for you only."
     )
 
 

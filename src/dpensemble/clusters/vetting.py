@@ -64,10 +64,10 @@ def _is_here(address: str) -> bool:
     """Return whether an address is one of this host."""
     try:
         host = urlsplit(address).hostname
-        found = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
+        addresses = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
     except (OSError, ValueError):
         return False
-    return bool(found) and all(_is_own(str(one)) for one in found)
+    return bool(addresses) and all(_is_own(str(one)) for one in addresses)
 
 
 def _is_own(number: str) -> bool:
@@ -96,10 +96,10 @@ def versions() -> dict[str, str]:
 def check_worker(wanted: dict[str, str], dask_worker: Any) -> None:
     """Raise if a worker has other versions, or may write its memory to a disk."""
     installed = versions()
-    for package, needed in wanted.items():
-        if installed[package] != needed:
+    for package, required in wanted.items():
+        if installed[package] != required:
             raise InvalidParameterError(
-                f"the cluster has a worker with {package} {installed[package]}, but must have {needed}, or teachers "
+                f"the cluster has a worker with {package} {installed[package]}, but must have {required}, or teachers "
                 "could differ: install the same version there.",
                 parameter="scheduler",
             )

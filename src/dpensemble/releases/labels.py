@@ -46,7 +46,7 @@ class LabelByLaw(Release):
     def analysis(self, voters: Voters) -> str:
         """Return name and source of the analysis."""
         how = "exact worst case of the released labels over all votes"
-        return how if voters.rate is None else f"{how} and all draws of records, anew for every answer"
+        return how if voters.rate is None else f"{how} and all draws of records, with a fresh draw for every answer"
 
     def table(self, votes: Any, voters: Voters) -> NDArray[Any]:
         """Return votes by query and class."""

@@ -87,8 +87,8 @@ def compare(
     --------
     >>> from dpensemble.workflow.comparison_data import ComparedDataset, comparison_data
     >>> data = comparison_data(ComparedDataset.DIGITS, classes=(3, 8))
-    >>> found = compare(data, methods=["bagging"], delta=0.2, repeats=1, random_state=0)
-    >>> found.methods[0].bought["subsample"], found.methods[0].epsilon
+    >>> comparison = compare(data, methods=["bagging"], delta=0.2, repeats=1, random_state=0)
+    >>> comparison.methods[0].bought["subsample"], comparison.methods[0].epsilon
     (26, 0.0)
     """
     chosen, budget = _checked_methods(methods), Budget(epsilon=epsilon, delta=delta)

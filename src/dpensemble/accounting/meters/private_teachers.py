@@ -46,7 +46,7 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
         sets = {
             (tuple(touched), None if rho is None else tuple(rho)) for touched, rho in zip(models, rhos, strict=True)
         }
-        worst = max((_composed(*one, self.budget) for one in sets), key=lambda found: found.epsilon)
+        worst = max((_composed(*one, self.budget) for one in sets), key=lambda total: total.epsilon)
         if worst.epsilon > self.budget.epsilon * (1 + 1e-12):
             raise BudgetError(
                 f"the private teachers that one record touches have epsilon={worst.epsilon:.6g} together at "

@@ -176,16 +176,16 @@ def _(law: LaplaceNoisyMax, change: Change) -> PrivacyCost:
 @many_classes.register(GaussianNoisyMax)
 def _(law: GaussianNoisyMax, change: Change) -> PrivacyCost:
     if change.votes == 1 and _covered(change.weight / law.sigma):
-        known = _noisy_max("gaussian", law, change.weight / law.sigma, change.classes)
+        curve_cost = _noisy_max("gaussian", law, change.weight / law.sigma, change.classes)
     else:
         # Papernot et al. 2018, Proposition 8: two counts move by at most the ballots' weight each.
         published = PrivacyCost(rdp=DEFAULT_ORDERS * (change.moved / law.sigma) ** 2)
-        known = _with_curve(published, "gaussian", law, change.moved / law.sigma, change.classes)
+        curve_cost = _with_curve(published, "gaussian", law, change.moved / law.sigma, change.classes)
     if not is_listed_soon(law, change, _LARGEST_GAP_GAUSSIAN):
-        return known
+        return curve_cost
     # Between the orders at which groups are compared, groups may exceed the known curve, which is close here.
     listed = gathered_cost(law, change)
-    return PrivacyCost(rdp=np.minimum(known.rdp, listed.rdp), parts=listed.parts)
+    return PrivacyCost(rdp=np.minimum(curve_cost.rdp, listed.rdp), parts=listed.parts)
 
 
 def _with_curve(
