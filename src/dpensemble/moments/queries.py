@@ -222,7 +222,9 @@ class Residuals(RecordsQuery[Moments]):
     def description(self) -> str:
         """The released sum in words."""
         expected_label = "equal chances for all classes" if self.centre is None else "what the model so far predicts"
-        return f"the mean of the features, each record's weighted by how much its label differs from {expected_label}"
+        return (
+            f"the mean of the features, with each record weighted by how much its label differs from {expected_label}"
+        )
 
     def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
         """Return weighted features, and weighted residuals."""
