@@ -297,7 +297,7 @@ def test_bad_habits_never_grow(trees):
     worse = {name: (counted[name], limit) for name, limit in RATCHETS.items() if counted[name] > limit}
     assert not worse, f"counts that have risen above RATCHETS (count, limit): {worse}"
     better = {name: counted[name] for name, limit in RATCHETS.items() if counted[name] < limit}
-    assert not better, f"counts that have fallen; lower RATCHETS to {better}"
+    assert not better, f"counts that have fallen: lower RATCHETS to {better}"
 
 
 def test_every_bad_habit_is_counted():

@@ -47,9 +47,9 @@ def test_a_folder_stands_for_the_certificate_in_it(certificate, tmp_path, capsys
     assert capsys.readouterr().out.startswith("yes: ")
     certificate.rename(tmp_path / "run.json")
     assert main(["verify", str(tmp_path)]) == 2
-    assert "contains no certificate.json; train with label moments" in capsys.readouterr().err
+    assert "contains no certificate.json: train with label moments" in capsys.readouterr().err
     assert main(["verify", str(tmp_path / "run.json")]) == 2
-    assert "is the record of a run; give its folder" in capsys.readouterr().err
+    assert "is the record of a run: give its folder" in capsys.readouterr().err
 
 
 def test_another_claim_is_not(certificate, capsys):

@@ -308,7 +308,7 @@ def test_effects_of_unknown_shapes_are_refused(name, data):
     if name == "more classes than there are" and "classes" not in data:
         assert RunRecord.from_dict(values).effects == BROKEN[name]
         return
-    with pytest.raises(FileError, match=r"^the run record's effects do not have the format of this version; [^.]*\.$"):
+    with pytest.raises(FileError, match=r"^the run record's effects do not have the format of this version: [^.]*\.$"):
         RunRecord.from_dict(values)
 
 

@@ -158,7 +158,7 @@ def test_bad_input(folder, tmp_path):
     student = load_student(folder / "votes")
     (tmp_path / "broken.skops").write_bytes(b"PK\3\4 no")
     for path, text in (
-        (tmp_path, "holds no student.skops; give the folder of a run"),
+        (tmp_path, "holds no student.skops: give the folder of a run"),
         (tmp_path / "none.skops", "there is no such file"),
         (tmp_path / "broken.skops", "it is broken, or not such a file"),
     ):

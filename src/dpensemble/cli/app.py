@@ -137,7 +137,7 @@ def _usage(error: Any, arguments: Sequence[str]) -> str:
         return f"{text}; {owner}."
     flags = [name for parameter in error.ctx.command.params for name in parameter.opts] if error.ctx else []
     close = get_close_matches(flag, flags, n=1, cutoff=0.75)
-    return f"{text}; did you mean {close[0]}?" if close else f"{text}; see --help."
+    return f"{text}; did you mean {close[0]}?" if close else f"{text}: see --help."
 
 
 def _unforeseen(kind: str) -> int:

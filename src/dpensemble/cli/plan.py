@@ -84,7 +84,7 @@ def _plan(request: Request) -> Plan:
         budgets = parse_budgets(own["budgets"])
         if budgets is None:
             raise InvalidParameterError(
-                f"method {request.method} requires budgets with the share of the records that has each; give for "
+                f"method {request.method} requires budgets with the share of the records that has each: give for "
                 'example --budgets "high=0.7:50%,low=1.4:50%".'
             )
         return find_plan(design_of(n_classes=n_classes, census=budgets.census(delta)), labels=labels)

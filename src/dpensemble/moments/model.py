@@ -141,7 +141,7 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> MomentsModel:  # noqa: ARG002
         """Refuse: labels are for `LabelMomentsClassifier`, which releases their moments."""
-        raise InvalidParameterError("a MomentsModel is made of released moments; fit a LabelMomentsClassifier.")
+        raise InvalidParameterError("a MomentsModel is made of released moments: fit a LabelMomentsClassifier.")
 
     def predict_proba(self, features: Any) -> Floats:
         """Return the probability of each class, shape (n_rows, n_classes)."""
@@ -162,12 +162,12 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
         *before, feature_map = map(statements_of, steps)
         if feature_map.attribution is None:
             raise InvalidParameterError(
-                f"explain cannot divide the features of {type(steps[-1]).__name__} among columns; train with the "
+                f"explain cannot divide the features of {type(steps[-1]).__name__} among columns: train with the "
                 "default feature_map, or explain with a tool for any model.",
                 parameter="explain",
             )
         if self.reference_ is None:
-            raise InvalidParameterError("the student was saved before explanations existed; train again to explain it.")
+            raise InvalidParameterError("the student was saved before explanations existed: train again to explain it.")
         table = as_table(rows)
         table = table.set_axis(list(map(str, names or table.columns)), axis=1)
         columns, owners = by_source(before, list(table.columns))
