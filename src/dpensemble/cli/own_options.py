@@ -36,6 +36,7 @@ _TRAIN = (
     own("--ledger", "File or address of a ledger that must allow it.", panel=PRIVACY),
     own("--data-set", "Name of the records' account in --ledger.", panel=PRIVACY),
     own("--title", "Headline of the page.", panel=OUTPUT),
+    own("--unit-name", "Noun for what --unit names, such as patient.", panel=OUTPUT),
     own("--baseline", "Also train without privacy, as an experiment.", bool, OUTPUT, default=False),
     own("--overwrite", "Replace an earlier run in --out.", bool, OUTPUT, default=False),
     _JSON,

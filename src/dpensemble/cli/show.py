@@ -34,7 +34,7 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
         console.print(_groups(record))
         console.print(plain_line(record.plain_labels, "questions" if record.gated else "labels"), markup=False)
     if "released_score" in record.data:
-        console.print(score_line(record.data["released_score"], record.guarantee["unit"]), markup=False)
+        console.print(score_line(record.data["released_score"], record.unit), markup=False)
     if record.student is not None:
         console.print(_scores(record))
         if "auprc" in record.student and "classes" in record.data:
@@ -62,7 +62,7 @@ def _answered(record: RunRecord) -> list[str]:
 
 def _released(record: RunRecord) -> list[str]:
     """Return lines about what was released without a vote."""
-    unit = record.guarantee["unit"]
+    unit = record.unit
     each, only = ("to it", "the noisy sum leaves") if record.n_sums == 1 else ("to each", "the noisy sums leave")
     teachers = record.settings.get("n_teachers")
     adds = f"each of {teachers:,} teachers" if teachers else f"every {unit}"

@@ -77,7 +77,7 @@ def _run(request: Request, log: Hear) -> None:
         shown, votes = show_progress(not own["quiet"] and sys.stderr.isatty()), own.get("private_report", False)
         # Hints report some warnings after the run, and notes about columns were printed above.
         hinted = (ColumnWarning, *(() if own["json"] else (UnlikeRowsWarning,)))
-        options = {name: own[name] for name in ("baseline", "fewest_units", "fill", "holdout_score", "title")}
+        options = {name: own[name] for name in ("baseline", "fewest_units", "fill", "holdout_score", "title", "unit_name")}
         options |= {"certificate": own.get("certificate", False), "private_report": votes}
         if resumes is None:
             rehearse(tables, model, **options)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dpensemble._nouns import plural
 from dpensemble._rounding import round_up
 from dpensemble.report import wording
 from dpensemble.report.record import RunRecord
@@ -41,7 +42,7 @@ def model_card(record: RunRecord) -> dict[str, Any]:
 
 def _model(record: RunRecord) -> dict[str, Any]:
     return {
-        "title": str(record.data.get("title") or record.data.get("name") or "unnamed data set"),
+        "title": record.title,
         "predicts": record.data.get("target"),
         "classes": [str(label) for label in record.data.get("classes") or ()],
         "method": record.settings["title"],
@@ -54,7 +55,7 @@ def _model(record: RunRecord) -> dict[str, Any]:
 def _data(record: RunRecord) -> dict[str, Any]:
     facts = {name: value for name, value in record.data.items() if name not in record.unprotected_data}
     return {
-        "unit": record.guarantee["unit"],
+        "unit": record.unit,
         "unit_column": facts.get("unit_column"),
         "private_units": facts.get("private_units"),
         "private_records": facts.get("private_records"),
@@ -69,7 +70,7 @@ def _quality(record: RunRecord) -> dict[str, Any]:
     score = record.data.get("released_score")
     quality: dict[str, Any] = {"known_from": "nothing: there were no test rows", "measures": {}}
     if score:
-        quality["known_from"] = f"{score['units']:,} held-back private {record.guarantee['unit']}s, with noise"
+        quality["known_from"] = f"{score['units']:,} held-back private {plural(record.unit)}, with noise"
         quality["measures"] = {name: score[name] for name in ("accuracy", "auroc") if score[name] is not None}
         quality["intervals"] = {name: [score[f"{name}_low"], score[f"{name}_high"]] for name in quality["measures"]}
     elif record.student is not None and record.scores_are_public:

@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from dpensemble._nouns import plural, with_article
 from dpensemble._rounding import round_up
 from dpensemble.relations import Basis, Relation
 from dpensemble.report import wording
@@ -17,13 +18,14 @@ from dpensemble.report.effects import effects_view
 from dpensemble.report.groups import History, history_chart, personal_view
 from dpensemble.report.record import PrivateRecord, RunRecord
 from dpensemble.report.risk import risk_view
+from dpensemble.report.summary import summary_view
 from dpensemble.report.usefulness import remarks
 
 # Measures for which less is better. A bar would suggest the opposite.
 _LESS_IS_BETTER = frozenset({"brier"})
 # Settings that mean nothing without teachers or votes.
 # Entries of the data that have their own place on the page.
-_SHOWN_ABOVE = frozenset({"released_score", "title", "unlike"})
+_SHOWN_ABOVE = frozenset({"released_score", "title", "unlike", "unit_name"})
 _OF_VOTES = frozenset({"n_teachers", "teacher", "gated"})
 _OF_ONE_SUM = frozenset({"sigma", "law", "noise_in_words"})
 _BASES = {
@@ -31,7 +33,7 @@ _BASES = {
     Basis.DATA_DEPENDENT: "Data-dependent: only this private data set",
 }
 _RELATIONS = {
-    Relation.REPLACE_ONE: "Replace one: as many {unit}s, one of them different",
+    Relation.REPLACE_ONE: "Replace one: as many {units}, one of them different",
     Relation.ADD_OR_REMOVE_ONE: "Add or remove one: one {unit} more or fewer",
 }
 _SEEDED = "The noise came from a seed, so anybody who knows the seed can remove the noise."
@@ -51,6 +53,7 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
     view = {
         **_header(record),
         **_verdict(record),
+        "summary": summary_view(record, is_private=private is not None),
         "palettes": GROUP_COLOURS,
         "personal": personal_view(record, private),
         "released": _released(record) if record.released_sums else None,
@@ -72,8 +75,7 @@ def _header(record: RunRecord) -> dict[str, Any]:
     """Return the name of the run, and the reasons why the run is an experiment, if there are any."""
     seeded = [] if record.statement().for_release else [_SEEDED]
     return {
-        "data_set": str(record.data.get("title") or record.data.get("name") or "unnamed data set"),
-        "target": record.data.get("target"),
+        "data_set": record.title,
         "why": record.settings.get("chosen_because"),
         "method": f"{record.settings['title']}, {_law(record)}",
         "created": record.created,
@@ -105,8 +107,10 @@ def _verdict(record: RunRecord) -> dict[str, Any]:
         "is_worst_case": statement.basis is Basis.WORST_CASE,
         "is_fixed": statement.fixed_number,
         "replaces": statement.relation is Relation.REPLACE_ONE,
-        "relation": _RELATIONS[statement.relation].format(unit=statement.unit),
+        "relation": _RELATIONS[statement.relation].format(unit=statement.unit, units=plural(statement.unit)),
         "unit": statement.unit,
+        "units": plural(statement.unit),
+        "a_unit": with_article(statement.unit),
         "unit_column": record.data.get("unit_column"),
         "certificate": record.data.get("certificate"),
         "accounting": statement.accounting,
@@ -123,11 +127,11 @@ def _released(record: RunRecord) -> dict[str, Any]:
         "sums": wording.sums(record.n_sums),
         "is_one": record.n_sums == 1,
         "noise": record.settings["noise_in_words"],
-        "described": [(what, wording.number(noise, 4)) for what, noise in record.described_sums],
+        "described": [(record.in_words(what), wording.number(noise, 4)) for what, noise in record.described_sums],
         "tables": [
             (
-                table["title"],
-                [(label, *wording.with_error(value, error)) for label, value, error in table["rows"]],
+                record.in_words(table["title"]),
+                [(record.in_words(label), *wording.with_error(value, error)) for label, value, error in table["rows"]],
             )
             for table in record.released_tables
         ],
@@ -163,7 +167,6 @@ def _quality_view(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
     return {
         "quality": _quality(record) if shown else None,
         "score": _score(record),
-        "quality_withheld": not shown and record.student is not None,
         "majority": None if majority is None else f"{100 * majority:.1f}%",
     }
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from dpensemble.errors import FileError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
+from dpensemble.report.units import named, unit_noun
 
 SCHEMA = 5
 _LABELS: dict[str, Any] = {"description": "labels", "table": None, "noise": None}
@@ -159,9 +160,26 @@ class RunRecord:
         """Whether exact scores on the test rows may be published."""
         return bool(self.data.get("test_is_public", False))
 
+    @property
+    def unit(self) -> str:
+        """The noun for what is protected: record, or what the unit column names, such as patient."""
+        return unit_noun(self.guarantee["unit"], self.data.get("unit_column"), self.data.get("unit_name"))
+
+    @property
+    def title(self) -> str:
+        """The headline: the declared one, or what is predicted, or the name of the data."""
+        target = self.data.get("target")
+        usual = f"Predicting {target}" if target else self.data.get("name")
+        return str(self.data.get("title") or usual or "Unnamed data set")
+
+    def in_words(self, text: str) -> str:
+        """Return a sentence about units with the noun for what is protected."""
+        return named(text, self.unit, self.data.get("unit_column"))
+
     def statement(self) -> Guarantee:
-        """Return the guarantee as a value."""
-        return Guarantee.from_dict(self.guarantee)
+        """Return the guarantee as a value, with the noun for what is protected."""
+        stated = Guarantee.from_dict(self.guarantee)
+        return replace(stated, unit=self.unit, assumptions=tuple(map(self.in_words, stated.assumptions)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain values, ready for JSON."""

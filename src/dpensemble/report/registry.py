@@ -11,6 +11,7 @@ import json
 import re
 from typing import Any
 
+from dpensemble._nouns import plural
 from dpensemble._rounding import round_up
 from dpensemble.relations import Relation
 from dpensemble.report import wording
@@ -21,7 +22,7 @@ FILL_IN = "FILL IN"
 _DRAWN = "Noise is drawn exactly, without floating-point arithmetic, from the generator of the operating system."
 _SEEDED = "This run is an experiment, whose noise may have come from a seed."
 _RELATIONS = {
-    Relation.REPLACE_ONE: "Data sets are adjacent if they have equally many {unit}s and differ in all records of one.",
+    Relation.REPLACE_ONE: "Data sets are adjacent if they have equally many {units} and differ in all records of one.",
     Relation.ADD_OR_REMOVE_ONE: "Data sets are adjacent if one has all records of one {unit} more than the other.",
 }
 
@@ -75,18 +76,18 @@ def registry_entry(record: RunRecord) -> dict[str, Any]:
 
 def _unprotected(card: dict[str, Any]) -> str:
     units = card["data"]["private_units"]
-    counted = "" if units is None else f" The number of {card['data']['unit']}s is public."
+    counted = "" if units is None else f" The number of {plural(card['data']['unit'])} is public."
     return f"Names, ranges and categories of columns and the possible labels are public.{counted}"
 
 
 def _privacy_loss(record: RunRecord, card: dict[str, Any]) -> dict[str, Any]:
-    unit, privacy = record.guarantee["unit"], card["privacy"]
+    unit, privacy = record.unit, card["privacy"]
     groups = "".join(f" Group {one['name']}: epsilon {one['epsilon']:g}." for one in privacy["groups"])
     entry: dict[str, Any] = {
         "privacy_unit": f"{unit} (all records with the same {card['data']['unit_column']})"
         if card["data"]["unit_column"]
         else unit,
-        "privacy_unit_details": _RELATIONS[record.statement().relation].format(unit=unit),
+        "privacy_unit_details": _RELATIONS[record.statement().relation].format(unit=unit, units=plural(unit)),
     }
     if card["data"]["private_units"] is not None:
         entry["number_of_privacy_units"] = int(card["data"]["private_units"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dpensemble._nouns import plural
 from dpensemble.report.record import RunRecord
 
 # With fewer labels a student has little to learn from, and with fewer units a teacher has.
@@ -119,8 +120,8 @@ def _small_teachers(record: RunRecord) -> Iterator[tuple[str, bool]]:
         return
     better = max(2, units // _GOOD_UNITS)
     yield (
-        f"{teachers:,} teachers for {units:,} {record.guarantee['unit']}s are about {units / teachers:.0f} "
-        f"{record.guarantee['unit']}s each, which is few to learn from; --teachers {better:,} would give better, but "
+        f"{teachers:,} teachers for {units:,} {plural(record.unit)} are about {units / teachers:.0f} "
+        f"{plural(record.unit)} each, which is few to learn from; --teachers {better:,} would give better, but "
         "fewer, answers.",
         "private_units" not in record.unprotected_data,
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from dpensemble._nouns import plural
 from dpensemble.report.record import RunRecord
 
 LONGEST_LABEL = 17
@@ -43,6 +44,16 @@ def with_error(value: float, error: float) -> tuple[str, str]:
 def measure(value: float | None) -> str:
     """Write an accuracy or an area with three decimals."""
     return "not available" if value is None or not math.isfinite(value) else f"{value:.3f}"
+
+
+def counted(number_of: int, noun: str) -> str:
+    """Write how many there are of what a noun names."""
+    return f"{number_of:,} {noun if number_of == 1 else plural(noun)}"
+
+
+def either(names: Sequence[str]) -> str:
+    """Write names as alternatives."""
+    return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else "".join(names)
 
 
 def percent(share: float) -> str:
@@ -85,7 +96,7 @@ def score_line(score: Mapping[str, Any], unit: str) -> str:
     if score["auroc"] is not None:
         parts.append(f"AUROC {score['auroc']:.3f} ({_between(score, 'auroc')})")
     return (
-        f"Score on {score['units']:,} held-back {unit}s, released with noise under the same guarantee: "
+        f"Score on {score['units']:,} held-back {plural(unit)}, released with noise under the same guarantee: "
         f"{', '.join(parts)}."
     )
 

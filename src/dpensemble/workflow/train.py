@@ -19,6 +19,7 @@ from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.persistence import require_savable
 from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord
+from dpensemble.report.units import declared_noun
 from dpensemble.student.fitting import class_probabilities, default_student, fit_student
 from dpensemble.workflow.holdout import HeldBack, WithScore, hold_back, scored
 from dpensemble.workflow.label_summary import about_teachers, label_shares, public_alone
@@ -41,6 +42,7 @@ def train(
     fewest_units: int | None = None,
     ledger: Any = None,
     title: str | None = None,
+    unit_name: str | None = None,
     certificate: bool = False,
 ) -> Outcome:
     """Encode, fit, score and record.
@@ -65,7 +67,10 @@ def train(
     ledger : LedgerAccount, optional
         Account of the private records. It is charged before noise is drawn, and may refuse.
     title : str, optional
-        Headline of the page. By default, the data's name.
+        Headline of the page. By default, what is predicted.
+    unit_name : str, optional
+        Noun in the singular for what the unit column names, such as ``"patient"``. By default, it follows from the
+        name of the column, and is ``"person"`` if the name does not contain a noun.
     certificate : bool, default=False
         Certify votes, which takes seconds. Noisy sums are certified in any case.
 
@@ -82,6 +87,7 @@ def train(
         student could not be saved.
     """
     _require_possible(tables, model, baseline=baseline, private_report=private_report)
+    noun = None if unit_name is None else declared_noun(unit_name, tables.unit_column)
     prepared = _prepare(tables, model, fill=fill, holdout_score=holdout_score, ledger=ledger)
     diagnostics = PrivateDiagnostics(votes=private_report)
     result = _fit(prepared, diagnostics, fewest_units).result_
@@ -91,6 +97,8 @@ def train(
     certified, refused = _certified(prepared.model, asked=certificate)
     if title is not None:
         facts["title"] = title
+    if noun is not None:
+        facts["unit_name"] = noun
     if certified is not None:
         facts["certificate"] = CERTIFICATE
     record = run_record(result, tables, prepared.reader, replace(measured, facts=facts | score), prepared.personal)
