@@ -94,9 +94,9 @@ reproduce: torch
 torch: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0 opacus
 
-# Teachers on real clusters of several local processes, whose tests are skipped without Dask.
+# Teachers and sums on real clusters of several local processes. Tests are skipped without Dask, or without Spark and Java.
 clusters: $(VENV)/.installed-dev
-	$(BIN)/python -m pip install --quiet --editable '.[dask]'
+	$(BIN)/python -m pip install --quiet --editable '.[dask,spark]'
 	$(BIN)/python -m pytest -q tests/clusters
 
 clean:

@@ -1,4 +1,4 @@
-"""Plant ten bugs, one after the other, in copies of the tree, and report which level of tests catches each.
+"""Plant bugs, one after the other, in copies of the tree, and report which level of tests catches each.
 
 A bug is one line of `src/` that a careless edit could break. The script copies the tree to a temporary folder, replaces
 the line there, and runs tests of the bug's subject by level: the fast ones, then what `make test` adds, then what runs
@@ -94,6 +94,13 @@ BUGS = (
         ("tests/cli",),
     ),
     Bug(
+        "quality",
+        "a released histogram has the sensitivity of one vector, not of a difference",
+        "return math.isqrt(2 * self.n_histograms * WHOLE**2) + 1",
+        "return math.isqrt(self.n_histograms * WHOLE**2) + 1",
+        ("tests/quality", "tests/workflow"),
+    ),
+    Bug(
         "report",
         "the page says less of an attack than delta allows",
         "bound = min(1.0, grow * false_alarms + delta, 1 - (1 - delta - false_alarms) / grow)",
@@ -113,6 +120,27 @@ BUGS = (
         "sensitivity = 2 * (_LENGTH + _GRADIENT) / penalty",
         "sensitivity = (_LENGTH + _GRADIENT) / penalty",
         ("tests/teachers", "tests/oracle", "tests/statistical"),
+    ),
+    Bug(
+        "landmarks",
+        "landmarks and the rest of the map are made of private rows",
+        "method, public = self.method, self.public",
+        "method, public = self.method, next(iter(self.records.read())).rows",
+        ("tests/moments", "tests/methods/test_label_moments.py", "tests/oracle"),
+    ),
+    Bug(
+        "gate",
+        "a private label decides how many rounds follow",
+        "has_decoder = statements_of(self.feature_map).decoder_ is not None",
+        "has_decoder = bool(getattr(self.feature_map, 'decoder_', 0)) and not next(self.records.read()).targets[0]",
+        ("tests/moments", "tests/methods/test_label_moments.py", "tests/oracle"),
+    ),
+    Bug(
+        "noise",
+        "every round draws the noise of the first one again",
+        "draws = DiscreteNoise(self.noise)",
+        'draws = DiscreteNoise(__import__("dpensemble._random", fromlist=["_"]).SeededNoise(7))',
+        ("tests/releases", "tests/moments", "tests/methods/test_label_moments.py"),
     ),
 )
 

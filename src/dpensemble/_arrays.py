@@ -7,6 +7,10 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+#: Python integers, which never overflow.
+BigIntegers = NDArray[np.object_]
+#: Rows or features: a table of pandas, an array or a sparse matrix.
+Rows = Any
 #: One class id for each teacher and query, in the smallest type.
 Ballots = NDArray[np.unsignedinteger]
 

@@ -168,7 +168,7 @@ def test_teachers_that_end_their_workers_do_not_keep_anybody_waiting(own_cluster
 def test_workers_of_another_version_get_nothing(cluster, monkeypatch):
     there = vetting.versions() | {"scikit-learn": "0.1"}
     monkeypatch.setattr(on_dask, "versions", lambda: there)
-    refused = pytest.raises(InvalidParameterError, match=r"a worker with scikit-learn \S+, and 0.1 is needed")
+    refused = pytest.raises(InvalidParameterError, match=r"a worker with scikit-learn \S+, but must have 0.1")
     with refused, on_cluster("dask", cluster.address):
         pass
     assert active_cluster() is None

@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import PrivateMajorityClassifier, SubsampleAggregateClassifier, on_cluster
 from dpensemble.cli import main
-from dpensemble.clusters import base
+from dpensemble.clusters import base, vetting
 from dpensemble.errors import InvalidParameterError
 
 
@@ -47,7 +47,7 @@ def closed_port():
     [
         ("spark", "tcp://127.0.0.1:1", "backend='spark' is unknown; use 'dask'"),
         ("dask", "nowhere", "scheduler='nowhere' must be an address; write it as tcp://HOST:PORT"),
-        ("dask", "tcp://127.0.0.1:none", "is no address"),
+        ("dask", "tcp://127.0.0.1:none", "must be an address"),
         ("dask", "tcp://127.0.0.1:{port}", "does not answer; start one there"),
     ],
 )
@@ -96,3 +96,24 @@ def test_the_command_refuses_in_one_sentence_and_leaves_nothing(tmp_path, capsys
     assert any(part in shown for part in message.split("|"))
     assert not out.exists()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "workers", "encrypted"),
+    [
+        ("tcp://127.0.0.1:1", ["tcp://127.0.0.1:2"], True),
+        ("tcp://localhost:1", ["tcp://[::1]:2"], True),
+        ("tls://10.255.0.5:1", ["tls://10.255.0.6:2"], True),
+        ("tcp://192.0.2.5:1", [], False),
+        ("tcp://127.0.0.1:1", ["tcp://192.0.2.5:2"], False),
+        ("tls://10.255.0.5:1", ["tcp://192.0.2.5:2"], False),
+        ("tcp://0.0.0.0:1", [], False),
+        ("ws://127.0.0.1:1", [], False),
+    ],
+)
+def test_a_network_in_the_clear_is_refused(scheduler, workers, encrypted):
+    if encrypted:
+        vetting.require_encrypted(scheduler, workers)
+        return
+    with pytest.raises(InvalidParameterError, match="without encryption"):
+        vetting.require_encrypted(scheduler, workers)

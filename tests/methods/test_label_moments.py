@@ -215,7 +215,7 @@ def test_a_centre_from_private_labels_shows(small, monkeypatch):
     release = MomentsSource.release
 
     def private(self, query, share, total_weight=1.0):
-        labels = np.concatenate([targets for _, targets, _ in self.blocks])
+        labels = np.concatenate([block.targets for block in self.blocks])
         if getattr(query, "centre", None) is not None:
             query = replace(query, centre=query.centre + labels.mean())
         return release(self, query, share, total_weight)
@@ -442,6 +442,48 @@ def test_a_reader_that_gives_nothing_the_second_time_is_refused(small):
     once = iter([(X, y)])
     with pytest.raises(DataError):
         model().fit_blocks(lambda: once, X_public=public)
+
+
+def changing(X, y, how):
+    """Return a reader whose records change from the second pass on."""
+    passes = []
+
+    def read():
+        passes.append(0)
+        rows, labels = (X, y) if len(passes) == 1 else how(X, y)
+        yield rows[:100], labels[:100]
+        yield rows[100:], labels[100:]
+
+    return read
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda X, y: (np.vstack([X, X[:1]]), np.append(y, y[:1])),
+        lambda X, y: (X[1:], y[1:]),
+        lambda X, y: (np.vstack([X[1:], X[1:2]]), np.append(y[1:], y[1:2])),
+        lambda X, y: (X, np.roll(y, 1)),
+        lambda X, y: (np.nextafter(X, 9.0), y),
+    ],
+    ids=["repeated", "lost", "swapped", "other labels", "other entries"],
+)
+def test_records_that_change_between_passes_are_refused_before_anything_is_drawn(small, how):
+    X, y, public = small
+    with pytest.raises(DataError, match="changed between two passes") as found:
+        model(epsilon=1e-3).fit_blocks(changing(X, y, how), X_public=public)
+    assert not any(letter.isdigit() for letter in str(found.value))
+
+
+def test_records_may_come_in_another_order(small):
+    X, y, public = small
+    whole = model().fit(X, y, X_public=public)
+    found = model().fit_blocks(changing(X, y, lambda X, y: (X[::-1], y[::-1])), X_public=public)
+    assert np.array_equal(whole.moments_[-1].values, found.moments_[-1].values)
+    # With units by position, another order gives records to other people.
+    units = np.arange(len(y)) // 2
+    with pytest.raises(DataError, match="changed between two passes"):
+        model().fit_blocks(changing(X, y, lambda X, y: (X[::-1], y[::-1])), X_public=public, units=units)
 
 
 DECLARED = {0: (-4, 4), 1: (-4, 4)}

@@ -13,10 +13,11 @@ from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.blocks import PrivateBlocks, blocks_of
 from dpensemble.moments.model import expected, probabilities
-from dpensemble.moments.queries import ClassSums, FeatureMean, FeatureProducts, Residuals, UnitCount, exact_sum
+from dpensemble.moments.queries import ClassSums, FeatureMean, FeatureProducts, Residuals, UnitCount, partial_sums
 from dpensemble.moments.whole import WHOLE
 from dpensemble.relations import Relation
 from dpensemble.releases import DiscreteNoise, ReleasedTable, SumReleaser, sums
+from dpensemble.releases.partial_sums import PartialSums
 
 FALSE_ALARM = 1e-6
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -230,8 +231,12 @@ def test_sums_of_parts_of_the_records_are_the_sum_of_all():
         ]
 
     for query in (UnitCount(), FeatureMean(True), FeatureProducts(), ClassSums(3), Residuals(3, centre, scale)):
-        parts = [exact_sum(query, blocks(slice(*ends))) for ends in ((0, 20), (20, 21), (21, 90))]
-        assert np.array_equal(sum(parts), exact_sum(query, blocks(slice(None))))
+        parts = [partial_sums(query, blocks(slice(*ends))) for ends in ((0, 20), (20, 21), (21, 90), (90, 90))]
+        whole = partial_sums(query, blocks(slice(None)))
+        for order in (parts, parts[::-1]):
+            merged = sum(order, PartialSums(None))
+            assert np.array_equal(merged.total, whole.total)
+            assert merged.records == (90, 0)
 
 
 @pytest.mark.parametrize("query", [UnitCount(), FeatureMean(True), ClassSums(2)])

@@ -10,8 +10,8 @@ from dpensemble import LabelMomentsClassifier
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.cli import main
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments.queries import STATISTICS, ClassShares, exact_sum, statistics_of
-from dpensemble.moments.whole import UNIT, WHOLE
+from dpensemble.moments.queries import STATISTICS, ClassShares, partial_sums, statistics_of
+from dpensemble.moments.whole import UNIT, WHOLE, WholeBlock
 
 NAMES = ("no", "yes", "unknown")
 
@@ -19,8 +19,8 @@ NAMES = ("no", "yes", "unknown")
 def one_unit(targets):
     """Return the exact sum of one unit with these records."""
     weights = np.full(len(targets), 1 / len(targets))
-    blocks = [(np.full((len(targets), 2), float(UNIT)), np.array(targets), weights)]
-    return exact_sum(ClassShares(NAMES), blocks).astype(float)
+    blocks = [WholeBlock(np.full((len(targets), 2), float(UNIT)), np.array(targets), weights)]
+    return partial_sums(ClassShares(NAMES), blocks).total.astype(float)
 
 
 def test_no_two_units_differ_by_more_than_the_sensitivity():

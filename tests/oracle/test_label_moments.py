@@ -57,7 +57,7 @@ class Watched(SumReleaser):
 
 def in_whole_units(query, noisy, weight):
     """Return what a query reads from a noisy sum in whole units, whose noise has the variance 2**60."""
-    return query.read(noisy / query.unit / weight, 2**30 / query.unit / weight)
+    return query.read(noisy.astype(float) / query.unit / weight, 2**30 / query.unit / weight)
 
 
 def seen(records, *, rows, thin, n_classes, relation, kind, nonnegative=True, centre=None, scale=None):
@@ -317,7 +317,7 @@ def test_a_centre_from_private_labels_is_caught(monkeypatch):
         centre = getattr(query, "centre", None)
         if centre is None:
             return release(self, query, share, total_weight)
-        seen_labels = np.concatenate([targets for _, targets, _ in self.blocks])
+        seen_labels = np.concatenate([block.targets for block in self.blocks])
         steep = 1e3 * (seen_labels.mean() - 0.45)
         # The published parts stay the same. Only the sum changes.
         found = release(self, replace(query, centre=centre * 0 + steep), share, total_weight)
@@ -343,7 +343,7 @@ def test_a_count_that_is_not_charged_is_caught(monkeypatch):
 
     def exact(self, query, share, total_weight=1.0):
         if isinstance(query, UnitCount):
-            return float(sum(len(weights) for _, _, weights in self.blocks)), 0.0
+            return float(sum(len(block.weights) for block in self.blocks)), 0.0
         return release(self, query, share, total_weight)
 
     monkeypatch.setattr(MomentsSource, "release", exact)

@@ -310,6 +310,29 @@ def test_effects_of_unknown_shapes_are_refused(name, data):
         RunRecord.from_dict(values)
 
 
+def test_bands_are_drawn_and_named_and_effects_of_curved_models_are_called_approximate():
+    banded = [one | {"deviations": [[0.1] * len(values) for _, values in one["points"]]} for one in SOFT.effects]
+    record = replace(SOFT, effects=banded)
+    assert RunRecord.from_dict(record.to_dict()).effects == banded
+    with_bands, without = effects_view(record), effects_view(SOFT)
+    assert (with_bands["banded"], without["banded"], with_bands["approximate"]) == (True, False, False)
+    for (_, drawn), (_, plain) in zip(with_bands["pictures"], without["pictures"], strict=True):
+        assert drawn.count("<line") > plain.count("<line")
+    curved = replace(SOFT, effects=[one | {"approximation": "partial dependence"} for one in banded])
+    page = render(RunRecord.from_dict(curved.to_dict()))
+    assert "push is approximated by its partial dependence" in page
+    assert "Thin lines are 95 % bands by the known noise." in page
+    assert "The model weighs each column separately" in render(SOFT)
+
+
+@pytest.mark.parametrize("deviations", [[], [[0.1]], "none", [[-0.1]] * 9, [0.1] * 9, [[math.nan]] * 9])
+def test_broken_bands_are_refused(deviations):
+    points = [[float(place), [0.5]] for place in range(9)]
+    effect = {"column": "age", "kind": "number", "importance": 0.5, "points": points, "deviations": deviations}
+    with pytest.raises(FileError, match=r"^the run record's effects do not have the format of this version"):
+        RunRecord.from_dict(SOFT.to_dict() | {"effects": [effect]})
+
+
 def test_years_have_no_comma_and_other_numbers_do():
     born = {"column": "born", "kind": "number", "importance": 1.0, "points": [[1935.0, [0.5]], [25_000.0, [-0.5]]]}
     drawn = str(picture(born, 1.0, "yes", "born"))

@@ -350,7 +350,14 @@ def test_the_page_says_first_what_is_predicted_and_how_good_that_is():
     assert "<h1>Who will be &lt;ill&gt;</h1>" in page
     places = [
         page.index(text)
-        for text in ("predicts “sick” (", "ε = ", "81.2% (77 to 85%)", "must not be used", "0.850 to 0.950", "The student answers")
+        for text in (
+            "predicts “sick” (",
+            "ε = ",
+            "81.2% (77 to 85%)",
+            "must not be used",
+            "0.850 to 0.950",
+            "The student answers",
+        )
     ]
     assert places == sorted(places)
     for text in ("500 private", "What an attacker gains", "Why this method</dt><dd>It is best."):

@@ -41,7 +41,9 @@ def test_the_noun_follows_from_the_column(column, noun):
     assert unit_noun("record", column, "tenant") == "record"
 
 
-@pytest.mark.parametrize(("noun", "words"), [("Patient", "patient"), (" care  home ", "care home"), ("Bürger", "bürger")])
+@pytest.mark.parametrize(
+    ("noun", "words"), [("Patient", "patient"), (" care  home ", "care home"), ("Bürger", "bürger")]
+)
 def test_a_declared_noun(noun, words):
     assert declared_noun(noun, "id") == words
 
@@ -101,7 +103,9 @@ def test_a_record_states_its_guarantee_with_the_noun(worst):
     assert "Replacing any one family by any other" in stated.sentences()[1]
     assert "belong to one family" in stated.assumptions[0]
     # The stored guarantee stays as it is, so that programs read what they always did.
-    assert RunRecord.from_dict(record.to_dict() | {"settings": _settings(), "data": _data()}).guarantee["unit"] == "unit"
+    assert (
+        RunRecord.from_dict(record.to_dict() | {"settings": _settings(), "data": _data()}).guarantee["unit"] == "unit"
+    )
     delta = replace(record, guarantee=guarantee | {"delta": 0.5}).statement().warning
     assert "the number of families" in delta
 

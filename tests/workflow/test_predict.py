@@ -102,6 +102,56 @@ def test_nothing_is_written_where_a_later_chunk_is_bad(folder, tmp_path, monkeyp
     assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
 
 
+def test_each_row_is_explained(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("dpensemble.workflow.explanations._ROWS_AT_ONCE", 40)
+    rows, out, plot = str(folder / "new.csv"), tmp_path / "out.csv", tmp_path / "row.svg"
+    options = ["--keep", "patient_id", "--proba", "--explain", "--json", "--out", str(out)]
+    assert (
+        main(["predict", str(folder / "moments"), rows, *options, "--explain-plot", str(plot), "--explain-row", "97"])
+        == 0
+    )
+    found, written = json.loads(capsys.readouterr().out), pd.read_csv(out)
+    names = ["age", "ward", "admitted"]
+    assert list(written)[5:] == ["explained class", "logit", "base", *(f"contribution of {name}" for name in names)]
+    parts = written[[f"contribution of {name}" for name in names]].sum(axis=1)
+    np.testing.assert_allclose(written["base"] + parts, written["logit"], atol=1e-9)
+    yes = written["probability of yes"]
+    np.testing.assert_allclose(np.log(yes / (1 - yes)), written["logit"], atol=1e-3)
+    assert set(found[97]) == {"row", "patient_id", "label", "probability of no", "probability of yes", "explanation"}
+    reasons = found[97]["explanation"]
+    assert set(reasons) == {"class", "logit", "base", "reference", "attribution", "contributions"}
+    assert {part["column"] for part in reasons["contributions"]} == set(names)
+    assert reasons["logit"] == pytest.approx(written["logit"][97], abs=1e-9)
+    assert f"{reasons['contributions'][0]['contribution']:+.2f}".replace("-", "−") in plot.read_text(encoding="utf-8")
+    assert main(["predict", str(folder / "moments"), rows, "--explain-plot", str(plot)]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "row,label"
+    assert main(["predict", str(folder / "moments"), rows, "--explain"]) == 0
+    assert (
+        capsys.readouterr().out.splitlines()[0].startswith("row,label,explained class,logit,base,contribution of age")
+    )
+
+
+@pytest.mark.parametrize(
+    ("run", "more", "text"),
+    [
+        ("votes", ["--explain"], "explain cannot divide the predictions of a LogisticRegression among columns"),
+        ("moments", ["--explain-plot", "row.png"], "must be a file of its own that ends in .svg; got 'row.png'"),
+        ("moments", ["--explain-plot", "no/row.svg"], "must be a file in an existing folder"),
+        ("moments", ["--explain-plot", "row.svg", "--explain-row", "250"], "is not a row of the table"),
+        ("moments", ["--explain-plot", "row.svg", "--explain-row", "-1"], "is not an integer from 0"),
+        ("moments", ["--explain", "--keep", "logit"], "keep='logit' is also a column of the result"),
+    ],
+)
+def test_bad_explanations_leave_nothing_behind(folder, tmp_path, capsys, monkeypatch, run, more, text):
+    monkeypatch.chdir(tmp_path)
+    pd.read_csv(folder / "new.csv").assign(logit=1).to_csv("new.csv", index=False)
+    assert main(["predict", str(folder / run), "new.csv", *more]) == 2
+    out, errors = capsys.readouterr()
+    assert (out, errors.count("\n")) == ("", 1)
+    assert text in errors
+    assert [path.name for path in tmp_path.iterdir()] == ["new.csv"]
+
+
 def test_bad_input(folder, tmp_path):
     student = load_student(folder / "votes")
     (tmp_path / "broken.skops").write_bytes(b"PK\3\4 no")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from dpensemble.accounting import Group
 from dpensemble.allocation import BootstrapScheme
+from dpensemble.budget import Budget
 from dpensemble.certificates.parts import Parts, draws_of, part, together
 from dpensemble.darrm import Allowance
 from dpensemble.design import VotingDesign
@@ -125,7 +127,7 @@ def certificate_of_majority(law: RandomizedResponseMajority, allowance: Allowanc
     return together([part("majority", epsilon, allowance.delta, body)])
 
 
-def certificate_of_fit(model: Any) -> dict[str, Any]:
+def certificate_of_fit(model: Any, held_back: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
     """Return the certificate of the releases of a fitted estimator.
 
     The field ``for_release`` is False when the noise came from a seed. The verifier does not accept such a run.
@@ -134,6 +136,8 @@ def certificate_of_fit(model: Any) -> dict[str, Any]:
     ----------
     model : estimator
         Fitted estimator of any method.
+    held_back : sequence of dict
+        Charged sums over units that the fit does not use. They are parts of their own, at the same budget.
 
     Raises
     ------
@@ -150,4 +154,10 @@ def certificate_of_fit(model: Any) -> dict[str, Any]:
         certificate = certificate_of_sums(result.design.groups, list(result.charges))
     else:
         certificate = certificate_of(result.design, result.labels.n_asked)
+    if held_back:
+        stated = result.guarantee
+        more = certificate_of_sums(
+            (Group("held back", Budget(epsilon=stated.epsilon, delta=stated.delta)),), list(held_back)
+        )
+        certificate = together([*certificate["parts"], *more["parts"]])
     return certificate | {"for_release": bool(result.guarantee.for_release)}

@@ -17,7 +17,7 @@ _TRAIN = (
     own("--classes", "All possible labels, comma-separated."),
     own("--test", "Rows with the target to score on.", Path),
     own("--test-is-public", "Exact test scores may be shared.", bool, default=False),
-    own("--holdout-score", "Share of private units to score on, with noise.", float),
+    own("--holdout-score", "Share of units to score on, with noise (--groups)", float),
     own("--fewest-units", "Public lower bound on private units, for --delta.", int),
     own("--unit", "Column naming whose record it is."),
     own("--drop", "Columns to leave out, comma-separated."),
@@ -42,6 +42,13 @@ _TRAIN = (
     _JSON,
     own("--log-json", "File for events as lines of JSON, for programs.", Path, OUTPUT),
     own("--quiet", "No progress bar.", bool, OUTPUT, default=False),
+)
+_QUALITY = (
+    own("--cost-false-negative", "With --cost-false-positive and --positive-class", float),
+    # Help is one screen, so the lines of other options name these.
+    own("--groups", "Columns to score by: sex=f|m,ward.", hidden=True),
+    own("--cost-false-positive", "Cost of a false alarm.", float, hidden=True),
+    own("--positive-class", "Class to find [the second of two]", hidden=True),
 )
 _PRIVATE_REPORT = own("--private-report", "Also write secret vote statistics, for you.", bool, OUTPUT, default=False)
 _IN_BLOCKS = own("--in-blocks", "Read large private Parquet in blocks.", bool, default=False)
@@ -70,6 +77,8 @@ def own_options(command: str, method: Description) -> Iterator[Option]:
     yield Option(flag="--method", name="method", hidden=True)
     if command == "train":
         yield from _TRAIN
+        # Methods by group hold nothing back.
+        yield from () if by_group else _QUALITY
         yield from (_PRIVATE_REPORT,) if "diagnostics" in method.fit else ()
         # Methods by group already fill a screen with options, and their plans are certified.
         yield from (_CERTIFY,) if "diagnostics" in method.fit and not by_group else ()

@@ -61,7 +61,7 @@ _TABLE = {
         text="Base learner: {learners}",
         more=(
             own("--backend", "Fit teachers on a cluster", panel=METHOD, choices=("dask",)),
-            own("--scheduler", "Its address, such as tcp://10.0.0.5:8786", panel=METHOD),
+            own("--scheduler", "Its address, such as tls://10.0.0.5:8786", panel=METHOD),
         ),
     ),
     "student": Shown(planned=False, kind=str, text="Student; as --teacher, if it can be saved"),

@@ -8,15 +8,19 @@ import shutil
 import sys
 import tempfile
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import pandas as pd
 import typer
 
+from dpensemble._checks import integer_between
 from dpensemble.cli.option import parts_of
-from dpensemble.errors import FileError, NotForReleaseWarning, file_errors
+from dpensemble.cli.plan_plot import check_folder
+from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
 from dpensemble.workflow.durable import file_beside
+from dpensemble.workflow.explanations import RowExplanations
 from dpensemble.workflow.predict import load_student, predictions
 from dpensemble.workflow.unseen_values import UnseenValues
 
@@ -27,22 +31,39 @@ def run(
     out: Path | None,
     probabilities: bool,
     keep: str | None,
+    threshold: float | None,
+    positive_class: str | None,
     sep: str | None,
     decimal: str | None,
     multiline_text: bool,
     as_json: bool,
+    explain: bool,
+    explain_plot: Path | None,
+    explain_row: int,
 ) -> None:
     """Classify rows with a saved student."""
     columns = parts_of(keep) or []
     if out is not None and out.exists() and rows.exists() and out.samefile(rows):
         raise FileError(f"out={str(out)!r} is the table of rows itself; choose another file.")
+    _check_plot(explain_plot, out)
     with warnings.catch_warnings():
         # A note reports this below.
         warnings.simplefilter("ignore", NotForReleaseWarning)
         loaded = load_student(student)
     unseen = UnseenValues(loaded)
     written: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
-    chunks = predictions(loaded, rows, keep=columns, probabilities=probabilities, unseen=unseen, **written)
+    written |= {"threshold": threshold, "positive_class": positive_class}
+    explanations = None
+    if explain or explain_plot is not None:
+        explanations = RowExplanations(
+            loaded,
+            columns=explain and (out is not None or not as_json),
+            values=explain and as_json,
+            row=None if explain_plot is None else integer_between("explain_row", explain_row, 0),
+        )
+    chunks = predictions(
+        loaded, rows, keep=columns, probabilities=probabilities, unseen=unseen, explanations=explanations, **written
+    )
     answers: list[Any] = []
     with (
         file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}); choose another file."),
@@ -53,7 +74,9 @@ def run(
             if out is not None or not as_json:
                 labels.to_csv(draft, index=False, header=number == 0)
             if as_json:
-                answers += _plain(labels) if columns or probabilities else labels["label"].tolist()
+                answers += _answers(labels, explanations, whole=bool(columns or probabilities or explain))
+        if explanations is not None and explain_plot is not None:
+            _write_plot(explanations.drawn(), explain_plot)
         if out is None and not as_json:
             draft.seek(0)
             _print(draft)
@@ -73,6 +96,36 @@ def _print(file: IO[str]) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _check_plot(path: Path | None, out: Path | None) -> None:
+    """Raise if a picture cannot be written, before anything is read."""
+    if path is None:
+        return
+    if path.suffix.lower() != ".svg" or path == out:
+        raise InvalidParameterError(
+            f"explain_plot must be a file of its own that ends in .svg; got {str(path)!r}.", parameter="explain_plot"
+        )
+    check_folder("explain_plot", path)
+
+
+def _write_plot(picture: str, path: Path) -> None:
+    with (
+        file_errors(lambda reason: f"explain_plot={str(path)!r} cannot be written ({reason}); choose another file."),
+        file_beside(path) as file,
+    ):
+        file.write(picture)
+
+
+def _answers(labels: pd.DataFrame, explanations: RowExplanations | None, *, whole: bool) -> Sequence[object]:
+    """Return what JSON holds about a chunk of rows: labels alone, or objects."""
+    if not whole:
+        return list(labels["label"].tolist())
+    if explanations is None or not explanations.values:
+        return _plain(labels)
+    own = labels.drop(columns=[name for name in labels.columns if name in explanations.columns])
+    reasons, explanations.values = explanations.values, []
+    return [row | {"explanation": reason} for row, reason in zip(_plain(own), reasons, strict=True)]
 
 
 def _plain(labels: pd.DataFrame) -> list[dict[Any, Any]]:

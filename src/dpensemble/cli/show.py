@@ -13,8 +13,9 @@ from rich.table import Table
 from dpensemble._rounding import round_up
 from dpensemble.report import RunRecord
 from dpensemble.report.groups import PLAIN, varied_setting
+from dpensemble.report.quality_lines import quality_lines
 from dpensemble.report.usefulness import remarks
-from dpensemble.report.wording import noise, number, positive_class, score_line, sums, with_error
+from dpensemble.report.wording import noise, number, positive_class, sums, with_error
 
 
 def print_run(record: RunRecord, page: Path, student: Path) -> None:
@@ -33,8 +34,8 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
     if record.groups:
         console.print(_groups(record))
         console.print(plain_line(record.plain_labels, "questions" if record.gated else "labels"), markup=False)
-    if "released_score" in record.data:
-        console.print(score_line(record.data["released_score"], record.unit), markup=False)
+    for line in quality_lines(record):
+        console.print(line, markup=False)
     if record.student is not None:
         console.print(_scores(record))
         if "auprc" in record.student and "classes" in record.data:

@@ -169,9 +169,22 @@ def predict(
         bool, _option(OUTPUT, "Also give the probability of each label.", "--probabilities", "--proba")
     ] = False,
     keep: Annotated[str | None, _option(OUTPUT, "Columns to repeat beside the label, comma-separated.")] = None,
+    threshold: Annotated[
+        float | None, _option(OUTPUT, "Probability from which a row gets the positive class. [most probable class]")
+    ] = None,
+    positive_class: Annotated[
+        str | None, _option(OUTPUT, "Class that --threshold is about. [the second of two]", "--positive-class")
+    ] = None,
     sep: Annotated[str | None, _option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
     decimal: Annotated[str | None, _option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
     multiline_text: Annotated[bool, _option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
+    explain: Annotated[
+        bool, _option(OUTPUT, "Also give what each column adds to the logit of each row.", "--explain")
+    ] = False,
+    explain_plot: Annotated[
+        Path | None, _option(OUTPUT, "Draw the explanation of one row as SVG.", "--explain-plot")
+    ] = None,
+    explain_row: Annotated[int, _option(OUTPUT, "Number of that row. [0]", "--explain-row")] = 0,
     as_json: _Json = False,
 ) -> None:
     """Classify rows with a saved student. This costs no privacy. Rows are counted from 0.

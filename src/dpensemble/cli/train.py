@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -31,9 +32,12 @@ from dpensemble.datasets.notes import lines, refuse_doubts
 from dpensemble.design import parse_budgets
 from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import ColumnWarning, InvalidParameterError, UnlikeRowsWarning
+from dpensemble.quality.costs import Costs
 from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file_tables
 from dpensemble.workflow import train as run_training
 from dpensemble.workflow.charging import JournaledAccount
+from dpensemble.workflow.group_columns import declared_groups, parse_groups
+from dpensemble.workflow.holdout import hold_back
 from dpensemble.workflow.journal import CHARGE
 from dpensemble.workflow.outputs import REPORT, STUDENT, write_outcome
 from dpensemble.workflow.rehearsal import rehearse
@@ -77,8 +81,13 @@ def _run(request: Request, log: Hear) -> None:
         shown, votes = show_progress(not own["quiet"] and sys.stderr.isatty()), own.get("private_report", False)
         # Hints report some warnings after the run, and notes about columns were printed above.
         hinted = (ColumnWarning, *(() if own["json"] else (UnlikeRowsWarning,)))
-        options = {name: own[name] for name in ("baseline", "fewest_units", "fill", "holdout_score", "title", "unit_name")}
+        options = {
+            name: own[name] for name in ("baseline", "fewest_units", "fill", "holdout_score", "title", "unit_name")
+        }
         options |= {"certificate": own.get("certificate", False), "private_report": votes}
+        options |= {"costs": _costs(own), "positive_class": own.get("positive_class")}
+        if own["holdout_score"] is not None:
+            _print_cells(tables, model, own["holdout_score"], options)
         if resumes is None:
             rehearse(tables, model, **options)
         ledger = _journaled(ledger, own["ledger"], place)
@@ -141,6 +150,30 @@ def _takes_blocks(request: Request, model: Any) -> bool:
     if model.takes_tables or own["in_blocks"]:
         return True
     return model.relation == "replace-one" and not own["baseline"] and own["holdout_score"] is None
+
+
+def _print_cells(tables: Tables, model: Any, share: float, options: dict[str, Any]) -> None:
+    """State which cells the released quality has, before anything is charged."""
+    _, held = hold_back(
+        tables, model, share, costs=Costs.of(options["costs"]), positive_class=options["positive_class"]
+    )
+    unit = "record" if tables.units is None else "unit"
+    typer.echo(f"dpensemble: note: {held.layout.sentence(unit)}", err=True)
+
+
+def _costs(own: Mapping[str, float | None]) -> dict[str, float] | None:
+    """Return the costs of wrong decisions, or None if none are given."""
+    names = ("false_negative", "false_positive")
+    given = {name: cost for name in names if (cost := own.get(f"cost_{name}")) is not None}
+    if not given:
+        return None
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise InvalidParameterError(
+            f"cost_{missing[0]} must be given with the other cost; their ratio makes the threshold.",
+            parameter=f"cost_{missing[0]}",
+        )
+    return given
 
 
 def _where(own: dict[str, Any]) -> AbstractContextManager[None]:
@@ -208,7 +241,8 @@ def _tables(own: dict[str, Any], seed: int | None, options: ReadOptions) -> Tabl
         named = [f"--{name.replace('_', '-')}" for name in (*_FILES, *_ABOUT_FILES) if own.get(name)]
         if named:
             raise InvalidParameterError(f"dataset={own['dataset']!r} brings its own tables; drop {', '.join(named)}.")
-        return adult_tables(seed, budgets=own.get("budgets"), levels=own.get("levels"))
+        tables = adult_tables(seed, budgets=own.get("budgets"), levels=own.get("levels"))
+        return replace(tables, groups=declared_groups(parse_groups(own.get("groups")), tables.X_public) or None)
     _require_files(own)
     files = TableFiles(
         private=own["private"],
@@ -221,6 +255,7 @@ def _tables(own: dict[str, Any], seed: int | None, options: ReadOptions) -> Tabl
         drop=parts_of(own["drop"]) or (),
         test_is_public=own["test_is_public"],
         form=CSVFormat(own["sep"], own["decimal"], own["multiline_text"]),
+        groups=parse_groups(own.get("groups")),
     )
     return file_tables(files, options, budgets=parse_budgets(own.get("budgets"), own.get("levels")), seed=seed)
 

@@ -51,13 +51,15 @@ def on_cluster(backend: str, scheduler: str) -> Iterator[None]:
     backend : {"dask"}
         Engine. Needs ``dpensemble[dask]``.
     scheduler : str
-        Address of the scheduler, such as ``"tcp://10.0.0.5:8786"``.
+        Address of the scheduler, such as ``"tls://10.0.0.5:8786"``. Private rows must not cross a network in the clear.
+        So ``tcp://`` is refused unless the scheduler and all workers are on this host. Certificates come from Dask's
+        own settings (``distributed.comm.tls``).
 
     Raises
     ------
     InvalidParameterError
-        If the engine is not installed, no scheduler listens at the address, workers have other versions of the
-        libraries that fit teachers, or workers may write their memory to a disk.
+        If the engine is not installed, no scheduler listens at the address, or a network is not encrypted. Also if
+        workers have other versions of the libraries that fit teachers, or may write their memory to a disk.
     TeacherError
         In `fit`, if the scheduler or all workers are lost. Nothing more is spent then.
 

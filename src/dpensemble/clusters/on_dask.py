@@ -10,7 +10,7 @@ from concurrent import futures
 from contextlib import suppress
 from typing import Any
 
-from dpensemble.clusters.vetting import OpaqueTask, check_worker, probe_scheduler, versions
+from dpensemble.clusters.vetting import OpaqueTask, check_worker, probe_scheduler, require_encrypted, versions
 from dpensemble.errors import InvalidParameterError, TeacherError
 
 _CONNECT_SECONDS = 10
@@ -32,6 +32,8 @@ class DaskCluster:
             raise InvalidParameterError(
                 "backend='dask' needs Dask, which is not installed; install dpensemble[dask].", parameter="backend"
             ) from None
+        if "://" in scheduler:
+            require_encrypted(scheduler, ())
         probe_scheduler(scheduler, speaks=scheduler.startswith("tcp:"))
         self._scheduler = scheduler
         # A task is meant to carry rows here.
@@ -60,7 +62,8 @@ class DaskCluster:
         return sum(self._client.nthreads().values())
 
     def _vet(self) -> None:
-        """Refuse workers with other versions, and workers that may write to disks."""
+        """Refuse workers with other versions, that may write to disks, or that are reached without encryption."""
+        require_encrypted(self._scheduler, self._client.nthreads())
         self._wanted = versions()
         try:
             self._client.run(check_worker, self._wanted)
@@ -79,6 +82,8 @@ class DaskCluster:
         try:
             while True:
                 room = _TASKS_A_WORKER * max(1, self.n_workers) - len(under_way)
+                # A worker may have joined since.
+                require_encrypted(self._scheduler, self._client.nthreads())
                 for call in _first(waiting, room):
                     under_way.append(self._client.submit(OpaqueTask(work, call, self._wanted), pure=False))
                 if not under_way:
@@ -110,7 +115,7 @@ class DaskCluster:
                 raise TeacherError(self._lost(f"it was without a worker for {_PATIENCE_SECONDS:g} seconds"))
 
     def _lost(self, what: str) -> str:
-        return f"teachers on the cluster of scheduler={self._scheduler!r} were not all fitted: {what}; see its logs."
+        return f"the work on the cluster of scheduler={self._scheduler!r} was not finished: {what}; see its logs."
 
     def close(self) -> None:
         """Leave the cluster. Workers forget their tasks."""

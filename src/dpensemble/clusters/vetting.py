@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import platform
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -42,6 +43,43 @@ def probe_scheduler(scheduler: str, *, speaks: bool) -> None:
             f"scheduler={scheduler!r} must be a scheduler, but something else listens there; check the address.",
             parameter="scheduler",
         )
+
+
+def require_encrypted(scheduler: str, workers: Iterable[str]) -> None:
+    """Raise if private rows or what was computed from them would cross a network in the clear.
+
+    ``tls://`` encrypts, and Dask then requires certificates of the scheduler, of workers and of this client. Any other
+    address must be one of this host.
+    """
+    for address in (scheduler, *workers):
+        if not (address.startswith("tls://") or (address.startswith("tcp://") and _is_here(address))):
+            raise InvalidParameterError(
+                f"scheduler={scheduler!r} would send private rows over a network without encryption; start the "
+                "scheduler and all workers with tls:// and certificates, or all of them on this host.",
+                parameter="scheduler",
+            )
+
+
+def _is_here(address: str) -> bool:
+    """Return whether an address is one of this host."""
+    try:
+        host = urlsplit(address).hostname
+        found = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
+    except (OSError, ValueError):
+        return False
+    return bool(found) and all(_is_own(str(one)) for one in found)
+
+
+def _is_own(number: str) -> bool:
+    """Return whether this host has a network interface with an address, by binding a port to the address."""
+    family = socket.AF_INET6 if ":" in number else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind((number, 0))
+    except OSError:
+        return False
+    # Address 0.0.0.0 stands for all interfaces, and may be reached as any host.
+    return not ip_address(number).is_unspecified
 
 
 def versions() -> dict[str, str]:

@@ -53,6 +53,10 @@ def numeric_columns(encoder: Any) -> list[str]:
     return list(encoder.feature_names_in_[columns] if hasattr(columns, "dtype") else columns)
 
 
+#: How one column of a table is read: its name, kind, knots or categories, and the places of its features.
+ColumnReading = dict[str, Any]
+
+
 class LibraryTransformer:
     """What a transformer of this library states about how it reads rows. Other transformers get safe defaults."""
 
@@ -76,6 +80,13 @@ class LibraryTransformer:
     reads_rows_alone: bool = False
     #: Whether each feature depends on only one column, so that the columns of made-up rows may be drawn separately.
     reads_columns_apart = False
+
+    #: How `column_parts` divides a row among its columns. None if the features have no parts by column.
+    attribution: str | None = None
+    #: How each column of a table is read, as `TableMap.columns_` describes it. None if that is not known.
+    table_columns: list[ColumnReading] | None = None
+    #: The column of the rows before the transformation that each column of the rows after it comes from, by place.
+    source_columns: list[str] | None = None
 
     def as_declared(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return a table in which declared categories are texts, even if they are written as numbers."""

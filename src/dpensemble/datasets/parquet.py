@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,12 @@ ROWS_AT_ONCE = 2**16
 _ENDINGS = (".parquet", ".pq")
 # Columns are read through a buffer of this many bytes, not by whole row groups.
 _BUFFER = 2**20
+
+
+class _InBlocks(Protocol):
+    """A table whose columns can be read in blocks."""
+
+    def blocks(self, columns: Sequence[str], rows: int) -> Iterator[pd.DataFrame]: ...
 
 
 class ParquetTable:
@@ -53,6 +59,11 @@ class ParquetTable:
         if not self.n_rows:
             raise DataError(f"{self.path} has no rows; give a table with rows.")
         self._seen = [_state(part) for part in self._parts]
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of the table, in order."""
+        return list(self._parts)
 
     def blocks(self, columns: Sequence[str] | None = None, rows: int = ROWS_AT_ONCE) -> Iterator[pd.DataFrame]:
         """Yield the rows in blocks, always in the same order. Raise if a part has changed since it was opened."""
@@ -126,7 +137,7 @@ class ParquetBlocks:
                 raise DataError(f"{parameter}={name!r} is not a column of {path}; name one of its columns.")
         self._features = [name for name in self._table.columns if name not in (target, unit, *drop)]
         self.n_records = self._table.n_rows
-        self.units = None if unit is None else _unit_numbers(self._table, unit, keep_bad)
+        self.units = None if unit is None else unit_numbers(self._table, unit, keep_bad)
 
     def __call__(self) -> Iterator[tuple[pd.DataFrame, Any]]:
         """Yield records and their labels, block by block."""
@@ -134,7 +145,7 @@ class ParquetBlocks:
             yield block[self._features], block[self._target].to_numpy()
 
 
-def _unit_numbers(table: ParquetTable, unit: str, keep_bad: bool) -> Integers:
+def unit_numbers(table: _InBlocks, unit: str, keep_bad: bool) -> Integers:
     """Return a number for the unit of each record, in any part of the table. 5 and 5.0 are one unit.
 
     A record without a unit raises an error, or has the number -1.

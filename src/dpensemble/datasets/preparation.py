@@ -192,6 +192,12 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         return [*self._named("number", "category"), *parts]
 
     @property
+    def source_columns(self) -> list[str]:  # type: ignore[override]
+        """The fitted column that each column of the transformed tables comes from."""
+        parts = [name for name, date in self.dates_.items() for _ in date["parts"]]
+        return [*self._named("number", "category"), *parts]
+
+    @property
     def changes_nothing(self) -> bool:
         """Whether the transformation changes nothing."""
         return self.fill is None and not {"date", LEFT_OUT} & set(self.kinds_)
@@ -267,6 +273,14 @@ class TableEncoder(LibraryTransformer, TransformerMixin, BaseEstimator):
     def takes_blanks(self) -> bool:  # type: ignore[override]
         """Whether entries may be missing."""
         return self.fill is not None
+
+    @property
+    def source_columns(self) -> list[str]:  # type: ignore[override]
+        """The fitted column that each feature comes from."""
+        sources = np.array(self.preparation_.source_columns, dtype=object)
+        (_, _, numbers), (_, one_hot, texts) = self.encoder_.transformers_[:2]
+        widths = [len(entries) for entries in one_hot.categories_] if np.any(texts) else []
+        return [*sources[numbers], *np.repeat(sources[texts], widths)]
 
     @property
     def known_categories(self) -> dict[str, set[str]]:  # type: ignore[override]

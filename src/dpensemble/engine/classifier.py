@@ -15,8 +15,10 @@ from dpensemble._arrays import Floats
 from dpensemble._checks import names_checked
 from dpensemble._given import ScoresGivenLabels, read_rows, require_rows
 from dpensemble.engine import inputs, table_inputs
+from dpensemble.engine.explaining import explained
 from dpensemble.engine.facts import Analysis
 from dpensemble.engine.result import Result
+from dpensemble.moments.explanation import Explanation
 from dpensemble.student.fitting import class_probabilities
 
 
@@ -64,6 +66,29 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
     @abstractmethod
     def _new_rows(self, X: Any) -> Any:
         """Return checked rows in the form that the student takes."""
+
+    def explain(self, X: ArrayLike, *, bands: bool = True) -> Explanation:
+        """Return what each column adds to the student's logits. This costs no privacy.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_columns)
+            Rows to explain.
+        bands : bool, default=True
+            Whether to compute standard deviations of contributions by the known noise, which takes longer.
+
+        Returns
+        -------
+        Explanation
+            Contributions that add up to the logits of each row, relative to the public mean.
+
+        Raises
+        ------
+        InvalidParameterError
+            If the student cannot be explained exactly. The message names the methods whose students can.
+        """
+        check_is_fitted(self)
+        return explained(self.student_, self._new_rows(X), bands=bands)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the student's label for each row. This costs no privacy.

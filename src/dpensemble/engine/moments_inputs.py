@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -16,16 +17,20 @@ from dpensemble.accounting import Group
 from dpensemble.allocation.partition import number_units
 from dpensemble.allocation.units import declared_units
 from dpensemble.budget import Budget
+from dpensemble.clusters.parts import TableInParts
 from dpensemble.datasets.bad_records import zeroes_bad
+from dpensemble.datasets.row_checksums import RowChecksums
 from dpensemble.engine.inputs import required
 from dpensemble.engine.labels_and_units import Owners, sorted_classes
+from dpensemble.engine.moments_parts import RecordsInParts, RowRules
 from dpensemble.engine.moments_steps import MomentsSteps
 from dpensemble.engine.records import groups_by_epsilon, require_small_delta
 from dpensemble.engine.table_inputs import block, public_table, public_unit_numbers, table_targets, tables
-from dpensemble.errors import DataError
-from dpensemble.moments.blocks import blocks_of
+from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.moments.blocks import Block, RecordsHere, blocks_of
 from dpensemble.moments.public_units import PublicUnits
 from dpensemble.relations import Relation
+from dpensemble.releases.partial_sums import CHECKSUMS
 
 Read = Callable[[], Iterator[tuple[Any, Any]]]
 
@@ -50,14 +55,14 @@ def of_tables(
     units_of = _numbered(owners.units, len(targets))
     weights, groups, total = _weights(method, units_of, owners.kept_values("personal_epsilons", epsilons))
     _check_delta(method, int(units_of.max()) + 1, units, fewest_units)
-    blocks = blocks_of(table, targets, weights)
+    records = RecordsHere(blocks_of(table, targets, weights))
     whose = PublicUnits(numbers, private=units is not None)
-    return MomentsSteps(method, blocks, public, classes, groups, total, whose)
+    return MomentsSteps(method, records, public, classes, groups, total, whose)
 
 
 def of_blocks(
     method: Any,
-    read: Read,
+    read: Read | TableInParts,
     X_public: Any,
     n_records: int | None,
     units: ArrayLike | None,
@@ -69,21 +74,50 @@ def of_blocks(
     numbers = public_unit_numbers(public_units, len(public))
     validate_data(method, public, skip_check_array=True)
     classes = sorted_classes(method.classes)
+    if not callable(read):
+        if n_records is not None or units is not None:
+            raise InvalidParameterError(
+                "n_records and units are counted in a table in parts; name the column of units there.",
+                parameter="units",
+            )
+        rules = RowRules(method.on_bad_record, method.declared_columns)
+        parts = RecordsInParts.of(read, rules, public.iloc[:0], classes, secrets.token_bytes(32))
+        n = integer_between("n_records", parts.n_units, 1, 2**40)
+        _check_delta(method, n, read.unit, fewest_units)
+        in_parts = PublicUnits(numbers, private=read.unit is not None)
+        return MomentsSteps(method, parts, public, classes, None, float(n), in_parts)
     owners = Owners.of(units, 0 if units is None else len(np.asarray(units)), zeroes=zeroes_bad(method))
     units_of = None if owners.units is None else _numbered(owners.units, int(owners.present.sum()))
-    weights = None if units_of is None else _weights_of_records(units_of, owners.present)
-    blocks = partial(_blocks, method, read, public, classes, owners, weights)
-    n = sum(len(targets) for _, targets, _ in blocks()) if n_records is None else n_records
+    shares = None if units_of is None else _shares_of_records(units_of, owners.present)
+    # The key is secret and new, so that nobody can make rows whose change would not be noticed.
+    records = RecordsHere(partial(_blocks, method, read, public, classes, owners, shares), RowChecksums.of_new_key())
+    n = _counted(records) if n_records is None else n_records
     n = integer_between("n_records", n if units_of is None else int(units_of.max(initial=-1)) + 1, 1, 2**40)
     _check_delta(method, n, units, fewest_units)
     whose = PublicUnits(numbers, private=units is not None)
-    return MomentsSteps(method, blocks, public, classes, None, float(n), whose)
+    return MomentsSteps(method, records, public, classes, None, float(n), whose)
+
+
+def _counted(records: RecordsHere) -> int:
+    """Return the number of records, and remember their checksum."""
+    n_records = checksum = 0
+    for part in records.read():
+        n_records += len(part.targets)
+        if records.checksums is not None:
+            checksum += records.checksums.of(part.rows, part.targets, part.units)
+    records.same.require((n_records, checksum % CHECKSUMS))
+    return n_records
 
 
 def _blocks(
-    method: Any, read: Read, public: Any, classes: NDArray[Any], owners: Owners, weights: Floats | None
-) -> Iterator[tuple[Any, Integers, Floats]]:
-    """Yield checked blocks of rows, class ids and weights."""
+    method: Any,
+    read: Read,
+    public: Any,
+    classes: NDArray[Any],
+    owners: Owners,
+    shares: tuple[Floats, Integers] | None,
+) -> Iterator[Block]:
+    """Yield checked blocks of rows, class ids, weights and units."""
     start, zeroes = 0, zeroes_bad(method)
     for X, y in read():
         if len(X) != len(y):
@@ -92,14 +126,16 @@ def _blocks(
             continue
         table, targets = table_targets(classes, block(method, X, public, first=start), y, zeroes=zeroes, first=start)
         n = len(targets)
-        own = np.ones(n) if weights is None else weights[start : start + n]
-        if len(own) != n:
-            raise DataError("units has fewer entries than blocks have records; give one for each.")
-        if weights is not None:
-            table, targets, own = owners.part(start, n).kept(table, targets, own)
+        own: Floats = np.ones(n)
+        whose: Integers | None = None
+        if shares is not None:
+            own, whose = shares[0][start : start + n], shares[1][start : start + n]
+            if len(own) != n:
+                raise DataError("units has fewer entries than blocks have records; give one for each.")
+            table, targets, own, whose = owners.part(start, n).kept(table, targets, own, whose)
         start += n
-        yield from blocks_of(table, targets, own)()
-    if weights is not None and start != len(weights):
+        yield from blocks_of(table, targets, own, whose)()
+    if shares is not None and start != len(shares[0]):
         raise DataError("units has more entries than blocks have records; give one for each.")
 
 
@@ -122,11 +158,14 @@ def _weights(
     return weights * parts[personal.group_of_record], groups, float(units @ parts)
 
 
-def _weights_of_records(units_of: Integers, present: NDArray[np.bool_]) -> Floats:
-    """Return each record's share of its unit, or 0 for records without a unit, which are left out of every sum."""
-    weights = np.zeros(len(present))
-    weights[present] = 1 / np.bincount(units_of)[units_of]
-    return weights
+def _shares_of_records(units_of: Integers, present: NDArray[np.bool_]) -> tuple[Floats, Integers]:
+    """Return each record's share of its unit, and its unit's number.
+
+    Records without a unit, which are left out of every sum, have 0 and -1.
+    """
+    weights, numbers = np.zeros(len(present)), np.full(len(present), -1, dtype=np.int64)
+    weights[present], numbers[present] = 1 / np.bincount(units_of)[units_of], units_of
+    return weights, numbers
 
 
 def _numbered(units: ArrayLike | None, n_records: int) -> Integers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between
 from dpensemble._guard import on_public_rows
 from dpensemble._random import Stream, seed_integer
@@ -27,9 +26,8 @@ from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
 from dpensemble.moments import MomentsSource
-from dpensemble.moments.blocks import PrivateBlocks
+from dpensemble.moments.blocks import Records
 from dpensemble.moments.choice import MANY_COLUMNS, VERY_FEW_ROWS, distilled, fitted_map, require_no_blanks
-from dpensemble.moments.effects import column_effects
 from dpensemble.moments.grid import Grid, declared_grid, observed_grid
 from dpensemble.moments.learning import Learned, learn, learn_by_synthetic_rows
 from dpensemble.moments.public_units import PublicUnits
@@ -55,7 +53,7 @@ class MomentsSteps(Steps):
     def __init__(
         self,
         method: Any,
-        read: Callable[[], Iterator[tuple[Any, Integers, Floats]]],
+        records: Records,
         public: Any,
         classes: NDArray[Any],
         groups: tuple[Group, ...] | None,
@@ -63,7 +61,7 @@ class MomentsSteps(Steps):
         units: PublicUnits,
     ) -> None:
         super().__init__(method)
-        self.read, self.public, self.classes, self.units = read, public, classes, units
+        self.records, self.public, self.classes, self.units = records, public, classes, units
         self.groups, self.total = groups, total
 
     def prepare(self) -> None:
@@ -118,15 +116,15 @@ class MomentsSteps(Steps):
     def _source(self) -> MomentsSource:
         """Return the source that sums over private records and releases the sums."""
         zeroes, map_, grid = zeroes_bad(self.method), self.feature_map, self.grid
-        blocks = PrivateBlocks(
-            self.read,
+        blocks = self.records.behind(
             map_.transform if grid is None else grid.one_hot,
             alone=grid is None and self._reads_alone(zeroes),
             zeroes_bad=zeroes,
             n_features=0 if map_ is None else len(map_.blocks_),
         )
         sums = SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise)
-        return MomentsSource(blocks=blocks, nonnegative=map_ is None or bool(map_.nonnegative_), sums=sums)
+        nonnegative = map_ is None or bool(map_.nonnegative_)
+        return MomentsSource(blocks=blocks, nonnegative=nonnegative, sums=sums, same=self.records.same)
 
     def _reads_alone(self, zeroes: bool) -> bool:
         """Return whether the map gets one row at a time."""
@@ -188,7 +186,7 @@ class MomentsSteps(Steps):
             releases=learned.releases,
             n_features=len(student.named_steps["encoder"].get_feature_names_out()),
             charges=self.meter.charges,
-            effects=column_effects(learned.feature_map, learned.model.coefficients_, learned.table),
+            effects=learned.model.effects_,
             drift=learned.drift,
             readable_share=learned.readable,
         )

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Floats, Integers
+from dpensemble._arrays import BigIntegers, Floats, Integers
 from dpensemble._checks import integer_between, member
 from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import EVERYONE, Group, SumsMeter
@@ -25,8 +25,8 @@ from dpensemble.engine.records import PrivateRecords, ReleasedLabels
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, run
 from dpensemble.moments import discriminant
-from dpensemble.moments.queries import RecordsQuery, exact_sum
-from dpensemble.moments.whole import whole_features
+from dpensemble.moments.queries import AnyQuery, partial_sums, total_of
+from dpensemble.moments.whole import WholeBlock, whole_features
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
 from dpensemble.student.fitting import fit_soft_student
@@ -215,16 +215,17 @@ class DiscriminantSteps(Steps):
         """Number of sums."""
         return self.design.rounds
 
-    def _sum(self, query: RecordsQuery[Any], features: Callable[[Floats, Integers], Floats]) -> Integers:
+    def _sum(self, query: AnyQuery, features: Callable[[Floats, Integers], Floats]) -> BigIntegers:
         """Return the exact sum over records. `features` computes the features of a block of points."""
 
-        def blocks() -> Iterator[tuple[Floats, Integers, Floats]]:
+        def blocks() -> Iterator[WholeBlock]:
             for start in range(0, len(self._weights), _ROWS_AT_ONCE):
                 part = slice(start, start + _ROWS_AT_ONCE)
                 targets = np.maximum(self.records.targets[part], 0)
-                yield features(self._public.points(self.records.X[part]), targets), targets, self._weights[part]
+                whole = features(self._public.points(self.records.X[part]), targets)
+                yield WholeBlock(whole, targets, self._weights[part])
 
-        return exact_sum(query, blocks())
+        return total_of(partial_sums(query, blocks()))
 
     def release(self, advance: Callable[[float], None]) -> None:
         """Release the three sums, each with the model of the earlier ones."""

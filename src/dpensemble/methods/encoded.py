@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -23,9 +23,11 @@ from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.encoding import statements_of
 from dpensemble.engine import inputs
 from dpensemble.engine.classifier import PrivateClassifier
+from dpensemble.engine.explaining import explained
 from dpensemble.engine.params import store_params
 from dpensemble.engine.run import all_or_nothing
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError, SettingWarning
+from dpensemble.moments.explanation import Explanation
 from dpensemble.student import NamedPipeline
 from dpensemble.student.published import marked, with_names
 
@@ -159,6 +161,11 @@ class EncodedClassifier(PrivateClassifier):
         require_readable("X", X)
         rows = self.student_.in_order(X) if isinstance(self.student_, NamedPipeline) else X
         return _encoded(self.encoder_, rows)
+
+    def explain(self, X: ArrayLike, *, bands: bool = True) -> Explanation:
+        """Return what each column adds to the student's logits, by the columns before the encoder."""
+        check_is_fitted(self)
+        return explained(self.student_, X, bands=bands)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the student's label for each row. This costs no privacy."""

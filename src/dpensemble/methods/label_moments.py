@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from dpensemble._checks import integer_between
 from dpensemble.accounting import Group
 from dpensemble.budget import Budget
+from dpensemble.clusters.parts import TableInParts
 from dpensemble.design import NoisySums, noisy_sums
 from dpensemble.engine import inputs
 from dpensemble.engine.classifier import TableClassifier
@@ -204,7 +205,7 @@ class LabelMomentsClassifier(TableClassifier):
 
     def fit_blocks(
         self,
-        read: Read,
+        read: Read | TableInParts,
         *,
         X_public: Any = None,
         n_records: int | None = None,
@@ -220,13 +221,17 @@ class LabelMomentsClassifier(TableClassifier):
 
         Parameters
         ----------
-        read : callable
-            Returns an iterator over blocks ``(X, y)``. Called once a round, for the same records in order.
+        read : callable or table in parts
+            A callable returns an iterator over blocks ``(X, y)``. Called once a round, for the same records in order.
+            A table in parts is summed in parts: `dpensemble.datasets.parts.ParquetParts` in several processes,
+            `DaskParts` on Dask, and `dpensemble.datasets.spark_parts.SparkParts` on Spark. Its records are checked and
+            counted in one more pass.
         n_records : int, optional
             Number of private records. By default they are counted in one more pass, which also checks them before
             anything is spent. Not used under add-or-remove-one, where the number is private.
         units : array-like of shape (n_records,), optional
-            The unit of each record, in the order of `read`. A unit's records may lie in any blocks.
+            The unit of each record, in the order of `read`. A unit's records may lie in any blocks. A table in parts
+            has a column of units instead.
         X_public, public_units, ledger, fewest_units
             As for `fit`.
 

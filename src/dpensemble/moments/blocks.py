@@ -4,25 +4,93 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dpensemble._arrays import Floats, Integers, rows_at
+from dpensemble._arrays import Floats, Integers, Rows, rows_at
 from dpensemble._state import fingerprint
+from dpensemble.datasets.row_checksums import RowChecksums
 from dpensemble.errors import DataError, DPEnsembleError
-from dpensemble.moments.whole import UNIT, whole_features
+from dpensemble.moments.queries import AnyQuery, partial_sums
+from dpensemble.moments.whole import WholeBlock, whole_features
+from dpensemble.releases.partial_sums import PartialSums, SameRecords
 
 #: Rows whose features are in memory at a time.
 ROWS_AT_ONCE = 8192
+#: A public map from rows to features.
+Transform = Callable[[Rows], Rows]
 # Most bytes of features that are kept between rounds. Whole features fit a 16-bit integer.
 _KEPT_BYTES = 2**29
 
-#: A block of private records: rows as the map takes them, class ids, and weights that add up to at most 1 a unit. The
-#: class id of a bad record is negative.
-Block = tuple[Any, Integers, Floats]
+
+class Block(NamedTuple):
+    """Private records: rows as the map takes them, class ids, and weights that add up to at most 1 a unit.
+
+    The class id of a bad record is negative. `units` identify whose records they are, if they can be read again.
+    """
+
+    rows: Rows
+    targets: Integers
+    weights: Floats
+    units: ArrayLike | None = None
+
+
+class RecordSums(Protocol):
+    """Private records behind a public map, in one place or in parts, whose exact sums can be computed."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether the map transforms one row at a time."""
+        ...
+
+    @property
+    def zeroes_bad(self) -> bool:
+        """Whether a bad record adds zeros. Otherwise it raises an error."""
+        ...
+
+    def sums(self, query: AnyQuery, number: int) -> PartialSums:
+        """Return the exact sum of all records for the release with a number. Private."""
+        ...
+
+    def reading(self, transform: Transform) -> Self:
+        """Return the same records behind a map of the library, with the same bad ones."""
+        ...
+
+
+class Records(Protocol):
+    """Private records of a run, in one place or in parts."""
+
+    @property
+    def same(self) -> SameRecords:
+        """Compares the records of every pass with those of the first one."""
+        ...
+
+    def behind(self, transform: Transform, *, alone: bool, zeroes_bad: bool, n_features: int) -> RecordSums:
+        """Return the records behind a public map. `PrivateBlocks` describes the arguments."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class RecordsHere:
+    """Private records that this process reads. `checksums` hash rows that may change between two calls of `read`."""
+
+    read: Callable[[], Iterator[Block]]
+    checksums: RowChecksums | None = None
+    same: SameRecords = field(default_factory=SameRecords)
+
+    def behind(self, transform: Transform, *, alone: bool, zeroes_bad: bool, n_features: int) -> PrivateBlocks:
+        """Return the records behind a public map."""
+        return PrivateBlocks(
+            self.read,
+            transform,
+            alone=alone,
+            zeroes_bad=zeroes_bad,
+            n_features=n_features,
+            checksums=self.checksums,
+        )
 
 
 @dataclass(eq=False)
@@ -33,37 +101,40 @@ class PrivateBlocks:
     a time. A map from outside the library may read rows together, and a product of matrices rounds a row differently in
     a larger block. With `zeroes_bad`, a row that the map cannot read is a bad record, and its features are zeros.
     Otherwise such a row raises an error. `judge` holds the same records behind another map. Its bad records are bad
-    here too.
+    here too. `checksums` hash rows that may change between two calls of `read`.
     """
 
     read: Callable[[], Iterator[Block]]
-    transform: Callable[[Any], Any]
+    transform: Transform
     alone: bool = False
     zeroes_bad: bool = False
     n_features: int = 0
     judge: PrivateBlocks | None = None
-    _kept: list[tuple[Any, Integers, Floats]] | None = field(default_factory=list, init=False)
+    checksums: RowChecksums | None = None
+    keeps: bool = True
+    _kept: list[WholeBlock] | None = field(default_factory=list, init=False)
     _complete: bool = field(default=False, init=False)
 
-    def __iter__(self) -> Iterator[tuple[Any, Integers, Floats]]:
+    def __iter__(self) -> Iterator[WholeBlock]:
         """Yield whole features, class ids and weights. A bad record has zeros, the first class and its own weight."""
         if self._complete and self._kept is not None:
-            for small, targets, weights in self._kept:
-                yield small.astype(np.float64), targets, weights
+            for block in self._kept:
+                yield block._replace(features=block.features.astype(np.float64))
             return
         kept_bytes = 0
-        self._kept = None if self._complete else []
+        self._kept = [] if self.keeps and not self._complete else None
         state = fingerprint(self._map) if self.alone else None
-        for rows, targets, weights in self.read():
+        for rows, targets, weights, units in self.read():
+            checksum = 0 if self.checksums is None else self.checksums.of(rows, targets, units)
             features = self._whole(rows, targets)
-            classes = np.maximum(targets, 0)
+            block = WholeBlock(features, np.maximum(targets, 0), weights, checksum)
             if self._kept is not None:
                 small = features.astype(np.int16)
                 kept_bytes += (small.data.nbytes + small.indices.nbytes) if sparse.issparse(small) else small.nbytes
-                self._kept.append((small, classes, weights))
+                self._kept.append(block._replace(features=small))
                 if kept_bytes > _KEPT_BYTES:
                     self._kept = None
-            yield features, classes, weights
+            yield block
         if state is not None and fingerprint(self._map) != state:
             raise DataError(
                 f"feature_map={type(self._map).__name__} changes its own state when it transforms rows, so that one "
@@ -71,10 +142,16 @@ class PrivateBlocks:
             )
         self._complete = True
 
-    def reading(self, transform: Callable[[Any], Any]) -> PrivateBlocks:
+    def sums(self, query: AnyQuery, number: int) -> PartialSums:
+        """Return the exact sum of all records for the release with a number. Private."""
+        return partial_sums(query, self, number=number)
+
+    def reading(self, transform: Transform) -> PrivateBlocks:
         """Return the same records behind a map of the library, with the same bad ones."""
         judge = self if self.alone and self.zeroes_bad else self.judge
-        return PrivateBlocks(self.read, transform, zeroes_bad=self.zeroes_bad, judge=judge)
+        return PrivateBlocks(
+            self.read, transform, zeroes_bad=self.zeroes_bad, judge=judge, checksums=self.checksums, keeps=self.keeps
+        )
 
     @property
     def _map(self) -> Any:
@@ -120,7 +197,7 @@ class PrivateBlocks:
         return sparse.vstack(features, format="csr") if sparse.issparse(features[0]) else np.vstack(features)
 
 
-def _guarded(transform: Callable[[Any], Any], rows: Any) -> Any:
+def _guarded(transform: Transform, rows: Any) -> Any:
     """Return features of private rows. An error of another library is replaced, since its text may quote a row."""
     try:
         return transform(rows)
@@ -135,20 +212,14 @@ def _guarded(transform: Callable[[Any], Any], rows: Any) -> Any:
     )
 
 
-def blocks_of(X: Any, targets: Integers, weights: Floats) -> Callable[[], Iterator[Block]]:
+def blocks_of(
+    X: Rows, targets: Integers, weights: Floats, units: NDArray[np.generic] | None = None
+) -> Callable[[], Iterator[Block]]:
     """Return a reader of records that are in memory, as a table or an array."""
 
     def read() -> Iterator[Block]:
         for start in range(0, len(targets), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
-            yield rows_at(X, part), targets[part], weights[part]
+            yield Block(rows_at(X, part), targets[part], weights[part], None if units is None else units[part])
 
     return read
-
-
-def scaled(features: Any, scale: Floats | None) -> Any:
-    """Return whole features with weighted coordinates. Rows have the same largest length as before."""
-    if scale is None:
-        return features
-    weighted = features.multiply(scale / UNIT) if sparse.issparse(features) else features * (scale / UNIT)
-    return whole_features(weighted)

@@ -19,6 +19,9 @@ from dpensemble.moments.maps.tables import TableMap
 
 # Directions of a table's features, in multiples of the root of records times epsilon: two classes, more classes.
 _DIRECTIONS, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS, _MOST_EPSILON = (2.0, 1.2), 60, 500, 10.0
+# Length of the constant of two classes, over records times epsilon. Its noise is the error of the base rate, which
+# matters most if one class is rare.
+_CONSTANT, _SHORTEST_CONSTANT, _LONGEST_CONSTANT = 1400.0, 0.1, 0.2
 # Landmarks among public rows, as multiples of the same root, and their part of the squared length.
 _LANDMARKS, _FEWEST_LANDMARKS, _MOST_LANDMARKS, _PARTS = (5.0, 3.0), 100, 800, (0.5, 0.75)
 #: Public rows below which directions are those of chance, so that a table's features are taken as they are.
@@ -41,7 +44,9 @@ def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, ep
     root = np.sqrt(n_rows * min(epsilon, _MOST_EPSILON))
     n_directions = int(np.clip(_DIRECTIONS[n_classes > 2] * root, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS))
     n_landmarks = int(np.clip(_LANDMARKS[n_classes > 2] * root, _FEWEST_LANDMARKS, _MOST_LANDMARKS))
-    directions = DirectionsMap(TableMap(), n_directions=n_directions)
+    longest = _LONGEST_CONSTANT if n_classes == 2 else _SHORTEST_CONSTANT
+    constant = float(np.clip(_CONSTANT / root**2, _SHORTEST_CONSTANT, longest))
+    directions = DirectionsMap(TableMap(), n_directions=n_directions, constant=constant)
     curved = CurvedMap(directions, n_landmarks=n_landmarks, part=_PARTS[n_classes > 2]).fit(public)
     # Without landmarks, rounds of residuals serve two classes better than one round of class sums.
     return curved.base_ if n_classes == 2 and curved.landmarks_ is None else curved

@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from dpensemble._arrays import Floats
+from dpensemble._arrays import Floats, dense
 from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.encoding import LibraryTransformer, statements_of
+from dpensemble.datasets.encoding import ColumnReading, LibraryTransformer, statements_of
+from dpensemble.moments.explanation import Effect
 from dpensemble.moments.maps.tables import feature_values
+from dpensemble.moments.uncertainty import Uncertainty
 from dpensemble.moments.whole import UNIT, whole_features
 
 _MISSING, _OTHER = "missing", "any other"
+# An entry to evaluate, and its name.
+Entry = tuple[float | str | None, float | str]
+#: The name of effects of a model whose columns act together.
+PARTIAL_DEPENDENCE = "partial dependence"
+# Of partial dependences: most columns, most entries of a column, rows in all, and rows of one entry.
+_MOST_COLUMNS, _ENTRIES, _EVALUATIONS, _ROWS = 100, 9, 15_000, (10, 100)
 
 
-def column_effects(feature_map: LibraryTransformer, coefficients: Floats, public: pd.DataFrame) -> list[dict[str, Any]]:
+def column_effects(
+    feature_map: LibraryTransformer,
+    coefficients: Floats,
+    public: pd.DataFrame,
+    uncertainty: Uncertainty | None = None,
+) -> list[Effect]:
     """Return how far each column pushes towards each class, the most important column first. Effects are public.
 
     Each dict has ``column``, ``kind`` (``"number"`` or ``"category"``), ``importance`` and ``points``. The importance
     is the standard deviation of the effect over public rows, in logits, of the class with the largest one. The points
     are entries (knots, or categories) with the effect on the logit of each class, public mean 0. For two classes they
     hold the effect on the second class only. If rows were made equally long, effects are those of rows of average
-    length. Maps that do not read column by column have no effects.
+    length. With an `uncertainty` there are ``deviations``, the standard deviations of the effects of each point by the
+    known noise.
+
+    When columns act together, ``approximation`` is ``"partial dependence"``: the effect is the mean logit of some
+    public rows whose entries in the column are replaced (J. Friedman, "Greedy function approximation", Annals of
+    Statistics 2001). Other maps that do not read column by column have no effects.
 
     Examples
     --------
@@ -36,9 +52,13 @@ def column_effects(feature_map: LibraryTransformer, coefficients: Floats, public
     """
     behind = statements_of(feature_map).on_table(coefficients, public)
     if behind is None:
-        return []
+        return _dependences(feature_map, coefficients, public, uncertainty)
     table_map, coefficients = behind
+    basis = None
+    if uncertainty is not None:
+        _, basis = statements_of(feature_map).on_table(uncertainty.basis.astype(np.float64), public)
     features = whole_features(table_map.transform(public)) / UNIT
+    middle = np.asarray(features.mean(axis=0)).ravel()
     columns = table_map.columns_
     lengths = [sum(column["sizes"]) + 1 for column in columns]
     owners = np.append(np.repeat(np.arange(len(columns)), lengths), len(columns))
@@ -52,25 +72,73 @@ def column_effects(feature_map: LibraryTransformer, coefficients: Floats, public
         part = slice(column["start"], column["start"] + lengths[number])
         entries = _entries(column, public.iloc[:, number])
         values = pd.Series([entry for entry, _ in entries], dtype=float if column["kind"] == "number" else object)
-        effects = feature_values(table_map, column, values) @ coefficients[part] - means[number]
-        summaries.append(
-            {
-                "column": column["name"],
-                "kind": column["kind"],
-                "importance": float(spreads[number].max()),
-                "points": [
-                    [name, [float(value) for value in row]] for (_, name), row in zip(entries, effects, strict=True)
-                ],
-            }
-        )
+        of_entries = feature_values(table_map, column, values)
+        summary = _summary(column, entries, of_entries @ coefficients[part] - means[number], spreads[number])
+        if uncertainty is not None and basis is not None:
+            along = (of_entries - middle[part]) @ basis[part]
+            summary["deviations"] = uncertainty.deviations(along).tolist()
+        summaries.append(summary)
     return sorted(summaries, key=lambda one: -one["importance"])
 
 
-def _entries(column: dict[str, Any], seen: pd.Series) -> list[tuple[Any, Any]]:
+def _dependences(
+    feature_map: LibraryTransformer, coefficients: Floats, public: pd.DataFrame, uncertainty: Uncertainty | None
+) -> list[Effect]:
+    """Return effects of columns that act together: mean logits of some public rows with other entries in a column."""
+    columns = statements_of(feature_map).table_columns
+    if columns is None or len(columns) > _MOST_COLUMNS:
+        return []
+    size = int(np.clip(_EVALUATIONS // (_ENTRIES * len(columns)), *_ROWS))
+    some = public.iloc[np.sort(np.random.default_rng(0).permutation(len(public))[:size])]
+    summaries = []
+    for number, column in enumerate(columns):
+        entries = _entries(column, public.iloc[:, number])
+        if len(entries) > _ENTRIES:
+            entries = [entries[place] for place in np.linspace(0, len(entries) - 1, _ENTRIES).round().astype(int)]
+        replaced = pd.concat([some] * len(entries), ignore_index=True)
+        name = replaced.columns[number]
+        replaced[name] = np.repeat([entry for entry, _ in entries], len(some))
+        features = (
+            dense(statements_of(feature_map).transform(replaced)).reshape(len(entries), len(some), -1).mean(axis=1)
+        )
+        shares = _shares_of(entries, public.iloc[:, number])
+        along = features - shares @ features
+        effects = along @ coefficients
+        summary = _summary(column, entries, effects, np.sqrt(shares @ effects**2)) | {
+            "approximation": PARTIAL_DEPENDENCE
+        }
+        if uncertainty is not None:
+            summary["deviations"] = uncertainty.deviations(along @ uncertainty.basis).tolist()
+        summaries.append(summary)
+    return sorted(summaries, key=lambda one: -one["importance"])
+
+
+def _shares_of(entries: list[Entry], seen: pd.Series) -> Floats:
+    """Return the share of public entries that each number stands for: the nearest one, and blanks for themselves."""
+    numbers = np.array([entry for entry, _ in entries], dtype=np.float64)
+    values = seen.to_numpy(dtype=np.float64, na_value=np.nan)
+    known = np.sort(numbers[~np.isnan(numbers)])
+    places = np.searchsorted((known[1:] + known[:-1]) / 2, values[~np.isnan(values)])
+    counts = np.bincount(places, minlength=len(known)).astype(np.float64)
+    if len(known) < len(numbers):
+        counts = np.append(counts, np.isnan(values).sum())
+    return np.asarray(counts / counts.sum())
+
+
+def _summary(column: ColumnReading, entries: list[Entry], effects: Floats, spreads: Floats) -> Effect:
+    return {
+        "column": column["name"],
+        "kind": column["kind"],
+        "importance": float(spreads.max()),
+        "points": [[name, row] for (_, name), row in zip(entries, effects.tolist(), strict=True)],
+    }
+
+
+def _entries(column: ColumnReading, seen: pd.Series) -> list[Entry]:
     """Return pairs of an entry to evaluate and its name, for entries that public rows have."""
     missing = seen.isna()
     if column["kind"] == "number":
-        pairs: list[tuple[Any, Any]] = [(float(knot), float(knot)) for knot in column["knots"][-1]]
+        pairs: list[Entry] = [(float(knot), float(knot)) for knot in column["knots"][-1]]
         return [*pairs, (np.nan, _MISSING)] if missing.any() else pairs
     others = as_text(seen[~missing & ~as_text(seen).isin(column["categories"])])
     pairs = [(name, name) for name in column["categories"]]

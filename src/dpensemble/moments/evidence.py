@@ -27,14 +27,23 @@ from scipy import linalg
 from dpensemble._arrays import Floats, dense
 from dpensemble.moments.model import columns, expected, probabilities
 from dpensemble.moments.queries import Moments
+from dpensemble.moments.uncertainty import Information
 
-# Standard deviation of the constant's coefficient in logits, and bounds of all other prior scales.
-_CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE, _FIRST_SCALE = 5.0, 0.3, 300.0, 30.0
+#: Standard deviation of the constant's part of a logit, before any data.
+CONSTANT_LOGIT = 5.0
+# The same of the other features together, and the first scales in multiples of such typical ones.
+_LOGIT, _FIRST = 1.0, 10.0
+# Bounds of prior scales, and the smallest mean square of a block that is assumed.
+_SMALLEST_SCALE, _LARGEST_SCALE, _SMALLEST_SQUARE = 0.02, 300.0, 1e-6
+# Pseudo-coefficients: of a block at the scale of all blocks, and of the scale of all blocks at the typical scales.
+_PULL, _PULL_OF_ALL = 2.0, 6.0
 # Rows from which curvatures are estimated: limited by the number of products, but never fewer than these.
 _MOST_PRODUCTS, _FEWEST_ROWS, _ROWS_PER_FEATURE = 4e9, 4000, 6
 # Largest change of a logit in one step, and the mean one at which steps end.
 _LONGEST_STEP, _SHORT_STEP = 8.0, 0.03
 _MOST_STEPS = 12
+# Times that a step which overshoots is halved.
+_MOST_HALVES = 4
 # Relative to the largest variance: keeps covariances without noise invertible.
 _JITTER = 1e-9
 
@@ -88,6 +97,11 @@ class PublicRows:
         return self._some
 
     @property
+    def constant(self) -> float:
+        """The value of the last feature, the same in every row."""
+        return float(self._some.features[0, -1])
+
+    @property
     def doubt(self) -> float:
         """Variance of a mean over the rows, in that of one row: ``kappa`` over the effective number of units (Kish).
 
@@ -108,6 +122,30 @@ class PublicRows:
         """Return the mean of ``weight phi outer phi`` over rows, phi as released, shape (n_released, n_released)."""
         return self._some.products(weights, self._some.released)
 
+    def covariance(self, values: Floats) -> Floats:
+        """Return the covariance over rows of ``value phi``, phi as released, added up over the columns of `values`.
+
+        A mean over a sample of rows varies by the covariance. Where all rows agree, as on the constant, it is exact.
+        """
+        some = self._some
+        means = some.released.T.astype(np.float64) @ (values[some.rows] * some.shares[:, None])
+        return self.curvature((values**2).sum(axis=1)) - means @ means.T
+
+    def typical_scales(self) -> Floats:
+        """Return a typical size of the coefficients of every block. The last is the constant's.
+
+        Features that vary little seldom matter much, so that a typical coefficient grows with the root mean square.
+        """
+        some = self._some.features
+        squares = np.einsum("ij,ij->j", some, some, dtype=np.float64) / len(some)
+        of_blocks = np.bincount(self.blocks, squares) / np.bincount(self.blocks)
+        scales = np.sqrt(np.maximum(of_blocks, _SMALLEST_SQUARE))
+        others = self.blocks < len(scales) - 1
+        variance = float(squares[others] @ scales[self.blocks[others]] ** 2)
+        scales *= _LOGIT / np.sqrt(max(variance, _SMALLEST_SQUARE**2))
+        scales[-1] = CONSTANT_LOGIT / self.constant
+        return scales
+
     def slope(self, weights: Floats) -> Floats:
         """Return how means of released features grow with coefficients, shape (n_released, n_features)."""
         return self._some.products(weights, self._some.features)
@@ -115,72 +153,104 @@ class PublicRows:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Coefficients, shape (n_features, n_columns), and the prior scale of every block. Public."""
+    """Coefficients, shape (n_features, n_columns), the prior scale of every block, and their precision. Public."""
 
     coefficients: Floats
     scales: Floats
+    information: Information | None = None
 
 
 def starting_fit(public: PublicRows) -> Fit:
     """Return coefficients of 0 and wide priors."""
-    scales = np.full(int(public.blocks.max()) + 1, _FIRST_SCALE)
-    scales[-1] = _CONSTANT_SCALE
+    scales = public.typical_scales()
+    scales[:-1] *= _FIRST
     return Fit(np.zeros((public.features.shape[1], columns(public.n_classes))), scales)
 
 
 def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float) -> Fit:
     """Fit coefficients to all rounds together."""
-    coefficients, scales = start.coefficients, start.scales
+    coefficients, scales, typical = start.coefficients, start.scales, public.typical_scales()
     about = [expected(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
     for _ in range(_MOST_STEPS):
         p = probabilities(public.features, coefficients)
-        precision, evidence = _observed(rounds, about, public, p, coefficients, n_units)
-        best, scales = _most_likely(precision, evidence, public.blocks, scales)
-        change = np.asarray(public.features @ (best - coefficients))
-        largest = float(np.abs(change).max(initial=0.0))
-        coefficients = coefficients + min(1.0, _LONGEST_STEP / max(largest, 1e-300)) * (best - coefficients)
-        if np.sqrt(np.mean(change**2)) < _SHORT_STEP:
+        observed = [_Observed.of(m, c, w, public, p, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
+        precision = np.sum([one.slope.T @ one.slope for one in observed], axis=0)
+        evidence = precision @ coefficients + np.sum([one.slope.T @ one.surprise(p) for one in observed], axis=0)
+        best, scales = _most_likely(precision, evidence, public.blocks, scales, typical)
+        step = _step(coefficients, best - coefficients, observed, public, scales)
+        coefficients = coefficients + step
+        if np.sqrt(np.mean(np.asarray(public.features @ step) ** 2)) < _SHORT_STEP:
             break
-    return Fit(coefficients, scales)
+    return Fit(coefficients, scales, Information(precision, scales[public.blocks], np.ones(1), 1.0))
 
 
-def _observed(
-    rounds: Sequence[Moments],
-    about: Sequence[tuple[Floats, Floats]],
-    public: PublicRows,
-    p: Floats,
-    coefficients: Floats,
-    n_units: float,
-) -> tuple[Floats, Floats]:
-    """Return the precision of the rounds' estimate of the coefficients, and that precision times its mean."""
-    size, q = len(coefficients), (p * (1 - p))[:, 0]
-    precision, evidence = np.zeros((size, size)), np.zeros_like(coefficients)
-    doubt = 1 / n_units + public.doubt
-    for moments, (c, omega) in zip(rounds, about, strict=True):
-        left = omega[:, None] * (p - c)
-        surprise = moments.values / moments.scale[:, None] - public.average(left)
-        slope = public.curvature(omega * q)
-        variance = public.curvature(omega**2 * q / n_units + left[:, 0] ** 2 * doubt)
-        variance[np.diag_indices(size)] += (moments.spread / moments.scale) ** 2
+@dataclass(frozen=True, eq=False)
+class _Observed:
+    """A round in units of its error near present coefficients: how it grows with them, and how far it is off."""
+
+    values: Floats
+    centre: Floats
+    omega: Floats
+    public: PublicRows
+    root: Floats
+    slope: Floats
+
+    @classmethod
+    def of(
+        cls, moments: Moments, centre: Floats, omega: Floats, public: PublicRows, p: Floats, n_units: float
+    ) -> _Observed:
+        """Return a round as seen from probabilities `p` of public rows."""
+        q, left = (p * (1 - p))[:, 0], omega[:, None] * (p - centre)
+        variance = public.curvature(omega**2 * q / n_units) + (1 / n_units + public.doubt) * public.covariance(left)
+        variance[np.diag_indices_from(variance)] += (moments.spread / moments.scale) ** 2
         root = positive_root(variance)
-        slope = linalg.solve_triangular(root, slope, lower=True, check_finite=False)
-        whitened = linalg.solve_triangular(root, surprise, lower=True, check_finite=False)
-        precision += slope.T @ slope
-        evidence += slope.T @ (whitened + slope @ coefficients)
-    return precision, evidence
+        slope = linalg.solve_triangular(root, public.slope(omega * q), lower=True, check_finite=False)
+        return cls(moments.values / moments.scale[:, None], centre, omega, public, root, slope)
+
+    def surprise(self, p: Floats) -> Floats:
+        """Return how far the released moments are from what probabilities of public rows lead to."""
+        surprise = self.values - self.public.average(self.omega[:, None] * (p - self.centre))
+        whitened: Floats = linalg.solve_triangular(self.root, surprise, lower=True, check_finite=False)
+        return whitened
+
+
+def _step(
+    coefficients: Floats, change: Floats, observed: Sequence[_Observed], public: PublicRows, scales: Floats
+) -> Floats:
+    """Return the part of a Gauss-Newton step that makes coefficients more likely, since whole steps may overshoot."""
+    precision = 1 / scales[public.blocks][:, None] ** 2
+
+    def misfit(at: Floats) -> float:
+        p = probabilities(public.features, at)
+        return float(np.sum(precision * at**2) + sum(np.sum(one.surprise(p) ** 2) for one in observed))
+
+    largest, now = float(np.abs(np.asarray(public.features @ change)).max(initial=0.0)), misfit(coefficients)
+    part = min(1.0, _LONGEST_STEP / max(largest, 1e-300))
+    for _ in range(_MOST_HALVES):
+        if misfit(coefficients + part * change) < now:
+            break
+        part /= 2
+    return part * change
 
 
 def _most_likely(
-    precision: Floats, evidence: Floats, blocks: NDArray[np.int64], scales: Floats
+    precision: Floats, evidence: Floats, blocks: NDArray[np.int64], scales: Floats, typical: Floats
 ) -> tuple[Floats, Floats]:
-    """Return the best coefficients under the prior, whose scales are moved to where the evidence is largest."""
+    """Return the best coefficients under the prior, whose scales are moved to where the evidence is largest.
+
+    A block of few coefficients, most of them hidden by noise, determines its scale badly. So each scale is an average
+    of the block's own and of one that all blocks share, by pseudo-coefficients: an inverse gamma prior.
+    """
     sizes = np.bincount(blocks)
     for _ in range(3):
         root, variances = inverted(precision + np.diag(1 / scales[blocks] ** 2))
         best = linalg.cho_solve((root, True), evidence, check_finite=False)
         determined = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-9)
-        scales = np.sqrt(np.bincount(blocks, best[:, 0] ** 2) / determined).clip(_SMALLEST_SCALE, _LARGEST_SCALE)
-        scales[-1] = _CONSTANT_SCALE
+        squares = np.bincount(blocks, best[:, 0] ** 2)
+        in_all = float((squares / typical**2)[:-1].sum() + _PULL_OF_ALL) / (determined[:-1].sum() + _PULL_OF_ALL)
+        pulled = (squares + _PULL * in_all * typical**2) / (determined + _PULL)
+        scales = np.sqrt(pulled).clip(_SMALLEST_SCALE, _LARGEST_SCALE)
+        scales[-1] = typical[-1]
     return best, scales
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,7 +19,8 @@ from dpensemble.datasets.encoding import statements_of
 from dpensemble.design.noisy_sums import NoisySums
 from dpensemble.moments.choice import FEW_ROWS
 from dpensemble.moments.drift import Drift, drift
-from dpensemble.moments.evidence import PublicRows
+from dpensemble.moments.effects import column_effects
+from dpensemble.moments.evidence import Fit, PublicRows
 from dpensemble.moments.grid import Grid, observed_grid
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.snapped import SnappedMap
@@ -29,6 +31,7 @@ from dpensemble.moments.queries import STATISTICS, FeatureMean, FeatureProducts,
 from dpensemble.moments.readable import ReadableShare, always_one, always_one_of_cells, readable_share
 from dpensemble.moments.rounds import MomentsSource, Rounds
 from dpensemble.moments.synthetic import Scores, Shares
+from dpensemble.moments.uncertainty import Uncertainty
 from dpensemble.moments.whole import UNIT, whole_features
 from dpensemble.releases import ReleasedSum
 
@@ -196,7 +199,20 @@ def _learned(
     model = MomentsModel.of(rounds.fitted.coefficients, classes)
     releases = tuple(rounds.source.sums.released)
     read_by = statements_of(rounds.feature_map).decoder_ or rounds.feature_map
+    _explain(model, read_by, rounds.fitted, table, synthetic=synthetic)
     return Learned(model, read_by, tuple(rounds.released), difference, table, synthetic, releases, readable)
+
+
+def _explain(model: MomentsModel, read_by: FeatureMap, fitted: Fit, table: pd.DataFrame, *, synthetic: bool) -> None:
+    """Store in a model what explanations need: released quantities, and means of public or synthetic rows."""
+    uncertainty = None if fitted.information is None else Uncertainty.of(fitted.information)
+    model.effects_text_ = json.dumps(column_effects(read_by, model.coefficients_, table, uncertainty))
+    if statements_of(read_by).attribution is None:
+        return
+    model.reference_ = read_by.reference(table)
+    model.uncertainty_ = None if uncertainty is None else vars(uncertainty).copy()
+    if synthetic:
+        model.reference_rows_ = "synthetic rows, which were drawn from released sums"
 
 
 def _public_rows(

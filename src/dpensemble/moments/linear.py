@@ -19,8 +19,8 @@ from dpensemble._arrays import Floats
 from dpensemble.moments.evidence import Fit, PublicRows, inverted, positive_root
 from dpensemble.moments.queries import Moments
 
-# Standard deviation of the constant's coefficient, and bounds of all prior scales, of linear chances.
-_CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE = 3.0, 1e-3, 100.0
+# Standard deviation of the constant's part of a chance, and bounds of all other prior scales, of linear chances.
+_CONSTANT_CHANCE, _SMALLEST_SCALE, _LARGEST_SCALE = 1.0, 1e-3, 100.0
 # Times the covariance of the moments is renewed at the present fit, and updates of the scales each time.
 _TURNS, _UPDATES = 3, 12
 # Least variance of a label that is assumed anywhere.
@@ -34,13 +34,13 @@ def fit_linear(
     n_classes = public.n_classes
     systems = [_system(m, c, omega, public) for m, (c, omega) in zip(rounds, about, strict=True)]
     scales = np.ones(int(public.blocks.max()) + 1)
-    scales[-1] = _CONSTANT_SCALE
+    scales[-1] = _CONSTANT_CHANCE / public.constant
     fitted: Floats | None = None
     for _ in range(_TURNS):
         size = public.features.shape[1]
         information, target = np.zeros((size, size)), np.zeros((size, n_classes))
         for moments, (c, omega), (slope, rest) in zip(rounds, about, systems, strict=True):
-            covariance = public.curvature(omega**2 * _variance(fitted, c, public, n_units))
+            covariance = _covariance(fitted, c, omega, public, n_units)
             covariance[np.diag_indices_from(covariance)] += (moments.spread / moments.scale) ** 2
             weighted = linalg.cho_solve((positive_root(covariance), True), slope)
             information += slope.T @ weighted
@@ -57,35 +57,35 @@ def _system(moments: Moments, c: Floats, omega: Floats, public: PublicRows) -> t
     return public.slope(omega), rest - rest.mean(axis=1, keepdims=True)
 
 
-def _variance(fitted: Floats | None, c: Floats, public: PublicRows, n_units: float) -> Floats:
-    """Return each public row's variance: of labels in a sample of units, and of public rows that stand for them."""
+def _covariance(fitted: Floats | None, c: Floats, omega: Floats, public: PublicRows, n_units: float) -> Floats:
     n_classes = public.n_classes
     if fitted is None:
         # Before the first fit the error of the centres is unknown.
-        return np.full(len(c), (1 - 1 / n_classes) / (n_classes - 1) / n_units)
+        return public.curvature(omega**2 / n_classes / n_units)
     chances = fitted.clip(0.0, 1.0)
     chances = chances / np.maximum(chances.sum(axis=1, keepdims=True), 1e-6)
-    return row_variances(chances, fitted, c, public, n_units)
+    return round_covariance(chances, fitted, c, omega, public, n_units)
 
 
-def row_variances(chances: Floats, fitted: Floats, centre: Floats, public: PublicRows, n_units: float) -> Floats:
-    """Return the variance of each public row along a contrast of classes.
+def round_covariance(
+    chances: Floats, fitted: Floats, centre: Floats, omega: Floats, public: PublicRows, n_units: float
+) -> Floats:
+    """Return the covariance of a round's moments along a contrast of classes, without that of the added noise.
 
     Labels vary by their `chances` in a sample of units. Public rows stand for private rows, which matters the more the
-    farther the `fitted` values are from the centre.
+    more `fitted` values differ from the centre in some rows and not in others.
     """
     contrasts = public.n_classes - 1
     labels = np.maximum(1 - (chances**2).sum(axis=1), _LEAST_VARIANCE) / contrasts
-    off = ((fitted - centre) ** 2).sum(axis=1) / contrasts
-    variances: Floats = labels / n_units + off * (1 / n_units + public.doubt)
-    return variances
+    of_rows = public.covariance(omega[:, None] * (fitted - centre)) / contrasts
+    return public.curvature(omega**2 * labels / n_units) + (1 / n_units + public.doubt) * of_rows
 
 
 def _most_likely(
     information: Floats, target: Floats, blocks: NDArray[np.int64], scales: Floats
 ) -> tuple[Floats, Floats]:
     """Return the best coefficients under the prior, whose scales are moved to where the evidence is largest."""
-    sizes, contrasts = np.bincount(blocks), target.shape[1] - 1
+    sizes, contrasts, of_constant = np.bincount(blocks), target.shape[1] - 1, scales[-1]
     for _ in range(_UPDATES):
         precision = 1 / scales[blocks] ** 2
         root, variances = inverted(information + np.diag(precision))
@@ -93,5 +93,5 @@ def _most_likely(
         determined = np.maximum(sizes - np.bincount(blocks, variances * precision), 1e-3)
         squares = np.bincount(blocks, (coefficients**2).sum(axis=1)) / contrasts
         scales = np.sqrt(squares / determined).clip(_SMALLEST_SCALE, _LARGEST_SCALE)
-        scales[-1] = _CONSTANT_SCALE
+        scales[-1] = of_constant
     return coefficients, scales

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dpensemble._arrays import Floats, Integers
+from dpensemble._arrays import BigIntegers, Floats, Integers
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.moments.blocks import scaled
 from dpensemble.moments.model import columns, even_weight, expected
-from dpensemble.moments.whole import UNIT, WHOLE, ExactSum, whole_answers, whole_products
+from dpensemble.moments.whole import UNIT, WHOLE, ExactSum, WholeBlock, scaled, whole_answers, whole_products
 from dpensemble.releases import ReleasedTable, SumQuery
+from dpensemble.releases.partial_sums import CHECKSUMS, PartialSums
 from dpensemble.releases.queries import Outcome
 
 # Distance of two vectors of length 1 whose inner product is not negative.
@@ -72,16 +72,28 @@ class RecordsQuery(SumQuery[Outcome]):
         """Return both factors of a block's records, shapes (n_records, n_rows) and (n_records, n_columns). Private."""
 
 
-def exact_sum(query: RecordsQuery[Any], blocks: Iterable[tuple[Any, Integers, Floats]]) -> Integers:
-    """Return the exact sum of blocks of records. Private. Totals of parts of the records can be added up."""
-    total: ExactSum | None = None
-    for block in blocks:
-        left, right = query.factors(*block)
-        total = total or ExactSum(left.shape[1], right.shape[1])
-        total.add(left, right)
-    if total is None:
+#: A query for which only its exact sum matters, and not how the noisy sum is read.
+AnyQuery = RecordsQuery[Any]
+
+
+def partial_sums(query: AnyQuery, blocks: Iterable[WholeBlock], *, number: int = 0) -> PartialSums:
+    """Return the exact sum of blocks of records for the release with a number. Private.
+
+    Every sum of records is computed here: of all records on this machine, or of a part of them in another process or on
+    a cluster.
+    """
+    total, rows, checksum = ExactSum(), 0, 0
+    for features, targets, weights, hashes in blocks:
+        total.add(*query.factors(features, targets, weights))
+        rows, checksum = rows + len(targets), (checksum + hashes) % CHECKSUMS
+    return PartialSums(total.total, rows, checksum, number)
+
+
+def total_of(sums: PartialSums) -> BigIntegers:
+    """Return the exact sum of all records, or raise if there are none."""
+    if sums.total is None:
         raise DataError("there are no private records; a reader of blocks must give all records on every call.")
-    return total.total
+    return sums.total
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpensemble._arrays import Floats
-from dpensemble.moments.blocks import PrivateBlocks
+from dpensemble.moments.blocks import RecordSums
 from dpensemble.moments.evidence import Fit, PublicRows, fit_moments, starting_fit
 from dpensemble.moments.feature_weights import weights_of_features
-from dpensemble.moments.queries import ClassSums, Moments, RecordsQuery, Residuals, exact_sum
+from dpensemble.moments.queries import ClassSums, Moments, RecordsQuery, Residuals, total_of
 from dpensemble.moments.softmax import fit_softmax
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
+from dpensemble.releases.partial_sums import SameRecords
 from dpensemble.releases.queries import Outcome
 
 
@@ -21,13 +22,20 @@ from dpensemble.releases.queries import Outcome
 class MomentsSource:
     """Private records behind a public map, and the releaser of their sums. `nonnegative` features are cut at 0."""
 
-    blocks: PrivateBlocks
+    blocks: RecordSums
     nonnegative: bool
     sums: SumReleaser
+    same: SameRecords = field(default_factory=SameRecords)
 
     def release(self, query: RecordsQuery[Outcome], share: float, total_weight: float = 1.0) -> Outcome:
-        """Sum the records exactly, and release the sum for a share of the budget, per unit of weight."""
-        return self.sums.release(query, exact_sum(query, self.blocks), share, weight=total_weight)
+        """Sum the records exactly, and release the sum for a share of the budget, per unit of weight.
+
+        The order is: pass over the records, compare them with those of the first pass, charge, draw.
+        """
+        sums = self.blocks.sums(query, len(self.sums.released))
+        total = total_of(sums)
+        self.same.require(sums.records)
+        return self.sums.release(query, total, share, weight=total_weight)
 
     def reading(self, transform: Any, *, nonnegative: bool) -> MomentsSource:
         """Return the same records behind another map of the library."""

@@ -26,17 +26,18 @@ from scipy import linalg, optimize
 from scipy.special import softmax
 
 from dpensemble._arrays import Floats
-from dpensemble.moments.evidence import Fit, PublicRows, inverted, positive_root
-from dpensemble.moments.linear import fit_linear, row_variances
+from dpensemble.moments.evidence import CONSTANT_LOGIT, Fit, PublicRows, inverted, positive_root
+from dpensemble.moments.linear import fit_linear, round_covariance
 from dpensemble.moments.model import columns, expected
 from dpensemble.moments.queries import Moments
+from dpensemble.moments.uncertainty import Information
 
 Singles = NDArray[np.float32]
 
 # Logits of the first coefficients, in multiples of the linear chances. The fit moves them.
 _FIRST_SHARPNESS = 8.0
-# Standard deviation of the constant's coefficient, and bounds of all other prior scales, in logits.
-_CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE = 5.0, 0.03, 300.0
+# Bounds of prior scales, in logits.
+_SMALLEST_SCALE, _LARGEST_SCALE = 0.03, 300.0
 # Fits with renewed covariances and scales, updates of scales in each, and quasi-Newton steps of each.
 _TURNS, _UPDATES, _STEPS = 5, 4, 20
 # Least share of a class that is assumed.
@@ -54,7 +55,7 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
         about = [(np.hstack([1 - c, c]), omega) for c, omega in about]
     linear = fit_linear(rounds, about, public, n_units=n_units)
     coefficients, scales = _FIRST_SHARPNESS * linear.coefficients, _FIRST_SHARPNESS * linear.scales
-    scales[-1] = _CONSTANT_SCALE
+    scales[-1] = CONSTANT_LOGIT / public.constant
     for turn in range(_TURNS):
         chances = softmax(np.asarray(public.features @ coefficients), axis=1).astype(np.float64)
         observed = [_observed(m, c, w, chances, public, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
@@ -63,8 +64,20 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
             scales = _likeliest_scales(information, coefficients, public.blocks, scales)
         posterior = _Posterior.of(public.in_memory.features, observed, information, scales[public.blocks])
         coefficients = posterior.most_likely(coefficients)
-    fitted = _calibrated(posterior, coefficients, public.in_memory.shares)
-    return Fit(fitted[:, 1:] - fitted[:, :1] if of_two else fitted, scales)
+    factor, fitted = _calibrated(posterior, coefficients, public.in_memory.shares)
+    # A logit less the mean logit of C classes has (1 - 1 / C) of the variance of one column, and a difference of two
+    # logits has twice that variance.
+    of_column = 2.0 if of_two else 1 - 1 / public.n_classes
+    curvatures = np.ones(1) if of_two else _curvatures(chances, public)
+    certain = Information(information, scales[public.blocks], curvatures, factor**2 * of_column)
+    return Fit(fitted[:, 1:] - fitted[:, :1] if of_two else fitted, scales, certain)
+
+
+def _curvatures(chances: Floats, public: PublicRows) -> Floats:
+    """Return the curvature of each class, as a multiple of the mean curvature in `_information`."""
+    some = public.in_memory
+    each = some.shares @ (chances[some.rows] * (1 - chances[some.rows]))
+    return np.asarray(each * public.n_classes / each.sum())
 
 
 def _of_both(moments: Moments) -> Moments:
@@ -88,7 +101,7 @@ class _Observed:
 def _observed(
     moments: Moments, centre: Floats, omega: Floats, chances: Floats, public: PublicRows, n_units: float
 ) -> _Observed:
-    covariance = public.curvature(omega**2 * row_variances(chances, chances, centre, public, n_units))
+    covariance = round_covariance(chances, chances, centre, omega, public, n_units)
     covariance[np.diag_indices_from(covariance)] += (moments.spread / moments.scale) ** 2
     root = positive_root(covariance)
     whitening = linalg.solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
@@ -110,13 +123,13 @@ def _information(observed: Sequence[_Observed], chances: Floats, public: PublicR
 
 def _likeliest_scales(information: Floats, coefficients: Floats, blocks: NDArray[np.int64], scales: Floats) -> Floats:
     """Return prior scales of blocks, moved to where the evidence is largest."""
-    sizes = np.bincount(blocks)
+    sizes, of_constant = np.bincount(blocks), scales[-1]
     squares = np.bincount(blocks, (coefficients**2).sum(axis=1)) / (coefficients.shape[1] - 1)
     for _ in range(_UPDATES):
         _, variances = inverted(information + np.diag(1 / scales[blocks] ** 2))
         determined = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-3)
         scales = np.sqrt(squares / determined).clip(_SMALLEST_SCALE, _LARGEST_SCALE)
-        scales[-1] = _CONSTANT_SCALE
+        scales[-1] = of_constant
     return scales
 
 
@@ -171,8 +184,8 @@ class _Posterior:
         return loss, gradient.astype(np.float64).ravel()
 
 
-def _calibrated(posterior: _Posterior, coefficients: Floats, shares: Floats) -> Floats:
-    """Return coefficients times the factor of least expected error, between the classes' shares and sharper chances."""
+def _calibrated(posterior: _Posterior, coefficients: Floats, shares: Floats) -> tuple[float, Floats]:
+    """Return the factor of least expected error, between the classes' shares and sharper chances, and coefficients."""
     draws = np.random.default_rng(0)
     noise = [draws.standard_normal(one.values.shape, dtype=np.float32) for one in posterior.observed]
     fits = [coefficients, *(posterior.moved(noise, sign).most_likely(coefficients) for sign in (1.0, -1.0))]
@@ -200,4 +213,4 @@ def _calibrated(posterior: _Posterior, coefficients: Floats, shares: Floats) -> 
     scaled = factor * coefficients
     # The constant is the last feature, the same in every row.
     scaled[-1] += (1 - factor) * logarithms / posterior.features[0, -1]
-    return scaled
+    return factor, scaled

@@ -10,14 +10,15 @@ Sums of whole numbers below ``2**53`` are exact in doubles, in any order.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dpensemble._arrays import Floats, Integers
+from dpensemble._arrays import BigIntegers, Floats, Integers, Rows
 from dpensemble.errors import DataError
+from dpensemble.releases.partial_sums import python_integers
 
 #: Whole units in 1, of features (which then fit 16 bits) and of answers.
 UNIT = 2**14
@@ -26,7 +27,7 @@ ANSWER_UNIT = 2**20
 WHOLE = UNIT * ANSWER_UNIT
 # Root of `UNIT`.
 _ROOT = 2**7
-# A block's sum of products stays below 2**53, and a whole sum below 2**62.
+# A block's sum of products stays below 2**53, and the sum of recent blocks, in 64 bits, below 2**62.
 _MOST_ROWS_AT_ONCE = 2**18
 _MOST_ROWS = 2**28
 
@@ -86,17 +87,46 @@ def _require_finite(entries: NDArray[Any]) -> None:
         raise DataError("a feature map gave NaN or infinity; give it rows that it can take, or another map.")
 
 
+def scaled(features: Rows, scale: Floats | None) -> Rows:
+    """Return whole features with weighted coordinates. Rows have the same largest length as before."""
+    if scale is None:
+        return features
+    weighted = features.multiply(scale / UNIT) if sparse.issparse(features) else features * (scale / UNIT)
+    return whole_features(weighted)
+
+
+class WholeBlock(NamedTuple):
+    """Records as whole features, class ids and weights, with the checksum of their rows. Private."""
+
+    features: Rows
+    targets: Integers
+    weights: Floats
+    checksum: int = 0
+
+
 class ExactSum:
     """The sum of ``features.T @ answers`` over blocks of rows, in whole units of ``1 / WHOLE``."""
 
-    def __init__(self, n_features: int, n_answers: int) -> None:
-        self.total: Integers = np.zeros((n_features, n_answers), dtype=np.int64)
-        self._rows = 0
+    def __init__(self) -> None:
+        self._total: BigIntegers | None = None
+        self._recent: Integers | None = None
+        self._recent_rows = 0
 
-    def add(self, features: Any, answers: Floats) -> None:
+    def add(self, features: Rows, answers: Floats) -> None:
         """Add a block of rows, both factors from `whole_features` and `whole_answers`."""
         n_rows = len(answers)
-        if n_rows > _MOST_ROWS_AT_ONCE or self._rows + n_rows > _MOST_ROWS:
-            raise DataError(f"{self._rows + n_rows:,} records are more than can be summed exactly; use fewer.")
-        self._rows += n_rows
-        self.total += np.rint(features.T @ answers).astype(np.int64)
+        if n_rows > _MOST_ROWS_AT_ONCE:
+            raise DataError(f"{n_rows:,} records are more than can be summed exactly at once; give smaller blocks.")
+        if self._recent_rows + n_rows > _MOST_ROWS:
+            self._total, self._recent, self._recent_rows = self.total, None, 0
+        block = np.rint(features.T @ answers).astype(np.int64)
+        self._recent = block if self._recent is None else self._recent + block
+        self._recent_rows += n_rows
+
+    @property
+    def total(self) -> BigIntegers | None:
+        """The sum as Python integers, shape (n_features, n_answers). None without rows."""
+        recent = None if self._recent is None else python_integers(self._recent)
+        if self._total is None or recent is None:
+            return recent if self._total is None else self._total
+        return self._total + recent

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpensemble._arrays import Floats, Integers
+from dpensemble._arrays import BigIntegers, Floats, Integers
 from dpensemble._checks import integer_between, member
 from dpensemble._drawn import drawn_once
 from dpensemble._original import Original
@@ -17,6 +17,7 @@ from dpensemble.cost import noise_variance
 from dpensemble.errors import BudgetError, DataError
 from dpensemble.relations import Relation
 from dpensemble.releases.noise import DiscreteNoise
+from dpensemble.releases.partial_sums import whole_numbers
 from dpensemble.releases.queries import Outcome, ReleasedSum, SumQuery
 
 
@@ -77,14 +78,16 @@ class SumReleaser:
     def __post_init__(self) -> None:
         object.__setattr__(self, "relation", member("relation", self.relation, Relation))
 
-    def release(self, query: SumQuery[Outcome], total: Integers, share: float, *, weight: float = 1.0) -> Outcome:
+    def release(
+        self, query: SumQuery[Outcome], total: Integers | BigIntegers, share: float, *, weight: float = 1.0
+    ) -> Outcome:
         """Charge for a sum, then draw the noise of each entry, and return the query's result.
 
         Parameters
         ----------
         query : SumQuery
             What the sum holds, and how far one unit can move the sum.
-        total : ndarray of int
+        total : ndarray of int, or of Python integers
             The exact sum in whole units, which may be the total of sums that were computed elsewhere. Private.
         share : float
             Share of the budget's ``mu**2``.
@@ -98,7 +101,7 @@ class SumReleaser:
         BudgetError
             If the budget does not cover the sum. Then no noise is drawn.
         """
-        if total.dtype.kind not in "iu":
+        if not whole_numbers(total):
             raise DataError(f"total must be a sum of whole numbers; got the type {total.dtype}.")
         sigma = self.meter.sigma(share)
         variance = noise_variance(sigma, query.sensitivity(self.relation))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -20,6 +20,16 @@ _WIDE, _HIGH, _MIDDLE = 300, 190, 150
 # Factors of odds that mark the scales.
 _ROUND = (1.05, 1.1, 1.2, 1.5, 2, 3, 4, 5, 7)
 _LETTER = 7.6
+# Standard deviations to either side that a band covers: 95 % of a normal law.
+_BAND = 1.96
+
+
+class _Point(NamedTuple):
+    """An entry, its push, and half the width of the band around the push (0 for no band)."""
+
+    entry: Any
+    value: float
+    band: float
 
 
 def effects_view(record: RunRecord) -> dict[str, Any] | None:
@@ -41,6 +51,8 @@ def effects_view(record: RunRecord) -> dict[str, Any] | None:
             (_name(one["column"]), picture(one, most[one["kind"]], names[1], f"effect-{place}"))
             for place, one in enumerate(largest, start=1)
         ],
+        "banded": any("deviations" in one for one in largest),
+        "approximate": any("approximation" in one for one in effects),
         "has_numbers": any(one["kind"] == "number" for one in largest),
         "has_categories": any(one["kind"] != "number" for one in largest),
         "tables": [(_name(one["column"]), pushes(one, names)) for one in effects[:_TABLES]] if n_values > 1 else [],
@@ -75,7 +87,8 @@ def importances(effects: Sequence[dict[str, Any]]) -> Markup:
 def picture(effect: dict[str, Any], most: float, towards: str, ident: str) -> Markup:
     """Draw one column's pushes for two classes. `most` is the largest push in any such picture."""
     words = Words(ident, f"{_name(effect['column'])}: pushes towards {shorten(towards, _LONGEST_NAME)}")
-    points = [(entry, values[0]) for entry, values in effect["points"]]
+    bands = [_BAND * deviation for (deviation,) in effect.get("deviations") or [[0.0]] * len(effect["points"])]
+    points = [_Point(entry, values[0], band) for (entry, values), band in zip(effect["points"], bands, strict=True)]
     if effect["kind"] == "number":
         return _line_picture(points, most, towards, words)
     return _bar_picture(points, most, towards, words)
@@ -95,10 +108,10 @@ def pushes(effect: dict[str, Any], names: Sequence[str]) -> list[tuple[str, str,
     return [(name, top, low) for _, (name, top, low) in moved[:_CLASSES]]
 
 
-def _line_picture(points: Sequence[tuple[Any, float]], most: float, towards: str, words: Words) -> Markup:
+def _line_picture(points: Sequence[_Point], most: float, towards: str, words: Words) -> Markup:
     """Draw a line over equally spaced numbers, since most columns are too skewed for a scale of values."""
-    knots = sorted((entry, value) for entry, value in points if not isinstance(entry, str))
-    other = next(((entry, value) for entry, value in points if isinstance(entry, str)), None)
+    knots = sorted(point for point in points if not isinstance(point.entry, str))
+    other = next((point for point in points if isinstance(point.entry, str)), None)
     marks = _marks(most)
     left, right = _LETTER * max(len(factor(mark)) for mark in marks) + 16, _WIDE - (84.0 if other else 12.0)
     top, floor = 26.0, _HIGH - 26.0
@@ -108,35 +121,46 @@ def _line_picture(points: Sequence[tuple[Any, float]], most: float, towards: str
     def height(value: float) -> float:
         return middle - half * value / most
 
+    def band(x: float, point: _Point) -> Markup:
+        low, high = (min(max(point.value + side * point.band, -most), most) for side in (-1, 1))
+        return line("axis", x, height(low), x, height(high)) if point.band else Markup()
+
     at = [left + (right - left) * (place / max(len(knots) - 1, 1)) for place in range(len(knots))]
     body = text("tick", 4, 13, f"↑ more likely {shorten(towards)}", "start")
     for mark in marks:
         body += line("grid" if mark else "axis", left, height(mark), end, height(mark))
         body += text("tick", left - 6, height(mark) + 4.5, factor(mark), "end")
-    for place, anchor, label in _labels([entry for entry, _ in knots], at):
+    for place, anchor, label in _labels([point.entry for point in knots], at):
         body += line("axis", at[place], floor, at[place], floor + 5)
         body += text("tick", at[place] + {"end": 8, "middle": 0}[anchor], floor + 20, label, anchor)
-    line_of = [(x, height(value)) for x, (_, value) in zip(at, knots, strict=True)]
+    line_of = [(x, height(point.value)) for x, point in zip(at, knots, strict=True)]
+    body += Markup().join(map(band, at, knots))
     body += path("main", line_of) if len(line_of) > 1 else Markup().join(dot("main", *one) for one in line_of)
-    parts = [f"{factor(value)} at {_entry(entry)}" for entry, value in _telling(knots)]
+    parts = [f"{factor(point.value)} at {_entry(point.entry)}" for point in _telling(knots)]
     if other:
-        body += dot("main", right + 44, height(other[1]))
-        body += text("tick", right + 44, floor + 20, shorten(other[0], 8), "middle")
-        parts.append(f"{factor(other[1])} where {shorten(other[0], _LONGEST_NAME)}")
+        body += band(right + 44, other) + dot("main", right + 44, height(other.value))
+        body += text("tick", right + 44, floor + 20, shorten(other.entry, 8), "middle")
+        parts.append(f"{factor(other.value)} where {shorten(other.entry, _LONGEST_NAME)}")
     return svg(words, f"Odds {', '.join(parts)}.", _HIGH, body, _WIDE)
 
 
-def _bar_picture(points: Sequence[tuple[Any, float]], most: float, towards: str, words: Words) -> Markup:
+def _bar_picture(points: Sequence[_Point], most: float, towards: str, words: Words) -> Markup:
     """Draw bars to both sides. The name of each bar stands on the opposite side."""
-    shown = sorted(sorted(points, key=lambda one: -abs(one[1]))[:_BARS], key=lambda one: -one[1])
+    shown = sorted(sorted(points, key=lambda one: -abs(one.value))[:_BARS], key=lambda one: -one.value)
     body = text("tick", 4, 13, "← less likely", "start")
     body += text("tick", _WIDE - 4, 13, f"more likely {shorten(towards, 13)} →", "end")
     parts = []
-    for place, (entry, value) in enumerate(shown):
+    for place, (entry, value, half) in enumerate(shown):
         y, length, side = 24 + 21 * place, 100 * abs(value) / most, 1 if value >= 0 else -1
         css, (near, far) = ("main", ("start", "end")) if side > 0 else ("other", ("end", "start"))
         body += rect(css, _MIDDLE - (0 if side > 0 else length), y, length, 15)
-        body += text(f"{css}-label", _MIDDLE + side * (length + 6), y + 12, factor(value), near)
+        reach, end = 100 * half / most, length
+        if half:
+            # A band that includes 0 crosses the middle a little, where the name of the bar stands.
+            end = min(length + reach, 104.0)
+            start = max(length - reach, -5.0)
+            body += line("axis", _MIDDLE + side * start, y + 7.5, _MIDDLE + side * end, y + 7.5)
+        body += text(f"{css}-label", _MIDDLE + side * (end + 6), y + 12, factor(value), near)
         body += text("plain", _MIDDLE - side * 7, y + 12, shorten(_entry(entry)), far)
         parts.append(f"{shorten(_entry(entry), _LONGEST_NAME)} {factor(value)}")
     height = 24 + 21 * len(shown) + 2
@@ -172,11 +196,11 @@ def _labels(knots: Sequence[float], at: Sequence[float]) -> list[tuple[int, str,
     return [(place, anchor, label) for place, (_, _, anchor, label) in labels.items()]
 
 
-def _telling(knots: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def _telling(knots: Sequence[_Point]) -> list[_Point]:
     """Return the first, the last, the highest and the lowest knot, in order."""
     if not knots:
         return []
-    return sorted({knots[0], knots[-1], max(knots, key=lambda one: one[1]), min(knots, key=lambda one: one[1])})
+    return sorted({knots[0], knots[-1], max(knots, key=lambda one: one.value), min(knots, key=lambda one: one.value)})
 
 
 def _entry(entry: object) -> str:

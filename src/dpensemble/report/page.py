@@ -16,6 +16,7 @@ from dpensemble.report.charts import Bar, Limit, Series, bar_chart, histogram, l
 from dpensemble.report.drawing import GROUP_COLOURS, Words
 from dpensemble.report.effects import effects_view
 from dpensemble.report.groups import History, history_chart, personal_view
+from dpensemble.report.quality_view import quality_view
 from dpensemble.report.record import PrivateRecord, RunRecord
 from dpensemble.report.risk import risk_view
 from dpensemble.report.summary import summary_view
@@ -25,7 +26,7 @@ from dpensemble.report.usefulness import remarks
 _LESS_IS_BETTER = frozenset({"brier"})
 # Settings that mean nothing without teachers or votes.
 # Entries of the data that have their own place on the page.
-_SHOWN_ABOVE = frozenset({"released_score", "title", "unlike", "unit_name"})
+_SHOWN_ABOVE = frozenset({"released_score", "test_quality", "decision", "title", "unlike", "unit_name"})
 _OF_VOTES = frozenset({"n_teachers", "teacher", "gated"})
 _OF_ONE_SUM = frozenset({"sigma", "law", "noise_in_words"})
 _BASES = {
@@ -58,6 +59,7 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         "personal": personal_view(record, private),
         "released": _released(record) if record.released_sums else None,
         "effects": effects_view(record),
+        "known": quality_view(record, is_private=private is not None),
         "spend_chart": _spend_chart(record, private),
         "is_gated": record.gated,
         **_quality_view(record, is_private=private is not None),
@@ -178,6 +180,8 @@ def _score(record: RunRecord) -> dict[str, str] | None:
         return None
     # The area is missing for three or more classes, and if the noise hides one of two classes.
     view = {"units": wording.number(score["units"]), "noise": wording.number(score["sigma"], 3), "auroc": ""}
+    # Noise hides the accuracy if hardly any held-back record is readable.
+    view |= {"accuracy": "unknown", "accuracy_interval": "0.0% to 100.0%"}
     for name, write in (("accuracy", wording.percent), ("auroc", wording.measure)):
         if score[name] is not None:
             view[name] = write(score[name])

@@ -24,6 +24,8 @@ _SHOWN_SETTINGS = frozenset({"n_teachers", "title", "law", "gated", "noise_chose
 _GROUP = frozenset({"name", "budget", "epsilon", "records", "teachers", "copies", "weight", "frequency"})
 _BASELINE = frozenset({"name", "epsilon", "labels"})
 _EFFECT = frozenset({"column", "kind", "importance", "points"})
+# Entries that effects of some models, and of earlier versions, lack.
+_MORE_OF_EFFECT = frozenset({"deviations", "approximation"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +133,7 @@ class RunRecord:
     @property
     def unprotected_data(self) -> frozenset[str]:
         """Keys of `data` in which neighbouring private data sets may differ. Their values must not be published."""
-        withheld = set() if self.scores_are_public else {"most_common_label"}
+        withheld = set() if self.scores_are_public else {"most_common_label", "test_quality"}
         if self.guarantee["relation"] == Relation.ADD_OR_REMOVE_ONE.value:
             withheld |= {"private_records", "private_units"}
         elif self.guarantee["unit"] != "record":
@@ -250,13 +252,26 @@ def _are_effects(effects: Any, classes: Any) -> bool:
 def _is_effect(one: object) -> bool:
     return (
         isinstance(one, dict)
-        and set(one) == _EFFECT
+        and set(one) - _MORE_OF_EFFECT == _EFFECT
         and isinstance(one["column"], str | int)
         and one["kind"] in ("number", "category")
         and _is_finite(one["importance"])
         and one["importance"] >= 0
         and isinstance(one["points"], list)
         and all(map(_is_point, one["points"]))
+        and isinstance(one.get("approximation", ""), str)
+        and _are_deviations(one.get("deviations"), one["points"])
+    )
+
+
+def _are_deviations(deviations: object, points: list[list[Any]]) -> bool:
+    """Return whether there are no deviations, or one of at least 0 for each value of each point."""
+    if deviations is None:
+        return True
+    return (
+        isinstance(deviations, list)
+        and [len(row) if isinstance(row, list) else -1 for row in deviations] == [len(values) for _, values in points]
+        and all(_is_finite(value) and value >= 0 for row in deviations for value in row)
     )
 
 

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from dpensemble._nouns import plural
 from dpensemble.report.record import RunRecord
@@ -88,24 +87,6 @@ def noise(record: RunRecord) -> str:
     queries = min(rows, settings.get("max_labels") or rows)
     how = f"fitted to {'the ' if queries == rows else ''}{queries:,} public rows" if chosen == "fitted" else chosen
     return f"{settings['noise_in_words']} ({how})"
-
-
-def score_line(score: Mapping[str, Any], unit: str) -> str:
-    """Describe how good a student is on private units that were held back, from the released score."""
-    parts = [f"{100 * score['accuracy']:.1f}% right ({_between(score, 'accuracy')})"]
-    if score["auroc"] is not None:
-        parts.append(f"AUROC {score['auroc']:.3f} ({_between(score, 'auroc')})")
-    return (
-        f"Score on {score['units']:,} held-back {plural(unit)}, released with noise under the same guarantee: "
-        f"{', '.join(parts)}."
-    )
-
-
-def _between(score: Mapping[str, Any], name: str) -> str:
-    low, high = score[f"{name}_low"], score[f"{name}_high"]
-    if name == "accuracy":
-        return f"95% interval {100 * low:.1f}% to {100 * high:.1f}%"
-    return f"95% interval {low:.3f} to {high:.3f}"
 
 
 def positive_class(classes: Sequence[str], positive: str | None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
@@ -106,6 +107,11 @@ class NamedPipeline(Pipeline):
                 f"X has {shape[1]} columns, but the student was trained on {n_columns}; give the same columns."
             )
 
+    @property
+    def effects_(self) -> object:
+        """How far each column pushes towards each class, if the last step has such effects."""
+        return self.steps[-1][1].effects_
+
     def predict(self, X: Any, **params: Any) -> Any:
         """Return the label of each row, shape (n_rows,)."""
         return super().predict(self.in_order(X), **params)
@@ -119,6 +125,21 @@ class NamedPipeline(Pipeline):
     def predict_log_proba(self, X: Any, **params: Any) -> Any:
         """Return the logarithms of the probabilities, shape (n_rows, n_classes)."""
         return super().predict_log_proba(self.in_order(X), **params)
+
+    @_last_step_has("explanation")
+    def explain(self, X: ArrayLike, *, bands: bool = True) -> object:
+        """Return what each column adds to the logits of rows, an `Explanation` of `dpensemble.moments.explanation`.
+
+        Parameters
+        ----------
+        X : DataFrame or array of shape (n_rows, n_columns)
+            Rows to explain.
+        bands : bool, default=True
+            Whether to compute the standard deviation of each contribution by the known noise.
+        """
+        steps = [step for _, step in self.steps[:-1]]
+        names = None if is_table(X) else self.names
+        return self.steps[-1][1].explanation(steps, self.in_order(X), names=names, bands=bands)
 
     @_last_step_has("decision_function")
     def decision_function(self, X: Any, **params: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -19,6 +19,7 @@ from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.grid import declared_grid
 from dpensemble.workflow.class_labels import as_labels, declared_labels
 from dpensemble.workflow.column_kinds import ColumnKinds, declared_features
+from dpensemble.workflow.group_columns import declared_groups
 from dpensemble.workflow.streamed import PrivateStream, private_stream, wants_blocks
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
 from dpensemble.workflow.tables import Tables, with_budgets
@@ -59,6 +60,15 @@ def file_tables(
     declared = _declaration(files, budgets_column)
     public = declared_grid(declared).empty if files.public is None else files.read(files.public, guess=True)
     _refuse_unknown_drops(files.drop, written, public)
+    if streamed and files.groups:
+        raise InvalidParameterError(
+            "groups cannot be used when private records are read in blocks; give one smaller file, or leave them out.",
+            parameter="groups",
+        )
+    groups = declared_groups(files.groups, public if files.public is not None else None)
+    # Before columns are dropped, since a student need not read a column whose groups are compared.
+    private_groups = _group_entries(written, "private", groups, list(public.columns))
+    only_groups = [name for name in groups if name not in public]
     written, public = _without(written, files.drop), _without(public, files.drop)
     public_units = _public_units(public, files.unit)
     # Errors name only these columns: if a table has no header, its other column names are a record.
@@ -66,7 +76,7 @@ def file_tables(
     units = None if files.unit is None else _column(written, files.unit, "unit", "private", shown)
     entries = None if budgets_column is None else _column(written, budgets_column, "budgets", "private", shown)
     target = _column(written, files.target, "target", "private", shown)
-    private_only = [name for name in (files.unit, budgets_column) if name is not None]
+    private_only = [*(name for name in (files.unit, budgets_column) if name is not None), *only_groups]
     truth = public.get(files.target)
     kinds = ColumnKinds(
         _public_features(_without(public, [files.target, *private_only]), options), declared, classes, options
@@ -81,7 +91,7 @@ def file_tables(
     # As read, entries are texts, which take several times as much memory as numbers.
     del written
     release_unused()
-    X_test, y_test = _test_rows(files, kinds, private_only)
+    X_test, y_test, test_groups = _test_rows(files, kinds, private_only, groups)
     tables = Tables(
         name=files.private.name,
         classes=classes,
@@ -99,6 +109,9 @@ def file_tables(
         declared_columns=declared,
         target=files.target,
         notes=_notes(kinds, has_unit=files.unit is not None),
+        groups=groups or None,
+        private_groups=private_groups,
+        test_groups=test_groups,
     )
     return with_budgets(tables, budgets, entries, seed)
 
@@ -134,12 +147,20 @@ def _public_features(public: pd.DataFrame, options: ReadOptions) -> pd.DataFrame
     return public
 
 
+def _group_entries(table: pd.DataFrame, name: str, groups: Iterable[str], shown: list[object]) -> pd.DataFrame | None:
+    """Return the group columns of a table as they are written, or None if there are none."""
+    columns = {column: _column(table, column, "groups", name, shown) for column in groups}
+    return pd.DataFrame(columns) if columns else None
+
+
 def _test_rows(
-    files: TableFiles, kinds: ColumnKinds, private_only: Sequence[str]
-) -> tuple[pd.DataFrame | None, pd.Series | None]:
+    files: TableFiles, kinds: ColumnKinds, private_only: Sequence[str], groups: Iterable[str]
+) -> tuple[pd.DataFrame | None, pd.Series | None, pd.DataFrame | None]:
     if files.test is None:
-        return None, None
-    table = _without(files.read(files.test), (*files.drop, *private_only))
+        return None, None, None
+    written = files.read(files.test)
+    test_groups = _group_entries(written, "test", groups, list(kinds.public.columns))
+    table = _without(written, (*files.drop, *private_only))
     truth = as_labels(_column(table, files.target, "target", "test", list(kinds.public.columns)), kinds.classes)
     rows = kinds.features("test", _without(table, [files.target]))
     require_complete("the test table", rows, blanks=kinds.options.blanks)
@@ -147,7 +168,7 @@ def _test_rows(
         raise DataError(
             f"the test table's target has missing labels or labels outside classes={kinds.classes!r}; correct them."
         )
-    return rows, truth
+    return rows, truth, test_groups
 
 
 def _public_units(public: pd.DataFrame, unit: str | None) -> list[str] | None:

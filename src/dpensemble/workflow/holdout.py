@@ -1,23 +1,35 @@
-"""Private units that are held back from training, to score the student on them with noise."""
+"""Private units that are held back from training, to release the quality of the student on them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from dpensemble._checks import real_between
+from dpensemble._arrays import Floats, Integers
+from dpensemble._checks import declared_classes, real_between
 from dpensemble._guard import guard_private_rows
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble._spending import Spending, announce
 from dpensemble.allocation.partition import number_units
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, units_or_none, zeroes_bad
 from dpensemble.errors import BudgetError, InvalidParameterError
-from dpensemble.moments.score import BINS, ReleasedScore, bin_edges, release_score, score_cost, unit_vectors
+from dpensemble.quality.costs import Costs
+from dpensemble.quality.layout import Layout, plan_layout
+from dpensemble.quality.release import (
+    HeldRecords,
+    NoisyHistograms,
+    exact_total,
+    public_edges,
+    quality_cost,
+    release_histograms,
+)
 from dpensemble.relations import Relation
+from dpensemble.workflow.group_columns import group_places
 from dpensemble.workflow.tables import Tables
 
 _FEWEST = 20
@@ -25,20 +37,27 @@ _FEWEST = 20
 _MOST_UNITS = 5_000
 ASSUMPTIONS = (
     "Which units (or records) are held back follows from their places in the private table and a public seed. The "
-    "model learns nothing from them, and only a noisy score of the released student on them is published.",
+    "model learns nothing from them, and only a noisy histogram of the released student's probabilities for them is "
+    "published.",
     "Neighbouring data sets list their units in the same order, each by its first record.",
 )
 
 
 @dataclass(frozen=True, eq=False)
 class HeldBack:
-    """Private records that are not used for training. Never publish them."""
+    """Private records that are not used for training, never to be published, and the public cells for them.
+
+    `groups` has the place of each record's group in each column. `required` are thresholds that must be edges of bins.
+    """
 
     X: pd.DataFrame
     y: pd.Series
-    unit_of: Any
+    unit_of: Integers
     n_units: int
     by_unit: bool
+    groups: dict[str, Integers]
+    layout: Layout
+    required: tuple[float, ...]
 
 
 class WithScore:
@@ -74,31 +93,46 @@ class WithScore:
 
 
 def _score_of(fit: Spending) -> Spending:
-    return replace(fit, find_cost=lambda: score_cost(fit.epsilon, fit.delta))
+    return replace(fit, find_cost=lambda: quality_cost(fit.epsilon, fit.delta))
 
 
-def hold_back(tables: Tables, model: Any, share: float) -> tuple[Tables, HeldBack]:
-    """Divide the private records into training and scoring records."""
-    share = real_between("holdout_score", share, 0.0, 0.5)
-    if model.relation != Relation.REPLACE_ONE:
+def positive_place(classes: Sequence[object], positive_class: str | None, costs: Costs | None) -> int:
+    """Return the place of the positive class among the sorted classes: by default the last of two."""
+    names = _class_names(classes)
+    if len(names) != 2:
+        for name, given in (("costs", costs), ("positive_class", positive_class)):
+            if given is not None:
+                raise InvalidParameterError(
+                    f"{name} requires two classes, and there are {len(names)}; leave it out.", parameter=name
+                )
+        return 0
+    if positive_class is None:
+        return 1
+    if str(positive_class) not in names:
         raise InvalidParameterError(
-            "holdout_score requires relation='replace-one', in which places are public; set it."
+            f"positive_class={positive_class!r} is not a declared class; use {names[0]!r} or {names[1]!r}.",
+            parameter="positive_class",
         )
-    if model.analysis != "worst-case":
-        raise InvalidParameterError("holdout_score requires analysis='worst-case', whose epsilon is public; set it.")
-    if tables.budgets is not None or tables.stream is not None:
-        what = "records have their own budgets" if tables.stream is None else "private records are read in blocks"
-        raise InvalidParameterError(f"holdout_score cannot be used when {what}; give test rows (--test) instead.")
+    return names.index(str(positive_class))
+
+
+def _class_names(classes: Sequence[object]) -> tuple[str, ...]:
+    return tuple(str(label) for label in np.unique(np.asarray(declared_classes(classes))))
+
+
+def hold_back(
+    tables: Tables, model: Any, share: float, *, costs: Costs | None = None, positive_class: str | None = None
+) -> tuple[Tables, HeldBack]:
+    """Divide the private records into training and scoring records, and choose the cells that the budget supports."""
+    share = real_between("holdout_score", share, 0.0, 0.5)
+    settings = model.get_params(deep=False)
+    _require_possible(tables, model.name, settings | {"analysis": model.analysis})
+    positive = positive_place(tables.classes, positive_class, costs)
     names = tables.units
     if names is not None and zeroes_bad(model):
         # A record without a unit is not part of the data, as in `fit`.
         names, present = units_or_none(names)
-        tables = replace(
-            tables,
-            X_private=tables.X_private[present].reset_index(drop=True),
-            y_private=tables.y_private[present].reset_index(drop=True),
-            units=names[present],
-        )
+        tables = _part(tables, present)
         names = tables.units
     unit_of = np.arange(tables.n_records) if names is None else number_units(names.tolist())[1]
     n_units = int(unit_of.max()) + 1
@@ -108,46 +142,98 @@ def hold_back(tables: Tables, model: Any, share: float) -> tuple[Tables, HeldBac
             f"holdout_score={share:g} of {n_units:,} would hold back {n_held}, which is too few for a score; hold "
             f"back at least {_FEWEST}."
         )
+    required = (0.5,) if costs is None else (0.5, costs.threshold)
+    layout = plan_layout(
+        _class_names(tables.classes),
+        n_held,
+        settings["epsilon"],
+        settings["delta"],
+        positive=positive,
+        groups=tables.groups,
+        required=len(set(required)),
+    )
     seed = seed_sequence(public_entropy(model.random_state), Stream.SPLIT)
     chosen = np.zeros(n_units, dtype=bool)
     chosen[np.random.default_rng(seed).permutation(n_units)[:n_held]] = True
     held = chosen[unit_of]
-    training = replace(
-        tables,
-        X_private=tables.X_private[~held].reset_index(drop=True),
-        y_private=tables.y_private[~held].reset_index(drop=True),
-        units=None if tables.units is None else tables.units[~held],
-    )
+    groups = {}
+    for column, values in (tables.groups or {}).items():
+        entries = (tables.X_private if tables.private_groups is None else tables.private_groups)[column]
+        groups[column] = group_places(entries[held], values)
     numbers = np.unique(unit_of[held], return_inverse=True)[1]
-    by_unit = tables.units is not None
-    return training, HeldBack(tables.X_private[held], tables.y_private[held], numbers, n_held, by_unit)
+    back = HeldBack(
+        X=tables.X_private[held],
+        y=tables.y_private[held],
+        unit_of=numbers,
+        n_units=n_held,
+        by_unit=tables.units is not None,
+        groups=groups,
+        layout=layout,
+        required=required,
+    )
+    return _part(tables, ~held), back
+
+
+def _require_possible(tables: Tables, name: str, settings: Mapping[str, object]) -> None:
+    if settings["relation"] != Relation.REPLACE_ONE:
+        raise InvalidParameterError(
+            "holdout_score requires relation='replace-one', in which places are public; set it."
+        )
+    if settings["analysis"] != "worst-case":
+        raise InvalidParameterError("holdout_score requires analysis='worst-case', whose epsilon is public; set it.")
+    if tables.budgets is not None or tables.stream is not None:
+        what = "records have their own budgets" if tables.stream is None else "private records are read in blocks"
+        raise InvalidParameterError(f"holdout_score cannot be used when {what}; give test rows (--test) instead.")
+    if not {"epsilon", "delta"} <= set(settings):
+        raise InvalidParameterError(
+            f"holdout_score requires a method with epsilon and delta, which {name} has not; give test rows "
+            "(--test) instead."
+        )
+
+
+def _part(tables: Tables, which: NDArray[np.bool_]) -> Tables:
+    """Return the tables with some of their private records."""
+    groups = tables.private_groups
+    return replace(
+        tables,
+        X_private=tables.X_private[which].reset_index(drop=True),
+        y_private=tables.y_private[which].reset_index(drop=True),
+        units=None if tables.units is None else tables.units[which],
+        private_groups=None if groups is None else groups[which].reset_index(drop=True),
+    )
 
 
 @guard_private_rows()
-def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore | None = None) -> ReleasedScore:
-    """Release a score of a fitted model on held-back records, at the epsilon and delta of the model's guarantee."""
+def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore | None = None) -> NoisyHistograms:
+    """Release histograms of a fitted model on held-back records, at the epsilon and delta of the model's guarantee."""
     stated, classes = model.result_.guarantee, model.result_.classes
     if paid is not None:
         paid.require_paid(stated.epsilon, stated.delta)
+    # Without public rows, bins do not depend on the model.
+    expected = None if public is None else model.predict_proba(public)
+    layout = replace(held.layout, epsilon=stated.epsilon, delta=stated.delta)
+    if expected is not None and len(expected):
+        layout = layout.for_shares(expected.mean(axis=0).tolist(), len(set(held.required)))
+    edges = public_edges(layout, expected, held.required)
     probable, readable = _probabilities(model, held, read)
     ids = class_ids_or_bad(classes, held.y.to_numpy())
-    # A record with an undeclared label always counts as wrong.
-    truth, has_class = np.maximum(ids, 0), ids != BAD
-    right = ((probable.argmax(axis=1) == truth) & has_class).astype(np.int64)
-    usable = readable & has_class if zeroes_bad(model) else np.ones(len(has_class), dtype=bool)
-    cells = None
-    if len(classes) == 2:
-        # Without public rows, bins of equal width.
-        edges = bin_edges(np.linspace(0, 1, 1001) if public is None else model.predict_proba(public)[:, 1])
-        cells = np.searchsorted(edges, probable[:, 1], side="right") + BINS * (truth == 1)
-    vectors = unit_vectors(right, cells, held.unit_of, held.n_units, usable)
+    records = HeldRecords(
+        probabilities=probable,
+        truth=np.maximum(ids, 0),
+        groups=held.groups,
+        unit_of=held.unit_of,
+        n_units=held.n_units,
+        # A record with an undeclared label adds nothing, whatever the setting for bad records.
+        usable=(ids != BAD) & readable,
+    )
+    total = exact_total(layout, edges, records)
     seed = model.insecure_release_seed
     noise = noise_source(None if seed is None else seed_integer(seed, Stream.SPLIT))
     announce(model.result_.design.groups)
-    return release_score(vectors, stated.epsilon, stated.delta, noise)
+    return release_histograms(layout, edges, total, noise)
 
 
-def _probabilities(model: Any, held: HeldBack, read: Any) -> tuple[Any, Any]:
+def _probabilities(model: Any, held: HeldBack, read: Any) -> tuple[Floats, Any]:
     if not held.by_unit:
         rows, readable = read(held.X)
         return model.predict_proba(rows), readable

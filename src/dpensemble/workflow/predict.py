@@ -6,14 +6,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from dpensemble._checks import real_between
 from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.encoding import numeric_columns, statements_of
 from dpensemble.datasets.tables import as_kinds, require_complete, table_chunks
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.persistence import load_classifier
 from dpensemble.workflow.claim import journal_path
+from dpensemble.workflow.explanations import RowExplanations
 from dpensemble.workflow.outputs import STUDENT
 from dpensemble.workflow.unseen_values import UnseenValues
 
@@ -36,7 +39,7 @@ def load_student(path: Path) -> Any:
 
 
 def predictions(
-    student: object,
+    student: Any,
     rows: Path,
     *,
     keep: Sequence[str] = (),
@@ -46,8 +49,16 @@ def predictions(
     multiline_text: bool = False,
     at_once: int = ROWS_AT_ONCE,
     unseen: UnseenValues | None = None,
+    explanations: RowExplanations | None = None,
+    threshold: float | None = None,
+    positive_class: str | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield a table for each chunk of rows: ``row`` from 0, requested columns, label and probabilities."""
+    """Yield a table for each chunk of rows: ``row`` from 0, requested columns, label, probabilities, reasons.
+
+    With a `threshold` from 0 to 1, rows are labelled with the positive class from this probability on, and with the
+    other class below it. Probabilities stay the same.
+    """
+    rule = _rule([str(label) for label in student.classes_], threshold, positive_class)
     start = 0
     for table in table_chunks(rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text):
         if len(table):
@@ -55,10 +66,36 @@ def predictions(
             features = _features(student, numbered, rows)
             if unseen is not None:
                 unseen.add(features)
-            yield _with_labels(student, numbered, features, rows, keep, probabilities)
+            labels = _with_labels(student, numbered, features, rows, keep, probabilities, rule)
+            reasons = None if explanations is None else explanations.of(features, start)
+            yield labels if reasons is None else _beside(labels, reasons)
         start += len(table)
     if not start:
         raise DataError(f"{rows} has no rows; give at least one.")
+
+
+def _rule(names: Sequence[str], threshold: float | None, positive_class: str | None) -> tuple[int, float] | None:
+    """Return the place of the positive class and its threshold, or None for the most probable class."""
+    if threshold is None:
+        if positive_class is not None:
+            raise InvalidParameterError(
+                f"positive_class={positive_class!r} belongs to a threshold; give threshold, or leave it out.",
+                parameter="positive_class",
+            )
+        return None
+    threshold = real_between("threshold", threshold, 0.0, 1.0)
+    if len(names) != 2:
+        raise InvalidParameterError(
+            f"threshold={threshold:g} requires a student of two classes, and this one has {len(names)}; use the "
+            "probabilities.",
+            parameter="threshold",
+        )
+    if positive_class is not None and positive_class not in names:
+        raise InvalidParameterError(
+            f"positive_class={positive_class!r} is not a class of the student; use {names[0]!r} or {names[1]!r}.",
+            parameter="positive_class",
+        )
+    return 1 if positive_class is None else names.index(positive_class), threshold
 
 
 def _features(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
@@ -75,7 +112,13 @@ def _features(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
 
 
 def _with_labels(
-    student: Any, table: pd.DataFrame, features: pd.DataFrame, rows: Path, keep: Sequence[str], probabilities: bool
+    student: Any,
+    table: pd.DataFrame,
+    features: pd.DataFrame,
+    rows: Path,
+    keep: Sequence[str],
+    probabilities: bool,
+    rule: tuple[int, float] | None,
 ) -> pd.DataFrame:
     unknown = [name for name in keep if name not in table.columns]
     if unknown:
@@ -85,11 +128,24 @@ def _with_labels(
     taken = [name for name in keep if name in (_ROW, _LABEL, *names)]
     if taken:
         raise InvalidParameterError(f"keep={taken[0]!r} is also a column of the result; rename it.", parameter="keep")
-    columns[_LABEL] = student.predict(features)
+    if rule is None:
+        columns[_LABEL] = student.predict(features)
+    else:
+        place, threshold = rule
+        positive = student.predict_proba(features)[:, place] >= threshold
+        columns[_LABEL] = np.where(positive, student.classes_[place], student.classes_[1 - place])
     labels = pd.DataFrame(columns, index=table.index)
     if names:
         labels[names] = student.predict_proba(features)
     return labels
+
+
+def _beside(labels: pd.DataFrame, reasons: pd.DataFrame) -> pd.DataFrame:
+    """Return labels with the columns of their explanations."""
+    taken = [name for name in labels.columns if name in reasons.columns]
+    if taken:
+        raise InvalidParameterError(f"keep={taken[0]!r} is also a column of the result; rename it.", parameter="keep")
+    return pd.concat([labels, reasons], axis=1)
 
 
 def _alike(lacking: Sequence[str], table: pd.DataFrame) -> str:

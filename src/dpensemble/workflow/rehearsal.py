@@ -90,6 +90,7 @@ def stand_ins(tables: Tables, model: Any) -> Tables:
     if tables.units is not None or (tables.stream is not None and tables.stream.units is not None):
         whose = np.arange(n_records) // 2
     result = replace(tables, X_public=public, y_public=truth, public_units=owners)
+    result = replace(result, private_groups=_groups(tables, n_records), test_groups=_groups(tables, len(test)))
     if tables.X_test is not None:
         result = replace(result, X_test=test, y_test=test_labels)
     if tables.stream is not None:
@@ -113,6 +114,17 @@ def _labels(rows: pd.DataFrame, classes: list[Any]) -> pd.Series:
     column = max(rows.columns, key=lambda name: rows[name].nunique())
     places: NDArray[np.int64] = rows[column].rank(method="first", na_option="top").to_numpy().astype(np.int64) - 1
     return pd.Series([classes[place * len(classes) // len(rows)] for place in places], name="label")
+
+
+def _groups(tables: Tables, n_records: int) -> pd.DataFrame | None:
+    """Return made-up groups, those of undeclared values and of blanks included."""
+    if not tables.groups:
+        return None
+    entries = {
+        column: [(*values, "undeclared", None)[place % (len(values) + 2)] for place in range(n_records)]
+        for column, values in tables.groups.items()
+    }
+    return pd.DataFrame(entries, dtype=object)
 
 
 def _with_bad(rows: pd.DataFrame, labels: pd.Series) -> tuple[pd.DataFrame, pd.Series]:

@@ -72,7 +72,13 @@ def _in_declared_order(effects: list[dict[str, Any]], present: list[Any], declar
         # Two classes have only the second logit. The first is its negative.
         return values if places == [0, 1] else [-value for value in values]
 
-    return [one | {"points": [[name, moved(values)] for name, values in one["points"]]} for one in effects]
+    in_order = []
+    for one in effects:
+        changed = one | {"points": [[name, moved(values)] for name, values in one["points"]]}
+        if "deviations" in one:
+            changed["deviations"] = [list(map(abs, moved(values))) for values in one["deviations"]]
+        in_order.append(changed)
+    return in_order
 
 
 def _stated(result: Result, has_score: bool) -> Guarantee:

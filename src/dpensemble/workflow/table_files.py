@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,9 @@ class TableFiles:
         Whether exact scores on the test rows may be published.
     form : CSVFormat
         How CSV files are written.
+    groups : mapping of str to sequence of str or None
+        Columns by which the student's quality is stated, and their declared values. None takes the values of the public
+        rows. Values that are not declared form the group "other".
     """
 
     private: Path
@@ -52,6 +55,7 @@ class TableFiles:
     drop: Sequence[str] = ()
     test_is_public: bool = False
     form: CSVFormat = field(default_factory=CSVFormat)
+    groups: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
 
     def read(self, path: Path, *, guess: bool = False, keep_broken: bool = False) -> pd.DataFrame:
         """Read one of the files. See `read_table`."""
@@ -73,6 +77,12 @@ class TableFiles:
             if column == self.target:
                 raise InvalidParameterError(
                     f"{parameter}={column!r} is also the target; name the column that {content}."
+                )
+        for column in self.groups:
+            if column in (self.target, self.unit, budgets):
+                raise InvalidParameterError(
+                    f"groups={column!r} is also the target, the unit or the column of budgets; name another column.",
+                    parameter="groups",
                 )
         if self.unit is not None and self.unit == budgets:
             raise InvalidParameterError(f"budgets={budgets!r} is also the unit; name another column.")

@@ -27,7 +27,8 @@ class Tables:
     share of the records with each level. With `budgets_at_random`, budgets were dealt at random, not by consent. If
     private records are read in blocks (`stream`), ``X_private`` and ``y_private`` are empty. `public_units` holds the
     units of public rows, or None if they are unknown. `declared_columns` has the range or the categories of each column
-    in a run without public rows.
+    in a run without public rows. `groups` holds the declared values of each column by which the student's quality is
+    stated. `private_groups` and `test_groups` hold these columns for private and test rows, if they are not features.
     """
 
     name: str
@@ -51,6 +52,9 @@ class Tables:
     notes: tuple[Note, ...] = ()
     declared_columns: dict[str, Any] | None = None
     target: str | None = None
+    groups: dict[str, tuple[str, ...]] | None = None
+    private_groups: pd.DataFrame | None = None
+    test_groups: pd.DataFrame | None = None
 
     @property
     def n_records(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -17,6 +18,8 @@ from dpensemble.datasets.bad_records import readable_rows
 from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.persistence import require_savable
+from dpensemble.quality.costs import Costs
+from dpensemble.quality.release import NoisyHistograms
 from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord
 from dpensemble.report.units import declared_noun
@@ -26,6 +29,7 @@ from dpensemble.workflow.label_summary import about_teachers, label_shares, publ
 from dpensemble.workflow.metrics import scores
 from dpensemble.workflow.outputs import CERTIFICATE, Outcome
 from dpensemble.workflow.personal import require_budgets
+from dpensemble.workflow.quality_facts import QualityRequest, quality_facts
 from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.run_record import Measured, run_record
 from dpensemble.workflow.tables import Tables
@@ -39,6 +43,8 @@ def train(
     private_report: bool = False,
     fill: bool = False,
     holdout_score: float | None = None,
+    costs: Mapping[str, float] | None = None,
+    positive_class: str | None = None,
     fewest_units: int | None = None,
     ledger: Any = None,
     title: str | None = None,
@@ -61,7 +67,13 @@ def train(
         Fill blanks in from public rows: with medians, and with a category for blanks. If teacher and student take NaN,
         blanks in numbers become NaN. For methods that do not accept blanks.
     holdout_score : float, optional
-        Share of the private units that are held back from training and spent on a released score of the student.
+        Share of the private units that are held back from training and spent on the student's released quality: one
+        noisy histogram. `Tables.groups` adds a histogram for each group column.
+    costs : dict, optional
+        Costs of a ``false_negative`` and of a ``false_positive``, of two classes. The record then has the threshold
+        that they ask for. The student and its probabilities stay the same.
+    positive_class : str, optional
+        The class whose cases are found or missed. By default the second of two sorted classes.
     fewest_units : int, optional
         Public lower bound on the number of private units. Under add-or-remove-one, delta is compared with it.
     ledger : LedgerAccount, optional
@@ -84,17 +96,21 @@ def train(
     InvalidParameterError
         If records have budgets and the model is not personalised, or the other way round. If statistics of votes are
         requested from a model without votes. If blanks are to be filled in for a model that accepts them. If the
-        student could not be saved.
+        student could not be saved. If a cost is not above 0.
+    BudgetError
+        If too few units are held back for any cell of the histogram, before anything is charged.
     """
     _require_possible(tables, model, baseline=baseline, private_report=private_report)
     noun = None if unit_name is None else declared_noun(unit_name, tables.unit_column)
-    prepared = _prepare(tables, model, fill=fill, holdout_score=holdout_score, ledger=ledger)
+    asked = QualityRequest(holdout_score, Costs.of(costs), positive_class)
+    prepared = _prepare(tables, model, fill=fill, asked=asked, ledger=ledger)
     diagnostics = PrivateDiagnostics(votes=private_report)
     result = _fit(prepared, diagnostics, fewest_units).result_
-    score = _released_score(prepared)
+    released = _released_histograms(prepared)
+    score = quality_facts(prepared.tables, prepared.model, prepared.reader, asked, released)
     measured = _measured(prepared, baseline=baseline)
     facts = _label_facts(prepared)
-    certified, refused = _certified(prepared.model, asked=certificate)
+    certified, refused = _certified(prepared.model, released, asked=certificate)
     if title is not None:
         facts["title"] = title
     if noun is not None:
@@ -147,7 +163,7 @@ class _Prepared:
     seconds: dict[str, float]
 
 
-def _prepare(tables: Tables, model: Any, *, fill: bool, holdout_score: float | None, ledger: Any) -> _Prepared:
+def _prepare(tables: Tables, model: Any, *, fill: bool, asked: QualityRequest, ledger: Any) -> _Prepared:
     personal = require_budgets(model, tables)
     start = perf_counter()
     reader = Reader(tables.X_public, model, fill=fill)
@@ -157,8 +173,9 @@ def _prepare(tables: Tables, model: Any, *, fill: bool, holdout_score: float | N
     if tables.declared_columns is not None:
         model.set_params(declared_columns=tables.declared_columns)
     teaching, held = tables, None
-    if holdout_score is not None:
-        teaching, held = hold_back(tables, model, holdout_score)
+    asked.check(tables)
+    if asked.share is not None:
+        teaching, held = hold_back(tables, model, asked.share, costs=asked.costs, positive_class=asked.positive_class)
         ledger = None if ledger is None else WithScore(ledger)
     public = None if tables.declared_columns is not None else reader.transform(tables.X_public)
     return _Prepared(tables, teaching, held, model, reader, public, personal, ledger, alone, seconds)
@@ -183,23 +200,24 @@ def _fit(run: _Prepared, diagnostics: PrivateDiagnostics, fewest_units: int | No
     return model.fit_blocks(run.reader.each(tables.stream.read), **arguments | {"units": tables.stream.units})
 
 
-def _certified(model: Any, *, asked: bool) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+def _certified(
+    model: Any, released: NoisyHistograms | None, *, asked: bool
+) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     """Return a certificate of what was released, or None and the reason why a requested certificate is missing."""
     if not asked and model.result_.voted:
         return None, ()
     try:
-        return certificate_of_fit(model), ()
+        return certificate_of_fit(model, () if released is None else released.charges), ()
     except AccountingError as error:
         # The release stays, with or without a certificate.
         return None, (f"no certificate was written: {error}",)
 
 
-def _released_score(run: _Prepared) -> dict[str, Any]:
-    """Return the noisy score on held-back units, or nothing if there are none."""
+def _released_histograms(run: _Prepared) -> NoisyHistograms | None:
+    """Return the noisy histograms of held-back units, or None if there are none."""
     if run.held is None:
-        return {}
-    released = scored(run.model, run.held, run.reader.held_back, run.public, run.ledger)
-    return {"released_score": released.to_dict(), "held_back": run.held.n_units}
+        return None
+    return scored(run.model, run.held, run.reader.held_back, run.public, run.ledger)
 
 
 def _label_facts(run: _Prepared) -> dict[str, Any]:

@@ -9,11 +9,19 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from dpensemble import LabelMomentsClassifier
+from dpensemble._random import SeededNoise
+from dpensemble.accounting import Group, SumsMeter, gaussian_mu
+from dpensemble.budget import Budget
 from dpensemble.moments import DirectionsMap, TableMap
+from dpensemble.moments.blocks import PrivateBlocks, blocks_of
 from dpensemble.moments.maps import landmarks
 from dpensemble.moments.maps.curved import CurvedMap
 from dpensemble.moments.maps.landmarks import WhitenedNumbers, are_measured, chosen_landmarks
+from dpensemble.moments.queries import ClassSums, partial_sums, total_of
+from dpensemble.moments.whole import WHOLE
 from dpensemble.persistence import load_classifier, save_classifier
+from dpensemble.relations import Relation
+from dpensemble.releases import SumReleaser
 
 
 def rows(n=1200, columns=4, seed=0):
@@ -49,6 +57,46 @@ def test_class_sums_move_by_at_most_the_square_root_of_two(n_landmarks):
     for (u, y), (v, z) in itertools.product(itertools.product(features, range(2)), repeat=2):
         worst = max(worst, np.linalg.norm(np.outer(u, np.eye(2)[y]) - np.outer(v, np.eye(2)[z])))
     assert 1.2 < worst <= math.sqrt(2) + 1e-9
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("relation", list(Relation))
+def test_an_audit_sees_almost_all_of_mu_and_not_more(fitted, relation):
+    """2 x 4,000 releases of a data set and a neighbour. False alarms below 1e-6: five standard errors each way."""
+    some = pd.concat([rows(40, seed=3), -rows(40, seed=3)], ignore_index=True)
+    features = fitted.transform(some)
+    one, other = np.unravel_index((features @ features.T).argmin(), (80, 80))
+    removes = relation is Relation.ADD_OR_REMOVE_ONE
+    worlds = ([one], []) if removes else ([one], [other])
+    budget = Budget(epsilon=8.0, delta=1e-5)
+    mu = gaussian_mu(8.0, 1e-5)
+    noise = SeededNoise(11)
+
+    def released(place):
+        at = [0, *place]
+        targets, weights = np.zeros(len(at), dtype=np.int64), np.ones(len(at))
+        sums = SumReleaser(relation=relation, meter=SumsMeter([Group("everyone", budget)]), noise=noise)
+        blocks = PrivateBlocks(blocks_of(features[at], targets, weights), lambda given: given)
+        query = ClassSums(2)
+        return sums, query, total_of(partial_sums(query, blocks))
+
+    totals = [released(place)[2].ravel().astype(float) for place in worlds]
+    direction = (totals[0] - totals[1]) / WHOLE
+    draws = []
+    for place in worlds:
+        values = []
+        for _ in range(4000):
+            sums, query, total = released(place)
+            moments = sums.release(query, total, 1.0)
+            both = np.hstack([moments.mean[:, None] / 2 - moments.values, moments.mean[:, None] / 2 + moments.values])
+            values.append(float(both.ravel() @ direction))
+        draws.append(np.array(values))
+    spread = math.sqrt((draws[0].var(ddof=1) + draws[1].var(ddof=1)) / 2)
+    measured = (draws[0].mean() - draws[1].mean()) / spread
+    error = math.sqrt(2 / 4000 + measured**2 / 16_000)
+    assert measured < mu + 5 * error
+    # The pair is almost the worst one: five standard errors are 8 % of mu.
+    assert measured > 0.9 * mu
 
 
 def test_each_row_is_read_alone_to_the_last_digit(fitted):
@@ -161,6 +209,19 @@ def test_landmarks_are_fitted_on_public_rows_alone(monkeypatch):
     LabelMomentsClassifier(classes=[-1, 0, 1], insecure_release_seed=0).fit(private, y, X_public=public)
     assert len(seen) == 1
     pd.testing.assert_frame_equal(seen[0], public)
+
+
+def test_map_and_rounds_follow_from_public_rows_alone():
+    """Other private rows, and other labels of them, change neither the map nor the number of rounds."""
+    public, runs = rows(1200, seed=1), []
+    for first_label in (0, 2):
+        model = LabelMomentsClassifier(classes=[0, 1, 2], epsilon=1.0, insecure_release_seed=0, random_state=0)
+        y = np.random.default_rng(first_label).integers(0, 3, 300)
+        y[0] = first_label
+        model.fit(rows(300, seed=2 + first_label), y, X_public=public)
+        runs.append((model.model_.named_steps["encoder"].transform(public), len(model.moments_)))
+    assert np.array_equal(runs[0][0], runs[1][0])
+    assert runs[0][1] == runs[1][1] == 1
 
 
 def test_a_curved_student_is_saved_and_read_back(tmp_path):

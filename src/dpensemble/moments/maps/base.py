@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
 from dpensemble.datasets.encoding import LibraryTransformer, statements_of
+
+#: How a map divides a row among its columns: each column adds a part that depends only on its own entry.
+ADDITIVE = "exact"
+#: Each column adds such a part, times a factor that depends on the length of the row and so on all of its columns.
+SCALED = "exact sum, scaled by the length of the row"
+#: Columns act together, and an integral along a path from the public mean to the row divides their joint effect.
+ALONG_PATH = "approximate attribution, exact sum"
 
 
 class FeatureMap(LibraryTransformer, TransformerMixin, BaseEstimator):
@@ -28,6 +36,18 @@ class FeatureMap(LibraryTransformer, TransformerMixin, BaseEstimator):
     is_bounded = True
     #: Squared length of each block, by which later rounds weigh the blocks. None if later rounds do not weigh them.
     squares_: Floats | None = None
+
+    def reference(self, public: pd.DataFrame) -> Floats:
+        """Return the features that `column_parts` start from, from public rows or what is known of them."""
+        raise NotImplementedError
+
+    def column_parts(self, X: pd.DataFrame | Floats, weights: Floats, reference: Floats) -> Floats:
+        """Return what each column adds to ``features @ weights`` beyond the reference.
+
+        Shape (n_rows, n_columns, n_outputs). `weights` have the shape (n_features_out, n_outputs). Parts are linear in
+        them, and add up to the difference up to rounding (and, along a path, up to the error of the integral).
+        """
+        raise NotImplementedError
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
         """Return a name for each feature."""

@@ -8,8 +8,9 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, dense
+from dpensemble.datasets.encoding import ColumnReading, statements_of
 from dpensemble.datasets.tables import as_table
-from dpensemble.moments.maps.base import FeatureMap, MapOnBase, octaves_of
+from dpensemble.moments.maps.base import ALONG_PATH, FeatureMap, MapOnBase, octaves_of
 from dpensemble.moments.maps.landmarks import (
     KernelDirections,
     WhitenedNumbers,
@@ -17,6 +18,7 @@ from dpensemble.moments.maps.landmarks import (
     chosen_landmarks,
     nearness,
     nearness_scale,
+    shortened,
 )
 
 # Public rows below which no landmarks are chosen.
@@ -136,9 +138,38 @@ class CurvedDecoder(MapOnBase):
         """Return the features of rows, shape (n_rows, n_features_out)."""
         check_is_fitted(self)
         table = as_table(X)
-        curved = self.kernel.transform(self.numbers.transform(table))
-        curved /= np.maximum(np.linalg.norm(curved, axis=1, keepdims=True), 1.0)
+        curved = shortened(self.kernel.transform(self.numbers.transform(table)))
         return np.hstack([curved, dense(self.base_.transform(table))]) * np.sqrt(0.5)
+
+    @property
+    def table_columns(self) -> list[ColumnReading] | None:  # type: ignore[override]
+        """How the base map reads each column."""
+        columns: list[ColumnReading] | None = statements_of(self.base_).table_columns
+        return columns
+
+    @property
+    def attribution(self) -> str | None:  # type: ignore[override]
+        """How a row is divided among its columns, if the base map divides rows."""
+        return ALONG_PATH if statements_of(self.base_).attribution is not None else None
+
+    def reference(self, public: pd.DataFrame) -> Floats:
+        """Return the features that parts start from: those of the row of public means, and the base map's."""
+        middle = np.zeros((1, self.numbers.matrix_.shape[1]))
+        curved = shortened(self.kernel.transform(middle))[0]
+        return np.append(curved, self.base_.reference(public)) * np.sqrt(0.5)
+
+    def column_parts(self, X: pd.DataFrame | Floats, weights: Floats, reference: Floats) -> Floats:
+        """Return what each column adds: a part of the base map's features, and a part of the curved ones.
+
+        The curved part is an integrated gradient from the row of public means (M. Sundararajan, A. Taly and Q. Yan,
+        "Axiomatic attribution for deep networks", ICML 2017). The integral is approximate.
+        """
+        table, n_curved = as_table(X), self.kernel.matrix_.shape[1]
+        of_curved, of_base = weights[:n_curved] * np.sqrt(0.5), weights[n_curved:] * np.sqrt(0.5)
+        parts = self.base_.column_parts(table, of_base, reference[n_curved:] / np.sqrt(0.5))
+        from_mean = self.numbers.from_mean(table)
+        slopes = self.kernel.mean_slopes(self.numbers.transform(table), of_curved)
+        return parts + from_mean[:, :, None] * np.matmul(self.numbers.matrix_, slopes)
 
     def on_table(self, coefficients: Floats, public: pd.DataFrame) -> None:
         """Return None: a curved function of several columns has no effect of a single column."""

@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, row_count, rows_at
-from dpensemble.datasets.encoding import statements_of
-from dpensemble.moments.maps.base import FeatureMap, MapOnBase, octaves_of
+from dpensemble.datasets.encoding import ColumnReading, statements_of
+from dpensemble.moments.maps.base import ADDITIVE, SCALED, FeatureMap, MapOnBase, octaves_of
 
 # Directions with less than this share of the largest public variance are noise of arithmetic.
 _LEAST_SHARE = 1e-6
@@ -96,6 +96,27 @@ class DirectionsMap(MapOnBase):
         blocks = (rows_at(X, slice(start, start + size)) for start in range(0, n_rows, size))
         projections = np.concatenate([np.asarray(self.base_.transform(block) @ self.directions_) for block in blocks])
         return projections - self.mean_ @ self.directions_
+
+    @property
+    def table_columns(self) -> list[ColumnReading] | None:  # type: ignore[override]
+        """How the base map reads each column."""
+        columns: list[ColumnReading] | None = statements_of(self.base_).table_columns
+        return columns
+
+    @property
+    def attribution(self) -> str | None:  # type: ignore[override]
+        """How a row is divided among its columns, if the base map reads columns apart."""
+        return SCALED if statements_of(self.base_).attribution == ADDITIVE else None
+
+    def reference(self, public: pd.DataFrame) -> Floats:  # noqa: ARG002
+        """Return the features of the public mean, which lies in the middle of all directions: only the constant."""
+        return np.append(np.zeros(len(self.blocks_) - 1), self.constant)
+
+    def column_parts(self, X: pd.DataFrame | Floats, weights: Floats, reference: Floats) -> Floats:  # noqa: ARG002
+        """Return what each column adds along the directions, in units of the length of the row."""
+        parts = self.base_.column_parts(X, self.directions_ @ weights[:-1], self.mean_)
+        lengths = np.maximum(np.linalg.norm(self._along(X), axis=1), 1e-12)
+        return parts * (np.sqrt(1 - self.constant**2) / lengths)[:, None, None]
 
     def coefficients_of_base(self, coefficients: Floats, X: Any) -> Floats:
         """Return coefficients of the base map's features from those of these features, for rows of average length."""

@@ -28,6 +28,8 @@ _FARTHEST = 0.35
 _NEARNESS, _WIDTH = 0.5, 0.6
 # Most directions of the kernel, the power of their public standard deviation, and their least share of the variance.
 _DIRECTIONS, _WHITENING, _LEAST_SHARE = 250, 0.5, 1e-8
+# Points of Gauss and Legendre at which slopes along a line are taken.
+_NODES = 32
 
 
 def are_measured(public: pd.DataFrame) -> bool:
@@ -72,7 +74,11 @@ class WhitenedNumbers(TransformerMixin, BaseEstimator):
     def transform(self, X: pd.DataFrame) -> Floats:
         """Return the whitened numbers of rows, shape (n_rows, n_columns)."""
         # A sparse product goes row by row, where a dense one may round a row differently beside others.
-        return np.asarray(sparse.csr_matrix(self._within(_numbers(X)) - self.mean_) @ self.matrix_)
+        return np.asarray(sparse.csr_matrix(self.from_mean(X)) @ self.matrix_)
+
+    def from_mean(self, X: pd.DataFrame) -> Floats:
+        """Return how far the numbers of rows are from their public means, shape (n_rows, n_columns)."""
+        return np.asarray(self._within(_numbers(X)) - self.mean_)
 
     def _within(self, numbers: Floats) -> Floats:
         return np.where(np.isnan(numbers), self.median_, numbers).clip(self.low_, self.high_)
@@ -149,5 +155,37 @@ class KernelDirections(TransformerMixin, BaseEstimator):
         """Return the features of whitened rows, shape (n_rows, n_directions)."""
         return np.asarray(self._kernel(X) @ self.matrix_ - self.mean_)
 
+    def mean_slopes(self, X: Floats, weights: Floats) -> Floats:
+        """Return mean slopes of ``shortened(features) @ weights`` on the line from 0 to each whitened row.
+
+        Shape (n_rows, n_columns, n_outputs). A slope times the row's entry, summed over columns, is the difference
+        between the row and 0 up to the error of the integral.
+        """
+        outputs = self.matrix_ @ weights
+        slopes = np.zeros((*X.shape, weights.shape[1]))
+        places, shares = np.polynomial.legendre.leggauss(_NODES)
+        for place, share in zip((places + 1) / 2, shares / 2, strict=True):
+            rows = place * X
+            distances = cdist(rows, self.landmarks_)
+            kernel = np.exp(-distances / self.width_)
+            features = kernel @ self.matrix_ - self.mean_
+            lengths = np.linalg.norm(features, axis=1)
+            # Towards each landmark the kernel grows by itself over the width.
+            towards = (self.landmarks_.T - rows[:, :, None]) * (kernel / (self.width_ * np.maximum(distances, 1e-12)))[
+                :, None, :
+            ]
+            of_features = (towards.reshape(-1, kernel.shape[1]) @ outputs).reshape(slopes.shape)
+            # A row that is longer than 1 is shortened, so that growing in length adds nothing.
+            unit = np.where(lengths > 1, 1 / np.maximum(lengths, 1.0), 0.0)[:, None] * features
+            of_length = np.einsum("idl,il->id", towards, unit @ self.matrix_.T)
+            of_features -= of_length[:, :, None] * (unit @ weights)[:, None, :]
+            slopes += (share / np.maximum(lengths, 1.0))[:, None, None] * of_features
+        return slopes
+
     def _kernel(self, X: Floats) -> Floats:
         return np.exp(-cdist(X, self.landmarks_) / self.width_)
+
+
+def shortened(features: Floats) -> Floats:
+    """Return rows that are at most 1 long."""
+    return features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1.0)

@@ -69,6 +69,20 @@ class SnappedMap(FeatureMap):
         """Return a table in which codes that were declared as categories are texts."""
         return with_texts(table, Grid(self.columns).empty)
 
+    @property
+    def attribution(self) -> str | None:  # type: ignore[override]
+        """How the base map divides a row among its columns."""
+        return statements_of(self.base_).attribution
+
+    def reference(self, public: pd.DataFrame) -> Floats:
+        """Return the base map's mean features of synthetic rows."""
+        return self.base_.reference(public)
+
+    def column_parts(self, X: pd.DataFrame | Floats, weights: Floats, reference: Floats) -> Floats:
+        """Return what the cell of each column adds beyond the reference."""
+        grid = Grid(self.columns)
+        return self.base_.column_parts(grid.rows(grid.cells(X)), weights, reference)
+
     def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[LibraryTransformer, Floats] | None:
         """Return the table map that reads the cells, and its coefficients."""
         return statements_of(self.base_).on_table(coefficients, public)

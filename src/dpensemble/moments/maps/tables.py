@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
 from dpensemble.datasets.columns import as_text, in_parts, is_number, numbers_of
+from dpensemble.datasets.encoding import ColumnReading
 from dpensemble.datasets.tables import as_table
 from dpensemble.errors import DataError
-from dpensemble.moments.maps.base import FeatureMap
+from dpensemble.moments.maps.base import ADDITIVE, FeatureMap
 
 # Finer knots need more public rows, which show where knots lie and how common each one is.
 _ROWS_PER_KNOT = 15
@@ -71,6 +72,7 @@ class TableMap(FeatureMap):
     reads_rows_alone = True
     reads_columns_apart = True
     takes_blanks = True
+    attribution = ADDITIVE
 
     def __init__(
         self,
@@ -194,6 +196,19 @@ class TableMap(FeatureMap):
                     )
                 yield part, _of_numbers([self.columns_[number]["knots"] for number in part.tolist()], numbers)
 
+    def reference(self, public: pd.DataFrame) -> Floats:
+        """Return the mean features of public rows, shape (n_features_out,)."""
+        return np.asarray(self.transform(public).mean(axis=0)).ravel()
+
+    def column_parts(self, X: pd.DataFrame | Floats, weights: Floats, reference: Floats) -> Floats:
+        """Return what each column adds to ``features @ weights`` beyond the reference."""
+        features = self.transform(X).tocsc()
+        parts = np.empty((features.shape[0], len(self.columns_), weights.shape[1]))
+        for number, column in enumerate(self.columns_):
+            own = slice(column["start"], column["start"] + sum(column["sizes"]) + 1)
+            parts[:, number] = features[:, own] @ weights[own] - reference[own] @ weights[own]
+        return parts
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the state with columns in two pieces, since many columns saved one by one would take an hour."""
         state = dict(super().__getstate__())
@@ -217,6 +232,11 @@ class TableMap(FeatureMap):
                     column["knots"] = [knots[start:end] for start, end in pairwise(ends.tolist())]
                     done = int(ends[-1])
         super().__setstate__(state)
+
+    @property
+    def table_columns(self) -> list[ColumnReading]:  # type: ignore[override]
+        """How each column is read."""
+        return self.columns_
 
     @property
     def numeric_columns(self) -> list[str]:

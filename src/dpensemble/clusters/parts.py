@@ -1,0 +1,57 @@
+"""Work on the parts of a table: one after the other, in processes of this machine, or on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+from dpensemble._arrays import Rows
+from dpensemble._workers import private_workers
+from dpensemble.clusters.base import active_cluster
+
+Report = TypeVar("Report")
+
+
+class Part(Protocol):
+    """A part of a table that can be read where it is needed. It holds a place, and no rows."""
+
+    def tables(self) -> Iterator[Rows]:
+        """Yield the rows of the part in tables, the same at every call."""
+        ...
+
+
+class TableInParts(Protocol):
+    """Private records in parts, for `LabelMomentsClassifier.fit_blocks`.
+
+    Attributes
+    ----------
+    target : str
+        Column of the labels.
+    unit : str or None
+        Column that identifies whose record it is. Records with the same entry are one unit.
+    """
+
+    target: str
+    unit: str | None
+
+    def results(self, work: Callable[[Iterator[Rows]], Report]) -> Iterator[Report]:
+        """Yield what `work` returns for the tables of each part, once a part."""
+        ...
+
+
+def results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[Part], n_jobs: int = 1) -> Iterator[Report]:
+    """Yield what `work` returns for each part, on the cluster in use, else in `n_jobs` processes of this machine."""
+    cluster = active_cluster()
+    if cluster is not None:
+        yield from cluster.results(_on_part, ((work, part) for part in parts))
+    elif n_jobs == 1:
+        yield from (work(part.tables()) for part in parts)
+    else:
+        from joblib import Parallel, delayed  # noqa: PLC0415  takes long to import
+
+        parallel = Parallel(n_jobs=n_jobs, return_as="generator", **private_workers())
+        yield from parallel(delayed(_on_part)(work, part) for part in parts)
+
+
+def _on_part(work: Callable[[Iterator[Rows]], Report], part: Part) -> Report:
+    return work(part.tables())

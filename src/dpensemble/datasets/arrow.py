@@ -1,0 +1,101 @@
+"""Private records of an Arrow stream: of DuckDB, Polars, a database driver, or anything else that has one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from dpensemble._arrays import Rows
+from dpensemble.datasets.parquet import ROWS_AT_ONCE, unit_numbers
+from dpensemble.datasets.parquet_columns import exact_frame
+from dpensemble.errors import DataError, InvalidParameterError
+
+
+class ArrowBlocks:
+    """Private records of an Arrow stream in blocks, for `LabelMomentsClassifier.fit_blocks`.
+
+    The stream is read once a round, and is never all in memory. `fit_blocks` refuses a stream whose rows change.
+
+    Parameters
+    ----------
+    source : object or callable
+        An object with ``__arrow_c_stream__`` that can be read several times, such as a table of Arrow or Polars, or a
+        relation of DuckDB. Or a function that opens a new stream, such as a reader of record batches, at every call.
+    target : str
+        Column of the labels.
+    unit : str, optional
+        Column that identifies whose record it is. Then the stream must have the same order in every round.
+    drop : sequence of str
+        Columns to leave out.
+    rows : int
+        Most rows of a block.
+    keep_bad : bool, default=False
+        Whether a row without a unit is kept, with the number -1 in `units`. By default, it raises.
+
+    Attributes
+    ----------
+    units : ndarray of shape (n_records,) or None
+        Number of each record's unit.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"size": [1.0, 2.0, 3.0], "y": [0, 1, 1]})
+    >>> read = ArrowBlocks(lambda: table.to_reader(max_chunksize=2), "y")
+    >>> [labels.tolist() for _, labels in read()]
+    [[0, 1], [1]]
+    """
+
+    def __init__(
+        self,
+        source: Rows,
+        target: str,
+        *,
+        unit: str | None = None,
+        drop: Sequence[str] = (),
+        rows: int = ROWS_AT_ONCE,
+        keep_bad: bool = False,
+    ) -> None:
+        self._source, self._target, self._rows = source, target, rows
+        self.columns = list(self._open().schema.names)
+        for parameter, name in (("target", target), ("unit", unit)):
+            if name is not None and self.columns.count(name) != 1:
+                raise DataError(f"{parameter}={name!r} is not one column of the stream; name one of its columns.")
+        self._features = [name for name in self.columns if name not in (target, unit, *drop)]
+        self.units = None if unit is None else unit_numbers(self, unit, keep_bad)
+
+    def _open(self) -> Rows:
+        import pyarrow as pa  # noqa: PLC0415  takes long to import
+
+        opens = callable(self._source)
+        stream = self._source() if opens else self._source
+        if not opens and isinstance(stream, pa.RecordBatchReader):
+            raise InvalidParameterError(
+                "source is a stream that can be read only once, but every round reads it again; give a function that "
+                "opens the stream.",
+                parameter="source",
+            )
+        try:
+            return pa.RecordBatchReader.from_stream(stream)
+        except TypeError:
+            raise InvalidParameterError(
+                f"source gives a {type(stream).__name__}, which has no Arrow stream; give an object with "
+                "__arrow_c_stream__, or a function that opens one.",
+                parameter="source",
+            ) from None
+
+    def blocks(self, columns: Sequence[str], rows: int) -> Iterator[pd.DataFrame]:
+        """Yield the rows of some columns in blocks."""
+        names = list(columns)
+        with self._open() as reader:
+            for batch in reader:
+                chosen = batch.select(names)
+                for start in range(0, chosen.num_rows, rows):
+                    yield exact_frame(chosen.slice(start, rows))[names]
+
+    def __call__(self) -> Iterator[tuple[pd.DataFrame, ArrayLike]]:
+        """Yield records and their labels, block by block."""
+        for block in self.blocks([*self._features, self._target], self._rows):
+            yield block[self._features], block[self._target].to_numpy()

@@ -1,0 +1,110 @@
+"""Private records of a Spark DataFrame in parts, by `mapInArrow`: one job a round, and one row back a partition.
+
+The plan has no shuffle and no cache, and results come back by `collect`. So a task that is repeated, or runs twice in a
+race, counts once: Spark returns one result a partition, and a second one is refused.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+
+from dpensemble._arrays import Rows
+from dpensemble.clusters.parts import Report
+from dpensemble.datasets.parquet_columns import exact_frame
+from dpensemble.errors import DataError, InvalidParameterError
+
+# What must be on, so that no private row crosses a network or reaches a disk in the clear.
+_ENCRYPTION = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled")
+
+
+class SparkParts:
+    """Private records of a Spark DataFrame in parts, for `LabelMomentsClassifier.fit_blocks`.
+
+    Executors sum up their partitions. Charge, noise and fit stay in this process. The plan of the DataFrame must return
+    the same rows every time, so that `rand()` or a `limit` without an order is refused. Needs ``dpensemble[spark]``
+    here, and the same version of this library on every worker. Sums without noise are in the results of jobs only.
+    Spark's own logs and pages show exact numbers of rows, and are private.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        Private. With the public columns, `target` and `unit`.
+    target : str
+        Column of the labels.
+    unit : str, optional
+        Column that identifies whose record it is. Records with the same entry are one unit.
+    columns : sequence of str, optional
+        Columns to read besides these two. By default, all.
+
+    Raises
+    ------
+    InvalidParameterError
+        If the cluster is not on this machine (``local``), and does not encrypt its network and its disks.
+    """
+
+    def __init__(self, frame: Rows, target: str, *, unit: str | None = None, columns: tuple[str, ...] = ()) -> None:
+        for parameter, name in (("target", target), ("unit", unit)):
+            if name is not None and name not in frame.columns:
+                raise DataError(f"{parameter}={name!r} is not a column of the DataFrame; name one of its columns.")
+        _require_encrypted(frame.sparkSession)
+        others = [name for name in (columns or frame.columns) if name not in (target, unit)]
+        self.target, self.unit = target, unit
+        self._frame = frame.select(*[_quoted(name) for name in (*others, target, *(() if unit is None else (unit,)))])
+
+    def results(self, work: Callable[[Iterator[Rows]], Report]) -> Iterator[Report]:
+        """Yield what `work` returns for the rows of each partition, once a partition."""
+        from pyspark import cloudpickle  # noqa: PLC0415  an optional extra
+
+        try:
+            rows = self._frame.mapInArrow(_task(cloudpickle.dumps(work)), "part int, report binary").collect()
+        except Exception as error:
+            kind = type(error).__name__
+        else:
+            parts = [row["part"] for row in rows]
+            if len(set(parts)) < len(parts):
+                raise DataError("Spark returned a part of the private records twice, so nothing more was released.")
+            # Written by this library on workers that hold the private rows already.
+            yield from (pickle.loads(bytes(row["report"])) for row in rows)  # noqa: S301
+            return
+        # Raised outside the handler, because the text of the error may quote rows.
+        raise DataError(
+            f"a job of Spark failed ({kind}), so nothing more was released; see the logs of Spark, and install "
+            "dpensemble and its libraries for every worker."
+        )
+
+
+def _task(payload: bytes) -> Callable[[Iterator[Rows]], Iterator[Rows]]:
+    """Return the function that a worker calls with the batches of a partition."""
+
+    def task(batches: Iterator[Rows]) -> Iterator[Rows]:
+        import pyarrow as pa  # noqa: PLC0415  takes long to import
+        from pyspark import TaskContext  # noqa: PLC0415  an optional extra
+
+        context = TaskContext.get()
+        part = -1 if context is None else context.partitionId()
+        # Written by the driver. The work returns the code of a problem, and raises nothing that quotes a row.
+        report = pickle.dumps(pickle.loads(payload)(exact_frame(batch) for batch in batches))  # noqa: S301
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([part], pa.int32()), pa.array([report], pa.binary())], names=["part", "report"]
+        )
+
+    return task
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _require_encrypted(session: Rows) -> None:
+    """Raise if Spark runs on other machines without encryption of its network and of what it writes to disks."""
+    master = str(session.conf.get("spark.master", ""))
+    if master == "local" or master.startswith("local["):
+        return
+    for name in _ENCRYPTION:
+        if str(session.conf.get(name, "false")).lower() != "true":
+            raise InvalidParameterError(
+                f"{name} must be true, or private rows could be read on a network or a disk of the cluster; set it, "
+                "or use Spark on this machine (master local[*]).",
+                parameter="frame",
+            )

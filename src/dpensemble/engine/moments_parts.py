@@ -1,0 +1,235 @@
+"""Sums of label moments over parts of the private records, in other processes or on a cluster.
+
+A part is read where it is, and returns a `PartReport`: its exact sum, its number of rows and their checksum, and no
+row. Charge and noise stay in the process that calls `fit_blocks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from dpensemble._arrays import Floats, Rows
+from dpensemble._guard import guard_private_rows
+from dpensemble.clusters.parts import TableInParts
+from dpensemble.clusters.vetting import versions
+from dpensemble.datasets.bad_records import zeroes_bad
+from dpensemble.datasets.row_checksums import SIZE, RowChecksums
+from dpensemble.engine.table_inputs import block, table_targets
+from dpensemble.errors import DataError, DPEnsembleError
+from dpensemble.moments.blocks import Block, PrivateBlocks, Transform, blocks_of
+from dpensemble.moments.queries import AnyQuery, partial_sums
+from dpensemble.releases.partial_sums import CHECKSUMS, PartialSums, SameRecords
+
+#: Keyed hashes of units. numpy compares them as bytes of one length.
+UnitHashes = NDArray[np.bytes_]
+_KIND = f"S{SIZE}"
+
+#: Problems of a part by code. A worker returns a code and raises nothing, since engines write errors into their logs.
+PROBLEMS = {
+    "record": (
+        "a private record cannot be used: an undeclared label, an infinite entry, a missing unit, or a row that the "
+        "map cannot read; run dpensemble check, or give on_bad_record='zero'."
+    ),
+    "versions": (
+        "a worker has other versions of Python, dpensemble, numpy, scipy or scikit-learn, so that sums could differ; "
+        "install the same versions there."
+    ),
+    "error": "a part of the private records could not be read or summed; look at the part on your own machine.",
+}
+
+
+@dataclass(frozen=True)
+class RowRules:
+    """How private rows are read: the settings of an estimator that `block` reads."""
+
+    on_bad_record: str
+    declared_columns: Mapping[str, Sequence[object]] | None
+
+
+@dataclass(frozen=True, eq=False)
+class UnitCounts:
+    """Number of records of each unit that has several, by the sorted keyed hashes of units. Private."""
+
+    hashes: UnitHashes
+    counts: NDArray[np.int64]
+
+    def weights(self, hashes: UnitHashes) -> Floats:
+        """Return each record's share of its unit."""
+        if not len(self.hashes):
+            return np.ones(len(hashes))
+        places = np.searchsorted(self.hashes, hashes).clip(max=len(self.hashes) - 1)
+        return 1 / np.where(self.hashes[places] == hashes, self.counts[places], 1)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartReport:
+    """What a part returns: its sums, and in the checking pass its units. Or the code of a problem. Private."""
+
+    sums: PartialSums
+    units: UnitCounts | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class MapBefore:
+    """A map, and the map before it which judges whether rows are readable."""
+
+    transform: Transform
+    alone: bool
+    n_features: int
+    judge: MapBefore | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartTask:
+    """The work on a part: the checking pass, or the exact sum of a query."""
+
+    rules: RowRules
+    public: Rows
+    classes: NDArray[np.generic]
+    target: str
+    unit: str | None
+    key: bytes
+    wanted: dict[str, str]
+    units: UnitCounts | None = None
+    query: AnyQuery | None = None
+    map: MapBefore | None = None
+    number: int = 0
+
+    def __call__(self, tables: Iterator[Rows]) -> PartReport:
+        """Return the report of the part. An error becomes the code of a problem."""
+        nothing = PartialSums(None, round=self.number)
+        if versions() != self.wanted:
+            return PartReport(nothing, problem="versions")
+        try:
+            # Many small products: threads that wait for each other take many times as long on a busy machine.
+            with guard_private_rows(), threadpool_limits(1, user_api="blas"):
+                return self._check(tables) if self.query is None else PartReport(self._sums(self.query, tables))
+        except DPEnsembleError:
+            return PartReport(nothing, problem="record")
+        except Exception:
+            return PartReport(nothing, problem="error")
+
+    def _check(self, tables: Iterator[Rows]) -> PartReport:
+        checksums, rows, checksum, seen = RowChecksums(self.key), 0, 0, []
+        for part in self._read(tables):
+            rows += len(part.targets)
+            checksum += checksums.of(part.rows, part.targets, part.units)
+            if part.units is not None:
+                seen.append(_as_hashes(np.asarray(part.units)))
+        sums = PartialSums(None, rows, checksum % CHECKSUMS)
+        return PartReport(sums, UnitCounts(*np.unique(np.concatenate(seen), return_counts=True)) if seen else None)
+
+    def _sums(self, query: AnyQuery, tables: Iterator[Rows]) -> PartialSums:
+        return partial_sums(query, self._behind(self.map, tables), number=self.number)
+
+    def _behind(self, map_: MapBefore | None, tables: Iterator[Rows]) -> PrivateBlocks:
+        assert map_ is not None  # noqa: S101  a query has a map
+        return PrivateBlocks(
+            lambda: self._read(tables),
+            map_.transform,
+            alone=map_.alone,
+            zeroes_bad=zeroes_bad(self.rules),
+            n_features=map_.n_features,
+            judge=None if map_.judge is None else self._behind(map_.judge, iter(())),
+            checksums=RowChecksums(self.key),
+            keeps=False,
+        )
+
+    def _read(self, tables: Iterator[Rows]) -> Iterator[Block]:
+        """Yield checked blocks. The units of a block are their keyed hashes."""
+        zeroes = zeroes_bad(self.rules)
+        for table in tables:
+            if not len(table):
+                continue
+            features = table[[name for name in table.columns if name not in (self.target, self.unit)]]
+            rows, labels = block(self.rules, features, self.public), table[self.target].to_numpy()
+            rows, targets = table_targets(self.classes, rows, labels, zeroes=zeroes)
+            weights, units = np.ones(len(targets)), None
+            if self.unit is not None:
+                present = table[self.unit].notna().to_numpy()
+                if not (present.all() or zeroes):
+                    raise DataError("a private record has no unit; fill the column of units in.")
+                # A record without a unit is left out of every sum.
+                rows, targets = rows[present], targets[present]
+                units = RowChecksums(self.key).texts(table[self.unit][present])
+                weights = np.ones(len(targets)) if self.units is None else self.units.weights(_as_hashes(units))
+            yield from blocks_of(rows, targets, weights, units)()
+
+
+def _as_hashes(units: NDArray[np.uint8]) -> UnitHashes:
+    return np.ascontiguousarray(units).view(_KIND).ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class RecordsInParts:
+    """Private records in parts, after the checking pass. `n_units` is public under replace-one only."""
+
+    table: TableInParts
+    task: PartTask
+    same: SameRecords
+    n_units: int
+
+    @classmethod
+    def of(
+        cls, table: TableInParts, rules: RowRules, public: Rows, classes: NDArray[np.generic], key: bytes
+    ) -> RecordsInParts:
+        """Pass over all records once, check every record, and count units."""
+        task = PartTask(rules, public, classes, table.target, table.unit, key, versions())
+        merged, hashes, counts = PartialSums(None), [], []
+        for report in reports(table, task):
+            merged += report.sums
+            if report.units is not None:
+                hashes.append(report.units.hashes)
+                counts.append(report.units.counts)
+        same = SameRecords(merged.records)
+        if table.unit is None or not hashes:
+            return cls(table, task, same, merged.rows)
+        distinct, places = np.unique(np.concatenate(hashes), return_inverse=True)
+        total = np.zeros(len(distinct), dtype=np.int64)
+        np.add.at(total, places, np.concatenate(counts))
+        several = total > 1
+        units = UnitCounts(distinct[several], total[several])
+        return cls(table, replace(task, units=units), same, len(distinct))
+
+    def behind(self, transform: Transform, *, alone: bool, zeroes_bad: bool, n_features: int) -> SumsInParts:
+        """Return the records behind a public map."""
+        return SumsInParts(self.table, self.task, MapBefore(transform, alone, n_features), alone, zeroes_bad)
+
+
+@dataclass(frozen=True, eq=False)
+class SumsInParts:
+    """Private records in parts behind a public map."""
+
+    table: TableInParts
+    task: PartTask
+    map: MapBefore
+    alone: bool = False
+    zeroes_bad: bool = False
+
+    def sums(self, query: AnyQuery, number: int) -> PartialSums:
+        """Return the exact sum of all records for the release with a number. Private."""
+        merged = PartialSums(None, round=number)
+        for report in reports(self.table, replace(self.task, query=query, map=self.map, number=number)):
+            merged += report.sums
+        return merged
+
+    def reading(self, transform: Transform) -> Self:
+        """Return the same records behind a map of the library, with the same bad ones."""
+        judge = self.map if self.alone and self.zeroes_bad else self.map.judge
+        return replace(self, map=MapBefore(transform, False, 0, judge), alone=False)
+
+
+def reports(table: TableInParts, task: PartTask) -> Iterator[PartReport]:
+    """Yield the report of each part, or raise if one has a problem."""
+    for report in table.results(task):
+        if report.problem:
+            # Neither ids nor counts are named: a refusal is not covered by the guarantee.
+            raise DataError(PROBLEMS[report.problem])
+        yield report

@@ -1,0 +1,1 @@
+"""How good a student is, from one noisy histogram of held-back units: figures, bands, and thresholds for decisions."""

@@ -1,0 +1,158 @@
+"""One class against the rest: what each threshold does, both curves, calibration, and areas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpensemble._arrays import Floats
+from dpensemble.quality.figures import Figure, Parts, Plain, area, critical, mean, monotone, shares
+
+#: What is stated at each threshold.
+AT_THRESHOLD = (
+    "sensitivity",
+    "specificity",
+    "positive_predictive_value",
+    "negative_predictive_value",
+    "alarms",
+    "missed",
+    "false_alarms",
+)
+# Figures that fall as the threshold rises, and figures that rise.
+_FALLING, _RISING = frozenset({"sensitivity", "alarms", "false_alarms"}), frozenset({"specificity", "missed"})
+# Probabilities closer to 0 or 1 are cut in the logarithmic loss, as one unit in a thousand would be.
+_LEAST_PROBABILITY = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassCurves:
+    """One class against the rest. All figures but the areas and the loss hold together, at every threshold and bin.
+
+    Parameters
+    ----------
+    name : str
+        The class.
+    share : Figure
+        Share of units with this class.
+    accuracy : Figure or None
+        Share that is right at threshold one half. None with more than two classes. It holds alone.
+    auroc : Figure
+        Area under the ROC curve of the binned probabilities. It holds alone.
+    log_loss : Figure
+        Logarithmic loss of the binned probabilities, each bin with the mean of its public rows. It holds alone.
+    thresholds : tuple of float
+        Inner edges of the bins, ascending.
+    at : mapping of str to tuple of Figure
+        A figure for each threshold. ``alarms``, ``missed`` and ``false_alarms`` are shares of all units.
+    calibration : tuple of (float, float, float, Figure)
+        For each bin its ends, the mean probability of its public rows, and the share of the class among its units.
+    """
+
+    name: str
+    share: Figure
+    accuracy: Figure | None
+    auroc: Figure
+    log_loss: Figure
+    thresholds: tuple[float, ...]
+    at: Mapping[str, tuple[Figure, ...]]
+    calibration: tuple[tuple[float, float, float, Figure], ...]
+
+    def to_dict(self) -> Plain:
+        """Return the curves as plain values, counts per 1,000 units."""
+        per_1000 = {"alarms", "missed", "false_alarms"}
+        rows = [
+            {"threshold": threshold}
+            | {
+                f"{name}_per_1000" if name in per_1000 else name: (
+                    figures[place].times(1000) if name in per_1000 else figures[place]
+                ).to_dict()
+                for name, figures in self.at.items()
+            }
+            for place, threshold in enumerate(self.thresholds)
+        ]
+        return {
+            "class": self.name,
+            "share": self.share.to_dict(),
+            "accuracy": None if self.accuracy is None else self.accuracy.to_dict(),
+            "auroc": self.auroc.to_dict(),
+            "binned_log_loss": self.log_loss.to_dict(),
+            "thresholds": rows,
+            "calibration": [
+                {"from": low, "to": high, "predicted": predicted, "observed": observed.to_dict()}
+                for low, high, predicted, observed in self.calibration
+            ],
+        }
+
+
+def class_curves(
+    name: str, cells: Floats, edges: Floats, middles: Floats, sigma: float, *, half: float | None
+) -> ClassCurves:
+    """Return the curves of noisy cells, shape (2, n_bins): the rest, then the class.
+
+    Parameters
+    ----------
+    name : str
+        The class.
+    cells : ndarray of shape (2, n_bins)
+        Noisy numbers of units.
+    edges, middles : ndarray
+        Inner edges, shape (n_bins - 1,), and the mean public probability in each bin.
+    sigma : float
+        Standard deviation of the noise on each cell.
+    half : float or None
+        The edge at which the predicted class changes, for the accuracy. None leaves the accuracy out.
+    """
+    negative, positive = cells
+    parts = threshold_parts(positive, negative)
+    n_bins = len(positive)
+    z = critical(sum(map(len, parts.values())) + n_bins + 1)
+    at = {which: tuple(_ordered(which, shares(one, sigma, z))) for which, one in parts.items()}
+    # Two cells each: the class and the rest.
+    observed = shares(Parts.of(positive, negative, 1, 1), sigma, z)
+    (share,) = shares(Parts.of(positive.sum(), negative.sum(), n_bins, n_bins), sigma, z)
+    ends = np.concatenate([[0.0], edges, [1.0]]).tolist()
+    cut = np.clip(middles, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+    return ClassCurves(
+        name=name,
+        share=share,
+        accuracy=None if half is None else accuracy_at(positive, negative, int(np.searchsorted(edges, half)), sigma),
+        auroc=area(positive, negative, sigma),
+        log_loss=mean(cells, np.stack([-np.log(1 - cut), -np.log(cut)]), sigma),
+        thresholds=tuple(edges.tolist()),
+        at=at,
+        calibration=tuple(zip(ends[:-1], ends[1:], middles.tolist(), observed, strict=True)),
+    )
+
+
+def threshold_parts(positive: Floats, negative: Floats) -> dict[str, Parts]:
+    """Return the parts of every share, at each inner edge."""
+    n_bins = len(positive)
+    below, above = np.arange(1, n_bins), np.arange(n_bins - 1, 0, -1)
+    p_low, n_low = np.cumsum(positive)[:-1], np.cumsum(negative)[:-1]
+    p_high, n_high = positive.sum() - p_low, negative.sum() - n_low
+    all_of = np.full(n_bins - 1, 2.0 * n_bins)
+    return {
+        "sensitivity": Parts.of(p_high, p_low, above, below),
+        "specificity": Parts.of(n_low, n_high, below, above),
+        "positive_predictive_value": Parts.of(p_high, n_high, above, above),
+        "negative_predictive_value": Parts.of(n_low, p_low, below, below),
+        "alarms": Parts.of(p_high + n_high, p_low + n_low, 2 * above, 2 * below),
+        "missed": Parts.of(p_low, p_high + n_low + n_high, below, all_of - below),
+        "false_alarms": Parts.of(n_high, n_low + p_low + p_high, above, all_of - above),
+    }
+
+
+def _ordered(which: str, figures: list[Figure]) -> list[Figure]:
+    if which in _FALLING or which in _RISING:
+        return monotone(figures, rising=which in _RISING)
+    return figures
+
+
+def accuracy_at(positive: Floats, negative: Floats, place: int, sigma: float, z: float | None = None) -> Figure:
+    """Return the share that is right if bins after an inner edge are called positive."""
+    right = positive[place + 1 :].sum() + negative[: place + 1].sum()
+    wrong = positive[: place + 1].sum() + negative[place + 1 :].sum()
+    n_bins = len(positive)
+    return shares(Parts.of(right, wrong, n_bins, n_bins), sigma, critical(1) if z is None else z)[0]

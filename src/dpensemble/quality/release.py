@@ -1,0 +1,260 @@
+r"""The release: cells of held-back units, one exact sum of whole numbers, one charge, one draw.
+
+Each record of a held-back unit falls into one cell of each histogram. A unit's ``k`` records weigh ``1 / k`` each,
+rounded down. So a unit adds a vector ``u`` to a histogram that has no negative entry and a sum of 1 at most, whatever
+its records hold. Then ``|u|**2 <= (sum of u)**2 <= 1``. Because vectors ``u`` and ``v`` of two units have no negative
+entry, ``|u - v|**2 <= |u|**2 + |v|**2 <= 2``. Over ``h`` histograms squared lengths add up. Replacing a unit moves the
+sum by at most ``sqrt(2 h)``, and adding or removing a unit by at most ``sqrt(h)``.
+
+Held-back units teach nothing. Their places and a public seed decide which units are held back. Let neighbouring data
+differ in one unit. If this unit teaches, the held-back units are the same, and the histogram is computed from the
+released student and data that do not differ. If this unit is held back, training is the same, and only the histogram
+differs. So both releases together are as private as the less private of the two (parallel composition: F. McSherry,
+"Privacy integrated queries", SIGMOD 2009, Theorem 4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._arrays import Floats, Integers
+from dpensemble._random import NoiseSource
+from dpensemble.accounting import Group, SumsMeter
+from dpensemble.budget import Budget
+from dpensemble.cost import PrivacyCost
+from dpensemble.quality.layout import Layout
+from dpensemble.releases import SumQuery, SumReleaser
+
+#: Whole numbers in 1. A sum of 2**30 units fits 63 bits.
+WHOLE = 2**32
+# A probability above this one is above one half, where the predicted class changes.
+HALF = math.nextafter(0.5, 1)
+
+
+@dataclass(frozen=True)
+class QualitySum(SumQuery[tuple[Floats, float]]):
+    """The sum of the held-back units' histograms. The module proves its sensitivity."""
+
+    n_histograms: int
+    description = "the histogram of the student's probabilities by true class, on held-back units"
+    unit = WHOLE
+
+    @property
+    def replacing(self) -> int:
+        """Whole units by which another vector of one unit moves the sum."""
+        return math.isqrt(2 * self.n_histograms * WHOLE**2) + 1
+
+    @property
+    def removing(self) -> int:
+        """Whole units by which one vector more moves the sum."""
+        return math.isqrt(self.n_histograms * WHOLE**2) + 1
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the noisy cells in units, and the standard deviation of their noise."""
+        return sums, spread
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """Inner edges of the bins of each class, ascending, for all units and within groups. Public.
+
+    A probability that equals an edge is above the edge. `middles` has the mean probability of the public rows in each
+    bin of all units.
+    """
+
+    of_class: Mapping[str, Floats]
+    of_groups: Floats
+    middles: Mapping[str, Floats]
+
+
+def public_edges(layout: Layout, public: Floats | None, required: Sequence[float] = ()) -> Edges:
+    """Return the edges of all bins, from the student's probabilities of public rows.
+
+    Parameters
+    ----------
+    layout : Layout
+        The cells.
+    public : ndarray of shape (n_rows, n_classes) or None
+        Probabilities of public rows. Without public rows, edges are spread evenly over logits.
+    required : sequence of float
+        Thresholds that must be edges, beside one half.
+    """
+    if public is None or not len(public):
+        logits = np.linspace(-6, 6, 1001)
+        high = 1 / (1 + np.exp(-logits))
+        columns = [1 - high, high] if layout.positive == 1 else [high, 1 - high]
+        public = np.column_stack(columns if len(layout.classes) == 2 else [high] * len(layout.classes))
+    names = [layout.classes[layout.positive]] if len(layout.classes) == 2 else list(layout.classes)
+    of_class, middles = {}, {}
+    for name in names if layout.bins else []:
+        column = public[:, layout.classes.index(name)]
+        edges = bin_edges(column, layout.bins, required)
+        of_class[name], middles[name] = edges, _middles(column, edges)
+    groups = bin_edges(public[:, layout.positive], layout.group_bins, required)
+    return Edges(of_class, groups, middles)
+
+
+def bin_edges(public: Floats, n_bins: int, required: Sequence[float] = ()) -> Floats:
+    """Return at most ``n_bins - 1`` inner edges, or only one half and the `required` ones if there are more of those.
+
+    Rows count towards quantiles half by the probability of the class and half by that of the others, each scaled to a
+    sum of 1. So bins are about equally wide along both axes of a ROC curve, and a rare class has its bins, too.
+    """
+    fixed = sorted({HALF, *(HALF if one == 0.5 else float(one) for one in required)})
+    order = np.sort(public)
+    mass = order / max(order.sum(), 1e-300) + (1 - order) / max((1 - order).sum(), 1e-300)
+    above = np.cumsum(mass) / mass.sum()
+    n_free = max(0, n_bins - 1 - len(fixed))
+    wanted = np.linspace(0, 1, n_free + 2)[1:-1]
+    free = order[np.minimum(np.searchsorted(above, wanted), len(order) - 1)]
+    inner = np.unique(np.concatenate([free, fixed]))
+    return inner[(inner > 0) & (inner < 1)]
+
+
+def _middles(public: Floats, edges: Floats) -> Floats:
+    """Return the mean public probability in each bin, or the middle of a bin without public rows."""
+    places = np.searchsorted(edges, public, side="right")
+    counts = np.bincount(places, minlength=len(edges) + 1)
+    sums = np.bincount(places, public, minlength=len(edges) + 1)
+    outer = np.concatenate([[0.0], edges, [1.0]])
+    return np.where(counts > 0, sums / np.maximum(counts, 1), (outer[1:] + outer[:-1]) / 2)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HeldRecords:
+    """Predictions for held-back records. Private.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (n_records, n_classes)
+        The student's probabilities.
+    truth : ndarray of shape (n_records,)
+        Places of the true classes.
+    groups : mapping of str to ndarray of shape (n_records,)
+        Place of each record's group in each column, the last one for all other values.
+    unit_of : ndarray of shape (n_records,)
+        The unit of each record, from 0.
+    n_units : int
+        Number of held-back units.
+    usable : ndarray of bool
+        Records that count. Others add nothing, but still share their unit's weight.
+    """
+
+    probabilities: Floats
+    truth: Integers
+    groups: Mapping[str, Integers]
+    unit_of: Integers
+    n_units: int
+    usable: NDArray[np.bool_]
+
+
+def exact_total(layout: Layout, edges: Edges, held: HeldRecords) -> Integers:
+    """Return the exact sum of the units' vectors in whole numbers, shape (n_cells,). Private."""
+    # Rounded down, so that the records of a unit weigh 1 at most together.
+    weight = WHOLE // np.bincount(held.unit_of, minlength=held.n_units)[held.unit_of]
+    weight = np.where(held.usable, weight, 0).astype(np.int64)
+    predicted = held.probabilities.argmax(axis=1)
+    parts = []
+    for one in layout.histograms:
+        cells: tuple[Integers, ...]
+        if one.kind == "bins":
+            place = layout.classes.index(one.name)
+            bins = np.searchsorted(edges.of_class[one.name], held.probabilities[:, place], side="right")
+            cells = ((held.truth == place).astype(np.int64), bins)
+        elif one.kind == "decisions":
+            cells = (held.truth, predicted)
+        elif one.kind == "bins by group":
+            bins = np.searchsorted(edges.of_groups, held.probabilities[:, layout.positive], side="right")
+            cells = (held.groups[one.name], (held.truth == layout.positive).astype(np.int64), bins)
+        else:
+            cells = (held.groups[one.name], held.truth, (predicted == held.truth).astype(np.int64))
+        total = np.zeros(one.shape, dtype=np.int64)
+        np.add.at(total, cells, weight)
+        parts.append(total.ravel())
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NoisyHistograms:
+    """The released cells, and everything public about their release.
+
+    Parameters
+    ----------
+    layout : Layout
+        The cells.
+    edges : Edges
+        Inner edges of bins.
+    cells : tuple of ndarray
+        Noisy numbers of units, one array for each histogram.
+    sigma : float
+        Standard deviation of the noise on each cell, in units.
+    epsilon, delta : float
+        Cost of the release for a held-back unit.
+    charges : tuple of dict
+        The charged sum, for a certificate.
+    """
+
+    layout: Layout
+    edges: Edges
+    cells: tuple[Floats, ...]
+    sigma: float
+    epsilon: float
+    delta: float
+    charges: tuple[dict[str, float], ...] = ()
+
+    def of(self, kind: str, name: str = "") -> Floats | None:
+        """Return the cells of a histogram, or None if it was left out."""
+        for histogram, cells in zip(self.layout.histograms, self.cells, strict=True):
+            if (histogram.kind, histogram.name) == (kind, name):
+                return cells[..., : self._n_bins(kind, name)]
+        return None
+
+    def _n_bins(self, kind: str, name: str) -> int | None:
+        """Return the number of bins that edges open. Quantiles may coincide, and further cells hold only noise."""
+        if kind == "bins":
+            return len(self.edges.of_class[name]) + 1
+        return len(self.edges.of_groups) + 1 if kind == "bins by group" else None
+
+
+def _meter(epsilon: float, delta: float) -> SumsMeter:
+    return SumsMeter([Group("held back", Budget(epsilon=epsilon, delta=delta))])
+
+
+def quality_cost(epsilon: float, delta: float) -> PrivacyCost | None:
+    """Return the most that a release costs at epsilon and delta, as a Renyi curve.
+
+    Examples
+    --------
+    >>> round(quality_cost(1.0, 1e-5).mu, 3)
+    0.268
+    """
+    return _meter(epsilon, delta).renyi_costs()[0]
+
+
+def release_histograms(layout: Layout, edges: Edges, total: Integers, noise: NoiseSource) -> NoisyHistograms:
+    """Charge for the sum of the units' vectors, draw its noise, and return the noisy histograms."""
+    meter = _meter(layout.epsilon, layout.delta)
+    # Holds the noise to the cost that `quality_cost` returns.
+    meter.renyi_costs()
+    sums = SumReleaser(relation=layout.relation, meter=meter, noise=noise)
+    noisy, spread = sums.release(QualitySum(len(layout.histograms)), total, 1.0)
+    return NoisyHistograms(
+        layout=layout,
+        edges=edges,
+        cells=split_cells(layout, noisy),
+        sigma=spread,
+        epsilon=meter.spent_epsilon,
+        delta=layout.delta,
+        charges=meter.charges,
+    )
+
+
+def split_cells(layout: Layout, cells: Floats) -> tuple[Floats, ...]:
+    """Return the cells of each histogram in its shape."""
+    ends = np.cumsum([one.n_cells for one in layout.histograms])[:-1]
+    return tuple(part.reshape(one.shape) for one, part in zip(layout.histograms, np.split(cells, ends), strict=True))

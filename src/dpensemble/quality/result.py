@@ -1,0 +1,147 @@
+"""The quality of a student: every figure that a noisy histogram gives, with its band, for a report and for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dpensemble.quality.classes import (
+    ClassDecisions,
+    GroupQuality,
+    class_decisions,
+    groups_of_bins,
+    groups_of_decisions,
+)
+from dpensemble.quality.costs import Costs, Decision, decide
+from dpensemble.quality.curves import ClassCurves, class_curves
+from dpensemble.quality.figures import LEVEL, Figure, Plain
+from dpensemble.quality.layout import OTHER
+from dpensemble.quality.release import HALF, NoisyHistograms
+
+METHOD = (
+    "Noise of known standard deviation and the sampling of units, as sets of shares that the cells do not refute "
+    "(Fieller 1954; Wilson 1927). Figures of one class, or of all groups of one column, hold together at every "
+    "threshold (Sidak 1967). Accuracy, area under the curve and loss hold one by one."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasedQuality:
+    """How good a student is on held-back units, with noise. May be published.
+
+    Each held-back unit counts once and pays epsilon and delta. No other unit pays.
+
+    Parameters
+    ----------
+    released : NoisyHistograms
+        The noisy cells.
+    accuracy, most_common : Figure
+        Share of units that are right, and of the class that is most common. The latter is what a student without any
+        knowledge would reach.
+    most_common_class : str or None
+        The class that is most common, or None if noise hides which.
+    curves : tuple of ClassCurves
+        For two classes the positive one, for more each class against the rest (empty if noise would hide them).
+    decisions : ClassDecisions or None
+        For three and more classes.
+    groups : mapping of str to tuple of GroupQuality
+        Groups of each declared column.
+    decision : Decision or None
+        The threshold for the costs of wrong decisions.
+    """
+
+    released: NoisyHistograms
+    accuracy: Figure
+    most_common: Figure
+    most_common_class: str | None
+    curves: tuple[ClassCurves, ...]
+    decisions: ClassDecisions | None
+    groups: Mapping[str, tuple[GroupQuality, ...]]
+    decision: Decision | None
+
+    def to_dict(self) -> Plain:
+        """Return all figures as plain values."""
+        layout, released = self.released.layout, self.released
+        # Of more than two classes there is no single area.
+        auroc = self.curves[0].auroc if len(layout.classes) == 2 else Figure(None, 0.0, 1.0)
+        known = auroc.value is not None
+        return {
+            "units": layout.n_units,
+            "accuracy": self.accuracy.value,
+            "accuracy_low": self.accuracy.low,
+            "accuracy_high": self.accuracy.high,
+            "auroc": auroc.value,
+            "auroc_low": auroc.low if known else None,
+            "auroc_high": auroc.high if known else None,
+            "epsilon": released.epsilon,
+            "delta": released.delta,
+            "sigma": released.sigma,
+            "level": LEVEL,
+            "method": METHOD,
+            "most_common": self.most_common.to_dict() | {"class": self.most_common_class},
+            "one_against_rest": [one.to_dict() for one in self.curves],
+            "classes": [] if self.decisions is None else self.decisions.to_dict(),
+            "groups": {column: [one.to_dict() for one in groups] for column, groups in self.groups.items()},
+            "histograms": [
+                {"kind": one.kind, "name": one.name, "cells": cells.tolist()}
+                for one, cells in zip(layout.histograms, released.cells, strict=True)
+            ],
+        }
+
+
+def quality_of(released: NoisyHistograms, costs: Costs | None = None) -> ReleasedQuality:
+    """Return every figure of noisy histograms. This is computed from what was released, and costs nothing."""
+    layout, sigma = released.layout, released.sigma
+    curves = []
+    for histogram in layout.histograms:
+        cells = released.of(histogram.kind, histogram.name)
+        if histogram.kind == "bins" and cells is not None:
+            edges, middles = (one[histogram.name] for one in (released.edges.of_class, released.edges.middles))
+            half = HALF if len(layout.classes) == 2 else None
+            curves.append(class_curves(histogram.name, cells, edges, middles, sigma, half=half))
+    decisions = None
+    if len(layout.classes) > 2:
+        cells = released.of("decisions")
+        decisions = None if cells is None else class_decisions(layout.classes, cells, sigma)
+    shares = _class_shares(released, curves, decisions)
+    accuracy = curves[0].accuracy if decisions is None else decisions.accuracy
+    decision = None
+    if costs is not None:
+        positive = layout.classes[layout.positive]
+        decision = decide(costs, positive, released.of("bins", positive), curves[0], sigma)
+    known = {name: share.value for name, share in shares.items() if share.value is not None}
+    return ReleasedQuality(
+        released=released,
+        accuracy=accuracy or Figure(None, 0.0, 1.0),
+        most_common=Figure(
+            max(known.values()) if len(known) == len(shares) else None,
+            max(share.low for share in shares.values()),
+            max(share.high for share in shares.values()),
+        ),
+        most_common_class=max(known, key=lambda name: known[name]) if len(known) == len(shares) else None,
+        curves=tuple(curves),
+        decisions=decisions,
+        groups={column: _groups(released, column) for column in layout.groups},
+        decision=decision,
+    )
+
+
+def _class_shares(
+    released: NoisyHistograms, curves: list[ClassCurves], decisions: ClassDecisions | None
+) -> Mapping[str, Figure]:
+    if decisions is not None:
+        return decisions.shares
+    layout = released.layout
+    other = layout.classes[1 - layout.positive]
+    return {layout.classes[layout.positive]: curves[0].share, other: curves[0].share.mirrored()}
+
+
+def _groups(released: NoisyHistograms, column: str) -> tuple[GroupQuality, ...]:
+    layout, sigma = released.layout, released.sigma
+    names = (*layout.groups[column], OTHER)
+    cells = released.of("bins by group", column)
+    if cells is not None:
+        positive = layout.classes[layout.positive]
+        return groups_of_bins(names, positive, cells, released.edges.of_groups, HALF, sigma)
+    cells = released.of("decisions by group", column)
+    return () if cells is None else groups_of_decisions(names, layout.classes, cells, sigma)

@@ -1,0 +1,123 @@
+"""Sums of parts: the release of `fit`, to the last bit, and refusals before anything is drawn."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpensemble import LabelMomentsClassifier
+from dpensemble.clusters.parts import results_of
+from dpensemble.datasets.parts import ParquetParts
+from dpensemble.engine.moments_parts import PROBLEMS, PartReport
+from dpensemble.errors import DataError, InvalidParameterError
+
+SETTINGS = {"classes": [0, 1], "delta": 1e-3, "insecure_release_seed": 5}
+COLUMNS = ["a", "b", "c"]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    n = 300
+    table = pd.DataFrame({"a": rng.normal(size=n), "b": rng.choice(["x", "y", "z"], n), "c": rng.integers(0, 9, n)})
+    table["y"], table["who"] = (table["a"] + 0.3 * rng.normal(size=n) > 0).astype(int), rng.integers(0, 200, n)
+    public, private = table.iloc[:100][COLUMNS], table.iloc[100:]
+    folder = tmp_path_factory.mktemp("parts")
+    for place, part in enumerate((private[:90], private[90:90], private[90:91], private[91:])):
+        part.to_parquet(folder / f"{place}.parquet", row_group_size=50, index=False)
+    return private, public, folder
+
+
+def values(model):
+    return [one.values.tolist() for one in model.moments_]
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+@pytest.mark.parametrize("unit", [None, "who"])
+@pytest.mark.parametrize("on_bad_record", ["raise", "zero"])
+def test_parts_release_what_the_whole_releases(world, relation, unit, on_bad_record):
+    private, public, folder = world
+    model = LabelMomentsClassifier(**SETTINGS, relation=relation, on_bad_record=on_bad_record)
+    more = {"fewest_units": 100} if relation == "add-or-remove-one" else {}
+    whole = model.fit(
+        private[COLUMNS], private["y"], X_public=public, units=None if unit is None else private[unit], **more
+    )
+    expected, guarantee = values(whole), whole.guarantee_
+    columns = (*COLUMNS, "y") if unit is None else None
+    parts = ParquetParts(folder, "y", unit=unit, columns=columns)
+    assert values(model.fit_blocks(parts, X_public=public, **more)) == expected
+    assert model.guarantee_ == guarantee
+
+
+def test_two_processes_release_what_one_releases(world):
+    _, public, folder = world
+    one, two = (
+        LabelMomentsClassifier(**SETTINGS).fit_blocks(ParquetParts(folder, "y", unit="who", n_jobs=n), X_public=public)
+        for n in (1, 2)
+    )
+    assert values(one) == values(two)
+
+
+class Faulty(ParquetParts):
+    """Parts, some of which come twice, not at all or with a problem from one pass on."""
+
+    fault, since, passes = None, 1, 0
+
+    def results(self, work):
+        self.passes += 1
+        reports = list(results_of(work, self.parts))
+        yield from reports if self.passes < self.since else self.fault(reports)
+
+
+@pytest.mark.parametrize("since", [1, 2, 3])
+@pytest.mark.parametrize(
+    "fault",
+    [lambda parts: [*parts, parts[0]], lambda parts: parts[1:], lambda parts: [*parts[1:], parts[-1]]],
+    ids=["twice", "lost", "swapped"],
+)
+def test_parts_that_change_are_refused(world, fault, since):
+    _, public, folder = world
+    parts = Faulty(folder, "y", unit="who")
+    parts.fault, parts.since = fault, since
+    model = LabelMomentsClassifier(**SETTINGS)
+    if since == 1:
+        # What changes in the same way in every pass is another table.
+        model.fit_blocks(parts, X_public=public)
+        return
+    with pytest.raises(DataError, match="changed between two passes"):
+        model.fit_blocks(parts, X_public=public)
+    assert not hasattr(model, "result_")
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_problem_of_a_part_is_one_sentence(world, problem):
+    _, public, folder = world
+    parts = Faulty(folder, "y", unit="who")
+    parts.fault = lambda reports: [*reports[1:], PartReport(reports[0].sums, problem=problem)]
+    with pytest.raises(DataError) as found:
+        LabelMomentsClassifier(**SETTINGS).fit_blocks(parts, X_public=public)
+    assert str(found.value) == PROBLEMS[problem]
+    assert not any(letter.isdigit() for letter in PROBLEMS[problem])
+
+
+def test_records_that_cannot_be_used_are_refused_by_code(world, tmp_path):
+    private, public, _ = world
+    private.assign(y=private["y"].replace({1: 777})).to_parquet(tmp_path / "bad.parquet", index=False)
+    with pytest.raises(DataError) as found:
+        LabelMomentsClassifier(**SETTINGS).fit_blocks(ParquetParts(tmp_path, "y", unit="who"), X_public=public)
+    assert str(found.value) == PROBLEMS["record"]
+
+
+def test_units_are_a_column_of_a_table_in_parts(world):
+    private, public, folder = world
+    with pytest.raises(InvalidParameterError, match="column of units"):
+        LabelMomentsClassifier(**SETTINGS).fit_blocks(ParquetParts(folder, "y"), X_public=public, units=private["who"])
+    with pytest.raises(DataError, match="not a column"):
+        ParquetParts(folder, "z")
+
+
+def test_a_report_can_travel(world):
+    _, _, folder = world
+    for part in ParquetParts(folder, "y").parts:
+        assert pickle.loads(pickle.dumps(part)).groups == part.groups  # noqa: S301
