@@ -146,7 +146,7 @@ def test_the_page_says_what_else_was_released_and_how_much_of_the_budget_was_use
     guarantee = SOFT.guarantee | {"relation": "add-or-remove-one", "unit": "unit", "epsilon": 0.5}
     text = words(render(replace(SOFT, guarantee=guarantee)))
     assert "Every person added one vector" in text
-    assert "The number of units was released with noise, too." in text
+    assert "The number of people was released with noise, too." in text
     assert "50.0% of epsilon 1 at delta" in text
 
 

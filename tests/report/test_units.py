@@ -50,7 +50,7 @@ def test_a_declared_noun(noun, words):
 
 @pytest.mark.parametrize("noun", ["", " ", "p" * 31, "a1", "<b>", "patient;", "x_y"])
 def test_a_declared_noun_has_letters_only(noun):
-    with pytest.raises(InvalidParameterError, match="unit_name=.* must be a noun in the singular"):
+    with pytest.raises(InvalidParameterError, match=r"unit_name=.* must be a noun in the singular"):
         declared_noun(noun, "id")
 
 

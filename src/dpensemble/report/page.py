@@ -16,6 +16,7 @@ from dpensemble.report.charts import Bar, Limit, Series, bar_chart, histogram, l
 from dpensemble.report.drawing import GROUP_COLOURS, Words
 from dpensemble.report.effects import effects_view
 from dpensemble.report.groups import History, history_chart, personal_view
+from dpensemble.report.quality_lines import quality_lines
 from dpensemble.report.quality_view import quality_view
 from dpensemble.report.record import PrivateRecord, RunRecord
 from dpensemble.report.risk import risk_view
@@ -163,30 +164,13 @@ def _spend_chart(record: RunRecord, private: PrivateRecord | None) -> Markup | N
 
 
 def _quality_view(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
-    """Show scores only if the test rows are public, or if the page is the owner's version."""
-    shown = record.scores_are_public or is_private
-    majority = record.data.get("most_common_label") if shown else None
+    """Show exact scores only if the test rows are public, or if the page is the owner's version."""
+    shown, score = record.scores_are_public or is_private, record.data.get("released_score")
     return {
         "quality": _quality(record) if shown else None,
-        "score": _score(record),
-        "majority": None if majority is None else f"{100 * majority:.1f}%",
+        # Records of earlier versions have no curves.
+        "score_lines": list(quality_lines(record)) if score and "one_against_rest" not in score else [],
     }
-
-
-def _score(record: RunRecord) -> dict[str, str] | None:
-    """Return the texts of a released score, which may be published."""
-    score = record.data.get("released_score")
-    if not score:
-        return None
-    # The area is missing for three or more classes, and if the noise hides one of two classes.
-    view = {"units": wording.number(score["units"]), "noise": wording.number(score["sigma"], 3), "auroc": ""}
-    # Noise hides the accuracy if hardly any held-back record is readable.
-    view |= {"accuracy": "unknown", "accuracy_interval": "0.0% to 100.0%"}
-    for name, write in (("accuracy", wording.percent), ("auroc", wording.measure)):
-        if score[name] is not None:
-            view[name] = write(score[name])
-            view[f"{name}_interval"] = f"{write(score[f'{name}_low'])} to {write(score[f'{name}_high'])}"
-    return view
 
 
 def _quality(record: RunRecord) -> dict[str, Any] | None:
