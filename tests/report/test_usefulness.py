@@ -49,7 +49,13 @@ def with_data(**changes):
 
 
 CASES = [
-    (with_data(answers={"no": 1.0, "yes": 0.0}), "for every public row, so it carries no information", True),
+    (with_data(answers={"no": 1.0, "yes": 0.0}), "for every public row, so these labels carry no information", True),
+    (
+        with_data(answers={"no": 1.0, "yes": 0.0}, decision={"threshold": 0.05}),
+        "carry no information; use the threshold for the costs",
+        True,
+    ),
+    (with_data(answers={"no": 1.0, "yes": 0.0, "perhaps": 0.0}), "carry no information; a larger epsilon", True),
     (with_data(answers={"no": 0.004, "yes": 0.996}), "answers 'yes' for 99.6% of the public rows", True),
     (replace(GOOD, labels=13), "13 labels are few to learn from; 'dpensemble plan'", True),
     (replace(GOOD, labels=1), "1 label is few", True),

@@ -40,7 +40,7 @@ def train(tmp_path, capsys):
 def test_a_student_of_one_answer_is_called_one(train):
     code, out, errors = train(table(600).assign(y="no"), "--epsilon=8")
     assert code == 0
-    assert "Hint: the student answers 'no' for every public row, so it carries no information" in out
+    assert "Hint: the student answers 'no' for every public row, so these labels carry no information" in out
     assert "Hint: on the public rows, whose labels are known, the student is no better" in out
     assert "for you only: 30 of 30 teachers saw records of only one label" in errors
 
@@ -50,6 +50,7 @@ def test_a_good_run_is_not_talked_down(train):
     code, out, errors = train(table(1200), "--epsilon=30", "--max-labels=60", public=public)
     assert (code, errors) == (0, "")
     assert "Hint" not in out
+    assert "Title:   none; 'dpensemble report " in out
 
 
 def test_few_labels_are_said_to_be_few(train):
@@ -144,4 +145,4 @@ def test_a_unit_of_thousands_of_rows_is_one_unit(train):
     rows = table(3000).assign(person=[0] * 2000 + list(range(1, 1001)))
     code, out, errors = train(rows, "--epsilon=30", "--max-labels=5", "--unit=person")
     assert (code, errors) == (0, "")
-    assert "Replacing any one unit" in out
+    assert "Replacing any one person" in out

@@ -47,6 +47,8 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
         console.print(f"Hint: {hint}", markup=False)
     console.print(f"Columns: {record.data['kinds_of_columns']}", markup=False)
     console.print(f"Report:  {page}", markup=False)
+    if "title" not in record.data:
+        console.print(f"Title:   none; 'dpensemble report {student.parent} --title \"...\"' adds one.", markup=False)
     console.print(f"Student: {student}", markup=False)
     if "certificate" in record.data:
         file = page.parent / record.data["certificate"]

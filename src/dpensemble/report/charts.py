@@ -129,7 +129,7 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], words: Words) -> Mark
 def interval_chart(rows: Sequence[Interval], words: Words) -> Markup:
     """Draw shares as bars on a scale from 0 to 100%, with their intervals as lines across the ends of the bars."""
     floor = 4 + 46 * len(rows)
-    frame = Frame(1, 1, height=floor + 26, left=6, right=132)
+    frame = Frame(1, 1, height=floor + 26, left=6, right=22)
     body = Markup("").join(
         line("grid", frame.x(tick), 4, frame.x(tick), floor)
         + text("tick", frame.x(tick), floor + 19, f"{100 * tick:.0f}%", "middle")
@@ -137,19 +137,18 @@ def interval_chart(rows: Sequence[Interval], words: Words) -> Markup:
     )
     sentences = []
     for place, row in enumerate(rows):
-        y, shown, end = 4 + 46 * place, "not known", frame.left
-        body += text("name", frame.left + 4, y + 14, shorten(row.label, 40), "start")
+        y, shown = 4 + 46 * place, "not known"
+        body += text("name", frame.left + 4, y + 14, shorten(row.label, 32), "start")
         if row.value is not None and math.isfinite(row.value):
-            shown, end = percent(row.value), frame.x(min(max(row.value, 0.0), 1.0))
-            body += rect(row.css, frame.left, y + 20, end - frame.left, 18)
+            shown, wide = percent(row.value), frame.x(min(max(row.value, 0.0), 1.0)) - frame.left
+            body += rect(row.css, frame.left, y + 20, wide, 18)
         if row.low is not None and row.high is not None:
             low, high = frame.x(row.low), frame.x(row.high)
             body += Markup("").join(
                 line("whisker", *ends) for ends in ((low, y + 29, high, y + 29), *_ticks_at((low, high), y + 29))
             )
             shown += f" ({100 * row.low:.0f} to {100 * row.high:.0f}%)"
-            end = max(end, high)
-        body += label(f"{row.css}-label", end + 7, y + 34, shown, "start")
+        body += label(f"{row.css}-label", frame.x(1), y + 14, shown, "end")
         sentences.append(f"{row.label}: {shown}.")
     body += line("axis", frame.left, 4, frame.left, floor)
     return svg(words, " ".join(sentences), frame.height, body)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from markupsafe import Markup
 
@@ -14,6 +13,7 @@ from dpensemble.relations import Basis, Relation
 from dpensemble.report import wording
 from dpensemble.report.charts import Interval, interval_chart
 from dpensemble.report.drawing import Words
+from dpensemble.report.quality_lines import Written
 from dpensemble.report.record import RunRecord
 from dpensemble.report.risk import attack, condition
 
@@ -31,6 +31,8 @@ class Quality:
     rows: Sequence[Interval]
     source: str
     verdict: str
+    #: What the area under the ROC curve says about pairs of rows. Empty without an area.
+    order: str
 
     @property
     def has_intervals(self) -> bool:
@@ -43,7 +45,7 @@ class Quality:
         return interval_chart(self.rows, Words("right", "Share of right answers"))
 
 
-def summary_view(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
+def summary_view(record: RunRecord, *, is_private: bool) -> dict[str, object]:
     """Return the texts of the first screen. Without `is_private` they contain only what may be published."""
     quality = _quality(record, is_private=is_private)
     return {
@@ -109,7 +111,8 @@ def _quality(record: RunRecord, *, is_private: bool) -> Quality | None:
             f"Measured on {wording.counted(score['units'], f'private {record.unit}')} that the model did not learn "
             "from, with random noise. The promise covers these figures."
         )
-        return _compared(_interval(score, "accuracy"), score.get("most_common"), source)
+        order = _order(_interval(score, "auroc"), record)
+        return _compared(_interval(score, "accuracy"), score.get("most_common"), source, order)
     if record.student is None or not (record.scores_are_public or is_private):
         return None
     rows = record.data.get("test_rows") or 0
@@ -120,10 +123,23 @@ def _quality(record: RunRecord, *, is_private: bool) -> Quality | None:
         common = None if common is None else _wilson(common, rows)
     covered = "public test rows" if record.scores_are_public else "test rows, for you only"
     source = f"Measured on {f'{rows:,} ' if rows else ''}{covered}, without noise."
-    return _compared(student, common, source)
+    area = _interval(exact, "auroc") if exact else {"value": None}
+    return _compared(student, common, source, _order(area, record))
 
 
-def _compared(student: Mapping[str, Any], common: Mapping[str, Any] | None, source: str) -> Quality:
+def _order(area: Written, record: RunRecord) -> str:
+    """Return the area under the ROC curve as a share of pairs (J. Hanley and B. McNeil, Radiology 1982)."""
+    case = (record.data.get("decision") or {}).get("positive_class") or record.data.get("positive_class")
+    if area["value"] is None or case is None:
+        return ""
+    right, low, high = (round(100 * area[name]) for name in ("value", "low", "high"))
+    return (
+        f"Of one {record.unit} that is “{wording.shorten(str(case), 24)}” and one that is not, it gives the first the "
+        f"higher probability {right} times in 100 ({low} to {high}). A coin does so 50 times."
+    )
+
+
+def _compared(student: Written, common: Written | None, source: str, order: str) -> Quality:
     """Compare the student with always giving the most common class."""
     rows = [Interval("this model", student["value"], student["low"], student["high"], "main")]
     verdict = ""
@@ -132,25 +148,25 @@ def _compared(student: Mapping[str, Any], common: Mapping[str, Any] | None, sour
         label = f"always “{wording.shorten(str(name), 24)}”" if name is not None else "always the most common class"
         rows.append(Interval(label, common["value"], common["low"], common["high"], "other"))
         verdict = _verdict(student, common)
-    return Quality(rows, source, verdict)
+    return Quality(rows, source, verdict, order)
 
 
-def _verdict(student: Mapping[str, Any], common: Mapping[str, Any]) -> str:
+def _verdict(student: Written, common: Written) -> str:
     if student["value"] is None or common["value"] is None:
         return "Noise hides how the model compares with always giving the most common class."
     if student["value"] <= common["value"]:
-        return "It is no better than always giving the most common class."
+        return "Its labels are no better than always giving the most common class."
     known = None not in (student["low"], common["high"])
     if known and student["low"] > common["high"]:
-        return "It is better than always giving the most common class."
-    return "It seems better than always giving the most common class, but the difference may be chance."
+        return "Its labels are better than always giving the most common class."
+    return "Its labels seem better than always giving the most common class, but the difference may be chance."
 
 
-def _interval(score: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _interval(score: Written, name: str) -> dict[str, object]:
     return {"value": score[name], "low": score[f"{name}_low"], "high": score[f"{name}_high"]}
 
 
-def _wilson(share: float | None, rows: int) -> dict[str, Any]:
+def _wilson(share: float | None, rows: int) -> dict[str, object]:
     """Return a share with its interval by the number of rows (E. B. Wilson, JASA 1927)."""
     if share is None or not math.isfinite(share) or not rows:
         return {"value": share, "low": None, "high": None}

@@ -56,15 +56,17 @@ def _one_answer(record: RunRecord) -> Iterator[tuple[str, bool]]:
     if not answers:
         return
     label, share = max(answers.items(), key=lambda one: one[1])
-    if share == 1:
-        text = f"the student answers {label!r} for every public row, so it carries no information; {_MORE}."
-    elif share >= _NEARLY_ALL:
-        text = (
-            f"the student answers {label!r} for {share:.1%} of the public rows and carries little information; {_MORE}."
-        )
-    else:
+    if share < _NEARLY_ALL:
         return
-    yield text, record.labels_are_public
+    where = "every public row" if share == 1 else f"{share:.1%} of the public rows"
+    carries = f"these labels carry {'no' if share == 1 else 'little'} information"
+    if len(answers) > 2:
+        advice = _MORE
+    elif record.data.get("decision"):
+        advice = "use the threshold for the costs instead"
+    else:
+        advice = f"if the other class is rare, give both costs for a threshold (--cost-false-negative); else {_MORE}"
+    yield f"the student answers {label!r} for {where}, so {carries}; {advice}.", record.labels_are_public
 
 
 def _few_labels(record: RunRecord) -> Iterator[tuple[str, bool]]:
