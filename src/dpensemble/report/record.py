@@ -25,7 +25,7 @@ _GROUP = frozenset({"name", "budget", "epsilon", "records", "teachers", "copies"
 _BASELINE = frozenset({"name", "epsilon", "labels"})
 _EFFECT = frozenset({"column", "kind", "importance", "points"})
 # Entries that effects of some models, and of earlier versions, lack.
-_MORE_OF_EFFECT = frozenset({"deviations", "approximation"})
+_MORE_OF_EFFECT = frozenset({"deviations", "approximation", "rows"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,8 +260,16 @@ def _is_effect(one: object) -> bool:
         and isinstance(one["points"], list)
         and all(map(_is_point, one["points"]))
         and isinstance(one.get("approximation", ""), str)
+        and _are_rows(one.get("rows"), one["points"])
         and _are_deviations(one.get("deviations"), one["points"])
     )
+
+
+def _are_rows(rows: object, points: list[list[Any]]) -> bool:
+    """Return whether there are no rows, or a number of at least 0 for each point."""
+    if rows is None:
+        return True
+    return isinstance(rows, list) and len(rows) == len(points) and all(type(row) is int and row >= 0 for row in rows)
 
 
 def _are_deviations(deviations: object, points: list[list[Any]]) -> bool:
