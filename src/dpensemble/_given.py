@@ -21,6 +21,12 @@ Read = TypeVar("Read")
 _SIGNS_OF_AN_ENTRY = ("could not convert", "cannot convert", "too large to convert")
 _SIGNS_OF_NAN = ("Input X contains", "not 'NAType'", "not 'NaTType'")
 
+#: The end of a sentence about a target of several columns.
+SEVERAL_LABELS = (
+    "several labels for each record (multi-label) are not supported; train a model for each column, and divide "
+    "epsilon and delta among the models."
+)
+
 
 def require_rows(name: str, X: Any, *, keep_bad: bool = False, first: int = 0) -> None:
     """Raise as `require_readable` does, and for rows in one dimension, which scikit-learn's own message would print."""
@@ -36,9 +42,12 @@ def require_rows(name: str, X: Any, *, keep_bad: bool = False, first: int = 0) -
 
 
 def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: int = 0) -> None:
-    """Raise as `require_readable` does, and for missing labels such as None or NaN."""
+    """Raise as `require_readable` does, for several labels of a record, and for missing labels such as None or NaN."""
     require_readable(name, y, keep_bad=keep_bad, first=first)
-    if y is None or keep_bad:
+    if y is None:
+        return
+    _require_one_each(name, y)
+    if keep_bad:
         return
     labels = as_array(y)
     if labels.dtype.kind == "f":
@@ -55,6 +64,13 @@ def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: in
             f"{name} has a missing label (NaN or None, the first in row {row}, counting from 0); label that record, or "
             "drop it."
         )
+
+
+def _require_one_each(name: str, y: Any) -> None:
+    """Raise if records have several labels: a table of columns, or a sparse matrix as scikit-learn uses."""
+    shape = y.shape if hasattr(y, "shape") else np.asarray(y, dtype=object).shape
+    if len(shape) > 1 and shape[1] > 1:
+        raise DataError(f"{name} has {shape[1]:,} columns, but {SEVERAL_LABELS}")
 
 
 def require_one_per_record(name: str, values: NDArray[Any], n_records: int) -> None:

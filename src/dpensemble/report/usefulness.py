@@ -13,6 +13,9 @@ _FEW_LABELS, _FEW_UNITS, _GOOD_UNITS = 50, 25, 40
 _NEARLY_ALL = 0.99
 # A remark is made if the share of readable records is below this value by this many standard deviations.
 _NEARLY_ALL_READABLE, _DEVIATIONS = 0.97, 3.0
+_HALF = 0.5
+# Usual reason why nearly all labels are undeclared.
+_RANGES = ", and a number to predict has to be cut into ranges first, because there are only classes"
 _MORE = "a larger epsilon, more private records or fewer and better columns may help"
 
 
@@ -45,7 +48,8 @@ def _many_unreadable(record: RunRecord) -> Iterator[tuple[str, bool]]:
     if share is not None and error is not None and share + _DEVIATIONS * error < _NEARLY_ALL_READABLE:
         yield (
             f"about {1 - share:.1%} of the private records could not be read and added nothing (standard deviation "
-            f"of this estimate: {error:.1%}); 'dpensemble check' shows their owner why.",
+            f"of this estimate: {error:.1%}); 'dpensemble check' shows their owner why"
+            f"{_RANGES if share < _HALF else ''}.",
             record.labels_are_public,
         )
 
