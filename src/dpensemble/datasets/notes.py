@@ -142,7 +142,8 @@ def _of_text(name: str, entries: pd.Series, different: int, drop: str) -> Iterat
         yield Note(
             name,
             f"column {name!r} has {different:,} different entries in {len(entries):,} public rows, like {what}, and "
-            f"entries of few rows carry little information; {drop}, or form a few groups of entries{_ENCODER if words else ''}.",
+            f"entries of few rows carry little information; {drop}, or form a few groups of entries"
+            f"{_ENCODER if words else ''}.",
         )
 
 
