@@ -17,8 +17,8 @@ from sklearn.metrics import roc_auc_score
 from dpensemble import LabelMomentsClassifier
 from dpensemble.datasets import load_adult
 
-SIZES = {500: 5, 2_000: 4, 8_000: 3, 30_000: 2}
-EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+SIZES = {500: 4, 3_000: 2, 30_000: 1}
+EPSILONS = (0.3, 1.0, 3.0, 10.0)
 PUBLIC, TEST = 2_000, 10_000
 
 

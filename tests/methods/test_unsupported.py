@@ -56,7 +56,7 @@ def test_undeclared_numbers(labels, hints):
 
 
 def test_survey_weights():
-    with pytest.raises(InvalidParameterError, match=r"sample_weight is not supported.*survey weights.*stratum"):
+    with pytest.raises(InvalidParameterError, match=r"sample_weight is not supported.*Survey weights.*stratum"):
         LabelMomentsClassifier(classes=[0, 1]).fit(X[:40], SEVERAL[:, 0], X_public=X[40:], sample_weight=X[:40, 0])
 
 

@@ -37,7 +37,7 @@ class Support:
         return cls(None if units is None else units - record.data.get("held_back", 0), record.unit)
 
     def few(self, effect: Written) -> list[bool]:
-        """Return for each point of an effect whether few units stand behind it. Earlier records cannot tell."""
+        """Return for each point of an effect whether few units have it. Effects of earlier versions have no marks."""
         rows = effect.get("rows")
         if rows is None or not sum(rows):
             return [False] * len(effect["points"])

@@ -31,7 +31,7 @@ class Quality:
     rows: Sequence[Interval]
     source: str
     verdict: str
-    #: What the area under the ROC curve says about pairs of rows. Empty without an area.
+    #: The area under the ROC curve as a share of pairs. Empty without an area.
     order: str
 
     @property
