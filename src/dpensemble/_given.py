@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import is_table
 from dpensemble._checks import is_missing
@@ -66,9 +66,14 @@ def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: in
         )
 
 
-def _require_one_each(name: str, y: Any) -> None:
+def _require_one_each(name: str, y: ArrayLike) -> None:
     """Raise if records have several labels: a table of columns, or a sparse matrix as scikit-learn uses."""
-    shape = y.shape if hasattr(y, "shape") else np.asarray(y, dtype=object).shape
+    try:
+        # A matrix has a shape, too. Only lists are converted.
+        shape = np.shape(y)
+    except ValueError:
+        # Lists of different lengths are no columns. Each is a bad label.
+        return
     if len(shape) > 1 and shape[1] > 1:
         raise DataError(f"{name} has {shape[1]:,} columns, but {SEVERAL_LABELS}")
 

@@ -14,6 +14,7 @@ from typing import Any
 from dpensemble._nouns import plural
 from dpensemble._rounding import round_up
 from dpensemble.report import wording
+from dpensemble.report.quality_lines import Written
 from dpensemble.report.record import RunRecord
 from dpensemble.report.risk import attack
 from dpensemble.report.usefulness import remarks
@@ -145,7 +146,7 @@ def card_as_markdown(card: dict[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _front_matter(card: dict[str, Any]) -> dict[str, object]:
+def _front_matter(card: Written) -> dict[str, object]:
     """Return the metadata of a model on Hugging Face (``huggingface/hub-docs``, ``modelcard.md`` of 2025).
 
     The publisher of the model adds a licence. Figures are there if they may be published.

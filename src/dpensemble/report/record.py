@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -265,11 +266,15 @@ def _is_effect(one: object) -> bool:
     )
 
 
-def _are_rows(rows: object, points: list[list[Any]]) -> bool:
+def _are_rows(rows: object, points: Sequence[object]) -> bool:
     """Return whether there are no rows, or a number of at least 0 for each point."""
     if rows is None:
         return True
-    return isinstance(rows, list) and len(rows) == len(points) and all(type(row) is int and row >= 0 for row in rows)
+    return isinstance(rows, list) and len(rows) == len(points) and all(_is_count(row) for row in rows)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _are_deviations(deviations: object, points: list[list[Any]]) -> bool:
