@@ -72,7 +72,7 @@ def _require_one_each(name: str, y: ArrayLike) -> None:
         # A matrix has a shape, too. Only lists are converted.
         shape = np.shape(y)
     except ValueError:
-        # Lists of different lengths are no columns. Each is a bad label.
+        # Lists of different lengths have no columns. Each is a bad label.
         return
     if len(shape) > 1 and shape[1] > 1:
         raise DataError(f"{name} has {shape[1]:,} columns, but {SEVERAL_LABELS}")

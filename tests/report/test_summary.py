@@ -62,7 +62,7 @@ def test_the_promise_is_the_bound_on_right_guesses(epsilon):
     [
         ({}, "Its labels are better than"),
         ({"accuracy_low": 0.74}, "may be chance"),
-        ({"accuracy": 0.7}, "no better than"),
+        ({"accuracy": 0.7}, "not better than"),
         ({"accuracy": None}, "Noise hides"),
     ],
 )

@@ -37,7 +37,7 @@ from dpensemble.report.units import declared_noun, named, unit_noun
 def test_the_noun_follows_from_the_column(column, noun):
     assert unit_noun("unit", column) == noun
     assert unit_noun("unit", column, "tenant") == "tenant"
-    # Without a unit column single records are protected, whatever they are called.
+    # Without a unit column single records are protected, with or without a noun.
     assert unit_noun("record", column, "tenant") == "record"
 
 

@@ -60,7 +60,7 @@ def condition(record: RunRecord) -> str:
         )
     return (
         "This holds only for the private records of this run, and only for the labels, given their number. It does not "
-        "cover the number of labels, from which an attacker may learn more."
+        "cover the number of labels, and an attacker may learn more from that number."
     )
 
 

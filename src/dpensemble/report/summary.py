@@ -155,7 +155,7 @@ def _verdict(student: Written, common: Written) -> str:
     if student["value"] is None or common["value"] is None:
         return "Noise hides how the model compares with always giving the most common class."
     if student["value"] <= common["value"]:
-        return "Its labels are no better than always giving the most common class."
+        return "Its labels are not better than always giving the most common class."
     known = None not in (student["low"], common["high"])
     if known and student["low"] > common["high"]:
         return "Its labels are better than always giving the most common class."

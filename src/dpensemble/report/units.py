@@ -40,7 +40,7 @@ def unit_noun(protected: str, column: str | None, declared: str | None = None) -
     Returns
     -------
     str
-        ``"record"`` if each record is protected alone. Else the declared noun, the noun that the column's name
+        ``"record"`` if single records are protected. Else the declared noun, the noun that the column's name
         contains, or ``"person"``.
 
     Examples
