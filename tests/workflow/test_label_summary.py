@@ -104,7 +104,7 @@ def test_truth_values_are_labels_however_they_are_written(train, classes, spelli
         assert (code, errors) == (0, "")
 
 
-NEAR = "only in capitals or spaces (the first in row 0, counting from 0); write them alike"
+NEAR = "only in capitals or spaces (the first in row 0, counting from 0): write them alike"
 
 
 @pytest.mark.parametrize(

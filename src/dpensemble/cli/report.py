@@ -48,7 +48,7 @@ def run(
         with undamaged(run / RECORD):
             print_run(record, page, run / STUDENT)
     if registry is not None:
-        typer.echo(f"Registry: {registry}; fill in what it leaves open ({FILL_IN}).", err=as_json)
+        typer.echo(f"Registry: {registry}. Fill in what it leaves open ({FILL_IN}).", err=as_json)
 
 
 def _renamed(record: RunRecord, title: str | None, unit_name: str | None) -> RunRecord:
@@ -60,5 +60,5 @@ def _renamed(record: RunRecord, title: str | None, unit_name: str | None) -> Run
 
 
 def _write(parameter: str, path: Path, text: str, mode: int) -> None:
-    with file_errors(lambda reason: f"{parameter}={str(path)!r} cannot be written ({reason}); choose another file."):
+    with file_errors(lambda reason: f"{parameter}={str(path)!r} cannot be written ({reason}): choose another file."):
         replace_file(path, text, mode)

@@ -20,7 +20,7 @@ from dpensemble.datasets.bad_records import class_ids_or_bad, units_or_none
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
 
-_RANGES = ", and cut a number to predict into ranges, because regression is not supported"
+_RANGES = ". Cut a number to predict into ranges, because regression is not supported"
 
 
 def sorted_classes(classes: Any) -> NDArray[Any]:
@@ -50,14 +50,15 @@ def class_ids(classes: NDArray[Any], y: Any, *, first: int = 0) -> Integers:
     except TypeError:
         # Texts among numbers. The original text contains only types, but is not a sentence.
         raise DataError(
-            "the private labels (y) mix texts and numbers; write all of them in the form of the classes."
+            "the private labels (y) mix texts and numbers: write all of them in the form of the classes."
         ) from None
     undeclared = np.flatnonzero(classes[ids] != labels)
     if undeclared.size:
         ranges = _RANGES if labels.dtype.kind == "f" else ""
         raise DataError(
             f"the private labels (y) contain one that is not among classes={classes.tolist()!r} (the first in "
-            f"row {first + undeclared[0]}, counting from 0); declare every possible label or drop those rows{ranges}."
+            f"row {first + undeclared[0]}, counting from 0): declare every possible label, or let such records add "
+            f"nothing (on_bad_record='zero'){ranges}."
         )
     return ids
 
@@ -70,7 +71,7 @@ def ids_or_bad(classes: NDArray[Any], y: Any, n_records: int) -> Integers:
         raise DataError(f"Unknown label type: classes={classes.tolist()!r} and the labels in y are of different types.")
     targets = class_ids_or_bad(classes, np.asarray(labels).ravel())
     if len(targets) != n_records:
-        raise DataError(f"X has {n_records} records, but y has {len(targets)} labels; give one for each.")
+        raise DataError(f"X has {n_records} records, but y has {len(targets)} labels: give one for each.")
     return targets
 
 

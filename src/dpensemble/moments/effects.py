@@ -127,10 +127,10 @@ def _rows_at(entries: list[Entry], seen: pd.Series, kind: str) -> list[int]:
         ]
     numbers = np.array([entry for entry, _ in entries], dtype=np.float64)
     values = seen.to_numpy(dtype=np.float64, na_value=np.nan)
-    known = np.sort(numbers[~np.isnan(numbers)])
-    places = np.searchsorted((known[1:] + known[:-1]) / 2, values[~np.isnan(values)])
-    counts: list[int] = np.bincount(places, minlength=len(known)).tolist()
-    return [*counts, int(np.isnan(values).sum())] if len(known) < len(numbers) else counts
+    knots = np.sort(numbers[~np.isnan(numbers)])
+    places = np.searchsorted((knots[1:] + knots[:-1]) / 2, values[~np.isnan(values)])
+    counts: list[int] = np.bincount(places, minlength=len(knots)).tolist()
+    return [*counts, int(np.isnan(values).sum())] if len(knots) < len(numbers) else counts
 
 
 def _summary(column: ColumnReading, entries: list[Entry], seen: pd.Series, effects: Floats, spreads: Floats) -> Effect:

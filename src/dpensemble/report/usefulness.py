@@ -16,7 +16,10 @@ _NEARLY_ALL_READABLE, _DEVIATIONS = 0.97, 3.0
 _HALF = 0.5
 # Usual reason why nearly all labels are undeclared.
 _RANGES = ", and a number to predict has to be cut into ranges first, because there are only classes"
-_MORE = "a larger epsilon, more private records or fewer and better columns may help"
+_MORE = (
+    "a larger epsilon, more private records or fewer and better columns may help, but another run costs budget again"
+)
+_RANKS = "the probabilities may still rank rows if {rare} rare: use 'dpensemble predict --probabilities'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +68,18 @@ def _one_answer(record: RunRecord) -> Iterator[tuple[str, bool]]:
     where = "every public row" if share == 1 else f"{share:.1%} of the public rows"
     carries = f"these labels carry {'no' if share == 1 else 'little'} information"
     if len(answers) > 2:
-        advice = _MORE
-    elif record.data.get("decision"):
-        advice = "use the threshold for the costs instead"
+        ranks = _RANKS.format(rare="other classes are")
     else:
-        advice = f"if the other class is rare, give both costs for a threshold (--cost-false-negative); else {_MORE}"
-    yield f"the student answers {label!r} for {where}, so {carries}; {advice}.", record.labels_are_public
+        ranks = f"{_RANKS.format(rare='the other class is')} or '--threshold'"
+    advice = (
+        "Use the threshold for the costs instead."
+        if record.data.get("decision")
+        else f"But {ranks}. Otherwise {_MORE}."
+    )
+    yield (
+        f"the student answers {label!r} for {where}, so {carries}. {advice}",
+        record.labels_are_public,
+    )
 
 
 def _few_labels(record: RunRecord) -> Iterator[tuple[str, bool]]:
