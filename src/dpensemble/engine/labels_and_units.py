@@ -57,7 +57,7 @@ def class_ids(classes: NDArray[Any], y: Any, *, first: int = 0) -> Integers:
         ranges = _RANGES if labels.dtype.kind == "f" else ""
         raise DataError(
             f"the private labels (y) contain one that is not among classes={classes.tolist()!r} (the first in "
-            f"row {first + undeclared[0]}, counting from 0): declare every possible label, or let such records add "
+            f"row {first + undeclared[0]}, counting from 0). Declare every possible label, or let such records add "
             f"nothing (on_bad_record='zero'){ranges}."
         )
     return ids
