@@ -60,10 +60,13 @@ class Need:
         What it is.
     missing : callable
         Returns None if the data exist, and otherwise a sentence that names their place, without a full stop.
+    package : str, optional
+        The distribution that computes results, whose version they depend on.
     """
 
     name: str
     missing: Callable[[], str | None]
+    package: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +102,11 @@ class Experiment:
         if repeats is not None and REPEATS in settings:
             settings[REPEATS] = repeats
         return settings
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Distributions besides those of every experiment, whose versions results depend on."""
+        return tuple(need.package for need in self.needs if need.package is not None)
 
     def missing(self) -> str | None:
         """Return what is missing and where to put it, or None."""

@@ -85,6 +85,8 @@ class TableResult:
         Decimals by panel.
     note : str
         What else is to be known about where it comes from.
+    cpu_seconds : float or None
+        CPU time of all its runs, or None if it is not known.
     """
 
     table: str
@@ -95,6 +97,7 @@ class TableResult:
     entries: tuple[Entry, ...]
     digits: dict[str, int]
     note: str = ""
+    cpu_seconds: float | None = None
 
     def counts(self) -> dict[str, int]:
         """Return how many printed figures were reproduced, how many agree, differ, or lack a spread."""
@@ -139,6 +142,7 @@ class TableResult:
             "seed": self.seed,
             "runs": self.runs,
             "seconds": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
             "versions": self.versions,
             "verdict": self.verdict(),
             "note": self.note,
@@ -167,7 +171,8 @@ class TableResult:
             for entry in found["entries"]
         )
         names = ("table", "quick", "seed", "seconds", "versions", "digits")
-        return cls(**{name: found[name] for name in names}, entries=entries, note=found.get("note", ""))
+        more = {"note": found.get("note", ""), "cpu_seconds": found.get("cpu_seconds")}
+        return cls(**{name: found[name] for name in names}, entries=entries, **more)
 
 
 def summary(table: Table, cells: Mapping[str, Stored], quick: bool, seed: int) -> TableResult:
@@ -197,12 +202,14 @@ def summary(table: Table, cells: Mapping[str, Stored], quick: bool, seed: int) -
                             beside=beside,
                         )
                     )
+    cpu = [stored.cpu_seconds for stored in cells.values() if stored.cpu_seconds is not None]
     return TableResult(
         table=table.name,
         quick=quick,
         seed=seed,
         seconds=round(sum(stored.seconds for stored in cells.values()), 1),
-        versions=versions(),
+        cpu_seconds=round(sum(cpu), 1) if len(cpu) == len(cells) else None,
+        versions=versions(table.experiment.packages),
         entries=tuple(entries),
         digits={panel.title: panel.digits for panel in table.panels},
     )
