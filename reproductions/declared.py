@@ -14,8 +14,10 @@ from reproductions.store import Workplace
 Figures = dict[str, float]
 Settings = Mapping[str, Any]
 
-# The one setting that changes how much is run rather than what. More repeats continue from fewer.
+# The setting that changes how much is run rather than what. More repeats continue from fewer.
 REPEATS = "repeats"
+# Settings that results do not depend on: the number of runs, and an estimate of time.
+UNSTAMPED = (REPEATS, "seconds_an_ensemble")
 
 
 class Status(StrEnum):

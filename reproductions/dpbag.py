@@ -41,8 +41,14 @@ AS_STATED, EXACT = "stated", "exact"
 MOMENTS, NO_PRIVACY = "Label moments", "NPB"
 _METRICS = {ACCURACY: "accuracy", AUROC: "auroc", AUPRC: "auprc"}
 _CHUNK, _UNITS = 512, 2048
-# Fit, votes and account of one teacher, on one core.
-_SECONDS_A_TEACHER = {"logistic-regression": 0.0015, "boosting": 0.007}
+# Fit, votes and account of one teacher, on one core, and the models without teachers.
+_SECONDS_A_TEACHER = {
+    ("adult", "logistic-regression"): 0.006,
+    ("adult", "boosting"): 0.012,
+    ("rand-health", "logistic-regression"): 0.0003,
+    ("rand-health", "boosting"): 0.006,
+}
+_SECONDS_ALONE = {"adult": 15, "rand-health": 3}
 
 
 def column(epsilon: float) -> str:
@@ -52,12 +58,14 @@ def column(epsilon: float) -> str:
 
 def cells(settings: Settings, seed: int) -> Iterator[Cell]:
     """Return one cell a repeat and number of teachers, and one for the models without teachers."""
-    each = _SECONDS_A_TEACHER[settings["learner"]]
+    each = _SECONDS_A_TEACHER[settings["data"], settings["learner"]]
     for repeat in range(seed, seed + settings["repeats"]):
         for n, ks in settings["sizes"].items():
-            cost = 10 + each * int(n) * max(ks)
+            cost = each * int(n) * max(ks)
             yield Cell(name=f"n{n}-run{repeat}", seconds=cost, work=partial(_teachers, settings, int(n), ks, repeat))
-        yield Cell(name=f"alone-run{repeat}", seconds=20, work=partial(_alone, settings, repeat))
+        yield Cell(
+            name=f"alone-run{repeat}", seconds=_SECONDS_ALONE[settings["data"]], work=partial(_alone, settings, repeat)
+        )
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,8 @@ class _Labelled:
     bought: dict[tuple[float, str], int]
 
 
-def _rows(settings: Settings, repeat: int) -> Rows:
+def table_rows(settings: Settings, repeat: int) -> Rows:
+    """Return a split of a table: a third private, a third public and a third for testing."""
     table = load_table(settings["data"])
     split = three_way_split(len(table.X), random_state=repeat)
     encoder = fit_encoder(table.X.iloc[split.public])
@@ -79,7 +88,7 @@ def _rows(settings: Settings, repeat: int) -> Rows:
 
 def _teachers(settings: Settings, n: int, ks: Sequence[int], repeat: int, place: Workplace) -> Figures:
     """Run all rows of one number of teachers."""
-    rows = _rows(settings, repeat)
+    rows = table_rows(settings, repeat)
     epsilons = tuple(settings["epsilons"])
     order = np.random.default_rng([repeat, n]).permutation(len(rows.X_public))
     allocation = partitions(range(len(rows.X)), n, max(ks), entropy=repeat)
@@ -254,7 +263,7 @@ def _note(found: Figures, row: str, epsilon: float, account: str, scored: Mappin
 
 def _alone(settings: Settings, repeat: int, place: Workplace) -> Figures:  # noqa: ARG001
     """Fit the model without privacy, and label moments at each budget."""
-    rows = _rows(settings, repeat)
+    rows = table_rows(settings, repeat)
     figures: Figures = {}
     plain = _scored(fit_student(_without_privacy(settings), rows.X, rows.y, repeat), rows)
     table = load_table(settings["data"])

@@ -11,7 +11,7 @@ from joblib import effective_n_jobs
 
 from dpensemble._progress import progress_bar
 from dpensemble.errors import FileError
-from reproductions.declared import REPEATS, Cell, Experiment, Table
+from reproductions.declared import UNSTAMPED, Cell, Experiment, Table
 from reproductions.store import CellStore, Stored, Workplace, versions
 from reproductions.summary import TableResult, summary
 
@@ -124,7 +124,7 @@ def _part(experiment: Experiment, settings: RunSettings) -> _Part:
     stamp = {
         "experiment": experiment.name,
         "revision": experiment.revision,
-        "settings": {name: value for name, value in chosen.items() if name != REPEATS},
+        "settings": {name: value for name, value in chosen.items() if name not in UNSTAMPED},
         "seed": settings.seed,
         "versions": versions(experiment.packages),
     }

@@ -3,7 +3,8 @@
 Each round fits a tree to the gradient and curvature of the log-loss, and adds a share of its leaves' Newton steps to
 the scores: J. H. Friedman, "Greedy function approximation: a gradient boosting machine", Annals of Statistics 29, 2001.
 The histograms of a round are one product of stacked matrices for a block of shards. A shard's trees depend on its own
-records and on public splits only.
+records and on public splits only, up to rounding, which the shapes of a block may change. So these trees are for
+reproductions on public data, and not for releases from private records.
 """
 
 from __future__ import annotations
