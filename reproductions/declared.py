@@ -162,6 +162,8 @@ class Table:
         Where and why reproduced figures differ, or that it is not known and what was tried.
     extension : str
         What this library adds at the same budget.
+    few_runs : str
+        Why some figures have no result, or fewer than three runs.
     status : Status, default="done"
     """
 
@@ -176,6 +178,7 @@ class Table:
     about: str = ""
     why: str = ""
     extension: str = ""
+    few_runs: str = ""
     status: Status = Status.DONE
 
     @property

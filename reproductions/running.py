@@ -13,10 +13,9 @@ from dpensemble._progress import progress_bar
 from dpensemble.errors import FileError
 from reproductions.declared import UNSTAMPED, Cell, Experiment, Table
 from reproductions.store import CellStore, Stored, Workplace, versions
-from reproductions.summary import TableResult, summary
+from reproductions.summary import TableResult, duration, summary
 
 Tell = Callable[[str], None]
-_MINUTE, _HOUR = 60.0, 3600.0
 # Seconds of finished cells that count as much as the declared estimate.
 _PRIOR = 30.0
 
@@ -158,12 +157,3 @@ def _estimate(parts: Sequence[_Part]) -> str:
     if not cells:
         return f"Nothing is left to run{kept}."
     return f"{len(cells)} parts to run, about {duration(sum(part.seconds for part in parts))} on one core{kept}."
-
-
-def duration(seconds: float) -> str:
-    """Return a duration in words."""
-    if seconds < _MINUTE:
-        return f"{max(1, round(seconds))} s"
-    if seconds < _HOUR:
-        return f"{round(seconds / _MINUTE)} min"
-    return f"{seconds / _HOUR:.1f} h"

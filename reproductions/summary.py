@@ -13,6 +13,7 @@ from reproductions.store import Stored, versions
 
 # A difference of more standard deviations of one run than this counts as more than chance, given enough runs.
 _SPREADS, _RUNS = 2.0, 3
+_MINUTE, _HOUR = 60.0, 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +119,17 @@ class TableResult:
         """The largest number of runs of any entry."""
         return max((entry.runs for entry in self.entries), default=0)
 
+    @property
+    def judged(self) -> bool:
+        """Whether every figure has a result and enough runs."""
+        counts = self.counts()
+        return self.runs >= _RUNS and not counts["unknown"] and not counts["missing"]
+
+    @property
+    def time(self) -> str:
+        """How long all runs took, in words, as CPU time if it is known."""
+        return duration(self.seconds) if self.cpu_seconds is None else f"{duration(self.cpu_seconds)} of CPU time"
+
     def verdict(self) -> str:
         """Return in a sentence how many figures agree."""
         counts = self.counts()
@@ -213,6 +225,15 @@ def summary(table: Table, cells: Mapping[str, Stored], quick: bool, seed: int) -
         entries=tuple(entries),
         digits={panel.title: panel.digits for panel in table.panels},
     )
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in words."""
+    if seconds < _MINUTE:
+        return f"{max(1, round(seconds))} s"
+    if seconds < _HOUR:
+        return f"{round(seconds / _MINUTE)} min"
+    return f"{seconds / _HOUR:.1f} h"
 
 
 def _rounded(value: float) -> float:
