@@ -66,7 +66,7 @@ class _Part:
         """The time ahead: what is declared, corrected by how long the finished cells took."""
         declared = sum(cell.seconds for cell in self.cells if cell.name in self.found)
         measured = sum(self.found[cell.name].work for cell in self.cells if cell.name in self.found)
-        # One short cell says little about the speed of a machine.
+        # A short cell measures the speed of a machine badly.
         pace = (measured + _PRIOR) / (declared + _PRIOR)
         return pace * sum(cell.seconds for cell in self.to_do)
 

@@ -1,10 +1,11 @@
 """Gradient boosting by small trees, for thousands of small shards at once.
 
 Each round fits a tree to the gradient and curvature of the log-loss, and adds a share of its leaves' Newton steps to
-the scores: J. H. Friedman, "Greedy function approximation: a gradient boosting machine", Annals of Statistics 29, 2001.
-The histograms of a round are one product of stacked matrices for a block of shards. A shard's trees depend on its own
-records and on public splits only, up to rounding, which the shapes of a block may change. So these trees are for
-reproductions on public data, and not for releases from private records.
+the scores. Source: J. H. Friedman, "Greedy function approximation", Annals of Statistics 29, 2001. The histograms of a
+round are one product of stacked matrices for a block of shards.
+
+A shard's trees depend on its own records and on public splits only, up to rounding, which the shapes of a block may
+change. So these trees are for reproductions on public data, and not for releases from private records.
 """
 
 from __future__ import annotations
@@ -197,7 +198,7 @@ def _leaf(above: NDArray[np.uint8], nodes: NDArray[np.int32]) -> NDArray[np.uint
     leaf = np.zeros((len(nodes), above.shape[1]), dtype=np.uint8)
     start = 0
     while start < nodes.shape[1]:
-        # The choices of a level's nodes, of which the path so far picks one.
+        # The path so far picks one of the choices of a level's nodes.
         choices = [above[nodes[:, start + place]] for place in range(start + 1)]
         for bit in range(len(choices).bit_length() - 1):
             taken = (leaf >> bit) & 1
