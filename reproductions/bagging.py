@@ -211,7 +211,8 @@ def _pate(settings: Settings, repeat: int, place: Workplace) -> Figures:
     """Label the first test images by 250 fine-tuned teachers, and train a student on each row's number of answers."""
     data = load_mnist()
     network = _tuned(settings, data, repeat, epochs=settings["pate_epochs"])
-    X, X_test = data.scaled(data.X_train), data.scaled(data.X_test)[:_SAME_DISTRIBUTION]
+    X: NDArray[Any] = data.scaled(data.X_train)
+    X_test: NDArray[Any] = data.scaled(data.X_test)[:_SAME_DISTRIBUTION]
     n_teachers = settings["pate_teachers"]
 
     def taught() -> NDArray[np.unsignedinteger]:

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from dpensemble.votes import ballot_dtype
 
@@ -39,7 +38,7 @@ def thresholds_of(X: NDArray[np.float64], most: int) -> tuple[Split, ...]:
 
 
 @dataclass
-class BoostedTrees(ClassifierMixin, BaseEstimator):
+class BoostedTrees:
     """Gradient boosting of two classes.
 
     Parameters
@@ -129,13 +128,13 @@ class _Block:
     def tree(self, scores: Floats, depth: int, fewest: int) -> tuple[NDArray[np.intp], Floats, NDArray[np.intp]]:
         """Return each shard's tree level by level: split of each node, step of each leaf, and the leaf of each row."""
         chance = 1 / (1 + np.exp(-scores))
-        slopes = np.stack([self.targets - chance, chance * (1 - chance), np.ones_like(chance)], axis=1)
+        slopes: Floats = np.stack([self.targets - chance, chance * (1 - chance), np.ones_like(chance)], axis=1)
         slopes *= self.live[:, None]
         shards = np.arange(len(scores))[:, None]
         rows = np.arange(scores.shape[1])[None, :]
-        node = np.zeros(scores.shape, dtype=np.intp)
-        sums = slopes.sum(axis=2)[:, :, None]
-        inside = (slopes @ self.above)[:, :, None]
+        node: NDArray[np.intp] = np.zeros(scores.shape, dtype=np.intp)
+        sums: Floats = slopes.sum(axis=2)[:, :, None]
+        inside: Floats = (slopes @ self.above)[:, :, None]
         splits = []
         for level in range(depth):
             best = _best(inside, sums, fewest)
@@ -148,7 +147,7 @@ class _Block:
             if level < depth - 1:
                 inside = _interleaved(inside, (of_high @ self.above).reshape(inside.shape))
             node = 2 * node + high.astype(np.intp)
-        steps = sums[:, _SLOPE] / np.maximum(sums[:, _CURVATURE], _LEAST_CURVATURE)
+        steps: Floats = sums[:, _SLOPE] / np.maximum(sums[:, _CURVATURE], _LEAST_CURVATURE)
         return np.concatenate(splits, axis=1), steps, node
 
 
@@ -193,13 +192,13 @@ class FittedTrees:
         return votes
 
 
-def _leaf(above: NDArray[np.uint8], nodes: NDArray[np.int32]) -> NDArray[np.uint8]:
+def _leaf(above: NDArray[np.uint8], nodes: NDArray[np.int32]) -> NDArray[np.integer[Any]]:
     """Return the leaf of each row in each tree, shape (rounds, n_rows)."""
-    leaf = np.zeros((len(nodes), above.shape[1]), dtype=np.uint8)
+    leaf: NDArray[np.integer[Any]] = np.zeros((len(nodes), above.shape[1]), dtype=np.uint8)
     start = 0
     while start < nodes.shape[1]:
         # The path so far picks one of the choices of a level's nodes.
-        choices = [above[nodes[:, start + place]] for place in range(start + 1)]
+        choices: list[NDArray[np.integer[Any]]] = [above[nodes[:, start + place]] for place in range(start + 1)]
         for bit in range(len(choices).bit_length() - 1):
             taken = (leaf >> bit) & 1
             choices = [low ^ (taken & (low ^ high)) for low, high in zip(choices[::2], choices[1::2], strict=True)]
