@@ -147,7 +147,7 @@ class _Block:
             if level < depth - 1:
                 inside = _interleaved(inside, (of_high @ self.above).reshape(inside.shape))
             node = 2 * node + high.astype(np.intp)
-        steps: Floats = sums[:, _SLOPE] / np.maximum(sums[:, _CURVATURE], _LEAST_CURVATURE)
+        steps = np.divide(sums[:, _SLOPE], np.maximum(sums[:, _CURVATURE], _LEAST_CURVATURE), dtype=np.float32)
         return np.concatenate(splits, axis=1), steps, node
 
 

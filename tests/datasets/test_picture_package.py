@@ -88,7 +88,9 @@ def test_a_truncated_file_is_refused(place, tmp_path, name):
     whole = (place / name).read_bytes()
     for n in (0, len(whole) // 2, len(whole) - 1):
         (place / name).write_bytes(whole[:n])
-        with pytest.raises(FileError, match=f"{name} is not the published file .*cut off|not a PNG|not complete JSON"):
+        with pytest.raises(
+            FileError, match=f"{name} is not the published file .*cut off|not a PNG|not a complete JSON list"
+        ):
             load_cifar10(data_home=tmp_path)
 
 
@@ -105,7 +107,12 @@ def test_a_missing_file_is_named(place, tmp_path, name):
         ([1, 2, 3], "not a list of 4 labels"),
         ({"a": 1}, "not a list of 4 labels"),
         ([0, 1, 2, 10], "not whole numbers from 0 to 9"),
-        ([0, 1, 2, True], "not whole numbers"),
+        ([0, 1, 2, -1], "not whole numbers"),
+        ([0, 1, 2, 10**30], "not whole numbers"),
+        ([0, 1, 2, None], "not whole numbers"),
+        (["0", "1", "2", "3"], "not whole numbers"),
+        ([[0], [1], [2], [3]], "not a list of 4 labels"),
+        ([[0], [1, 2]], "not a complete JSON list"),
         ([0, 1, 2, 3.5], "not whole numbers"),
     ],
 )

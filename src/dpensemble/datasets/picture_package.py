@@ -37,14 +37,14 @@ def labels_of(raw: bytes, files: Sequence[PublishedFile]) -> NDArray[np.uint8]:
     """Return the labels of all images of some files from a JSON list. Raise NotAsPublished for anything else."""
     n_labels = sum(n_images(file) for file in files)
     try:
-        labels = json.loads(raw)
+        labels = np.array(json.loads(raw))
     except (ValueError, RecursionError):
-        raise NotAsPublished("it is not complete JSON") from None
-    if not isinstance(labels, list) or len(labels) != n_labels:
+        raise NotAsPublished("it is not a complete JSON list") from None
+    if labels.shape != (n_labels,):
         raise NotAsPublished(f"it is not a list of {n_labels:,} labels")
-    if not all(type(label) is int and 0 <= label < _N_CLASSES for label in labels):
+    if labels.dtype.kind != "i" or labels.min() < 0 or labels.max() >= _N_CLASSES:
         raise NotAsPublished(f"it has labels that are not whole numbers from 0 to {_N_CLASSES - 1}")
-    return np.array(labels, dtype=np.uint8)
+    return labels.astype(np.uint8)
 
 
 def file_of(raw: bytes, labels: NDArray[np.uint8], file: PublishedFile) -> bytes:
