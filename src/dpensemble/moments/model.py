@@ -29,13 +29,14 @@ _LARGEST_COEFFICIENT = 2.0**12
 _ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 512, 2**22
 
 
-def probabilities(features: Any, coefficients: Floats) -> Floats:
+def probabilities(features: Any, coefficients: Floats, unit: int = 1) -> Floats:
     """Return the probability of each class, shape (n_rows, n_columns). One column is the second class of two.
 
     Sums are over whole numbers below ``2**53``, so they are exact in any order. A row's probabilities depend only on
     that row and on the coefficients, not on the rows read together with it. A private row's centre rests on that.
+    Features are in multiples of ``1 / unit``, for ``UNIT`` in whole numbers.
     """
-    scores = logits_of(features, coefficients)
+    scores = logits_of(features, coefficients, unit)
     if scores.shape[1] == 1:
         # The logistic function, without overflow on either side.
         return np.rint(0.5 * (1 + np.tanh(scores / 2)) * _CHANCE) / _CHANCE
@@ -45,10 +46,12 @@ def probabilities(features: Any, coefficients: Floats) -> Floats:
     return chances
 
 
-def logits_of(features: Floats | sparse.csr_matrix, coefficients: Floats) -> Floats:
+def logits_of(features: Floats | sparse.csr_matrix, coefficients: Floats, unit: int = 1) -> Floats:
     """Return the logit of each column of coefficients, shape (n_rows, n_columns)."""
     # Products stay below 2**14 * 2**28 in length, since rows are at most 1 long.
-    whole = np.rint(features * UNIT) if isinstance(features, np.ndarray) else (features * UNIT).rint()
+    whole = features
+    if unit != UNIT:
+        whole = np.rint(features * UNIT) if isinstance(features, np.ndarray) else (features * UNIT).rint()
     return np.asarray(whole @ (rounded(coefficients) * _COEFFICIENT)) / (UNIT * _COEFFICIENT)
 
 
@@ -58,12 +61,14 @@ def rounded(coefficients: Floats) -> Floats:
     return np.asarray(np.rint(limited * _COEFFICIENT) / _COEFFICIENT)
 
 
-def expected(centre: Floats | None, features: Any, n_classes: int, even_weight: float) -> tuple[Floats, Floats]:
-    """Return what a published model expects of rows, and the public weight of each row."""
+def expected(
+    centre: Floats | None, features: Any, n_classes: int, even_weight: float, unit: int = 1
+) -> tuple[Floats, Floats]:
+    """Return what a published model expects of rows, and the public weight of each row. See `probabilities`."""
     n_rows, n_columns = features.shape[0], columns(n_classes)
     if centre is None:
         return np.full((n_rows, n_columns), 1 / n_classes), np.full(n_rows, even_weight)
-    c = probabilities(features, centre)
+    c = probabilities(features, centre, unit)
     if n_columns == 1:
         return c, 0.5 / np.maximum(c, 1 - c)[:, 0]
     # Chances are whole numbers of 2**-24, so this sum of squares is exact in any order.
