@@ -78,7 +78,7 @@ def test_declared_columns_are_summed_in_parts(folder, capsys):
         (("--jobs", "2", "--baseline"), "baseline=True requires all private records in memory"),
         (("--cluster", "dask"), "requires the address of a scheduler"),
         (("--cluster", "dask", "--jobs", "2"), "jobs=2 are processes of this machine"),
-        (("--scheduler", "tcp://127.0.0.1:1"), "--cluster and --scheduler belong together"),
+        (("--scheduler", "tcp://127.0.0.1:1"), "as do --cluster and --scheduler"),
     ],
 )
 def test_what_workers_cannot_do_is_refused(folder, capsys, more, message):

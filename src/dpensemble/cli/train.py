@@ -76,7 +76,9 @@ def _run(request: Request, log: Hear) -> None:
     resumes = unfinished()
     with _folder(request, inputs, resumes) as place, kept_in(place.drawn), ExitStack() as running:
         INTERRUPTS.follow(place.standing, lambda: place.spent)
-        workers = running.enter_context(opened_workers(own))
+        workers = running.enter_context(
+            opened_workers(own["private"], own.get("jobs"), own.get("cluster"), own.get("scheduler"))
+        )
         tables = _checked_tables(request, model, workers)
         read = perf_counter() - start
         log("tables read", {"seconds": round(read, 3), "notes": len(tables.notes)})
@@ -92,7 +94,7 @@ def _run(request: Request, log: Hear) -> None:
             rehearse(tables, model, **options)
         ledger = _journaled(ledger, own["ledger"], place)
         with (
-            cluster_of(own),
+            cluster_of(own.get("backend"), *where),
             warnings_as_lines(told_otherwise=hinted),
             shown,
             listen(partial(_spend, place, log)),

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpensemble._arrays import Rows
 from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.datasets.tables import require_complete
@@ -87,7 +88,7 @@ class _RowsAndLabels:
     kinds: ColumnKinds
     target: str
 
-    def __call__(self, rows: pd.DataFrame, entries: pd.Series) -> tuple[pd.DataFrame, Any]:
+    def __call__(self, rows: pd.DataFrame, entries: pd.Series) -> tuple[pd.DataFrame, Rows]:
         kinds, keep_bad = self.kinds, self.kinds.options.keep_bad
         table = kinds.private_features(rows)
         if not keep_bad:
@@ -121,5 +122,5 @@ def private_columns(private: Path, workers: Workers | None) -> list[str]:
     return list(ParquetTable(private).columns)
 
 
-def _by_the_cluster() -> Iterator[tuple[pd.DataFrame, Any]]:
+def _by_the_cluster() -> Iterator[tuple[pd.DataFrame, Rows]]:
     raise DataError("a table of Spark is read by its cluster only; give --cluster spark.")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats
+from dpensemble._arrays import Floats, Rows
 from dpensemble.datasets.columns import as_text, in_parts, is_number, numbers_of
 from dpensemble.datasets.encoding import ColumnReading
 from dpensemble.datasets.tables import as_table
@@ -171,7 +171,7 @@ class TableMap(FeatureMap):
         features.eliminate_zeros()
         return features
 
-    def for_sums(self, X: Any) -> sparse.csr_matrix | Floats:
+    def for_sums(self, X: Rows) -> sparse.csr_matrix | Floats:
         """Return the same features, as an array if that is faster to sum up, because few features are 0."""
         if self.n_features_out_ > _DENSE * (1 + sum(_slots(column) for column in self.columns_)):
             return self.transform(X)
@@ -185,7 +185,7 @@ class TableMap(FeatureMap):
         features[-1] = 1.0 / self.length_
         return features.T
 
-    def _checked(self, X: Any) -> pd.DataFrame:
+    def _checked(self, X: Rows) -> pd.DataFrame:
         check_is_fitted(self)
         table = as_table(X)
         if table.shape[1] != self.n_features_in_:
