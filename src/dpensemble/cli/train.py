@@ -76,9 +76,8 @@ def _run(request: Request, log: Hear) -> None:
     resumes = unfinished()
     with _folder(request, inputs, resumes) as place, kept_in(place.drawn), ExitStack() as running:
         INTERRUPTS.follow(place.standing, lambda: place.spent)
-        workers = running.enter_context(
-            opened_workers(own["private"], own.get("jobs"), own.get("cluster"), own.get("scheduler"))
-        )
+        where = own.get("cluster"), own.get("scheduler")
+        workers = running.enter_context(opened_workers(own["private"], own.get("jobs"), *where))
         tables = _checked_tables(request, model, workers)
         read = perf_counter() - start
         log("tables read", {"seconds": round(read, 3), "notes": len(tables.notes)})
