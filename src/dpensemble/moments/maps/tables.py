@@ -201,13 +201,14 @@ class TableMap(FeatureMap):
 
         Features have the shape (n_columns, 1) if all rows have the same feature.
         """
-        starts = np.array([column["start"] for column in self.columns_])
+        starts: NDArray[np.int64] = np.array([column["start"] for column in self.columns_], dtype=np.int64)
         for part, rows, entries in self._in_steps(table):
             root = np.sqrt(self.columns_[int(part[0])]["square"])
             for at, (place, weight) in enumerate(entries):
                 weighted = weight * root
                 weighted /= self.length_
-                yield part, rows, at, starts[part][:, None] + place, weighted
+                features: NDArray[np.int64] = np.add(starts[part][:, None], place)
+                yield part, rows, at, features, weighted
 
     def _in_steps(
         self, table: pd.DataFrame
