@@ -59,9 +59,9 @@ def read_tables(path: Path) -> tuple[Table, ...]:
         experiments = {name: _experiment(name, entry) for name, entry in content["experiments"].items()}
         return tuple(_table(entry, content, experiments) for entry in content["tables"])
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise FileError(f"{path} cannot be read as TOML ({error}); correct it.") from None
+        raise FileError(f"{path} cannot be read as TOML ({error}): correct it.") from None
     except KeyError as error:
-        raise FileError(f"{path} lacks or does not know {error}; declare it.") from None
+        raise FileError(f"{path} lacks or does not know {error}: declare it.") from None
     except InvalidParameterError as error:
         raise FileError(f"{path}: {error}") from None
 
@@ -117,7 +117,7 @@ def _table(entry: Mapping[str, Any], content: Mapping[str, Any], experiments: Ma
 def _refuse_unknown(name: str, entry: Mapping[str, Any], keys: set[str]) -> None:
     unknown = sorted(set(entry) - keys)
     if unknown:
-        raise InvalidParameterError(f"{name} has an unknown key {unknown[0]!r}; use {', '.join(sorted(keys))}.")
+        raise InvalidParameterError(f"{name} has an unknown key {unknown[0]!r}: use {', '.join(sorted(keys))}.")
 
 
 #: Declared tables, in the order of the papers.
@@ -148,6 +148,6 @@ def chosen(names: Sequence[str]) -> tuple[list[Table], bool]:
         fitting = [table for table in TABLES if table.name == name or table.name.startswith(f"{name}-")]
         if not fitting:
             every = ", ".join(table.name for table in TABLES)
-            raise InvalidParameterError(f"table={name!r} is unknown; use {ALL}, or some of {every}.")
+            raise InvalidParameterError(f"table={name!r} is unknown: use {ALL}, or some of {every}.")
         tables += [table for table in fitting if table not in tables]
     return tables, False

@@ -50,10 +50,10 @@ def reproduce(
         typer.echo(json.dumps([_described(table) for table in TABLES], indent=2) if as_json else _list())
         return
     if not tables:
-        raise InvalidParameterError(f"no table was named; use all, or some of {', '.join(t.name for t in TABLES)}.")
+        raise InvalidParameterError(f"no table was named: use all, or some of {', '.join(t.name for t in TABLES)}.")
     selected, everything = chosen(tables)
     if out.exists() and not out.is_dir():
-        raise FileError(f"out={str(out)!r} is a file; give a folder.")
+        raise FileError(f"out={str(out)!r} is a file: give a folder.")
     settings = RunSettings(
         out=out,
         quick=quick,

@@ -56,13 +56,13 @@ _TABLES: dict[str, Callable[[], PublicTable]] = {"adult": _adult, "rand-health":
 def load_table(name: str) -> PublicTable:
     """Return a public table by name."""
     if name not in _TABLES:
-        raise InvalidParameterError(f"data={name!r} is unknown; use one of {', '.join(_TABLES)}.")
+        raise InvalidParameterError(f"data={name!r} is unknown: use one of {', '.join(_TABLES)}.")
     return _TABLES[name]()
 
 
 def _package(name: str, extra: str) -> Callable[[], str | None]:
     def missing() -> str | None:
-        return None if find_spec(name) else f'{name}, which is not installed; run pip install "dpensemble[{extra}]"'
+        return None if find_spec(name) else f'{name}, which is not installed: run pip install "dpensemble[{extra}]"'
 
     return missing
 
@@ -81,7 +81,7 @@ def _images(load: Callable[[], object]) -> Callable[[], str | None]:
 
 def _no_vgg16() -> str:
     return (
-        "VGG16 trained on ImageNet, which no loader of this version reads; fit BaggingPrivacyClassifier with "
+        "VGG16 trained on ImageNet, which no loader of this version reads: fit BaggingPrivacyClassifier with "
         "TorchClassifier(bagging_vgg16, start=...) of your own on load_cifar10()"
     )
 

@@ -33,7 +33,7 @@ def read_results(folder: Path) -> dict[str, TableResult]:
             result = TableResult.from_dict(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise FileError(
-                f"{path} is no result of python -m reproductions ({type(error).__name__}); remove it."
+                f"{path} is no result of python -m reproductions ({type(error).__name__}): remove it."
             ) from None
         results[result.table] = result
     return results

@@ -155,7 +155,7 @@ def place(bug: Bug, root: Path) -> tuple[Path, int]:
     ]
     if len(places) != 1:
         raise SystemExit(
-            f"bug {bug.subject!r}: the line {bug.line!r} is in {SOURCES} {len(places)} times instead of once; write "
+            f"bug {bug.subject!r}: the line {bug.line!r} is in {SOURCES} {len(places)} times instead of once: write "
             "another line of the same meaning into scripts/planted_bugs.py."
         )
     return places[0]
@@ -192,7 +192,7 @@ def caught_by(root: Path, targets: list[str], jobs: int) -> tuple[str, str]:
 def main() -> int:
     """Plant the bugs that were asked for, and print a row of a table for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", choices=[bug.subject for bug in BUGS], help="one subject; repeat")
+    parser.add_argument("--only", action="append", choices=[bug.subject for bug in BUGS], help="one subject: repeat")
     parser.add_argument("--whole", action="store_true", help="run all tests, not only those of the subject")
     parser.add_argument("--check", action="store_true", help="only look whether every line is there")
     parser.add_argument("--jobs", type=int, default=1, help="processes of pytest (default 1)")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from dpensemble import _random
+from dpensemble.moments import learning
 
 from . import postgresql as servers
 from .deadline import deadline
@@ -43,6 +44,14 @@ def blobs():
     X = rng.normal(size=(900, 3))
     y = (X[:, 0] + 0.5 * rng.normal(size=900) > 0).astype(int)
     return X[:600], y[:600], X[600:]
+
+
+@pytest.fixture(scope="module")
+def few_synthetic_rows():
+    """Draw few synthetic rows in tests that measure no accuracy, since fits to them take much less time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learning, "_SYNTHETIC_ROWS", 1000)
+        yield
 
 
 @pytest.fixture(scope="module")

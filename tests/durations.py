@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 #: CPU seconds, of a test with its own fixtures and processes.
-SLOW, NIGHTLY = 0.05, 0.8
+SLOW, NIGHTLY = 0.05, 0.5
 #: Durations below this one are not worth a line.
 SHORTEST = 0.05
 HERE = Path(__file__).parent

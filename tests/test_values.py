@@ -111,7 +111,7 @@ def test_a_guarantee_reads_as_english_and_survives_json():
 def test_a_guarantee_of_epsilon_zero_is_about_delta_alone():
     text = str(Guarantee(**GUARANTEE | {"epsilon": 0, "delta": 0.005}))
     assert "epsilon = 0 and delta = 0.005." in text
-    assert "changes the probability of every published result by at most an additive 0.005." in text
+    assert "changes the probability of every published result by at most 0.005." in text
     with pytest.raises(InvalidParameterError, match=r"epsilon=-0\.1 is not a number from 0"):
         Guarantee(**GUARANTEE | {"epsilon": -0.1})
 

@@ -70,8 +70,9 @@ def head_to_head(frame: pd.DataFrame, groups: Groups, epsilons: Sequence[float],
         for other in (name for name in names if name != ours):
             for epsilon in epsilons:
                 part = summary.at(held, epsilon, tables)
-                results = [_won(summary.differences(part, ours, other, metric)) for metric in metrics]
-                lines.append([title(other), f"{epsilon:g}", *results])
+                differences = [summary.differences(part, ours, other, metric) for metric in metrics]
+                if len(differences[0]):
+                    lines.append([title(other), f"{epsilon:g}", *map(_won, differences)])
         text.append(f"{group}, {title(ours)} against\n")
         text.append(markdown(("contestant", "epsilon", *(NAMES[metric] for metric in metrics)), lines))
     return "\n".join(text)

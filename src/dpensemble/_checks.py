@@ -64,7 +64,7 @@ def member(name: str, value: object, choices: type[Choice]) -> Choice:
         return choices(str(value))
     except ValueError:
         allowed = " or ".join(repr(choice.value) for choice in choices)
-        raise InvalidParameterError(f"{name}={shown(value)} is unknown; use {allowed}.", parameter=name) from None
+        raise InvalidParameterError(f"{name}={shown(value)} is unknown: use {allowed}.", parameter=name) from None
 
 
 def is_missing(value: object) -> bool:
@@ -126,7 +126,7 @@ def by_name(X: Any, names: Sequence[str], *, needed: Sequence[str] | None = None
         return X
     own, expected = set(columns), set(names)
     if len(own) < len(columns):
-        raise DataError("X names a column twice; give each column once.")
+        raise DataError("X names a column twice: give each column once.")
     missing = [str(name) for name in (names if needed is None else needed) if name not in own]
     extra = [str(name) for name in columns if name not in expected]
     if missing or extra:

@@ -60,7 +60,7 @@ def _with_nan(entries: NDArray[Any], places: list[int]) -> NDArray[Any]:
 def masked(name: str) -> DataError:
     """Return the error of a masked array."""
     return DataError(
-        f"{name} is a numpy masked array, but masks are not supported; leave masked records out, or fill masked "
+        f"{name} is a numpy masked array, but masks are not supported: leave masked records out, or fill masked "
         "entries of rows with NaN."
     )
 

@@ -52,8 +52,8 @@ def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: in
     if missing.any():
         row = first + int(np.argmax(missing.reshape(len(labels), -1).any(axis=1)))
         raise DataError(
-            f"{name} has a missing label (NaN or None, the first in row {row}, counting from 0); label that record, or "
-            "drop it."
+            f"{name} has a missing label (NaN or None, the first in row {row}, counting from 0): correct that label, "
+            "or let such records add nothing (on_bad_record='zero')."
         )
 
 
@@ -76,8 +76,8 @@ def read_rows(name: str, read: Callable[[], Read]) -> Read:
             raise
     # Outside the handler, so that the first error does not become the context of this one.
     if nan:
-        raise DataError(f"{name} contains NaN or infinity; fill or drop such values, using public statistics only.")
-    raise DataError(f"{name} has entries that are not numbers; encode text columns first, as EncodedClassifier does.")
+        raise DataError(f"{name} contains NaN or infinity: fill or drop such values, using public statistics only.")
+    raise DataError(f"{name} has entries that are not numbers: encode text columns first, as EncodedClassifier does.")
 
 
 class ScoresGivenLabels:

@@ -131,7 +131,7 @@ def _without_quotes(error: Exception) -> Exception:
         text = f"{public.group()}; correct the private rows (the rest of this {name} may quote them)."
         return _TypedDataError(text) if isinstance(error, TypeError) else DataError(text)
     text = (
-        f"{name} was raised by a pass over private rows, and its text may quote them, so it is not shown; set "
+        f"{name} was raised by a pass over private rows, and its text may quote them, so it is not shown: set "
         "DPENSEMBLE_TRACEBACK=1 to see it on your own screen."
     )
     return (_HiddenTypeError if isinstance(error, TypeError) else HiddenError)(text, kind=name)

@@ -45,7 +45,7 @@ class _Mark:
         # A fork in C runs no hook, so the number of the process is compared as well.
         if self._process is not _PROCESS or self._process.number != os.getpid():
             raise DuplicateError(
-                f"this {name} was made before the process forked, so both processes would spend the same budget; make "
+                f"this {name} was made before the process forked, so both processes would spend the same budget: make "
                 f"one {name} in one process, or use a ledger with the same grant in each process."
             )
 
@@ -86,7 +86,7 @@ class Original:
 
 
 def _refusal(name: str) -> DuplicateError:
-    return DuplicateError(f"{name} spends a budget, and a copy would spend it twice; use the original.")
+    return DuplicateError(f"{name} spends a budget, and a copy would spend it twice: use the original.")
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:

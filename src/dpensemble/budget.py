@@ -53,6 +53,6 @@ class Budget:
         if self.delta >= 1 / n_units:
             raise BudgetError(
                 f"delta={self.delta:g} is not below 1/N = {1 / n_units:.3g} for N={n_units} private {noun}, "
-                f"so it would allow exposing one of them outright; use one well below 1/N, "
+                f"so it would allow exposing one of them outright: use one well below 1/N, "
                 f"such as {0.1 / n_units:.1g}."
             )

@@ -44,7 +44,7 @@ class PersonalBudgets:
         other = np.flatnonzero(groups[unit_of_record] != self.group_of_record)
         if other.size:
             raise DataError(
-                f"budgets differ between records of one unit (the first in row {other[0]}, counting from 0); "
+                f"budgets differ between records of one unit (the first in row {other[0]}, counting from 0): "
                 "give all records of a unit the strictest of them."
             )
         return groups
@@ -79,12 +79,12 @@ def personal_budgets(
     undeclared = np.flatnonzero(distinct[group_of_record] != epsilons)
     if undeclared.size:
         raise BudgetError(
-            f"budgets is not one of the declared ones in row {undeclared[0]}, counting from 0; declare a share "
+            f"budgets is not one of the declared ones in row {undeclared[0]}, counting from 0: declare a share "
             "for every budget that a record may have."
         )
     if len(distinct) > _MOST_GROUPS:
         raise BudgetError(
-            f"budgets has {len(distinct)} values, but at most {_MOST_GROUPS} are allowed; round them down to fewer."
+            f"budgets has {len(distinct)} values, but at most {_MOST_GROUPS} are allowed: round them down to fewer."
         )
     return PersonalBudgets(
         names=_names(distinct, names),
@@ -122,7 +122,7 @@ def _epsilons_of_levels(items: NDArray[Any], levels: Mapping[Any, float]) -> NDA
         if is_missing(item) or not isinstance(item, Hashable) or item not in levels:
             what = "missing" if is_missing(item) else "another name"
             raise BudgetError(
-                f"budgets is {what} in row {row}, counting from 0, which is not in levels={list(levels)!r}; "
+                f"budgets is {what} in row {row}, counting from 0, which is not in levels={list(levels)!r}: "
                 "give every record one of them."
             )
         epsilons[row] = levels[item]
@@ -162,7 +162,7 @@ def whole_number_ratios(ratios: ArrayLike, precision: float, largest: int) -> tu
     if best is None:
         raise InvalidParameterError(
             f"budgets whose parameters are {relative.max():.4g} to 1 need {needed} copies of a record, more than "
-            f"{largest}; use n_teachers={needed} or more, or bring the budgets closer together."
+            f"{largest}: use n_teachers={needed} or more, or bring the budgets closer together."
         )
     raise InvalidParameterError(
         f"precision={precision:g} needs more copies of a record than n_teachers={largest}; "

@@ -85,12 +85,12 @@ class Client:
         if proxy is not None and (parts.scheme != "https" or not _is_proxy(proxy)):
             # Not quoted: the address may contain a password.
             raise InvalidParameterError(
-                f"proxy cannot be used with url={url!r:.80}; give a proxy such as 'http://proxy.example.org:3128', and "
+                f"proxy cannot be used with url={url!r:.80}: give a proxy such as 'http://proxy.example.org:3128', and "
                 "only with an https url, because the proxy could read the key otherwise."
             )
         # Not quoted: the key is secret.
         if not isinstance(key, str) or not _TOKEN.fullmatch(key := key.strip()):
-            raise InvalidParameterError("key must be an API key; give the line that 'dpensemble keys create' printed.")
+            raise InvalidParameterError("key must be an API key: give the line that 'dpensemble keys create' printed.")
         self._url, self._key, self._timeout, self._tries = url.rstrip("/"), key, timeout, max(1, tries)
         # Without a proxy handler, urllib would use the proxies of the environment.
         self._opener = build_opener(_Stay, ProxyHandler({} if proxy is None else {"https": proxy}))
@@ -175,7 +175,7 @@ class Client:
             except (URLError, HTTPException, OSError):
                 continue
         raise DPEnsembleError(
-            f"{self._url} gave no answer in {self._tries} tries; repeat the request with the same key."
+            f"{self._url} gave no answer in {self._tries} tries: repeat the request with the same key."
         )
 
 

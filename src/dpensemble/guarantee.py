@@ -65,8 +65,8 @@ class Guarantee:
     >>> g = Guarantee(epsilon=1, delta=1e-5, basis="worst-case", relation="replace-one",
     ...               unit="record", accounting="moments")
     >>> print(g)
-    Differential privacy with epsilon = 1 and delta = 1e-05. Replacing any one record by any other changes
-    the probability of every published result by at most a factor of 2.72, up to an additive 1e-05.
+    Differential privacy with epsilon = 1 and delta = 1e-05. Replacing any one record by any other
+    multiplies the probability of every published result by at most 2.72, and adds at most 1e-05 to it.
     This holds for every possible private data set. ...
     """
 
@@ -124,12 +124,13 @@ class Guarantee:
         if self.basis is Basis.DATA_DEPENDENT and not self.fixed_number:
             subject = "the released labels, for a given number of them,"
         delta, joined = f"{round_up(self.delta, 4):g}", ";" if self.groups else " and"
-        at_most = f"an additive {delta}"
+        effect = f"changes the probability of {subject} by at most {delta}"
         if self.epsilon:
-            at_most = f"{self._each(_factor)}, up to {at_most}"
+            more = f", and adds at most {delta} to it" if self.delta else ""
+            effect = f"multiplies the probability of {subject} by at most {self._each(_factor)}{more}"
         lines = [
             f"Differential privacy with epsilon = {self._each(_epsilon)}{joined} delta = {delta}.",
-            f"{change} changes the probability of {subject} by at most {at_most}.",
+            f"{change} {effect}.",
             _WORST_CASE if self.basis is Basis.WORST_CASE else _DATA_DEPENDENT[self.fixed_number],
         ]
         if self.warning is not None:
@@ -180,7 +181,7 @@ def _epsilon(epsilon: float) -> str:
 
 
 def _factor(epsilon: float) -> str:
-    return f"a factor of {round_up(math.exp(epsilon), 3):g}" if epsilon < 700 else "an unlimited factor"
+    return f"{round_up(math.exp(epsilon), 3):g}" if epsilon < 700 else "an unlimited factor"
 
 
 _MOST_SPELT_OUT = 6

@@ -67,7 +67,7 @@ class VotingSchedule:
             raise InvalidParameterError("stages must share their pools, and have at least one voter each.")
         if any(stage.n_queries is None for stage in self.stages[:-1]):
             raise InvalidParameterError(
-                "only the last stage may be without a number of queries; give one to every other stage."
+                "only the last stage may be without a number of queries: give one to every other stage."
             )
 
     @classmethod

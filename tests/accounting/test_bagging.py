@@ -176,10 +176,10 @@ def test_the_inverse_of_printed_figures_and_of_decimals():
         (
             (1e-6, MNIST),
             BudgetError,
-            "where 1 model of one record each need delta=1.667e-05 at any epsilon; use at",
+            "where 1 model of one record each need delta=1.667e-05 at any epsilon: use at",
         ),
         ((1e-4, MNIST, 10), BudgetError, "10 models of one record each need delta=0.0001667 "),
-        ((0.9, 1), BudgetError, "need delta=1 at any epsilon; use more records"),
+        ((0.9, 1), BudgetError, "need delta=1 at any epsilon: use more records"),
         ((0.5, 3, 4, "distinct"), InvalidParameterError, "use at most 3 models, or scheme='subsets'"),
         ((0, 10), InvalidParameterError, "delta=0 is not a number strictly between"),
         ((1.0, 10), InvalidParameterError, r"delta=1\.0"),
@@ -189,7 +189,7 @@ def test_the_inverse_of_printed_figures_and_of_decimals():
         (
             (0.1, 10, 1, "poisson"),
             InvalidParameterError,
-            "scheme='poisson' is unknown; use 'with-replacement' or",
+            "scheme='poisson' is unknown: use 'with-replacement' or",
         ),
     ],
 )

@@ -164,7 +164,7 @@ def test_a_gated_query_costs_its_check_and_if_answered_its_label(accounting):
 
 
 def test_published_prices_are_for_what_the_papers_cover():
-    with pytest.raises(AccountingError, match="no published accounting covers Share; use accounting='exact'"):
+    with pytest.raises(AccountingError, match="no published accounting covers Share: use accounting='exact'"):
         price(Share(2.0), Change(ballots=6, classes=2), Accounting.PUBLISHED)
 
 

@@ -10,6 +10,8 @@ from dpensemble.certificates import certificate_of_fit, confirmed
 from dpensemble.cli import main
 from dpensemble.errors import AccountingError
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 RNG = np.random.default_rng(0)
 X, PUBLIC = RNG.normal(size=(400, 3)), RNG.normal(size=(250, 3))
 Y = (X[:, 0] > 0).astype(int)

@@ -87,7 +87,7 @@ def test_for_people(run):
         (["--records", "10"], "requires either --subsample, to find delta, or --delta"),
         (
             ["--records", "10", "--subsample", "3", "--delta", "0.3"],
-            "but each determines the other; give only one",
+            "but each determines the other: give only one",
         ),
         (["--records", "0", "--subsample", "3"], "--records: n_units=0 is not an integer from 1"),
         (["--records", "10", "--subsample", "0"], "subsample=0 is not an integer from 1"),

@@ -8,6 +8,8 @@ import pytest
 
 from dpensemble.cli import main
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):

@@ -235,6 +235,12 @@ BAD = [
     ),
     ({}, ("private.csv", lambda t: t.assign(shoe=1)), "columns that the public table lacks: 'shoe'; drop"),
     ({}, ("private.csv", lambda t: t.drop(columns="city")), "lacks the columns city"),
+    (
+        {},
+        ("private.csv", lambda t: t.rename(columns={"city": "town"})),
+        "lacks the columns city, which the public table has, and has columns that the public table lacks: 'town'; give "
+        "both tables the same columns, leave some out (--drop)",
+    ),
     ({}, ("public.parquet", lambda t: t.iloc[:0]), "has no rows"),
     ({}, ("public.parquet", lambda t: t.assign(age=np.inf)), "the public table has missing (NaN) or infinite"),
     ({}, ("public.parquet", lambda t: t.assign(city=1.0)), "column 'city' is numbers in the public table but"),

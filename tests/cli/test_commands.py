@@ -103,7 +103,7 @@ def test_several_partitions_of_the_optimal_vote_are_bagging():
 @pytest.mark.parametrize(
     ("command", "arguments", "message"),
     [
-        ("train", ["magic"], "method='magic' is unknown; use a method (auto, bagged-pate, discriminant, dpbag, "),
+        ("train", ["magic"], "method='magic' is unknown: use a method (auto, bagged-pate, discriminant, dpbag, "),
         ("train", ["--method", "magic"], ", weighting-pate) or a law ("),
         ("train", ["bagged-pate", "--law", "confident-gnmax"], "law of bagged-pate must be one of gnmax, lnmax, "),
         ("train", ["saa", "--method", "pate"], "name only one"),
@@ -229,8 +229,8 @@ def test_help_tells_what_to_give(capsys):
         (["train", "gnmax", "--reach", "3"], "No such option: --reach; it belongs to the "),
         (["train", "saa", "--partitions", "3"], "No such option: --partitions; it belongs to the method dpbag."),
         (["train", "--epsilonn", "3"], "No such option: --epsilonn; did you mean --epsilon?"),
-        (["train", "--qqqq", "3"], "No such option: --qqqq; see --help."),
-        (["train", "--aggregator", "lnmax"], "No such option: --aggregator; see --help."),
+        (["train", "--qqqq", "3"], "No such option: --qqqq: see --help."),
+        (["train", "--aggregator", "lnmax"], "No such option: --aggregator: see --help."),
         (["train", "saa", "--sigma", "3"], "No such option: --sigma; it belongs to the laws "),
         (["train", "pate", "--budgets", "x"], "it belongs to the methods upsampling-pate, vanishing-pate, weighting"),
         (["train", "gnmax", "--subsample", "3"], "No such option: --subsample; it belongs to the method bagged-pate."),

@@ -93,7 +93,7 @@ def test_files_are_not_replaced(run, tmp_path):
     file.write_text("mine")
     code, _, err = run(*QUICK, "--out", file)
     assert (code, file.read_text()) == (2, "mine")
-    assert "must be a new file in an existing folder; choose another file" in err
+    assert "must be a new file in an existing folder: choose another file" in err
     code, _, err = run(*QUICK, "--out", tmp_path / "none" / "found.json")
     assert code == 2
     assert "must be a new file in an existing folder" in err

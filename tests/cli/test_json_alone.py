@@ -23,6 +23,8 @@ from dpensemble.cli.static_commands import (
     verify,
 )
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 TABLES = "--private private.csv --public public.csv --target y --classes 0,1 --delta 1e-4 --jobs 1 --seed 0"
 SERVICE = """
 ledger = "ledger.db"

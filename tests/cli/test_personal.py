@@ -162,7 +162,7 @@ def test_a_data_dependent_run_shares_no_spend_and_keeps_it_for_its_owner(run, ta
 
 
 BAD = [
-    ({"budgets": None}, (), "--method weighting-pate without budgets would be plain PATE; give --budgets COLUMN"),
+    ({"budgets": None}, (), "--method weighting-pate without budgets would be plain PATE: give --budgets COLUMN"),
     ({"method": "gnmax"}, (), "No such option: --budgets; it belongs to the methods upsampling-pate"),
     ({"method": "gnmax", "budgets": None, "rule": "solved"}, (), "No such option: --rule; it belongs to"),
     ({"method": "private-majority", "budgets": None, "sigma": None, "law": "lnmax"}, (), "of private-majority must be"),
@@ -243,7 +243,7 @@ def test_a_plan_for_people_and_its_plot(run, tmp_path):
         (["--method", "weighting-pate", "--partitions", "3"], "No such option: --partitions"),
         (["--method", "weighting-pate", "--label-accuracy", "0.9"], "No such option: --label-accuracy"),
         (["--method", "weighting-pate", "--agreement", "0.9"], "No such option: --agreement"),
-        (["--method", "weighting-pate", "--labels", "9", "--sigma", "40"], "be given; leave one out"),
+        (["--method", "weighting-pate", "--labels", "9", "--sigma", "40"], "be given: leave one out"),
         (["--method", "weighting-pate", "--teachers", "1"], "--teachers: n_teachers=1 "),
         (["--method", "gnmax"], "No such option: --budgets"),
         (["--method", "weighting-pate", "--scale", "3"], "No such option: --scale"),

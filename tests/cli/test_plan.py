@@ -144,7 +144,7 @@ def test_a_threshold_above_the_number_of_teachers_is_one_line(run):
         (["--labels", "1.5"], "'1.5' is not a"),
         (
             ["optimal", "--classes", "9"],
-            "law='optimal' cannot be accounted for with n_classes=9 and 250 teachers; use law='gnmax', two classes or "
+            "law='optimal' cannot be accounted for with n_classes=9 and 250 teachers: use law='gnmax', two classes or "
             "fewer teachers.",
         ),
         (["--accounting", "exact!"], "--accounting"),

@@ -70,7 +70,7 @@ def test_keys_are_made_listed_and_revoked(capsys):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("voters = 100", "", "grant 'october' lacks voters; add it."),
+        ("voters = 100", "", "grant 'october' lacks voters: add it."),
         ("voters = 100", "voters = 100\nsigma = 3", "'sigma' is unknown"),
         ("voters = 100", "voters = 0", "voters=0 is not an integer"),
         ('"gnmax"', '"magic"', "law='magic' is unknown"),

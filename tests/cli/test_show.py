@@ -83,6 +83,23 @@ def test_a_run_without_votes_says_what_was_released(shown):
     assert "Hint" not in text
 
 
+def test_bad_records_are_stated_whether_or_not_there_are_any(capsys):
+    sentence = (
+        "A record with a blank or undeclared label, or an entry that cannot be read, adds nothing but counts as a"
+    )
+    known = replace(SOFT, data=SOFT.data | {"readable_share": 0.9812, "readable_share_error": 0.03})
+    public = replace(SOFT, data=SOFT.data | {"data_is_public": True})
+    for record, zeroes, start in (
+        (SOFT, True, ""),
+        (known, True, "About 98.1% of the records could be read (± 3.0% by"),
+        (known, False, None),
+        (public, True, None),
+    ):
+        print_run(record, Path("report.html"), Path("student.skops"), zeroes=zeroes)
+        text = capsys.readouterr().out
+        assert (f"Bad records: {start}" in text, sentence in text) == ((start is not None,) * 2)
+
+
 def test_one_round_of_units_without_known_truth(shown):
     record = replace(
         SOFT,
@@ -128,12 +145,12 @@ def test_whatever_was_released_is_shown_in_order(shown):
     record = replace(SOFT, releases=releases, settings=SOFT.settings | {"rounds": 2})
     text = shown(record)
     assert (
-        "In order, with their noise in sensitivities: the number of wards (noise 26.4); a new sum (noise 6.9).\n"
-        in text
+        "The sums in order, each with the standard deviation of its noise as a multiple of the most that one record "
+        "can change the sum: the number of wards (26.4); a new sum (6.9).\n" in text
     )
     assert "Noise: Gaussian, 6.9 to 26.4 sensitivities on each sum" in text
     assert "How common wards are: north 0.250 ± 0.010" in text
-    assert "In order" not in shown(SOFT)
+    assert "in order" not in shown(SOFT)
     page = render(record)
     assert '<th scope="row">the number of wards</th><td>26.4</td>' in page
     assert "later rounds have no more" not in page

@@ -16,6 +16,8 @@ from dpensemble.errors import LedgerError
 from dpensemble.ledger import Ledger
 from dpensemble.workflow.drawn import DrawnFile
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 TEACHERS = ["--teachers", "12"]
 METHODS = {
     "label-moments": [],

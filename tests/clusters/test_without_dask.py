@@ -45,10 +45,10 @@ def closed_port():
 @pytest.mark.parametrize(
     ("backend", "scheduler", "message"),
     [
-        ("spark", "tcp://127.0.0.1:1", "backend='spark' is unknown; use 'dask'"),
-        ("dask", "nowhere", "scheduler='nowhere' must be an address; write it as tcp://HOST:PORT"),
+        ("spark", "tcp://127.0.0.1:1", "backend='spark' is unknown: use 'dask'"),
+        ("dask", "nowhere", "scheduler='nowhere' must be an address: write it as tcp://HOST:PORT"),
         ("dask", "tcp://127.0.0.1:none", "must be an address"),
-        ("dask", "tcp://127.0.0.1:{port}", "does not answer; start one there"),
+        ("dask", "tcp://127.0.0.1:{port}", "does not answer: start one there"),
     ],
 )
 def test_addresses_without_a_scheduler_are_refused_at_once(backend, scheduler, message):
@@ -62,7 +62,7 @@ def test_addresses_without_a_scheduler_are_refused_at_once(backend, scheduler, m
 def test_dask_that_is_not_installed_is_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     monkeypatch.setitem(sys.modules, "dask", None)
-    refused = pytest.raises(InvalidParameterError, match=r"not installed; install dpensemble\[dask\]")
+    refused = pytest.raises(InvalidParameterError, match=r'not installed: run pip install "dpensemble\[dask\]"\.$')
     with refused, on_cluster("dask", "tcp://127.0.0.1:8786"):
         pass
 

@@ -28,6 +28,8 @@ from dpensemble.teachers.gradient_perturbed import GradientPerturbedLogisticRegr
 from dpensemble.teachers.private_linear import PrivateLinearClassifier
 from dpensemble.teachers.private_logistic import OutputPerturbedLogisticRegression
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 SECRET = 7315.25
 N = 40
 RNG = np.random.default_rng(0)

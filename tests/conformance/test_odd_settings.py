@@ -18,6 +18,8 @@ from dpensemble import (
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.laws import ExponentialVote, GaussianNoisyMax
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 ODD = {
     "complex": 1 + 0j,
     "numpy-complex": np.complex128(1),

@@ -42,6 +42,8 @@ from dpensemble.workflow.comparison_methods import COMPARED
 from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.run_record import Measured, run_record
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 N = 240
 RNG = np.random.default_rng(0)
 X, PUBLIC = RNG.normal(size=(N, 2)), RNG.normal(size=(150, 2))

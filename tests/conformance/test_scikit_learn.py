@@ -35,6 +35,8 @@ from dpensemble import (
 from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.moments import TableMap
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 ROOT = Path(__file__).parents[2]
 
 

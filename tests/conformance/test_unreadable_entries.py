@@ -37,7 +37,7 @@ from dpensemble.errors import BudgetError, DataError, DPEnsembleError
 from dpensemble.neural import DPSGDClassifier, TorchClassifier
 from dpensemble.teachers import GradientPerturbedLogisticRegression, OutputPerturbedLogisticRegression
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("few_synthetic_rows")]
 
 RNG = np.random.default_rng(0)
 X, PUBLIC = RNG.normal(size=(60, 2)), RNG.normal(size=(40, 2))

@@ -129,7 +129,7 @@ def test_without_dp_accounting_the_extra_is_named(monkeypatch):
         return original(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(AccountingError, match=r"dpensemble\[pld\]"):
+    with pytest.raises(AccountingError, match=r'pip install "dpensemble\[pld\]"\.$'):
         LAPLACE.epsilon(1e-5, Conversion.PLD)
 
 

@@ -9,6 +9,8 @@ from dpensemble import LabelMomentsClassifier
 from dpensemble.datasets.arrow import ArrowBlocks
 from dpensemble.errors import DataError, InvalidParameterError
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 
 @pytest.fixture(scope="module")
 def world():

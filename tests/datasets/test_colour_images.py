@@ -91,7 +91,7 @@ def test_what_is_nowhere_is_downloaded_once_and_kept(monkeypatch, cache, publish
 
 def test_nothing_is_downloaded_unless_it_may_be(cache, published, monkeypatch, server):
     monkeypatch.setattr(images, "CIFAR_10", replace(published, address=server.address))
-    with pytest.raises(FileError, match=r"is not in .*cifar-10; get it from http.* and put it there"):
+    with pytest.raises(FileError, match=r"is not in .*cifar-10: get it from http.* and put it there"):
         load_cifar10(download=False)
     assert server.asked == []
 

@@ -107,6 +107,15 @@ def test_entries_are_written_each_for_itself():
     assert as_text(pd.Series([5, 5.0, 5.5, "5", True], dtype=object)).tolist() == ["5", "5", "5.5", "5", "True"]
 
 
+@pytest.mark.parametrize("kind", [object, "str", "category"])
+def test_texts_are_written_as_they_are_whatever_lies_beside_them(kind):
+    texts = pd.Series(["5.0", "x", ""], dtype=kind, index=[4, 2, 9], name="a")
+    written = as_text(texts)
+    assert written.tolist() == as_text(pd.Series(["5.0", "x", "", 5.0], dtype=object)).tolist()[:3]
+    assert written.tolist() == as_text(pd.Series(["5.0", "x", "", None], dtype=object)).tolist()[:3]
+    assert (written.dtype, written.name, written.index.tolist()) == (object, "a", [4, 2, 9])
+
+
 def test_one_long_row_does_not_shift_all_others(tmp_path):
     rows = "7,x,x,y,n\n8,y,y,x,n\n"
     (tmp_path / "t.csv").write_text("u,t,f,g,note\n" + rows.replace("n\n", "n,oops\n", 1))

@@ -121,7 +121,7 @@ def test_an_interrupted_write_leaves_nothing(tmp_path, monkeypatch, stop, before
     monkeypatch.setattr(Path, "write_bytes", half)
     with pytest.raises(
         KeyboardInterrupt if stop is KeyboardInterrupt else FileError,
-        match=None if stop is KeyboardInterrupt else r"a cannot be written .No space left on device.; make",
+        match=None if stop is KeyboardInterrupt else r"a cannot be written .No space left on device.: make",
     ):
         store(b"whole", target)
     assert [path.read_bytes() for path in tmp_path.iterdir()] == ([] if before is None else [before])
@@ -157,5 +157,5 @@ def test_a_file_that_another_process_reads_need_not_be_replaced(tmp_path, monkey
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(FileError, match=r"file.a cannot be written .*; make its folder writable, or name one"):
+    with pytest.raises(FileError, match=r"file.a cannot be written .*: make its folder writable, or name one"):
         store(b"whole", tmp_path / "file" / "a")

@@ -39,7 +39,7 @@ def test_the_tilde_is_the_home_folder(tmp_path, monkeypatch):
 def test_what_is_named_must_be_a_folder(tmp_path, monkeypatch):
     (tmp_path / "file").write_bytes(b"")
     for value in (tmp_path / "none", tmp_path / "file", "~nobody-of-this-name/data", 5, True):
-        with pytest.raises(InvalidParameterError, match=r"data_home='.*' is not a folder; give the folder that holds"):
+        with pytest.raises(InvalidParameterError, match=r"data_home='.*' is not a folder: give the folder that holds"):
             named_home(value)
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, str(tmp_path / "none"))
     with pytest.raises(InvalidParameterError, match=r"DPENSEMBLE_DATA='.*none' is not a folder"):
@@ -73,6 +73,6 @@ def test_a_user_without_a_home_is_told_what_to_do(monkeypatch):
     monkeypatch.setattr(homes.os.path, "expanduser", lambda path: path)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("LOCALAPPDATA", raising=False)
-    with pytest.raises(FileError, match="no home folder to store downloads in; name a folder that holds"):
+    with pytest.raises(FileError, match="no home folder to store downloads in: name a folder that holds"):
         user_cache()
     assert not Path("~").exists()

@@ -66,10 +66,10 @@ def test_images_come_with_their_labels(idx):
     [
         (
             [0, 1, 2],
-            r"Tiny test has 2 images but 3 labels; use two files of one part of one data set\.",
+            r"Tiny test has 2 images but 3 labels: use two files of one part of one data set\.",
         ),
         ([0], "has 2 images but 1 labels"),
-        ([0, 10], r"Tiny test labels go up to 10; use labels from 0 to 9\."),
+        ([0, 10], r"Tiny test labels go up to 10: use labels from 0 to 9\."),
         ([255, 0], "go up to 255"),
     ],
 )

@@ -99,7 +99,7 @@ def test_scaled_pixels_are_floats_from_0_to_1(tiny):
 @pytest.mark.parametrize("X", [np.zeros((2, 2), np.float32), np.zeros((2, 2), np.int64), [[0, 1]], None])
 def test_only_unscaled_pixels_are_scaled(X):
     with pytest.raises(
-        InvalidParameterError, match=r"X must be an array of uint8, but got .*; give unscaled rows of X_train or X_test"
+        InvalidParameterError, match=r"X must be an array of uint8, but got .*: give unscaled rows of X_train or X_test"
     ):
         load_digit_images().scaled(X)
 

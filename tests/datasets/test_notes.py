@@ -82,7 +82,7 @@ def test_python_warns_of_whose_record_it_is_once_and_only_without_units():
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"patient_id": np.arange(300) // 3, "x": rng.normal(size=300)})
     y, model = (rows["x"] > 0).astype(int), LabelMomentsClassifier(classes=[0, 1], delta=1e-4)
-    with pytest.warns(ColumnWarning, match="'patient_id' looks like whose record it is; give .* units="):
+    with pytest.warns(ColumnWarning, match="'patient_id' looks like whose record it is: give .* units="):
         model.fit(rows[:200], y[:200], X_public=rows[200:])
     with pytest.warns(ColumnWarning, match="patient_id"):
         SubsampleAggregateClassifier(n_teachers=5, classes=[0, 1], delta=1e-4).fit(

@@ -109,7 +109,7 @@ def test_it_is_a_transformer_of_scikit_learn():
 
 
 def test_bad_input():
-    with pytest.raises(InvalidParameterError, match="fill='mean' is unknown; use one of median, nan"):
+    with pytest.raises(InvalidParameterError, match="fill='mean' is unknown: use one of median, nan"):
         TableEncoder("mean").fit(PUBLIC)
     with pytest.raises(DataError, match="X lacks the columns ward"):
         TableEncoder().fit(PUBLIC).transform(PUBLIC.drop(columns="ward"))

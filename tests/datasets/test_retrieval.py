@@ -98,7 +98,7 @@ def test_a_file_that_is_not_the_published_one_is_refused(
     ):
         (folder / name).write_bytes(raw)
         with pytest.raises(
-            FileError, match=rf"{name} is not the published file .*{fault}.*; replace it, or delete"
+            FileError, match=rf"{name} is not the published file .*{fault}.*: replace it, or delete"
         ) as found:
             get(published, home)
         assert str(folder / name) in str(found.value)
@@ -114,7 +114,7 @@ def test_a_file_that_may_not_be_read_is_named(cache, publish, fill, monkeypatch)
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(retrieval.Path, "open", refuse)
-    with pytest.raises(FileError, match=r"train-labels cannot be read .Permission denied.; make it readable\."):
+    with pytest.raises(FileError, match=r"train-labels cannot be read .Permission denied.: make it readable\."):
         get(publish())
 
 

@@ -148,7 +148,7 @@ def test_spent_groups_drop_out_by_schedule():
 
 def test_plans_that_cannot_be_are_refused():
     law, kind = GaussianNoisyMax(40), Personalisation.WEIGHTING
-    with pytest.raises(InvalidParameterError, match=r"^labels=5 and sigma=40\.0 cannot both be given; leave one out"):
+    with pytest.raises(InvalidParameterError, match=r"^labels=5 and sigma=40\.0 cannot both be given: leave one out"):
         plan(grouped(kind, law), labels=5)
     with pytest.raises(InvalidParameterError, match="one budget for all"):
         plan(grouped(kind, law), epsilon=1.0)

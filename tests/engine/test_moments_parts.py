@@ -12,6 +12,8 @@ from dpensemble.datasets.parts import ParquetParts
 from dpensemble.engine.moments_parts import PROBLEMS, PartReport
 from dpensemble.errors import DataError, InvalidParameterError
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 SETTINGS = {"classes": [0, 1], "delta": 1e-3, "insecure_release_seed": 5}
 COLUMNS = ["a", "b", "c"]
 

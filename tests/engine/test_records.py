@@ -17,6 +17,8 @@ from dpensemble import (
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import LaplaceNoisyMax
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 N = 137
 RNG = np.random.default_rng(0)
 X, LABELS, PUBLIC = RNG.normal(size=(N, 2)), np.arange(N) % 2, RNG.normal(size=(60, 2))

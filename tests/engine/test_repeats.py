@@ -21,6 +21,8 @@ from dpensemble.datasets.columns import row_hashes
 from dpensemble.engine import repeats
 from dpensemble.errors import BudgetError, DPEnsembleError, RepeatedReleaseWarning
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 RNG = np.random.default_rng(0)
 X, PUBLIC = RNG.normal(size=(600, 3)), RNG.normal(size=(200, 3))
 Y = (X[:, 0] > 0).astype(int)

@@ -10,6 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+# A script, whose imports take seconds of every process that collects examples in docstrings.
+collect_ignore = ["zygote.py"]
+
 
 @dataclass
 class Answer:

@@ -35,7 +35,7 @@ def mode(path):
 def test_a_second_run_is_refused_while_the_first_one_lasts(tmp_path):
     out = tmp_path / "deep" / "out"
     with claimed_folder(out) as run:
-        with pytest.raises(FileError, match="is being written by another run; wait for it, or choose another"):
+        with pytest.raises(FileError, match="is being written by another run: wait for it, or choose another"):
             claimed_folder(out).__enter__()
         with pytest.raises(FileError, match="is being written by another run"):
             recover(out)
@@ -208,7 +208,7 @@ def test_an_error_in_the_move_keeps_the_release(command, tmp_path, monkeypatch, 
     assert errors.count("\n") == 1
     monkeypatch.undo()
     assert main(["report", str(out)]) == 2
-    assert "is from an interrupted one; see 'dpensemble recover'" in capsys.readouterr().err
+    assert "is from an interrupted one: see 'dpensemble recover'" in capsys.readouterr().err
     assert main(["recover", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["placed"] is True
     assert names(tmp_path) == ["out"]

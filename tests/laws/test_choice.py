@@ -43,7 +43,7 @@ def test_defaults_are_the_published_ones(name):
 def test_every_law_with_a_name_is_in_the_list_and_needs_nothing_else_or_says_what():
     assert set(LAWS) == {*DEFAULTS, "randomized-response"}
     assert all(law.name == name and law.title for name, law in LAWS.items())
-    with pytest.raises(InvalidParameterError, match="law='randomized-response' has no usual settings; give epsilon"):
+    with pytest.raises(InvalidParameterError, match="law='randomized-response' has no usual settings: give epsilon"):
         LawChoice.of("randomized-response").law(250, 2)
     choice = LawChoice.of("randomized-response", epsilon=0.5)
     assert choice.law(250, 2) == RandomizedResponse(0.5)
@@ -99,8 +99,8 @@ def test_a_threshold_above_the_number_of_teachers_warns(name):
         ("optimal", {"sigma": 3}, "sigma=3 is not a setting of law='optimal'"),
         ("gnmax", {"shape": 0.3}, "shape=0.3 is not a setting of law='gnmax'"),
         ("confident-gnmax", {"batch_size": 3}, "batch_size=3 is not a setting of law='confident-gnmax'"),
-        ("pate", {}, "law='pate' is unknown; use one of lnmax, gnmax, "),
-        (ReleaseLaw, {}, "is unknown; use one of"),
+        ("pate", {}, "law='pate' is unknown: use one of lnmax, gnmax, "),
+        (ReleaseLaw, {}, "is unknown: use one of"),
         (GaussianNoisyMax, {"scale": 3}, "scale=3 is not a setting of law='gnmax'"),
         (None, {}, "law=None is unknown"),
         ("lnmax", {"scale": 0}, "scale=0"),

@@ -119,7 +119,7 @@ def test_two_and_three_answers_compose_as_enumerated(n_teachers, n_classes):
 
 
 def test_what_cannot_be_listed_is_refused():
-    with pytest.raises(AccountingError, match="n_classes=10 and 250 teachers; use law='gnmax'"):
+    with pytest.raises(AccountingError, match="n_classes=10 and 250 teachers: use law='gnmax'"):
         worst_case_cost(OptimalVote(100.0), Change(ballots=250, classes=10))
 
 

@@ -28,6 +28,8 @@ from dpensemble.errors import BudgetError
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.ledger.filters import Amount
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 SHARED = {"classes": [0, 1], "insecure_release_seed": 0, "random_state": 0}
 FEW = SHARED | {"n_teachers": 20, "max_labels": 10, "epsilon": 1.0}
 MODELS = {

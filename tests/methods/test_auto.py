@@ -8,6 +8,8 @@ from sklearn.tree import DecisionTreeClassifier
 from dpensemble import AutoClassifier, LabelMomentsClassifier, PrivateMajorityClassifier
 from dpensemble.engine.recommendation import PublicFacts, recommend
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 PLAIN = {
     "n_public": 5000, "n_units": 16000, "n_columns": 14, "n_classes": 2, "has_units": False, "has_blanks": False,
     "epsilon": 1.0,

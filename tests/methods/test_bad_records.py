@@ -26,6 +26,8 @@ from dpensemble.moments import ImageMap
 from dpensemble.moments.whole import WHOLE
 from dpensemble.releases import SumReleaser
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 N = 60
 RNG = np.random.default_rng(0)
 PUBLIC = pd.DataFrame({"x": RNG.normal(size=80), "c": RNG.choice(["a", "b"], size=80)})

@@ -45,7 +45,7 @@ def test_what_is_promised_is_the_chance_of_being_drawn(blobs, scheme, relation):
     assert ("the paper's pair is epsilon = 0.0" in guarantee.accounting) == (scheme != "subsets")
     text = str(guarantee)
     assert f"any one record{' by any other' if relation == 'replace-one' else ''} changes the probability" in text
-    assert "of every published result by at most an additive 0.0" in text
+    assert "of every published result by at most 0.0" in text
     assert "WARNING: delta is not below 1 / 600" in text
     exposed = {"distinct": 30}.get(scheme, 29)
     assert f"a program that publishes about {exposed} of the 600 records in full" in text
@@ -280,7 +280,7 @@ def test_it_clones_and_a_failed_fit_leaves_the_last_one(blobs):
             BudgetError,
             "each of the 600 private records",
         ),
-        ({"subsample": 30_000}, BudgetError, "with certainty, so delta would be 1; use a smaller subsample"),
+        ({"subsample": 30_000}, BudgetError, "with certainty, so delta would be 1: use a smaller subsample"),
         ({"delta": 1e-3}, BudgetError, "delta=0.001 is too small for bagging 600 .* need delta=0.001667"),
         ({"delta": 1}, InvalidParameterError, "delta=1 is not a number strictly between 0 and 1"),
         (

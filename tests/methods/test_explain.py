@@ -25,6 +25,7 @@ from dpensemble.persistence import load_classifier, save_classifier
 
 # Made-up private rows differ from public ones, and seeded runs are no releases.
 pytestmark = [
+    pytest.mark.usefixtures("few_synthetic_rows"),
     pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning"),
     pytest.mark.filterwarnings("ignore::dpensemble.errors.NotForReleaseWarning"),
 ]
@@ -166,7 +167,7 @@ def test_columns_are_found_by_name():
 def test_other_students_are_refused(model, kind):
     X, y = numbers(800, 0)
     model.fit(X[:500], y[:500], X_public=X[500:])
-    message = rf"^explain cannot divide the predictions of a {kind} among columns; use LabelMomentsClassifier .*\.$"
+    message = rf"^explain cannot divide the predictions of a {kind} among columns: use LabelMomentsClassifier .*\.$"
     with pytest.raises(InvalidParameterError, match=message) as caught:
         model.explain(X[:5])
     assert caught.value.parameter == "explain"

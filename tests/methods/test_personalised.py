@@ -266,7 +266,7 @@ def test_settings_that_make_no_sense_are_refused(blobs):
     rare = np.where(np.arange(len(X)) < 2, 0.5, 1.5)
     for variant, more, budgets, why in (
         (WeightingPATEClassifier, {}, many, "n_teachers=20 is fewer than the 25 groups"),
-        (WeightingPATEClassifier, {}, rare, "too small for one of n_teachers=20; use at least"),
+        (WeightingPATEClassifier, {}, rare, "too small for one of n_teachers=20: use at least"),
         (UpsamplingPATEClassifier, {"rule": InfluenceRule(precision=1e-6)}, half, r"precision=\S+ would do with"),
         (UpsamplingPATEClassifier, {"rule": InfluenceRule(precision=0.0)}, half, "precision=0.0"),
         (VanishingPATEClassifier, {"rule": InfluenceRule(precision=0.1)}, half, "not a setting of vanishing"),

@@ -310,7 +310,7 @@ def test_seeds_repeat_everything_and_are_marked(blobs):
         (
             {"private": "ballots", "max_labels": 5, "teacher_privacy": (1, 0.1)},
             InvalidParameterError,
-            "with delta 0; give it as teacher_privacy",
+            "with delta 0: give it as teacher_privacy",
         ),
         (
             {"private": "ballots", "max_labels": 5, "law": "majority", "teacher_privacy": 1},

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from dpensemble.moments import Moments
 from dpensemble.moments.evidence import PublicRows, fit_moments, starting_fit
 from dpensemble.moments.model import probabilities
+from dpensemble.moments.whole import UNIT
 
 
 def test_without_noise_the_truth_is_found(made):
@@ -32,6 +34,15 @@ def test_fits_repeat(made):
     one, other = (fit_moments(rounds, public, starting_fit(public), n_units=1000) for _ in range(2))
     assert np.array_equal(one.coefficients, other.coefficients)
     assert np.array_equal(one.scales, other.scales)
+
+
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_matrix])
+def test_public_rows_have_the_probabilities_of_the_published_model(as_rows):
+    rng = np.random.default_rng(0)
+    features = as_rows(np.trunc(rng.normal(size=(50, 4)) / 2 * UNIT) / UNIT)
+    public = PublicRows(features, np.array([0, 0, 1, 2]), 2)
+    for coefficients in rng.normal(size=(2, 4, 1)):
+        assert np.array_equal(public.probabilities(coefficients), probabilities(features, coefficients))
 
 
 def rows_with_a_short_constant(n_rows=2000, n_features=9):

@@ -174,7 +174,7 @@ def test_no_rows_have_no_explanations():
     ("call", "message"),
     [
         (lambda found: found.of_row(300), "row=300 is not an integer from 0 to 299"),
-        (lambda found: found.waterfall(0, "b"), r"label='b' has no logit of its own; use one of \['yes'\]"),
+        (lambda found: found.waterfall(0, "b"), r"label='b' has no logit of its own: use one of \['yes'\]"),
         (lambda found: found.waterfall(most=0), "most=0 is not an integer"),
     ],
 )
@@ -193,5 +193,5 @@ def test_maps_without_parts_and_earlier_files_are_refused():
         model.explanation([bounded], PUBLIC[["age"]])
     feature_map, public, model = model_of("table")
     model.reference_ = None
-    with pytest.raises(InvalidParameterError, match=r"^the student was saved before explanations existed; [^.]*\.$"):
+    with pytest.raises(InvalidParameterError, match=r"^the student was saved before explanations existed: [^.]*\.$"):
         model.explanation([feature_map], public)

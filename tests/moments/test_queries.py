@@ -214,8 +214,8 @@ def test_what_was_released_is_described_in_order():
     two_rounds(one)
     descriptions = [released.description for released in one.sums.released]
     assert descriptions[0] == "the mean of the features of each class"
-    assert "the model published so far" in descriptions[1]
-    assert "even shares" in Residuals(2).description
+    assert "what the model so far predicts" in descriptions[1]
+    assert "equal chances for all classes" in Residuals(2).description
 
 
 def test_sums_of_parts_of_the_records_are_the_sum_of_all():

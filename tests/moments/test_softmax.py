@@ -11,6 +11,16 @@ from dpensemble.moments.evidence import PublicRows
 from dpensemble.moments.model import expected, probabilities
 from dpensemble.moments.queries import ClassSums
 from dpensemble.moments.softmax import _Observed, _Posterior, fit_softmax
+from dpensemble.moments.softmax import softmax as softmax_of_rows
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("n_classes", range(2, 13))
+def test_chances_are_those_of_scipy_to_the_last_bit(n_classes, kind):
+    scores = (5 * np.random.default_rng(0).normal(size=(500, n_classes))).astype(kind)
+    chances = softmax_of_rows(scores)
+    assert chances.dtype == kind
+    assert np.array_equal(chances, softmax(scores, axis=1))
 
 
 def made(n_classes, n_units, noise, *, sharpness=4.0, n_features=8, n_public=1500, seed=0):

@@ -1,5 +1,6 @@
 """DP-SGD through Opacus: noise, price, refusals and messages."""
 
+import importlib.util
 import sys
 import warnings
 
@@ -11,7 +12,9 @@ from dpensemble.errors import BudgetError, DataError, InvalidParameterError, Tea
 from dpensemble.neural import SGD, DPSGDClassifier
 
 torch = pytest.importorskip("torch", reason="DP-SGD needs PyTorch")
-pytest.importorskip("opacus", reason="DP-SGD needs Opacus")
+if importlib.util.find_spec("opacus") is None:
+    # Importing it takes seconds, of every process that collects tests.
+    pytest.skip("DP-SGD needs Opacus", allow_module_level=True)
 
 from dpensemble._random import SeededNoise, SystemNoise  # noqa: E402
 from dpensemble.neural import bagging_cnn, digit_cnn, hidden_layer_network, linear_network, personalised_pate_cnn  # noqa: E402

@@ -53,7 +53,7 @@ def test_what_the_guarantee_does_not_protect_is_left_out(record):
         assert "number_of_privacy_units" not in entry["deployment"]["privacy_loss"]
         assert card["data"]["private_units"] is None
     else:
-        assert not any("carries no information" in text for text in card["cautions"])
+        assert not any("carry no information" in text for text in card["cautions"])
 
 
 def test_an_experiment_says_so_first():

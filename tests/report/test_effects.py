@@ -18,6 +18,8 @@ from dpensemble.report.effects import effects_view, factor, importances, picture
 from dpensemble.report.page import render
 from dpensemble.report.record import PrivateRecord
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 # The helpers of the other tests of the page.
 _spec = importlib.util.spec_from_file_location("page_helpers", Path(__file__).with_name("test_page.py"))
 page_helpers = importlib.util.module_from_spec(_spec)
@@ -306,7 +308,7 @@ def test_effects_of_unknown_shapes_are_refused(name, data):
     if name == "more classes than there are" and "classes" not in data:
         assert RunRecord.from_dict(values).effects == BROKEN[name]
         return
-    with pytest.raises(FileError, match=r"^the run record's effects do not have the format of this version; [^.]*\.$"):
+    with pytest.raises(FileError, match=r"^the run record's effects do not have the format of this version: [^.]*\.$"):
         RunRecord.from_dict(values)
 
 

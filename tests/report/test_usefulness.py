@@ -49,7 +49,11 @@ def with_data(**changes):
 
 
 CASES = [
-    (with_data(answers={"no": 1.0, "yes": 0.0}), "for every public row, so it carries no information", True),
+    (
+        with_data(answers={"no": 1.0, "yes": 0.0}),
+        "every public row, so these labels carry no information. But the probabilities may still rank",
+        True,
+    ),
     (with_data(answers={"no": 0.004, "yes": 0.996}), "answers 'yes' for 99.6% of the public rows", True),
     (replace(GOOD, labels=13), "13 labels are few to learn from; 'dpensemble plan'", True),
     (replace(GOOD, labels=1), "1 label is few", True),
@@ -79,6 +83,18 @@ def test_what_speaks_against_a_run_is_said(record, text, is_public):
     (remark,) = remarks(record)
     assert text in remark.text
     assert remark.is_public == is_public
+
+
+def test_a_student_of_rare_classes_may_still_rank_rows():
+    """The labels of a student may all be alike while its probabilities have an AUROC of 0.75."""
+    (two,) = remarks(with_data(answers={"no": 1.0, "yes": 0.0}))
+    assert (
+        "rank rows if the other class is rare: use 'dpensemble predict --probabilities' or '--threshold'." in two.text
+    )
+    (three,) = remarks(with_data(answers={"no": 1.0, "yes": 0.0, "perhaps": 0.0}))
+    assert "if other classes are rare" in three.text
+    assert "--threshold" not in three.text
+    assert two.text.endswith("another run costs budget again.")
 
 
 def test_what_rests_on_an_unprotected_number_of_labels_stays_inside():

@@ -64,4 +64,4 @@ def tiny(counter):
 
 @pytest.fixture
 def absent():
-    return Need(name="moon", missing=lambda: "the moon; put it into the folder that DPENSEMBLE_DATA names")
+    return Need(name="moon", missing=lambda: "the moon: put it into the folder that DPENSEMBLE_DATA names")

@@ -47,7 +47,7 @@ def test_tables_are_chosen_by_name_by_beginning_or_all():
     assert len(chosen(["dpbag"])[0]) == 8
     assert chosen(["all"]) == (list(TABLES), True)
     with pytest.raises(
-        InvalidParameterError, match=r"table='dpbag-9' is unknown; use all, or some of dpbag-1, dpbag-2"
+        InvalidParameterError, match=r"table='dpbag-9' is unknown: use all, or some of dpbag-1, dpbag-2"
     ):
         chosen(["dpbag-9"])
 

@@ -43,12 +43,12 @@ def test_the_list_names_every_table(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["magic"], "table='magic' is unknown; use all, or some of dpbag-1,"),
-        ([], "no table was named; use all, or some of"),
+        (["magic"], "table='magic' is unknown: use all, or some of dpbag-1,"),
+        ([], "no table was named: use all, or some of"),
         (["bagging-5"], "bagging-5 needs VGG16 trained on ImageNet"),
         (["dpbag-5", "--repeats", "0"], "repeats=0 is not an integer from 1"),
         (["dpbag-5", "--seed", "-1"], "seed=-1 is not an integer from 0"),
-        (["dpbag-5", "--out", __file__], "is a file; give a folder"),
+        (["dpbag-5", "--out", __file__], "is a file: give a folder"),
     ],
     ids=lambda value: " ".join(value)[:20] if isinstance(value, list) else "",
 )

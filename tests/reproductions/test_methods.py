@@ -84,7 +84,7 @@ def test_tables_of_the_reproductions_have_two_kinds_of_rows():
     adult = load_table("adult")
     assert adult.X.shape == (48_842, 14)
     assert adult.positive.sum() == 11_687
-    with pytest.raises(InvalidParameterError, match="data='heart' is unknown; use one of adult, rand-health"):
+    with pytest.raises(InvalidParameterError, match="data='heart' is unknown: use one of adult, rand-health"):
         load_table("heart")
 
 

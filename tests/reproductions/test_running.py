@@ -111,7 +111,7 @@ def test_a_broken_file_is_run_anew(tiny, run, counter, tmp_path, content):
 
 
 def test_missing_data_are_named_with_where_to_put_them(tiny, run, absent):
-    with pytest.raises(FileError, match="tiny-1 needs the moon; put it into the folder that DPENSEMBLE_DATA names"):
+    with pytest.raises(FileError, match="tiny-1 needs the moon: put it into the folder that DPENSEMBLE_DATA names"):
         run(tiny(needs=(absent,)))
     assert run(tiny(needs=(absent,)), strict=False) == []
     assert "tiny-1 is left out: it needs the moon" in run.said[0]

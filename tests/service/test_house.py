@@ -185,7 +185,7 @@ def test_the_setting_of_bad_records_changes_no_grant_of_an_earlier_release(hospi
         ("voters = 100", "voters = 3000", InvalidParameterError, "more than the 2000"),
         ('unit = "who"', "", InvalidParameterError, "unit='patient' and ensemble.unit=None do not match"),
         ('unit = "patient"', "", InvalidParameterError, "unit='record' and ensemble.unit='who' do not match"),
-        ('target = "back"', 'target = "back"\nteacher = "magic"', InvalidParameterError, "is unknown; use one of"),
+        ('target = "back"', 'target = "back"\nteacher = "magic"', InvalidParameterError, "is unknown: use one of"),
     ],
 )
 def test_an_ensemble_that_is_described_wrongly_is_refused(hospital, old, new, error, message):

@@ -38,6 +38,8 @@ from dpensemble.moments import DirectionsMap, ImageMap, TableMap
 from dpensemble.student import NamedPipeline
 from dpensemble.student.published import MARK, published, release_mark, with_names
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 RNG = np.random.default_rng(3)
 NAMES = ["age", "dose", "weight"]
 TABLE = pd.DataFrame(RNG.normal(size=(900, 3)) * [1.0, 3.0, 10.0] + [0.0, 5.0, -2.0], columns=NAMES)

@@ -198,7 +198,7 @@ class TestRefusals:
             ({"delta": 0}, "delta=0"),
             ({"methods": []}, "methods=''"),
             ({"methods": ["pate", "pate"]}, "methods='pate,pate'"),
-            ({"methods": ["knn"]}, "methods='knn' cannot be compared; use bagged-pate, dpbag, pate"),
+            ({"methods": ["knn"]}, "methods='knn' cannot be compared: use bagged-pate, dpbag, pate"),
             ({"methods": ["bagging:optimal"]}, "methods='bagging:optimal' cannot be compared"),
             ({"methods": ["pate:loud"]}, "law='loud' is unknown"),
             ({"learner": "knn"}, "learner='knn' is unknown"),

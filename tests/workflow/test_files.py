@@ -15,6 +15,8 @@ from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.workflow import ReadOptions, TableFiles, file_tables
 from dpensemble.workflow.class_labels import declared_labels
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 
 @pytest.fixture
 def files(tmp_path):

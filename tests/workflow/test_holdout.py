@@ -16,6 +16,8 @@ from dpensemble.workflow import Tables, train
 from dpensemble.workflow.holdout import ASSUMPTIONS, WithScore, hold_back
 from dpensemble.workflow.rehearsal import stand_ins
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 SETTINGS = {"classes": ["no", "yes"], "epsilon": 3.0, "delta": 1e-4, "random_state": 3, "insecure_release_seed": 5}
 
 

@@ -40,7 +40,7 @@ def train(tmp_path, capsys):
 def test_a_student_of_one_answer_is_called_one(train):
     code, out, errors = train(table(600).assign(y="no"), "--epsilon=8")
     assert code == 0
-    assert "Hint: the student answers 'no' for every public row, so it carries no information" in out
+    assert "Hint: the student answers 'no' for every public row, so these labels carry no information" in out
     assert "Hint: on the public rows, whose labels are known, the student is no better" in out
     assert "for you only: 30 of 30 teachers saw records of only one label" in errors
 
@@ -103,7 +103,7 @@ def test_truth_values_are_labels_however_they_are_written(train, classes, spelli
         assert (code, errors) == (0, "")
 
 
-NEAR = "only in capitals or spaces (the first in row 0, counting from 0); write them alike"
+NEAR = "only in capitals or spaces (the first in row 0, counting from 0): write them alike"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from dpensemble.workflow import ReadOptions, TableFiles, file_tables, train
 from dpensemble.workflow.outputs import write_outcome
 from dpensemble.workflow.predict import load_student, predictions
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 
 def messy(n, seed):
     """Rows with blanks, dates, text, an id, and several rows a person."""
@@ -156,7 +158,7 @@ def test_bad_input(folder, tmp_path):
     student = load_student(folder / "votes")
     (tmp_path / "broken.skops").write_bytes(b"PK\3\4 no")
     for path, text in (
-        (tmp_path, "holds no student.skops; give the folder of a run"),
+        (tmp_path, "holds no student.skops: give the folder of a run"),
         (tmp_path / "none.skops", "there is no such file"),
         (tmp_path / "broken.skops", "it is broken, or not such a file"),
     ):

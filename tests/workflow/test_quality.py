@@ -16,6 +16,8 @@ from dpensemble.workflow.group_columns import declared_groups, group_places, par
 from dpensemble.workflow.holdout import hold_back
 from dpensemble.workflow.outputs import file_contents
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 SETTINGS = {"epsilon": 3.0, "delta": 1e-4, "random_state": 3, "insecure_release_seed": 5}
 COSTS = {"false_negative": 4, "false_positive": 1}
 

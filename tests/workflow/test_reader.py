@@ -11,6 +11,8 @@ from dpensemble.cli import main
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow.reader import Reader
 
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
 PUBLIC = pd.DataFrame({"x": [1.0, None, 3.0], "c": ["a", None, "b"]})
 TREES = {"teacher": DecisionTreeClassifier(), "student": RandomForestClassifier()}
 

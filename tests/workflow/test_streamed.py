@@ -12,7 +12,10 @@ from dpensemble.errors import DataError
 from dpensemble.methods import LabelMomentsClassifier
 from dpensemble.workflow import streamed
 
-pytestmark = [pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning"),
+    pytest.mark.usefixtures("few_synthetic_rows"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -93,8 +93,8 @@ def test_what_workers_cannot_do_is_refused(folder, capsys, more, message):
     [
         ("private.csv", ("--jobs", "2"), "jobs=2 requires a private table in Parquet"),
         ("private.csv", ("--cluster", "dask"), "cluster='dask' requires a private table in Parquet"),
-        ("spark:clinic.visits", (), "is a table of Spark; give --cluster spark"),
-        ("spark:clinic.visits", ("--jobs", "2"), "is a table of Spark; give --cluster spark"),
+        ("spark:clinic.visits", (), "is a table of Spark: give --cluster spark"),
+        ("spark:clinic.visits", ("--jobs", "2"), "is a table of Spark: give --cluster spark"),
     ],
 )
 def test_tables_that_workers_cannot_read_are_refused(folder, capsys, private, more, message):

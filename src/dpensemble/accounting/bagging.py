@@ -81,7 +81,7 @@ def bagging_delta_below_one(scheme: BootstrapScheme, n_units: int) -> float:
     if delta >= 1:
         raise BudgetError(
             f"subsample={scheme.subsample} for {scheme.n_models} {_models(scheme.n_models)} draws each of the "
-            f"{n_units} private records (or units) with certainty, so delta would be 1; use a smaller subsample."
+            f"{n_units} private records (or units) with certainty, so delta would be 1: use a smaller subsample."
         )
     return delta
 
@@ -195,7 +195,7 @@ def _too_small(delta: float, n_units: int, n_models: int, scheme: Bootstrap) -> 
     remedy = "more records" if smallest >= 1 else "at least that, or more records"
     return BudgetError(
         f"delta={delta:g} is too small for bagging {n_units} private records (or units), where {models} of one "
-        f"record each need delta={round_up(smallest, 4):g} at any epsilon; use {remedy}."
+        f"record each need delta={round_up(smallest, 4):g} at any epsilon: use {remedy}."
     )
 
 

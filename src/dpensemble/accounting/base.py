@@ -167,7 +167,7 @@ class Meter(BudgetMeter, spends=("admit", "settle")):
         if self.fixed_number and admitted < asked:
             raise BudgetError(
                 f"the labels asked for cost more than epsilon={self.budget.epsilon:g} on these records, so nothing was "
-                "released; ask for fewer (max_labels), a larger epsilon, or analysis='until-spent', whose stopping "
+                "released: ask for fewer (max_labels), a larger epsilon, or analysis='until-spent', whose stopping "
                 "time is not covered."
             )
         return admitted

@@ -82,7 +82,7 @@ def fresh_cost(law: ReleaseLaw, change: Change, rate: float, relation: Relation)
     rate = real_between("rate", rate, 1e-6, 1.0)
     if law.gated:
         raise AccountingError(
-            f"law={law.name or type(law).__name__!r} has a gate, and fresh sampling is for laws that always answer; "
+            f"law={law.name or type(law).__name__!r} has a gate, and fresh sampling is for laws that always answer: "
             "use 'gnmax', or sampling='fixed'."
         )
     return amplified(price(law, change).label, rate, relation, two_values=change.classes == 2 and change.votes == 1)
@@ -95,7 +95,7 @@ def amplified(one: PrivacyCost, rate: float, relation: Relation, *, two_values: 
     if one.parts is None or len(one.parts) != 1 or one.parts[0].count != 1:
         raise AccountingError(
             "fresh sampling needs the finite outcomes of an answer, and this law has only a Renyi curve with "
-            "these settings; use less noise, one vote a unit, or sampling='fixed'."
+            "these settings: use less noise, one vote a unit, or sampling='fixed'."
         )
     pairs = one.parts[0].pairs
     # The set also holds a pair for the reverse, which may be tighter than this pair reversed.

@@ -118,17 +118,17 @@ def _require_law(law: ReleaseLaw, change: Change) -> None:
     dataclass_params = vars(type(law)).get("__dataclass_params__")
     if dataclass_params is None or not dataclass_params.frozen or not all(field.compare for field in fields(law)):  # type: ignore[arg-type]
         raise AccountingError(
-            f"law={name} must be a frozen dataclass that compares all settings; declare it by @dataclass(frozen=True)."
+            f"law={name} must be a frozen dataclass that compares all settings: declare it by @dataclass(frozen=True)."
         )
     if law.gated or law.needs_student:
         raise AccountingError(
-            f"law={name} has a gate or needs a student, which only laws of the library may have; answer every query."
+            f"law={name} has a gate or needs a student, which only laws of the library may have: answer every query."
         )
     try:
         hash(law)
     except TypeError:
         raise AccountingError(
-            f"law={name} has a setting that cannot be hashed, such as an array; use tuples."
+            f"law={name} has a setting that cannot be hashed, such as an array: use tuples."
         ) from None
     first = np.unique(np.linspace(0, n, 20).astype(int))[::-1]
     counts = np.zeros((len(first), change.classes), dtype=np.int64)
@@ -141,11 +141,11 @@ def _require_law(law: ReleaseLaw, change: Change) -> None:
     if probabilities.shape != (len(first), n_outcomes):
         raise AccountingError(
             f"law={name} gives probabilities of shape {probabilities.shape} for {len(first)} queries and "
-            f"{change.classes} classes; return one row a query and {n_outcomes} columns."
+            f"{change.classes} classes: return one row a query and {n_outcomes} columns."
         )
     alone = np.concatenate([law.probabilities(row[None]) for row in counts])
     if np.abs(alone - probabilities).max() > 2 * PROBABILITY_ERROR:
         raise AccountingError(
-            f"law={name} gives a query other probabilities beside other queries than alone; compute each row by itself "
+            f"law={name} gives a query other probabilities beside other queries than alone: compute each row by itself "
             "(axis=1)."
         )

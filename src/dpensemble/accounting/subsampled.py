@@ -133,7 +133,7 @@ class SubsampledCost(Cost):
         while not fits(high):
             low, high = high, 2 * high
             if high > _LARGEST:
-                raise AccountingError(f"the answers cost an epsilon of more than {_LARGEST:g}; use more noise.")
+                raise AccountingError(f"the answers cost an epsilon of more than {_LARGEST:g}: use more noise.")
         while high - low > _PRECISION * high:
             middle = (low + high) / 2
             low, high = (low, middle) if fits(middle) else (middle, high)

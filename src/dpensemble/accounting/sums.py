@@ -51,7 +51,7 @@ class SumsMeter(BudgetMeter, spends=("charge",)):
         for group in self.groups:
             if group.pool or group.votes != 1:
                 raise InvalidParameterError(
-                    f"pool={group.pool} and votes={group.votes} of group {group.name!r} are for votes; "
+                    f"pool={group.pool} and votes={group.votes} of group {group.name!r} are for votes: "
                     "give weight for sums."
                 )
         self._costs = tuple(GaussianCost(0.0) for _ in self.groups)
@@ -99,7 +99,7 @@ class SumsMeter(BudgetMeter, spends=("charge",)):
             if not cost.fits(group.budget) or cost.slack > self._most_slack:
                 raise BudgetError(
                     f"a sum with noise sigma={sigma:.6g} does not fit what is left of epsilon="
-                    f"{group.budget.epsilon:g} at delta={group.budget.delta:g}; use more noise, or a smaller share."
+                    f"{group.budget.epsilon:g} at delta={group.budget.delta:g}: use more noise, or a smaller share."
                 )
         self._costs = costs
         self._charges.append({"sigma": sigma, "variance": int(variance), "entries": int(entries)})

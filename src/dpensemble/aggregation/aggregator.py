@@ -33,7 +33,7 @@ _COMMON = (
     _SENT_BACK,
     "The number of answers, classes, voters and settings do not depend on the private records. Stopping earlier does "
     "not lower the epsilon.",
-    "The guarantee does not cover that a request was refused.",
+    "The guarantee covers the answers. It does not cover whether a request was refused.",
     "This covers the answers of one aggregator. The losses of further releases from the same records add to it.",
 )
 
@@ -149,7 +149,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             range(integer_between("classes", classes, 2)) if numbered else tuple(declared_classes(classes))  # type: ignore[arg-type]
         )
         if not isinstance(budget, Budget):
-            raise InvalidParameterError(f"budget={shown(budget)} must be a Budget; give Budget(epsilon=1, delta=1e-5).")
+            raise InvalidParameterError(f"budget={shown(budget)} must be a Budget: give Budget(epsilon=1, delta=1e-5).")
         self.design = GivenVotes(
             release=release_of(law, n_voters, len(self.classes), clip=clip),
             n_classes=len(self.classes),
@@ -280,7 +280,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         payload = _payload(votes)
         if self._draws is None:
             if drawn is not None:
-                raise DataError("drawn requires sampling='fresh'; leave it out.")
+                raise DataError("drawn requires sampling='fresh': leave it out.")
             text = self._open_book(len(votes)).charge(key, payload, len(votes))
         else:
             with self._lock:
@@ -326,7 +326,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         1
         """
         if self._draws is not None or "ballots" not in self.design.release.takes:
-            raise InvalidParameterError("answer_to requires sampling='fixed' and ballots; use answer().")
+            raise InvalidParameterError("answer_to requires sampling='fixed' and ballots: use answer().")
         key, n_queries = check_key(key), integer_between("n_queries", n_queries, 1)
         text = self._open_book(n_queries).charge(key, b"request " + request, n_queries)
 
@@ -365,7 +365,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         kinds_given = [name for name, value in kinds.items() if value is not None]
         accepted_kinds = self.design.release.takes
         if len(kinds_given) != 1 or kinds_given[0] not in accepted_kinds:
-            raise DataError(f"this aggregator takes {' or '.join(accepted_kinds)}; give exactly one, by name.")
+            raise DataError(f"this aggregator takes {' or '.join(accepted_kinds)}: give exactly one, by name.")
         if log_probs is not None:
             return self._read.soft(log_probs)
         return self._read.ballots(ballots) if counts is None else self._read.counts(counts)

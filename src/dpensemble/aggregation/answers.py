@@ -99,14 +99,14 @@ def require_left(answers: int, most: int, answered: int) -> None:
     left = most - answered
     if answers > left:
         raise BudgetError(
-            f"{answers:,} answers were requested, and {left:,} are left; ask for at most that many.",
+            f"{answers:,} answers were requested, and {left:,} are left: ask for at most that many.",
             figures={"unit": "answers", "requested": answers, "spent": answered, "remaining": left, "fits": left},
         )
 
 
 def other_payload(key: str) -> DataError:
     """Return the error for a key that was used with other votes before."""
-    return DataError(f"key={key!r} was used with other votes; use a new key for a new request.", parameter="key")
+    return DataError(f"key={key!r} was used with other votes: use a new key for a new request.", parameter="key")
 
 
 def check_key(key: object) -> str:

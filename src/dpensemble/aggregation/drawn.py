@@ -85,7 +85,7 @@ class Draws(Original, spends=("draw", "check", "use")):
         if len(set(numbers)) != n_queries or len(draws) != n_queries or others:
             raise DataError(f"drawn must be {n_queries} results of this aggregator's draw(), one for each query.")
         if any(self._key_of.get(number, key) != key for number in numbers):
-            raise DataError("drawn was used for an earlier answer; call draw() again for every answer.")
+            raise DataError("drawn was used for an earlier answer: call draw() again for every answer.")
         return numbers
 
     def use(self, numbers: Sequence[int], key: str) -> None:
@@ -105,14 +105,14 @@ def number_to_draw(unit: str, n_records: int | None, units: ArrayLike | None) ->
         return integer_between("n_records", n_records, 0)
     if unit == RECORD:
         raise InvalidParameterError(
-            "units in draw() require an aggregator that protects them, and this one protects records; name the "
+            "units in draw() require an aggregator that protects them, and this one protects records: name the "
             "unit when you make the aggregator, such as Aggregator(..., unit='patient').",
             parameter="units",
         )
     n_units = len(np.asarray(units, dtype=object).ravel())
     if n_records not in (None, n_units):
         raise DataError(
-            f"n_records={shown(n_records)} must match units, which has {n_units} entries; leave n_records out."
+            f"n_records={shown(n_records)} must match units, which has {n_units} entries: leave n_records out."
         )
     return n_units
 

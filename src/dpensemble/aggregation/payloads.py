@@ -58,7 +58,7 @@ class Payloads:
             ids = np.broadcast_to(np.arange(self._design.n_classes), rows.shape)
         if np.any(rows.sum(axis=1) != self._design.n_voters):
             raise DataError(
-                f"counts must add up to n_voters={self._design.n_voters} in every query, one ballot a voter; declare a "
+                f"counts must add up to n_voters={self._design.n_voters} in every query, one ballot a voter: declare a "
                 "class for abstaining if voters may abstain."
             )
         votes_by_query = []
@@ -79,7 +79,7 @@ class Payloads:
         """Check log-probabilities, shape (n_voters, n_classes) or with queries first, and return their whole sums."""
         if is_table(log_probs):
             if set(log_probs.columns) != set(self._labels):
-                raise DataError("log_probs must have the declared classes as columns; rename its columns.")
+                raise DataError("log_probs must have the declared classes as columns: rename its columns.")
             log_probs = log_probs[list(self._labels)]
         require_readable("log_probs", log_probs)
         try:

@@ -103,7 +103,7 @@ class BootstrapScheme:
         if self.scheme is Bootstrap.SUBSETS and self.subsample > n_units:
             raise InvalidParameterError(
                 f"subsample={self.subsample} is more than the {n_units} private records (or units), which cannot "
-                f"be drawn twice for one subset; use at most {n_units}, or scheme='with-replacement'."
+                f"be drawn twice for one subset: use at most {n_units}, or scheme='with-replacement'."
             )
         if self.scheme is Bootstrap.DISTINCT and self.n_draws > n_units:
             fits = n_units // self.n_models
@@ -112,7 +112,7 @@ class BootstrapScheme:
             models = "model" if self.n_models == 1 else "models"
             raise InvalidParameterError(
                 f"subsample={self.subsample} for {self.n_models} {models} makes {self.n_draws} distinct draws, "
-                f"more than the {n_units} private records (or units); use {use}, or scheme='{overlap}'."
+                f"more than the {n_units} private records (or units): use {use}, or scheme='{overlap}'."
             )
 
     def inclusion_probability(self, n_units: int) -> float:
@@ -226,7 +226,7 @@ def _log_one_minus(drawn: int, n_units: int) -> float:
 def _binomial(n_models: int, held: float, missed: float) -> NDArray[np.float64]:
     """Return the binomial law, given the logarithms of success and failure."""
     # Exact whole numbers, so that the logarithms do not add up errors.
-    ways = accumulate(range(n_models), lambda found, b: found * (n_models - b) // (b + 1), initial=1)
+    ways = accumulate(range(n_models), lambda count, b: count * (n_models - b) // (b + 1), initial=1)
     numbers = np.arange(n_models + 1)
     logs = np.array([math.log(count) for count in ways])
     law: NDArray[np.float64] = np.exp(logs + numbers * held + (n_models - numbers) * missed)

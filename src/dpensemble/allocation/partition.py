@@ -80,7 +80,7 @@ def partitions(
     # Under add-or-remove-one their number is private, and subsets without units are allowed.
     if relation is Relation.REPLACE_ONE and len(units) < n_subsets:
         raise InvalidParameterError(
-            f"n_teachers={n_subsets} is more than the {len(units)} private records (or units); "
+            f"n_teachers={n_subsets} is more than the {len(units)} private records (or units): "
             f"use at most {len(units)}.",
             parameter="n_teachers",
         )

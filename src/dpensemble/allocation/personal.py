@@ -34,7 +34,7 @@ def teachers_of_groups(n_teachers: int, shares: ArrayLike, names: Sequence[str])
     weights = np.asarray(shares, dtype=np.float64)
     if len(weights) > n_teachers:
         raise InvalidParameterError(
-            f"n_teachers={n_teachers} is fewer than the {len(weights)} groups of budgets; use at least "
+            f"n_teachers={n_teachers} is fewer than the {len(weights)} groups of budgets: use at least "
             f"{len(weights)} teachers, or fewer different budgets.",
             parameter="n_teachers",
         )
@@ -46,7 +46,7 @@ def teachers_of_groups(n_teachers: int, shares: ArrayLike, names: Sequence[str])
             "give its records the budget of the next stricter group" if smallest else "use upsampling, which needs none"
         )
         raise InvalidParameterError(
-            f"the group of budgets {names[smallest]!r} is too small for one of n_teachers={n_teachers}; use at "
+            f"the group of budgets {names[smallest]!r} is too small for one of n_teachers={n_teachers}: use at "
             f"least {needed} teachers, or {instead}.",
             parameter="n_teachers",
         )
@@ -80,7 +80,7 @@ def grouped_partitions(
         if relation is Relation.REPLACE_ONE:
             if len(members) < n_teachers:
                 raise InvalidParameterError(
-                    f"n_teachers gives {n_teachers} teachers to a group of {len(members)} records (or units); "
+                    f"n_teachers gives {n_teachers} teachers to a group of {len(members)} records (or units): "
                     "use fewer teachers."
                 )
             generator = np.random.default_rng(seed_sequence(entropy, Stream.ALLOCATION, index))
@@ -120,12 +120,12 @@ def upsampled_partition(
     copies = _group_of_unit(unit_of_record, copies_of_record)
     if int(copies.max()) > n_teachers:
         raise InvalidParameterError(
-            f"n_teachers={n_teachers} is fewer than the {copies.max()} copies of a record; use more.",
+            f"n_teachers={n_teachers} is fewer than the {copies.max()} copies of a record: use more.",
             parameter="n_teachers",
         )
     if int(copies.sum()) < n_teachers and relation is Relation.REPLACE_ONE:
         raise InvalidParameterError(
-            f"n_teachers={n_teachers} is more than the {copies.sum()} copies of all records; use fewer.",
+            f"n_teachers={n_teachers} is more than the {copies.sum()} copies of all records: use fewer.",
             parameter="n_teachers",
         )
     by_position = relation is Relation.REPLACE_ONE

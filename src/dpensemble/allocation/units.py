@@ -23,7 +23,7 @@ def declared_units(units: ArrayLike, n_records: int) -> list[Hashable]:
     require_one_per_record("units", unit_of_record, n_records)
     names: list[Hashable] = unit_of_record.tolist()
     if any(map(is_missing, names)):
-        raise DataError("units must have no missing value; give every record a unit.")
+        raise DataError("units must have no missing value: give every record a unit.")
     return names
 
 

@@ -31,13 +31,13 @@ def encode(
     if all(isinstance(outcome, (float, np.floating)) for outcome in together):
         scores = np.array(together, dtype=np.float64)
         if np.isnan(scores).any():
-            raise InvalidParameterError("run must not return NaN; return a number, or a category such as None.")
+            raise InvalidParameterError("run must not return NaN: return a number, or a category such as None.")
         return scores[: len(outcomes)], scores[len(outcomes) :], None
     try:
         places = {outcome: place for place, outcome in enumerate(dict.fromkeys(together))}
     except TypeError:
         raise InvalidParameterError(
-            "run must return outcomes that are hashable; return a float, or a tuple instead of an array."
+            "run must return outcomes that are hashable: return a float, or a tuple instead of an array."
         ) from None
     codes = np.array([places[outcome] for outcome in together], dtype=np.int64)
     return codes[: len(outcomes)], codes[len(outcomes) :], list(places)

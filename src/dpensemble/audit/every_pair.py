@@ -149,7 +149,7 @@ def _require_few(n_teachers: int, n_classes: int, moved: int) -> None:
     if pairs > _MOST_PAIRS or (n_teachers + 1) ** n_classes >= 2**63:
         raise InvalidParameterError(
             f"n_teachers={n_teachers}, n_classes={n_classes} and votes_per_unit={moved} make too many pairs of "
-            f"histograms to compare (over {_MOST_PAIRS:,}); audit fewer teachers or classes."
+            f"histograms to compare (over {_MOST_PAIRS:,}): audit fewer teachers or classes."
         )
 
 

@@ -120,7 +120,7 @@ def certificate_of_majority(law: RandomizedResponseMajority, allowance: Allowanc
     if allowance.n_teachers > _MOST_TEACHERS or weights != sorted(weights):
         raise AccountingError(
             f"certificates need majorities of up to {_MOST_TEACHERS} teachers whose gamma never falls away from "
-            "the tie; use constraints='monotone' and fewer teachers."
+            "the tie: use constraints='monotone' and fewer teachers."
         )
     body = {"epsilon": repr(float(allowance.epsilon)), "delta": repr(float(allowance.Delta)), "weights": weights}
     epsilon = allowance.m * allowance.epsilon

@@ -35,7 +35,7 @@ class Listing:
         rows = _rows(change)
         self._weights = integer_weights(law, rows)
         if self._weights.min() < 1:
-            raise AccountingError("every outcome must be sampled to be certified; use a law with more mixing.")
+            raise AccountingError("every outcome must be sampled to be certified: use a law with more mixing.")
         #: Laws of all neighbours, in both orders.
         self.pairs = DominatingPairs(*_neighbours(rows, self._weights, change))
 
@@ -45,7 +45,7 @@ class Listing:
         if len(groups) > MOST_GROUPS:
             raise AccountingError(
                 f"the answers need {len(groups):,} groups of neighbouring counts, and certificates hold "
-                f"{MOST_GROUPS:,}; use two classes, or Laplace noise."
+                f"{MOST_GROUPS:,}: use two classes, or Laplace noise."
             )
         return {
             "answers": witness.answers,
@@ -92,13 +92,13 @@ def _rows(change: Change) -> Integers:
         return np.stack([change.ballots - second, second], axis=1)
     if change.votes > 1:
         raise AccountingError(
-            f"certificates for {change.classes} classes need records that change one vote; got {change.votes} votes; "
+            f"certificates for {change.classes} classes need records that change one vote; got {change.votes} votes: "
             "use two classes, or one partition."
         )
     n_rows = math.comb(change.ballots + change.classes - 1, change.classes - 1)
     if n_rows > _MOST_ROWS * math.factorial(min(change.classes, 5)) or n_rows > 300_000:
         raise AccountingError(
-            f"{change.ballots:,} ballots of {change.classes} classes are too many counts for a certificate; use two "
+            f"{change.ballots:,} ballots of {change.classes} classes are too many counts for a certificate: use two "
             "classes or fewer teachers."
         )
     return sorted_histograms(change.ballots, change.classes)

@@ -36,7 +36,7 @@ class Parts:
         """Add a part about answers of one law, all of which are given."""
         if one.parts is None:
             raise AccountingError(
-                "a certificate needs a cost with finite outcomes, not a Renyi curve; use two classes."
+                "a certificate needs a cost with finite outcomes, not a Renyi curve: use two classes."
             )
         allowed = within_rounding(budget, change.classes**3 * answers if change.classes > 2 else 0)
         listing = listing_of(law, change)
@@ -82,7 +82,7 @@ class Parts:
         lacking = budget.delta * (1 - ROUNDING) - charged
         if lacking < 0:
             raise AccountingError(
-                f"{labels:,} answers are within epsilon={budget.epsilon:g} only narrowly, or by a Renyi conversion; "
+                f"{labels:,} answers are within epsilon={budget.epsilon:g} only narrowly, or by a Renyi conversion: "
                 "use two classes, or plan for one label less."
             )
         parts = []
@@ -117,7 +117,7 @@ def part(kind: str, epsilon: float, delta: float, body: dict[str, Any]) -> dict[
 def together(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the certificate of these parts."""
     if not parts:
-        raise AccountingError("a certificate needs at least one charged answer; ask for at least one label.")
+        raise AccountingError("a certificate needs at least one charged answer: ask for at least one label.")
     parts = _distinct(parts)
     certificate = {
         "format": _FORMAT,

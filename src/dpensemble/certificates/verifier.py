@@ -18,7 +18,7 @@ def verifier_path() -> Path:
     for path in (here / "verify.py", here.parents[1] / "verify" / "verify.py"):
         if path.exists():
             return path
-    raise FileError("the verifier must be installed; get verify/verify.py from the repository.")
+    raise FileError("the verifier must be installed: get verify/verify.py from the repository.")
 
 
 def confirmed(path: Path) -> tuple[bool, str]:

@@ -20,7 +20,7 @@ from dpensemble.cli.interrupts import INTERRUPTED, INTERRUPTS
 from dpensemble.cli.method_choice import Choice, choose, owners
 from dpensemble.cli.method_commands import add_group, add_name
 from dpensemble.cli.parameters import flag_of
-from dpensemble.cli.static_commands import add_static_commands
+from dpensemble.cli.static_commands import STATIC_COMMANDS, add_static_command
 from dpensemble.errors import DPEnsembleError, HiddenError
 
 # typer may contain its own copy of click. So the base class of click's errors is taken from typer's own errors.
@@ -88,7 +88,7 @@ def parsed_and_run(arguments: list[str]) -> int:
 
 
 def _app(command: str, choice: Choice | None) -> typer.Typer:
-    """Return the commands. Only the requested one of ``train`` and ``plan`` has its methods."""
+    """Return the requested command, or all commands if none of them is requested. Options take long to read."""
     app = typer.Typer(
         cls=PlainGroup,
         no_args_is_help=True,
@@ -98,9 +98,15 @@ def _app(command: str, choice: Choice | None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    for name in _BY_METHOD:
-        add_group(app, name, choice) if name == command else add_name(app, name)
-    add_static_commands(app)
+    if command in _BY_METHOD:
+        add_group(app, command, choice)
+    elif command in STATIC_COMMANDS:
+        add_static_command(app, command)
+    else:
+        for name in _BY_METHOD:
+            add_name(app, name)
+        for name in STATIC_COMMANDS:
+            add_static_command(app, name)
     return app
 
 
@@ -131,7 +137,7 @@ def _usage(error: Any, arguments: Sequence[str]) -> str:
         return f"{text}; {owner}."
     flags = [name for parameter in error.ctx.command.params for name in parameter.opts] if error.ctx else []
     close = get_close_matches(flag, flags, n=1, cutoff=0.75)
-    return f"{text}; did you mean {close[0]}?" if close else f"{text}; see --help."
+    return f"{text}; did you mean {close[0]}?" if close else f"{text}: see --help."
 
 
 def _unforeseen(kind: str) -> int:

@@ -53,10 +53,10 @@ def run(
     if out is not None:
         _check_file(out)
     shown = not quiet and sys.stderr.isatty()
-    written: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
+    reading: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
     with warnings_as_lines():
         comparison = run_comparison(
-            _data(dataset, table, target, classes, public_rows, progress=shown, **written),
+            _data(dataset, table, target, classes, public_rows, progress=shown, **reading),
             methods=parts_of(methods) or METHODS,
             n_teachers=teachers,
             relation=relation.value,
@@ -67,7 +67,7 @@ def run(
         )
     text = json.dumps(comparison.to_dict(), indent=2)
     if out is not None:
-        with file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}); choose another file."):
+        with file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}): choose another file."):
             replace_file(out, text + "\n")
     if as_json:
         typer.echo(text)
@@ -88,13 +88,13 @@ def _data(
     """Return the packaged data, or the user's public table."""
     if table is None:
         if target is not None:
-            raise InvalidParameterError(f"target={target!r} requires --table; give --table too, or drop --target.")
+            raise InvalidParameterError(f"target={target!r} requires --table: give --table too, or drop --target.")
         name = member("dataset", "adult" if dataset is None else dataset, ComparedDataset)
         return comparison_data(name, _labels(classes), public_rows, progress=progress)
     if target is None or dataset is not None or classes is not None:
         raise InvalidParameterError(
             f"table={str(table)!r} requires --target and excludes --dataset and --classes, because the table's labels "
-            "are the classes; give --target and drop the others."
+            "are the classes: give --target and drop the others."
         )
     return table_data(table, target, public_rows, **written)
 
@@ -113,7 +113,7 @@ def _labels(classes: str | None) -> list[int] | None:
 def _check_file(out: Path) -> None:
     """Raise if the file cannot be written or exists. Called before any long work."""
     if out.exists() or not out.absolute().parent.is_dir():
-        raise FileError(f"out={str(out)!r} must be a new file in an existing folder; choose another file.")
+        raise FileError(f"out={str(out)!r} must be a new file in an existing folder: choose another file.")
 
 
 def _print(comparison: Comparison) -> None:

@@ -21,7 +21,7 @@ def logged(path: Path | None, **facts: Any) -> Iterator[Hear]:
     if path is None:
         yield _silent
         return
-    with file_errors(lambda reason: f"log_json={str(path)!r} cannot be written ({reason}); choose another file."):
+    with file_errors(lambda reason: f"log_json={str(path)!r} cannot be written ({reason}): choose another file."):
         file = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, OWN_FILE), "a", encoding="utf-8")
     with file:
 

@@ -45,7 +45,7 @@ def _open(
     if group is not None:
         ledger.open_group(data_set, group, epsilon=epsilon)
     if delta is None:
-        raise InvalidParameterError("--delta is missing; give the delta of the data set's budget.", parameter="delta")
+        raise InvalidParameterError("--delta is missing: give the delta of the data set's budget.", parameter="delta")
     how, relation = terms.pop("how"), terms.pop("relation")
     account = ledger.open_account(data_set, epsilon=epsilon, delta=delta, filter=how, relation=relation.value, **terms)
     state = account.state()
@@ -104,11 +104,11 @@ def _export(where: str, out: Path) -> tuple[Any, str]:
 def _checkpoint(where: str, out: Path) -> tuple[Any, str]:
     statement = Ledger(where).checkpoint()
     _write(out, json.dumps(statement, indent=2) + "\n")
-    return statement, f"Entry {statement['number']:,} is signed in {out}; store the file away from the ledger."
+    return statement, f"Entry {statement['number']:,} is signed in {out}: store the file away from the ledger."
 
 
 def _write(out: Path, text: str) -> None:
-    with file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}); choose another file."):
+    with file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}): choose another file."):
         replace_file(out, text, ANY_FILE)
 
 

@@ -17,7 +17,7 @@ _OF_A_LAW, _IN_PARTITIONS = "pate", "dpbag"
 
 _NOT_HERE = {
     ("train", "bagging"): (
-        "--method bagging publishes models instead of labels, so 'train' does not run it; use "
+        "--method bagging publishes models instead of labels, so 'train' does not run it: use "
         "BaggingPrivacyClassifier in Python, and 'dpensemble plan bagging' for its guarantee."
     ),
     ("plan", "auto"): (
@@ -64,7 +64,7 @@ def owners(flag: str, command: str) -> str | None:
     if methods:
         return f"it belongs to the method{'s' * (len(methods) > 1)} {', '.join(methods)}"
     laws = [name for name in LAWS if flag in map(flag_of, law_of(name).parameters)]
-    return f"it belongs to the law{'s' * (len(laws) > 1)} {', '.join(laws)}; choose by --law NAME" if laws else None
+    return f"it belongs to the law{'s' * (len(laws) > 1)} {', '.join(laws)}: choose by --law NAME" if laws else None
 
 
 def choose(command: str, arguments: Sequence[str]) -> Choice | None:
@@ -73,7 +73,7 @@ def choose(command: str, arguments: Sequence[str]) -> Choice | None:
     first = rest.pop(0) if rest and not rest[0].startswith("-") else None
     named = _take_option(rest, "--method")
     if first is not None and named not in (None, first):
-        raise InvalidParameterError(f"--method {named} and the method {first!r} are both given; name only one.")
+        raise InvalidParameterError(f"--method {named} and the method {first!r} are both given: name only one.")
     name = first if named is None else named
     law_option = _value_of(rest, "--law")
     if name is None and law_option is None and {"-h", "--help"} & set(rest):
@@ -87,7 +87,7 @@ def choose(command: str, arguments: Sequence[str]) -> Choice | None:
         return Choice(command, method, None, tuple(rest))
     _take_option(rest, "--law")
     if law_option is not None and law not in (None, law_option):
-        raise InvalidParameterError(f"--law {law_option} contradicts the method {name!r}; drop one of them.")
+        raise InvalidParameterError(f"--law {law_option} contradicts the method {name!r}: drop one of them.")
     law = law_option or law or parameter.default
     if law is not None and law not in laws_of(method):
         raise InvalidParameterError(f"law of {method} must be one of {', '.join(laws_of(method))}; got {law!r}.")
@@ -112,7 +112,7 @@ def _method_and_law(command: str, name: str, rest: Sequence[str]) -> tuple[str, 
         return name, None
     if name not in LAWS:
         choices = f"a method ({', '.join(methods_of(command))}) or a law ({', '.join(LAWS)})"
-        raise InvalidParameterError(f"method={name!r} is unknown; use {choices}.")
+        raise InvalidParameterError(f"method={name!r} is unknown: use {choices}.")
     many = name == "optimal" and _value_of(rest, "--partitions") not in (None, "1")
     return (_IN_PARTITIONS if many else _OF_A_LAW), name
 

@@ -21,7 +21,7 @@ _TRAIN = (
     own("--fewest-units", "Public lower bound on private units, for --delta.", int),
     own("--unit", "Column naming whose record it is."),
     own("--drop", "Columns to leave out, comma-separated."),
-    own("--fill", "Fill blanks in from public rows.", bool, default=False),
+    own("--fill", "Fill blanks from public rows, as fill='median'.", bool, default=False),
     own(
         "--on-bad-record",
         "Bad records: zero (default), or raise an error",

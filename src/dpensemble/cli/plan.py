@@ -46,6 +46,8 @@ def run(request: Request) -> None:
         real_between("label_accuracy", label_accuracy, 0.5, 0.999)
     with warnings_as_lines(), progress_bar("Pricing answers", None, shown=sys.stderr.isatty()):
         best = _plan(request)
+        # A refusal should come before what takes long.
+        proof = None if certificate is None else certificate_of(best.design, best.labels)
         plain = best.design.plain_fields(best.labels)
         # In this order, so that the plan's composition serves the plot and smaller budgets.
         if plot is not None:
@@ -54,8 +56,8 @@ def run(request: Request) -> None:
         smallest = None if label_accuracy is None else _smallest(best, agreement, label_accuracy)
         agreements = sorted({*_AGREEMENTS, agreement})
         quality = quality_table(best.design.law, best.design.ballots, best.design.n_classes, agreements)
-        if certificate is not None:
-            write_certificate(certificate, certificate_of(best.design, best.labels))
+        if certificate is not None and proof is not None:
+            write_certificate(certificate, proof)
     if own["json"]:
         typer.echo(json.dumps(_as_dict(best, quality, smallest, plain), indent=2))
         return
@@ -82,7 +84,7 @@ def _plan(request: Request) -> Plan:
         budgets = parse_budgets(own["budgets"])
         if budgets is None:
             raise InvalidParameterError(
-                f"method {request.method} requires budgets with the share of the records that has each; give for "
+                f"method {request.method} requires budgets with the share of the records that has each: give for "
                 'example --budgets "high=0.7:50%,low=1.4:50%".'
             )
         return find_plan(design_of(n_classes=n_classes, census=budgets.census(delta)), labels=labels)

@@ -39,7 +39,7 @@ def plan_bagging(
         )
     if subsample is not None and delta is not None:
         raise InvalidParameterError(
-            f"--subsample {subsample} and --delta {delta:g} are both given, but each determines the other; give "
+            f"--subsample {subsample} and --delta {delta:g} are both given, but each determines the other: give "
             "only one of them."
         )
     models = settings.get("n_teachers", 1)

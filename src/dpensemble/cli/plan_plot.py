@@ -50,7 +50,7 @@ def check_plot_file(path: Path | None) -> None:
 def check_folder(name: str, path: Path | None) -> None:
     """Raise if the file cannot be written. Called before any long work. None is fine."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        raise FileError(f"{name}={str(path)!r} must be a file in an existing folder; choose another file.")
+        raise FileError(f"{name}={str(path)!r} must be a file in an existing folder: choose another file.")
 
 
 def write_plot(plan: Plan, plain: dict[str, Any] | None, path: Path) -> None:
@@ -85,7 +85,7 @@ def write_charts(setting: str, charts: Sequence[tuple[str, Markup]], path: Path)
     groups = Markup("").join(
         _GROUP.format(css=f"group-{number}", colour=colour) for number, colour in enumerate(GROUP_COLOURS[0], start=1)
     )
-    with file_errors(lambda reason: f"plot={str(path)!r} cannot be written ({reason}); choose another file."):
+    with file_errors(lambda reason: f"plot={str(path)!r} cannot be written ({reason}): choose another file."):
         path.write_text(_PAGE.format(width=WIDTH, height=y, body=body, groups=groups), encoding="utf-8")
 
 

@@ -44,15 +44,15 @@ def run(
     """Classify rows with a saved student."""
     columns = parts_of(keep) or []
     if out is not None and out.exists() and rows.exists() and out.samefile(rows):
-        raise FileError(f"out={str(out)!r} is the table of rows itself; choose another file.")
+        raise FileError(f"out={str(out)!r} is the table of rows itself: choose another file.")
     _check_plot(explain_plot, out)
     with warnings.catch_warnings():
         # A note reports this below.
         warnings.simplefilter("ignore", NotForReleaseWarning)
         loaded = load_student(student)
     unseen = UnseenValues(loaded)
-    written: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
-    written |= {"threshold": threshold, "positive_class": positive_class}
+    reading: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
+    reading |= {"threshold": threshold, "positive_class": positive_class}
     explanations = None
     if explain or explain_plot is not None:
         explanations = RowExplanations(
@@ -62,11 +62,11 @@ def run(
             row=None if explain_plot is None else integer_between("explain_row", explain_row, 0),
         )
     chunks = predictions(
-        loaded, rows, keep=columns, probabilities=probabilities, unseen=unseen, explanations=explanations, **written
+        loaded, rows, keep=columns, probabilities=probabilities, unseen=unseen, explanations=explanations, **reading
     )
     answers: list[Any] = []
     with (
-        file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}); choose another file."),
+        file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}): choose another file."),
         # Nothing is printed or put in place until everything has succeeded.
         tempfile.TemporaryFile("w+", encoding="utf-8") if out is None else file_beside(out) as draft,
     ):

@@ -35,9 +35,9 @@ def run(run: Path, out: Path | None, private: bool, registry: Path | None, as_js
         with undamaged(run / RECORD):
             print_run(record, page, run / STUDENT)
     if registry is not None:
-        typer.echo(f"Registry: {registry}; fill in what it leaves open ({FILL_IN}).", err=as_json)
+        typer.echo(f"Registry: {registry}. Fill in what it leaves open ({FILL_IN}).", err=as_json)
 
 
 def _write(parameter: str, path: Path, text: str, mode: int) -> None:
-    with file_errors(lambda reason: f"{parameter}={str(path)!r} cannot be written ({reason}); choose another file."):
+    with file_errors(lambda reason: f"{parameter}={str(path)!r} cannot be written ({reason}): choose another file."):
         replace_file(path, text, mode)

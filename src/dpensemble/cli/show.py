@@ -18,8 +18,11 @@ from dpensemble.report.usefulness import remarks
 from dpensemble.report.wording import noise, number, positive_class, sums, with_error
 
 
-def print_run(record: RunRecord, page: Path, student: Path) -> None:
-    """Print the guarantee, the labels and the scores of a run, for the owner of the data."""
+def print_run(record: RunRecord, page: Path, student: Path, *, zeroes: bool = False) -> None:
+    """Print the guarantee, the labels and the scores of a run, for the owner of the data.
+
+    With `zeroes` a line states that a bad record adds nothing. It is the same whether or not there are bad records.
+    """
     console = Console(highlight=False, soft_wrap=True)
     for line in record.statement().sentences():
         console.print(line, markup=False)
@@ -31,6 +34,8 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
     for line in _released(record) if record.released_sums else _answered(record):
         console.print(line, markup=False)
     console.print(f"Noise: {noise(record)}", markup=False)
+    if zeroes and not record.data.get("data_is_public"):
+        console.print(_bad_records(record), markup=False)
     if record.groups:
         console.print(_groups(record))
         console.print(plain_line(record.plain_labels, "questions" if record.gated else "labels"), markup=False)
@@ -69,8 +74,11 @@ def _released(record: RunRecord) -> list[str]:
     adds = f"each of {teachers:,} teachers" if teachers else f"every {unit}"
     lines = [f"Released: {sums(record.n_sums)}; {adds} adds one vector of bounded length {each}, and only {only}."]
     if record.described_sums:
-        described = [f"{what} (noise {number(sigma, 4)})" for what, sigma in record.described_sums]
-        lines.append(f"In order, with their noise in sensitivities: {'; '.join(described)}.")
+        described = [f"{what} ({number(sigma, 4)})" for what, sigma in record.described_sums]
+        lines.append(
+            f"The sums in order, each with the standard deviation of its noise as a multiple of the most that one "
+            f"{unit} can change the sum: {'; '.join(described)}."
+        )
     elif record.settings.get("compares_rows"):
         lines[0] += " One more sum compares public rows with the private records."
     elif record.settings.get("synthetic_rows"):
@@ -85,6 +93,18 @@ def _released(record: RunRecord) -> list[str]:
     if not record.data["public_rows"]:
         return lines
     return [*lines, f"Public rows that the model labelled: {record.labels:,}{_right(record)}"]
+
+
+def _bad_records(record: RunRecord) -> str:
+    """State what becomes of bad records, and the released estimate of their share if there is one."""
+    share, error = record.data.get("readable_share"), record.data.get("readable_share_error")
+    estimate = (
+        "" if share is None else f"About {min(share, 1):.1%} of the records could be read (± {error:.1%} by noise). "
+    )
+    return (
+        f"Bad records: {estimate}A record with a blank or undeclared label, or an entry that cannot be read, adds "
+        "nothing but counts as a record. 'dpensemble check' counts such records, for you only."
+    )
 
 
 def _right(record: RunRecord) -> str:

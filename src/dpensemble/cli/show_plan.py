@@ -36,7 +36,7 @@ def print_plan(plan: Plan, budgets: Budgets | None, plain: dict[str, Any] | None
         console.print(plain_line(plain["plain_labels"], noun), markup=False, soft_wrap=True)
         if plan.labels < plan.extras["baselines"]["minimum"]:
             console.print(
-                "Hint: one budget for all, the strictest, would buy more than this method does; compare "
+                "Hint: one budget for all, the strictest, would buy more than this method does. Compare "
                 "weighting-pate, or set more noise.",
                 soft_wrap=True,
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -366,21 +367,30 @@ def _run(command: str, **values: Any) -> None:
     module.run(**values)
 
 
-def add_static_commands(app: typer.Typer) -> None:
-    """Add these commands."""
-    for function in (check, compare, gamma, report, recover, predict, verify, serve):
-        app.command(cls=PlainCommand)(function)
+def add_static_command(app: typer.Typer, name: str) -> None:
+    """Add one of `STATIC_COMMANDS`, a command or a group of commands."""
+    if name in _COMMANDS:
+        app.command(name, cls=PlainCommand)(_COMMANDS[name])
+        return
+    actions, about = _GROUPS[name]
     group = typer.Typer(cls=PlainGroup, rich_markup_mode=None)
-    for action, function in _LEDGER.items():
+    for action, function in actions.items():
         group.command(action, cls=PlainCommand)(function)
-    app.add_typer(group, name="ledger", help="Keep a permanent account of what is spent on data sets.")
-    group = typer.Typer(cls=PlainGroup, rich_markup_mode=None)
-    for action, function in _KEYS.items():
-        group.command(action, cls=PlainCommand)(function)
-    app.add_typer(group, name="keys", help="Create, list and revoke API keys of the service.")
+    app.add_typer(group, name=name, help=about)
 
 
-_LEDGER: dict[str, Any] = {
+_Actions = dict[str, Callable[..., None]]
+_COMMANDS: _Actions = {
+    "check": check,
+    "compare": compare,
+    "gamma": gamma,
+    "report": report,
+    "recover": recover,
+    "predict": predict,
+    "verify": verify,
+    "serve": serve,
+}
+_LEDGER: _Actions = {
     "create": ledger_create,
     "open": ledger_open,
     "show": ledger_show,
@@ -390,4 +400,9 @@ _LEDGER: dict[str, Any] = {
     "protect": ledger_protect,
     "forget": ledger_forget,
 }
-_KEYS: dict[str, Any] = {"create": keys_create, "list": keys_list, "revoke": keys_revoke}
+_KEYS: _Actions = {"create": keys_create, "list": keys_list, "revoke": keys_revoke}
+_GROUPS: dict[str, tuple[_Actions, str]] = {
+    "ledger": (_LEDGER, "Keep a permanent account of what is spent on data sets."),
+    "keys": (_KEYS, "Create, list and revoke API keys of the service."),
+}
+STATIC_COMMANDS = (*_COMMANDS, *_GROUPS)

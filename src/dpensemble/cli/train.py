@@ -28,6 +28,7 @@ from dpensemble.cli.show import print_run
 from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.cli.where import cluster_of, opened_workers
 from dpensemble.datasets import CSVFormat
+from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.notes import lines, refuse_doubts
 from dpensemble.design import parse_budgets
 from dpensemble.engine.repeats import uncounted
@@ -111,7 +112,7 @@ def _run(request: Request, log: Hear) -> None:
     if own["json"]:
         typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
     else:
-        print_run(outcome.record, out / REPORT, out / STUDENT)
+        print_run(outcome.record, out / REPORT, out / STUDENT, zeroes=zeroes_bad(model))
 
 
 def _folder(request: Request, inputs: list[Path], resumes: Unfinished | None) -> AbstractContextManager[RunFolder]:
@@ -183,7 +184,7 @@ def _costs(own: Mapping[str, float | None]) -> dict[str, float] | None:
 def _account(ledger: str | None, data_set: str | None) -> Any:
     """Return the account that must allow the run, or None if no ledger is named."""
     if (ledger is None) is not (data_set is None):
-        raise InvalidParameterError("--ledger and --data-set go together; give both, or neither.")
+        raise InvalidParameterError("--ledger and --data-set go together: give both, or neither.")
     if ledger is None:
         return None
     # The extra of the ledger is needed only here.
@@ -214,18 +215,18 @@ def _check_budgets(request: Request) -> None:
     """Raise if a method by groups could not use the budgets, before any table is read."""
     budgets = parse_budgets(request.own["budgets"], request.own["levels"])
     if budgets is None:
-        raise InvalidParameterError(f"--method {request.method} without budgets would be plain PATE; {_HOW}.")
+        raise InvalidParameterError(f"--method {request.method} without budgets would be plain PATE: {_HOW}.")
     if request.settings.get("relation") != "add-or-remove-one":
         return
     if budgets.column is None:
         raise InvalidParameterError(
             f"budgets={request.own['budgets']!r} are dealt by position, so a missing record would move the "
-            "other records to other groups; use --relation replace-one, or name a column."
+            "other records to other groups: use --relation replace-one, or name a column."
         )
     if budgets.shares is None:
         raise InvalidParameterError(
             "--relation add-or-remove-one needs the public share of the records with each budget, because their "
-            'number is private; give --levels with shares, such as "high=0.5:20%,low=2:80%".'
+            'number is private: give --levels with shares, such as "high=0.5:20%,low=2:80%".'
         )
 
 
@@ -234,7 +235,7 @@ def _tables(own: dict[str, Any], seed: int | None, options: ReadOptions) -> Tabl
     if own["dataset"] is not None:
         named = [f"--{name.replace('_', '-')}" for name in (*_FILES, *_ABOUT_FILES) if own.get(name)]
         if named:
-            raise InvalidParameterError(f"dataset={own['dataset']!r} brings its own tables; drop {', '.join(named)}.")
+            raise InvalidParameterError(f"dataset={own['dataset']!r} brings its own tables: drop {', '.join(named)}.")
         tables = adult_tables(seed, budgets=own.get("budgets"), levels=own.get("levels"))
         return replace(tables, groups=declared_groups(parse_groups(own.get("groups")), tables.X_public) or None)
     _require_files(own)
@@ -258,13 +259,13 @@ def _require_files(own: dict[str, Any]) -> None:
     """Raise if the options that name the user's tables are incomplete. Missing classes raise later."""
     if all(own[name] is None for name in _FILES):
         raise InvalidParameterError(
-            "no data are given; give --dataset adult, or --private FILE --public FILE --target COLUMN --classes A,B."
+            "no data are given: give --dataset adult, or --private FILE --public FILE --target COLUMN --classes A,B."
         )
     declared = own.get("declared_columns") is not None
     missing = [f"--{name}" for name in _FILES if own[name] is None and not (declared and name == "public")]
     if missing == ["--public"] and "declared_columns" in own:
         raise InvalidParameterError(
-            "--public must be given to train on your own tables; if no rows are public, give --declared-columns FILE "
+            "--public must be given to train on your own tables: if no rows are public, give --declared-columns FILE "
             "with a description of the columns."
         )
     if missing and missing != ["--classes"]:

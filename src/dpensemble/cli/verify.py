@@ -17,7 +17,7 @@ def run(file: Path, as_json: bool) -> None:
     if file.is_dir():
         if not (file / CERTIFICATE).is_file():
             raise FileError(
-                f"{file} contains no {CERTIFICATE}; train with label moments, which always write one, or give "
+                f"{file} contains no {CERTIFICATE}: train with label moments, which always write one, or give "
                 "--certificate to a method that votes."
             )
         file = file / CERTIFICATE
@@ -27,7 +27,7 @@ def run(file: Path, as_json: bool) -> None:
             "such file exists."
         )
     if file.name in (RECORD, PRIVATE_RECORD):
-        raise FileError(f"{file} is the record of a run; give its folder, or the {CERTIFICATE} in it.")
+        raise FileError(f"{file} is the record of a run: give its folder, or the {CERTIFICATE} in it.")
     _require_certificate(file)
     yes, statement = confirmed(file)
     release = release_stated(statement)
@@ -43,4 +43,4 @@ def _require_certificate(file: Path) -> None:
     except (OSError, ValueError, RecursionError):
         holds_object = False
     if not holds_object:
-        raise FileError(f"{file} is not a certificate; give the folder of a run, or the {CERTIFICATE} in it.")
+        raise FileError(f"{file} is not a certificate: give the folder of a run, or the {CERTIFICATE} in it.")

@@ -36,12 +36,12 @@ def cluster_of(backend: str | None, cluster: str | None, scheduler: str | None) 
         return nullcontext()
     if cluster == "dask" and scheduler is None:
         raise InvalidParameterError(
-            "--cluster dask requires the address of a scheduler; give --scheduler tls://HOST:PORT.",
+            "--cluster dask requires the address of a scheduler: give --scheduler tls://HOST:PORT.",
             parameter="scheduler",
         )
     if scheduler is None or (backend is None and cluster is None):
         raise InvalidParameterError(
-            "--backend and --scheduler belong together, as do --cluster and --scheduler; give both, or neither.",
+            "--backend and --scheduler belong together, as do --cluster and --scheduler: give both, or neither.",
             parameter="scheduler",
         )
     return on_cluster(str(backend or cluster), scheduler)

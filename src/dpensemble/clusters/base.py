@@ -71,7 +71,7 @@ def on_cluster(backend: str, scheduler: str) -> Iterator[None]:
     InvalidParameterError: scheduler='tcp://127.0.0.1:1' does not answer.
     """
     if backend not in BACKENDS:
-        raise InvalidParameterError(f"backend={backend!r} is unknown; use 'dask'.", parameter="backend")
+        raise InvalidParameterError(f"backend={backend!r} is unknown: use 'dask'.", parameter="backend")
     from dpensemble.clusters.on_dask import DaskCluster  # noqa: PLC0415  an optional extra
 
     cluster = DaskCluster(scheduler)

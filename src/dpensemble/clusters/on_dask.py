@@ -30,7 +30,8 @@ class DaskCluster:
             from distributed import Client  # noqa: PLC0415  an optional extra
         except ImportError:
             raise InvalidParameterError(
-                "backend='dask' needs Dask, which is not installed; install dpensemble[dask].", parameter="backend"
+                'backend="dask" needs Dask, which is not installed: run pip install "dpensemble[dask]".',
+                parameter="backend",
             ) from None
         if "://" in scheduler:
             require_encrypted(scheduler, ())
@@ -42,14 +43,14 @@ class DaskCluster:
             self._client = Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, ImportError):
             raise InvalidParameterError(
-                f"scheduler={scheduler!r} must be a Dask scheduler of a version that this one supports; check the "
+                f"scheduler={scheduler!r} must be a Dask scheduler of a version that this one supports: check the "
                 "address and that Dask is of the same version there.",
                 parameter="scheduler",
             ) from None
         try:
             if not self.n_workers:
                 raise InvalidParameterError(
-                    f"scheduler={scheduler!r} must have at least one worker; start some.", parameter="scheduler"
+                    f"scheduler={scheduler!r} must have at least one worker: start some.", parameter="scheduler"
                 )
             self._vet()
         except BaseException:
@@ -72,7 +73,7 @@ class DaskCluster:
         except Exception as error:
             raise InvalidParameterError(
                 f"the workers of scheduler={self._scheduler!r} cannot load dpensemble {self._wanted['dpensemble']} "
-                f"({type(error).__name__}); install the same version there.",
+                f"({type(error).__name__}): install the same version there.",
                 parameter="scheduler",
             ) from None
 

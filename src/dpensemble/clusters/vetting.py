@@ -26,7 +26,7 @@ def probe_scheduler(scheduler: str, *, speaks: bool) -> None:
         host = port = None
     if not host or not port:
         raise InvalidParameterError(
-            f"scheduler={scheduler!r} must be an address; write it as tcp://HOST:PORT.", parameter="scheduler"
+            f"scheduler={scheduler!r} must be an address: write it as tcp://HOST:PORT.", parameter="scheduler"
         )
     try:
         with socket.create_connection((host, port), _PROBE_SECONDS) as connection:
@@ -35,12 +35,12 @@ def probe_scheduler(scheduler: str, *, speaks: bool) -> None:
         answer = b""
     except OSError:
         raise InvalidParameterError(
-            f"scheduler={scheduler!r} does not answer; start one there, or give the address of one that runs.",
+            f"scheduler={scheduler!r} does not answer: start one there, or give the address of one that runs.",
             parameter="scheduler",
         ) from None
     if not answer:
         raise InvalidParameterError(
-            f"scheduler={scheduler!r} must be a scheduler, but something else listens there; check the address.",
+            f"scheduler={scheduler!r} must be a scheduler, but something else listens there: check the address.",
             parameter="scheduler",
         )
 
@@ -54,7 +54,7 @@ def require_encrypted(scheduler: str, workers: Iterable[str]) -> None:
     for address in (scheduler, *workers):
         if not (address.startswith("tls://") or (address.startswith("tcp://") and _is_here(address))):
             raise InvalidParameterError(
-                f"scheduler={scheduler!r} would send private rows over a network without encryption; start the "
+                f"scheduler={scheduler!r} would send private rows over a network without encryption: start the "
                 "scheduler and all workers with tls:// and certificates, or all of them on this host.",
                 parameter="scheduler",
             )
@@ -64,10 +64,10 @@ def _is_here(address: str) -> bool:
     """Return whether an address is one of this host."""
     try:
         host = urlsplit(address).hostname
-        found = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
+        addresses = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
     except (OSError, ValueError):
         return False
-    return bool(found) and all(_is_own(str(one)) for one in found)
+    return bool(addresses) and all(_is_own(str(one)) for one in addresses)
 
 
 def _is_own(number: str) -> bool:
@@ -96,17 +96,17 @@ def versions() -> dict[str, str]:
 def check_worker(wanted: dict[str, str], dask_worker: Any) -> None:
     """Raise if a worker has other versions, or may write its memory to a disk."""
     installed = versions()
-    for package, needed in wanted.items():
-        if installed[package] != needed:
+    for package, required in wanted.items():
+        if installed[package] != required:
             raise InvalidParameterError(
-                f"the cluster has a worker with {package} {installed[package]}, but must have {needed}, or teachers "
-                "could differ; install the same version there.",
+                f"the cluster has a worker with {package} {installed[package]}, but must have {required}, or teachers "
+                "could differ: install the same version there.",
                 parameter="scheduler",
             )
     memory = dask_worker.memory_manager
     if memory.memory_limit is not None and (memory.memory_target_fraction or memory.memory_spill_fraction):
         raise InvalidParameterError(
-            "the cluster has a worker that may write private rows to its disk; start it with --memory-limit 0, or with "
+            "the cluster has a worker that may write private rows to its disk: start it with --memory-limit 0, or with "
             "distributed.worker.memory.target and spill set to False.",
             parameter="scheduler",
         )

@@ -168,5 +168,5 @@ def _require_range(largest_epsilon: float, spread: float) -> None:
     if largest_epsilon + spread > MOST_EPSILON or spread > _MOST_SPREAD:
         raise AccountingError(
             f"exact composition needs an epsilon up to {MOST_EPSILON:g} and losses that spread by up to "
-            f"{_MOST_SPREAD:g}; got {largest_epsilon:.4g} and {spread:.4g}; use 'best'."
+            f"{_MOST_SPREAD:g}; got {largest_epsilon:.4g} and {spread:.4g}: use 'best'."
         )

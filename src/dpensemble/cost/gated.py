@@ -42,12 +42,13 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from dpensemble._arrays import Floats
+from dpensemble._threads import one_thread
 from dpensemble.cost.blocks import Blocks
 from dpensemble.cost.composition import MOST_ANSWERS
 from dpensemble.cost.loss_curve import LossCurve
 from dpensemble.cost.merging import gathered, outlined
 from dpensemble.cost.pairs import DominatingPairs
-from dpensemble.cost.recursion import chords, first_excess, kernels_of, one_thread
+from dpensemble.cost.recursion import chords, first_excess, kernels_of
 from dpensemble.errors import AccountingError
 
 _UNIT = 2.0**-52

@@ -92,7 +92,7 @@ def optimal_composition(parts: Iterable[tuple[float, float]], delta: float) -> f
     if allowed <= 0:
         raise AccountingError(
             f"delta={delta:g} must exceed the parts' own deltas, which come to "
-            f"{-math.expm1(log_safe):.6g}; use a larger delta."
+            f"{-math.expm1(log_safe):.6g}: use a larger delta."
         )
     epsilons = sorted(epsilon for epsilon, _ in pairs)
     if epsilons[0] == epsilons[-1]:

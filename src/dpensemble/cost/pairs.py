@@ -151,7 +151,7 @@ class DominatingPairs:
         p[rows, last] -= shift
         q[rows, last] += shift
         if np.any(q[rows, first] <= 0) or np.any(p[rows, last] <= 0):
-            raise AccountingError("every probability must exceed its own rounding; use less noise or fewer classes.")
+            raise AccountingError("every probability must exceed its own rounding: use less noise or fewer classes.")
         return DominatingPairs(p, q)
 
     def single(self, n_outcomes: int | None = None) -> DominatingPairs:

@@ -58,7 +58,8 @@ def _library() -> Any:
         from dp_accounting.pld import privacy_loss_distribution  # noqa: PLC0415
     except ImportError as error:
         raise AccountingError(
-            "conversion='privacy loss distribution' needs dp-accounting; install dpensemble[pld]."
+            'conversion="privacy loss distribution" needs dp-accounting, which is not installed: '
+            'run pip install "dpensemble[pld]".'
         ) from error
     return privacy_loss_distribution
 

@@ -200,7 +200,7 @@ class PrivacyCost(Cost):
             if self.parts is None and not (self.composes and conversion is Conversion.EXACT):
                 raise AccountingError(
                     f"conversion={conversion.value!r} needs the finite outcomes of every answer, and this cost has "
-                    "only a Renyi curve; use 'best'."
+                    "only a Renyi curve: use 'best'."
                 )
             return self._exact(delta) if conversion is Conversion.EXACT else pld_epsilon(self.parts or (), delta)
         return _RENYI_CONVERSIONS[conversion](self.rdp, self.orders, delta)
@@ -284,7 +284,7 @@ class PrivacyCost(Cost):
         if self.parts is None or conversion not in (Conversion.BEST, Conversion.EXACT):
             raise AccountingError(
                 "delta=0 needs the finite outcomes of every answer, since a Renyi curve gives no finite epsilon "
-                "there; use a delta above 0."
+                "there: use a delta above 0."
             )
         largest = (part.count * float(part.pairs.losses().max()) for part in self.parts)
         return math.fsum(largest) * (1 + 1e-9)

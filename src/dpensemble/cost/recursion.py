@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import lru_cache
 from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from dpensemble._arrays import Floats
+from dpensemble._threads import one_thread
 from dpensemble.cost.loss_curve import LossCurve
 from dpensemble.cost.merging import grouped
 from dpensemble.cost.pairs import DominatingPairs
@@ -136,17 +134,6 @@ class Recursion:
             for tap in taps:
                 np.multiply(padded[tap : tap + len(mixed)], weights[tap], out=scratch)
                 np.add(mixed, scratch, out=mixed)
-
-
-def one_thread() -> AbstractContextManager[object]:
-    """Return a context in which small products of matrices wait for no other thread."""
-    return _threads().limit(limits=1, user_api="blas")
-
-
-@lru_cache(maxsize=1)
-def _threads() -> ThreadpoolController:
-    """Return the libraries' threads. Looking them up takes longer than an answer, so the result is cached."""
-    return ThreadpoolController()
 
 
 def kernels_of(pairs: DominatingPairs, step: float) -> tuple[NDArray[np.float64], int, int]:

@@ -106,7 +106,7 @@ def within_rounding(budget: Budget, errors: float) -> Budget:
     delta = budget.delta - errors * _NEAR * (1 + math.exp(budget.epsilon)) * (1 + 1e-9)
     if delta <= 0:
         raise AccountingError(
-            f"delta={budget.delta:g} must exceed what the verifier adds for rounding; use a larger delta."
+            f"delta={budget.delta:g} must exceed what the verifier adds for rounding: use a larger delta."
         )
     return Budget(epsilon=budget.epsilon, delta=delta)
 
@@ -178,7 +178,7 @@ def gated_witness(composition: GatedComposition, neighbours: Neighbours, queries
     units = followed * composition.query_units
     if units > _MOST_UNITS:
         raise AccountingError(
-            f"{queries:,} gated queries are {units:,} units one by one, and certificates hold {_MOST_UNITS:,}; use a "
+            f"{queries:,} gated queries are {units:,} units one by one, and certificates hold {_MOST_UNITS:,}: use a "
             "smaller epsilon, or a law without a gate."
         )
     coarse = _coarsest_gate(composition, neighbours, queries, budget)
@@ -197,7 +197,7 @@ def _coarsest_gate(
         if followed.delta(queries, budget.epsilon) <= allowed:
             return followed
     raise AccountingError(
-        f"{queries:,} gated queries are within delta={budget.delta:g} by less than the verifier adds for rounding; use "
+        f"{queries:,} gated queries are within delta={budget.delta:g} by less than the verifier adds for rounding: use "
         "a smaller epsilon."
     )
 

@@ -83,7 +83,7 @@ class Allowance:
         if self.room < _LEAST_ROOM:
             raise InvalidParameterError(
                 f"m={self.m:g} and epsilon={self.epsilon:g} let the answer reveal less than {_LEAST_ROOM:g}, "
-                "which no sampler can honour; use a larger m or epsilon."
+                "which no sampler can honour: use a larger m or epsilon."
             )
 
     @property

@@ -123,7 +123,7 @@ class FullPlacements(Placements):
         if number > MOST_PLACEMENTS:
             raise InvalidParameterError(
                 f"n_teachers={k} with constraints='all' needs {number:,} constraints, more than "
-                f"{MOST_PLACEMENTS:,}; use constraints='monotone'."
+                f"{MOST_PLACEMENTS:,}: use constraints='monotone'."
             )
         self.counts = compositions(k, len(corners))
         self.exponents, self.here, self.there = self._lookup()

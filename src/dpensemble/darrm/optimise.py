@@ -91,7 +91,7 @@ def optimise_gamma(
         )
     if not lead.max() > 0:
         raise InvalidParameterError(
-            "prior makes both classes equally likely, so no gamma is best; use a mean above 0.5 or AlikeTeachers()."
+            "prior makes both classes equally likely, so no gamma is best: use a mean above 0.5 or AlikeTeachers()."
         )
     rising = constraints is Constraints.MONOTONE
     placements: Placements = ReducedPlacements(allowance) if rising else FullPlacements(allowance)

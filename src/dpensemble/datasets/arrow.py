@@ -62,7 +62,7 @@ class ArrowBlocks:
         self.columns = list(self._open().schema.names)
         for parameter, name in (("target", target), ("unit", unit)):
             if name is not None and self.columns.count(name) != 1:
-                raise DataError(f"{parameter}={name!r} is not one column of the stream; name one of its columns.")
+                raise DataError(f"{parameter}={name!r} is not one column of the stream: name one of its columns.")
         self._features = [name for name in self.columns if name not in (target, unit, *drop)]
         self.units = None if unit is None else unit_numbers(self, unit, keep_bad)
 
@@ -73,7 +73,7 @@ class ArrowBlocks:
         stream = self._source() if opens else self._source
         if not opens and isinstance(stream, pa.RecordBatchReader):
             raise InvalidParameterError(
-                "source is a stream that can be read only once, but every round reads it again; give a function that "
+                "source is a stream that can be read only once, but every round reads it again: give a function that "
                 "opens the stream.",
                 parameter="source",
             )
@@ -81,7 +81,7 @@ class ArrowBlocks:
             return pa.RecordBatchReader.from_stream(stream)
         except TypeError:
             raise InvalidParameterError(
-                f"source gives a {type(stream).__name__}, which has no Arrow stream; give an object with "
+                f"source gives a {type(stream).__name__}, which has no Arrow stream: give an object with "
                 "__arrow_c_stream__, or a function that opens one.",
                 parameter="source",
             ) from None

@@ -93,7 +93,7 @@ def units_or_none(units: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return what `named_units` returns, or raise if no record has a unit."""
     names, present = named_units(units)
     if not present.any():
-        raise DataError("units is missing for every record; give the owner of each record, or leave units out.")
+        raise DataError("units is missing for every record: give the owner of each record, or leave units out.")
     return names, present
 
 

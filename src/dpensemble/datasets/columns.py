@@ -93,6 +93,11 @@ def texts_of(part: pd.DataFrame) -> pd.DataFrame:
 
 def as_text(column: pd.Series) -> pd.Series:
     """Return entries as they are written, each separately: 5 and 5.0 as "5". Missing entries stay missing."""
+    if column.dtype.kind == "O" and not isinstance(column.dtype, pd.CategoricalDtype):
+        entries = column.astype(object)
+        # Most columns hold only texts, and writing each text again takes ten times as long.
+        if set(map(type, entries.to_numpy())) == {str}:
+            return entries
     return column.map(_text_of, na_action="ignore").astype(object)
 
 

@@ -63,11 +63,11 @@ class CSVFormat:
         sep = _as_character(self.sep)
         if sep is not None and (len(sep) != 1 or sep.isalnum() or sep in '".\r\n'):
             raise InvalidParameterError(
-                f'sep={self.sep!r} is not a separator of columns; use one character such as ";", or "tab".',
+                f'sep={self.sep!r} is not a separator of columns: use one character such as ";", or "tab".',
                 parameter="sep",
             )
         if self.decimal not in (None, ".", ","):
-            raise InvalidParameterError(f'decimal={self.decimal!r} is unknown; use "." or ",".', parameter="decimal")
+            raise InvalidParameterError(f'decimal={self.decimal!r} is unknown: use "." or ",".', parameter="decimal")
         if self.decimal == "," == sep:
             raise InvalidParameterError(
                 'decimal="," and sep="," cannot be combined; files with decimal commas usually have sep=";".',
@@ -129,7 +129,7 @@ def _check_header(path: Path, sep: str) -> None:
     with _open_text(path) as file:
         names = pd.read_csv(file, header=None, nrows=1, dtype=str, sep=sep).iloc[0]
     if names.dropna().duplicated().any():
-        raise DataError(f"{path} names a column twice; rename one of them.")
+        raise DataError(f"{path} names a column twice: rename one of them.")
     if len(names) == 1:
         # The name itself is not shown: without a header, it is a record.
         for other, sign_words in ((",", "','"), *_SEPARATORS.items()):
@@ -137,7 +137,7 @@ def _check_header(path: Path, sep: str) -> None:
                 flag = "tab" if other == "\t" else other
                 raise DataError(
                     f"{path} has only one column if {_separator_words(sep)} separates columns, but {sign_words} in its "
-                    f'first line; give --sep "{flag}".'
+                    f'first line: give --sep "{flag}".'
                 )
 
 
@@ -160,7 +160,7 @@ def _binary(path: Path) -> Iterator[IO[bytes]]:
         with zipfile.ZipFile(path) as archive:
             names = [name for name in archive.namelist() if Path(name).suffix.lower() in ENDINGS and name[:2] != "__"]
             if len(names) != 1:
-                raise FileError(f"{path} holds {len(names)} CSV files; put one table into it.")
+                raise FileError(f"{path} holds {len(names)} CSV files: put one table into it.")
             with archive.open(names[0]) as file:
                 yield file
     elif outer == ".gz":

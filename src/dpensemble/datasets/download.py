@@ -72,6 +72,6 @@ def store(content: bytes, target: Path) -> None:
         # Windows does not replace a file that another process, which stored it first, is reading.
         if not (isinstance(error, PermissionError) and target.is_file()):
             raise FileError(
-                f"{target} cannot be written ({error.strerror}); make its folder writable, "
+                f"{target} cannot be written ({error.strerror}): make its folder writable, "
                 "or name one that holds the data sets by data_home."
             ) from None

@@ -22,7 +22,7 @@ def named_home(data_home: Path | str | None) -> Path | None:
     home = Path(os.path.expanduser(value)) if isinstance(value, str | os.PathLike) else None
     if home is None or not home.is_dir():
         raise InvalidParameterError(
-            f"{parameter}={str(value)!r} is not a folder; give the folder that holds the folders of data sets, "
+            f"{parameter}={str(value)!r} is not a folder: give the folder that holds the folders of data sets, "
             "such as mnist."
         )
     return home
@@ -42,7 +42,7 @@ def user_cache() -> Path:
         return Path(parent, "dpensemble")
     if not os.path.isabs(home):
         raise FileError(
-            "this user has no home folder to store downloads in; "
+            "this user has no home folder to store downloads in: "
             f"name a folder that holds the data sets by data_home or {ENVIRONMENT_VARIABLE}."
         )
     return Path(home) / inside / "dpensemble"

@@ -22,10 +22,10 @@ def read_idx(content: bytes, n_dimensions: int, source: str) -> NDArray[np.uint8
     if not expected.startswith(magic):
         raise FileError(
             f"{source} must be a {n_dimensions}-dimensional IDX file, but it starts with 0x{magic.hex()} "
-            f"instead of 0x{expected.hex()}; fetch the published file again."
+            f"instead of 0x{expected.hex()}: fetch the published file again."
         )
     if len(content) < header:
-        raise FileError(f"{source} is cut off within its header; fetch the published file again.")
+        raise FileError(f"{source} is cut off within its header: fetch the published file again.")
     sizes = tuple(int.from_bytes(content[at : at + _WORD], "big") for at in range(_WORD, header, _WORD))
     whole = header + math.prod(sizes)
     if len(content) != whole:
@@ -45,8 +45,8 @@ def labelled_images(images: bytes, labels: bytes, n_classes: int, source: str) -
     ids = read_idx(labels, 1, f"{source} labels").astype(np.int64)
     if len(pixels) != len(ids):
         raise DataError(
-            f"{source} has {len(pixels)} images but {len(ids)} labels; use two files of one part of one data set."
+            f"{source} has {len(pixels)} images but {len(ids)} labels: use two files of one part of one data set."
         )
     if ids.max() >= n_classes:
-        raise DataError(f"{source} labels go up to {ids.max()}; use labels from 0 to {n_classes - 1}.")
+        raise DataError(f"{source} labels go up to {ids.max()}: use labels from 0 to {n_classes - 1}.")
     return pixels, ids

@@ -81,7 +81,7 @@ class ImageDataset:
         if not isinstance(X, np.ndarray) or X.dtype != np.uint8:
             kind = X.dtype if isinstance(X, np.ndarray) else type(X).__name__
             raise InvalidParameterError(
-                f"X must be an array of uint8, but got {kind}; give unscaled rows of X_train or X_test."
+                f"X must be an array of uint8, but got {kind}: give unscaled rows of X_train or X_test."
             )
         # In one step, so that no temporary array of doubles exists.
         return np.divide(X, np.float32(self.brightest), dtype=np.float32)

@@ -61,7 +61,7 @@ def warn_of_persons(public: Any) -> None:
                 names.append(name)
     if names:
         warnings.warn(
-            f"column {names[0]!r} looks like whose record it is; give the private column as units= of fit, so that all "
+            f"column {names[0]!r} looks like whose record it is: give the private column as units= of fit, so that all "
             "records of one person are protected together, and leave it out of X and X_public.",
             ColumnWarning,
             stacklevel=5,
@@ -123,13 +123,13 @@ def _of_text(name: str, entries: pd.Series, different: int, drop: str) -> Iterat
     if len(date_formats(texts)) > 1:
         yield Note(
             name,
-            f"column {name!r} holds dates in which days may be months, so it is read as text; write them as "
+            f"column {name!r} holds dates in which days may be months, so it is read as text: write them as "
             "2025-12-31, or leave it out.",
         )
     elif len(texts) and texts.map(looks_like_decimal_comma).mean() > _NEARLY_ALL:
         yield Note(
             name,
-            f'column {name!r} looks like numbers with decimal commas, but is read as text; give --decimal ",".',
+            f'column {name!r} looks like numbers with decimal commas, but is read as text: give --decimal ",".',
         )
     elif different > _MOSTLY * len(entries) and len(entries) >= _FEWEST:
         words = texts.str.count(r"\s").mean() >= 1

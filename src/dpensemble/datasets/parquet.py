@@ -51,13 +51,13 @@ class ParquetTable:
         if other:
             # The columns are not named, because the table may be private.
             raise DataError(
-                f"{self.path} has {len(self._parts)} parts, and {other} of them have other columns than the first; "
+                f"{self.path} has {len(self._parts)} parts, and {other} of them have other columns than the first: "
                 "write all parts with the same columns."
             )
         if len(set(self.columns)) < len(self.columns):
-            raise DataError(f"{self.path} names a column twice; rename one of them.")
+            raise DataError(f"{self.path} names a column twice: rename one of them.")
         if not self.n_rows:
-            raise DataError(f"{self.path} has no rows; give a table with rows.")
+            raise DataError(f"{self.path} has no rows: give a table with rows.")
         self._seen = [_state(part) for part in self._parts]
 
     @property
@@ -73,7 +73,7 @@ class ParquetTable:
                 for batch in file.iter_batches(batch_size=rows, columns=names, use_threads=False):
                     yield exact_frame(batch)[names]
             if _state(part) != seen:
-                raise DataError(f"{self.path} was changed while it was read; train on a copy that does not change.")
+                raise DataError(f"{self.path} was changed while it was read: train on a copy that does not change.")
 
     def whole(self) -> pd.DataFrame:
         """Return all rows in one table."""
@@ -134,7 +134,7 @@ class ParquetBlocks:
         self._table, self._target, self._rows = ParquetTable(path), target, rows
         for parameter, name in (("target", target), ("unit", unit)):
             if name is not None and name not in self._table.columns:
-                raise DataError(f"{parameter}={name!r} is not a column of {path}; name one of its columns.")
+                raise DataError(f"{parameter}={name!r} is not a column of {path}: name one of its columns.")
         self._features = [name for name in self._table.columns if name not in (target, unit, *drop)]
         self.n_records = self._table.n_rows
         self.units = None if unit is None else unit_numbers(self._table, unit, keep_bad)
@@ -155,7 +155,10 @@ def unit_numbers(table: _InBlocks, unit: str, keep_bad: bool) -> Integers:
     for block in table.blocks([unit], 2**20):
         places, names = _distinct(block[unit])
         if (places < 0).any() and not keep_bad:
-            raise DataError(f"the private table has rows without a unit in column {unit!r}; drop those rows.")
+            raise DataError(
+                f"the private table has rows without a unit in column {unit!r}: fill in what is missing, or leave such "
+                "records out (keep_bad=True, or --on-bad-record zero)."
+            )
         numbers = [number_of.setdefault(name, len(number_of)) for name in as_text(pd.Series(names, dtype=object))]
         # A missing name has place -1, which would be that of the last number.
         units.append(np.asarray([*numbers, -1], dtype=np.int64)[places])
@@ -194,12 +197,12 @@ def _parts_of(path: Path) -> list[Path]:
         if not any(name.startswith((".", "_")) for name in file.relative_to(path).parts)
     ]
     if any("=" in folder for part in inside for folder in part.parts[:-1]):
-        raise FileError(f"{path} stores columns in the names of its folders (NAME=VALUE); write them into the parts.")
+        raise FileError(f"{path} stores columns in the names of its folders (NAME=VALUE): write them into the parts.")
     files = [part for part in inside if not (path / part).is_dir()]
     if not files:
-        raise FileError(f"{path} is a folder without Parquet files; name one with Parquet files.")
+        raise FileError(f"{path} is a folder without Parquet files: name one with Parquet files.")
     if any(part.suffix.lower() not in _ENDINGS for part in files):
-        raise FileError(f"{path} is a folder with other files than .parquet; move those elsewhere.")
+        raise FileError(f"{path} is a folder with other files than .parquet: move those elsewhere.")
     return [path / part for part in files]
 
 
@@ -212,7 +215,7 @@ def _open_part(part: Path, path: Path) -> Any:
     except (OSError, ValueError):
         if part == path:
             raise
-        raise FileError(f"{path} has a part that cannot be read as Parquet; write it again.") from None
+        raise FileError(f"{path} has a part that cannot be read as Parquet: write it again.") from None
 
 
 def _names(schema: Any) -> list[str]:

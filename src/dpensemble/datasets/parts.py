@@ -84,7 +84,7 @@ class ParquetParts:
         self.target, self.unit, self.n_jobs = target, unit, integer_between("n_jobs", n_jobs, 1)
         for parameter, name in (("target", target), ("unit", unit)):
             if name is not None and name not in table.columns:
-                raise DataError(f"{parameter}={name!r} is not a column of {path}; name one of its columns.")
+                raise DataError(f"{parameter}={name!r} is not a column of {path}: name one of its columns.")
         others = [name for name in (columns or table.columns) if name not in (target, unit)]
         named = (*others, target, *(() if unit is None else (unit,)))
         self.parts = [part for file in table.files for part in _parts_of(file.absolute(), named)]
@@ -137,7 +137,7 @@ class DaskParts:
     def __init__(self, frame: Rows, target: str, *, unit: str | None = None) -> None:
         for parameter, name in (("target", target), ("unit", unit)):
             if name is not None and name not in frame.columns:
-                raise DataError(f"{parameter}={name!r} is not a column of the frame; name one of its columns.")
+                raise DataError(f"{parameter}={name!r} is not a column of the frame: name one of its columns.")
         self.target, self.unit = target, unit
         self.parts = [_Partition(frame.partitions[place]) for place in range(frame.npartitions)]
 

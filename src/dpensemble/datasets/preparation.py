@@ -38,7 +38,8 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     ----------
     fill : {"median", "nan"}, optional
         What blanks become. ``"median"`` puts the public median into numbers and a separate category into texts.
-        ``"nan"`` only fills texts, for learners that take NaN. None leaves blanks unchanged.
+        ``"nan"`` only fills texts, for learners that take NaN. None leaves blanks unchanged. The option ``--fill`` of
+        the command line means ``"median"``, or ``"nan"`` if both teacher and student take NaN.
 
     Attributes
     ----------
@@ -76,11 +77,11 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> TablePreparation:  # noqa: ARG002
         """Learn formats, medians and parts from public rows. Never pass private rows."""
         if self.fill is not None and self.fill not in FILLS:
-            raise InvalidParameterError(f"fill={self.fill!r} is unknown; use one of {', '.join(FILLS)}, or None.")
+            raise InvalidParameterError(f"fill={self.fill!r} is unknown: use one of {', '.join(FILLS)}, or None.")
         require_readable("X", X)
         table = as_table(X)
         if not len(table):
-            raise DataError("X has no rows; give public rows.")
+            raise DataError("X has no rows: give public rows.")
         self.n_features_in_ = table.shape[1]
         self.feature_names_in_ = np.asarray([str(name) for name in table.columns], dtype=object)
         numbers = number_columns(table)
@@ -152,12 +153,12 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         if not is_table(X):
             if table.shape[1] != self.n_features_in_:
                 raise DataError(
-                    f"X has {table.shape[1]} columns, but the public rows had {self.n_features_in_}; give the same."
+                    f"X has {table.shape[1]} columns, but the public rows had {self.n_features_in_}: give the same."
                 )
             table.columns = pd.Index(self.feature_names_in_)
         lacks = [name for name in self.needed_columns if name not in table.columns]
         if lacks:
-            raise DataError(f"X lacks the columns {', '.join(lacks)}, which the public rows had; add them.")
+            raise DataError(f"X lacks the columns {', '.join(lacks)}, which the public rows had: add them.")
         return as_kinds("new", table[self.needed_columns], self.numeric_columns)
 
     def require_dates(self, X: Any) -> None:
@@ -169,7 +170,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
                 row = int(wrong.to_numpy().argmax()) + first_row(table)
                 raise DataError(
                     f"column {name!r} holds dates in most public rows, but an entry is not a date in such a format "
-                    f"(row {row:,}, counting from 0); correct or drop it, or fill it in from public rows (--fill)."
+                    f"(row {row:,}, counting from 0): correct that entry, or fill it in from public rows (--fill)."
                 )
 
     def _named(self, *kinds: str) -> list[str]:

@@ -30,7 +30,7 @@ def retrieve_archive(
         return content
     if not download:
         raise FileError(
-            f"{published.archive} of {published.name} is not in {' or '.join(map(str, searched))}; get it from "
+            f"{published.archive} of {published.name} is not in {' or '.join(map(str, searched))}: get it from "
             f"{published.address}{published.archive} and put it there."
         )
     return _downloaded_archive(published, searched, progress)
@@ -77,7 +77,7 @@ def _downloaded_archive(published: PublishedArchive, searched: list[Path], progr
     except (NotDelivered, NotAsPublished) as fault:
         raise FileError(
             f"{published.archive} of {published.name} is not in {' or '.join(map(str, searched))} and could not be "
-            f"downloaded from {address} ({fault}); put it into {searched[-1]}, or into a folder {published.folder} "
+            f"downloaded from {address} ({fault}): put it into {searched[-1]}, or into a folder {published.folder} "
             f"inside the folder that data_home or {ENVIRONMENT_VARIABLE} names."
         ) from None
     store(raw, searched[-1] / published.archive)
@@ -101,12 +101,12 @@ def _read(path: Path, largest: int, unpack: Callable[[bytes], _Content]) -> _Con
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     except OSError as error:
-        raise FileError(f"{path} cannot be read ({error.strerror}); make it readable.") from None
+        raise FileError(f"{path} cannot be read ({error.strerror}): make it readable.") from None
     try:
         return unpack(raw)
     except NotAsPublished as fault:
         raise FileError(
-            f"{path} is not the published file ({fault}); replace it, or delete it to have it downloaded."
+            f"{path} is not the published file ({fault}): replace it, or delete it to have it downloaded."
         ) from None
 
 
@@ -126,6 +126,6 @@ def _downloaded(published: PublishedImages, file: PublishedFile, searched: list[
             return content
     raise FileError(
         f"{packed} of {published.name} is not in {' or '.join(map(str, searched))} and could not be downloaded "
-        f"from {' or '.join(faults)}; put the four files from one of these addresses into {searched[-1]}, "
+        f"from {' or '.join(faults)}: put the four files from one of these addresses into {searched[-1]}, "
         f"or into a folder {published.folder} inside the folder that data_home or {ENVIRONMENT_VARIABLE} names."
     )

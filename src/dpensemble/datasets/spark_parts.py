@@ -46,7 +46,7 @@ class SparkParts:
     def __init__(self, frame: Rows, target: str, *, unit: str | None = None, columns: tuple[str, ...] = ()) -> None:
         for parameter, name in (("target", target), ("unit", unit)):
             if name is not None and name not in frame.columns:
-                raise DataError(f"{parameter}={name!r} is not a column of the DataFrame; name one of its columns.")
+                raise DataError(f"{parameter}={name!r} is not a column of the DataFrame: name one of its columns.")
         _require_encrypted(frame.sparkSession)
         others = [name for name in (columns or frame.columns) if name not in (target, unit)]
         self.target, self.unit = target, unit
@@ -69,7 +69,7 @@ class SparkParts:
             return
         # Raised outside the handler, because the text of the error may quote rows.
         raise DataError(
-            f"a job of Spark failed ({kind}), so nothing more was released; see the logs of Spark, and install "
+            f"a job of Spark failed ({kind}), so nothing more was released: see the logs of Spark, and install "
             "dpensemble and its libraries for every worker."
         )
 
@@ -104,7 +104,7 @@ def _require_encrypted(session: Rows) -> None:
     for name in _ENCRYPTION:
         if str(session.conf.get(name, "false")).lower() != "true":
             raise InvalidParameterError(
-                f"{name} must be true, or private rows could be read on a network or a disk of the cluster; set it, "
+                f"{name} must be true, or private rows could be read on a network or a disk of the cluster: set it, "
                 "or use Spark on this machine (master local[*]).",
                 parameter="frame",
             )

@@ -33,12 +33,12 @@ def spark_session(address: str | None = None) -> Iterator[Rows]:
         from pyspark.sql import SparkSession  # noqa: PLC0415  an optional extra
     except ImportError:
         raise InvalidParameterError(
-            "cluster='spark' needs pyspark, which is not installed; install dpensemble[spark].", parameter="cluster"
+            "cluster='spark' needs pyspark, which is not installed: install dpensemble[spark].", parameter="cluster"
         ) from None
     connects = address is not None and address.startswith(_CONNECT)
     if not (connects or os.environ.get("JAVA_HOME") or shutil.which("java")):
         raise InvalidParameterError(
-            "cluster='spark' needs Java, which is not on this machine; install Java 17 (Debian: "
+            "cluster='spark' needs Java, which is not on this machine: install Java 17 (Debian: "
             "default-jre-headless), or set JAVA_HOME.",
             parameter="cluster",
         )
@@ -60,6 +60,6 @@ def spark_session(address: str | None = None) -> Iterator[Rows]:
                 session.stop()
         return
     raise InvalidParameterError(
-        f"scheduler={address!r} did not start a session of Spark ({kind}); check the address, Java and Spark's logs.",
+        f"scheduler={address!r} did not start a session of Spark ({kind}): check the address, Java and Spark's logs.",
         parameter="scheduler",
     )

@@ -92,9 +92,9 @@ def read_table(
     with readable(path):
         table = read_csv(path, how, keep_broken=keep_broken) if text else ParquetTable(path).whole()
     if table.empty:
-        raise DataError(f"{path} has no rows; give a table with rows.")
+        raise DataError(f"{path} has no rows: give a table with rows.")
     if not table.columns.is_unique:
-        raise DataError(f"{path} names a column twice; rename one of them.")
+        raise DataError(f"{path} names a column twice: rename one of them.")
     return _guess_numbers(table) if guess and text else table
 
 
@@ -178,7 +178,7 @@ def same_columns(name: str, X: Any, public: pd.DataFrame, *, keep_bad: bool = Fa
     infinite = infinite_columns(table)
     if infinite.any() and not keep_bad:
         column = table.columns[int(np.argmax(infinite))]
-        raise DataError(f"{name} has infinite values in column {column!r}; drop those rows, or leave them blank.")
+        raise DataError(f"{name} has infinite values in column {column!r}: leave those entries blank.")
     return table
 
 
@@ -207,15 +207,23 @@ def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame, *, keep_bad
     # All at once, because looking up one name among very many takes time.
     lacks = [str(column) for column in public.columns[~public.columns.isin(table.columns)]]
     extra = [str(column) for column in table.columns[~table.columns.isin(public.columns)]]
-    if lacks:
-        raise DataError(f"the {name} table lacks the columns {', '.join(lacks)}, which the public table has; add them.")
-    if extra:
-        raise DataError(
-            f"the {name} table has columns that the public table lacks: {in_words(extra, table.columns)}; drop them "
-            "(--drop), or name the column that identifies whose record it is (--unit)."
-        )
+    if lacks or extra:
+        raise DataError(_other_columns(name, lacks, in_words(extra, table.columns)))
     numeric = list(public.columns[number_columns(public)])
     return as_kinds(name, table[list(public.columns)], numeric, keep_bad=keep_bad)
+
+
+def _other_columns(name: str, lacks: list[str], extra: str) -> str:
+    """Return the error for a table that lacks public columns, or has others. `extra` is in words."""
+    missing = f"lacks the columns {', '.join(lacks)}, which the public table has"
+    if not extra:
+        return f"the {name} table {missing}: add them, or leave them out (--drop {','.join(lacks)})."
+    more = f"has columns that the public table lacks: {extra}"
+    unit = "name the column that identifies whose record it is (--unit)"
+    if not lacks:
+        return f"the {name} table {more}; drop them (--drop), or {unit}."
+    alike = "give both tables the same columns, leave some out (--drop)"
+    return f"the {name} table {missing}, and {more}; {alike}, or {unit}."
 
 
 def as_kinds(name: str, table: pd.DataFrame, numeric: list[str], *, keep_bad: bool = False) -> pd.DataFrame:
@@ -228,7 +236,7 @@ def as_kinds(name: str, table: pd.DataFrame, numeric: list[str], *, keep_bad: bo
     if clash.any():
         column = table.columns[int(np.argmax(clash))]
         raise DataError(
-            f"column {column!r} is text in the public table but numbers in the {name} table; write both alike."
+            f"column {column!r} is text in the public table but numbers in the {name} table: write both alike."
         )
     # Always floats: otherwise one entry would decide whether a column stays integer.
     numbers, others = np.flatnonzero(is_numeric), np.flatnonzero(~is_numeric)
@@ -260,8 +268,11 @@ def first_row(table: pd.DataFrame | pd.Series) -> int:
     return int(index.start) if isinstance(index, pd.RangeIndex) else 0
 
 
-def require_complete(name: str, table: pd.DataFrame, *, blanks: bool = False) -> None:
-    """Raise if there are missing (unless `blanks`) or infinite entries, and name their columns."""
+def require_complete(name: str, table: pd.DataFrame, *, blanks: bool = False, private: bool = False) -> None:
+    """Raise if there are missing (unless `blanks`) or infinite entries, and name their columns.
+
+    Rows of a `private` table should not be dropped, because that changes how many there are.
+    """
     spoiled = infinite_columns(table)
     if not blanks:
         spoiled |= table.isna().to_numpy().any(axis=0)
@@ -271,7 +282,8 @@ def require_complete(name: str, table: pd.DataFrame, *, blanks: bool = False) ->
         more = f" and {len(bad) - _MOST_NAMED:,} more columns" if len(bad) > _MOST_NAMED else ""
         raise DataError(
             f"{name} has {'' if blanks else 'missing (NaN) or '}infinite values in {', '.join(bad[:_MOST_NAMED])}{more}"
-            f" (the first in row {row + first_row(table):,}, counting from 0); drop those rows"
+            f" (the first in row {row + first_row(table):,}, counting from 0): "
+            + ("let such records add nothing (--on-bad-record zero)" if private else "drop those rows")
             + (", or leave the entries blank." if blanks else ", or fill them in from public rows (--fill).")
         )
 

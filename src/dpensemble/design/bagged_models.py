@@ -45,13 +45,13 @@ class BaggedModels(Design):
     def with_budget(self, budget: Budget) -> Self:
         """Refuse, since the subsample decides delta."""
         raise InvalidParameterError(
-            f"budget={budget!r} cannot be given for {self.name}, whose subsample decides delta; give subsample."
+            f"budget={budget!r} cannot be given for {self.name}, whose subsample decides delta: give subsample."
         )
 
     def with_noise(self, noise: float) -> Self:
         """Refuse, since the method adds no noise."""
         raise InvalidParameterError(
-            f"noise={noise!r} cannot be given for {self.name}, which adds no noise; leave it out."
+            f"noise={noise!r} cannot be given for {self.name}, which adds no noise: leave it out."
         )
 
     def settings(self) -> dict[str, Any]:

@@ -149,7 +149,7 @@ class VotingDesign(Design):
         if self.accounting is Accounting.PUBLISHED and not has_published(law):
             raise InvalidParameterError(
                 f"accounting='published' has no price for law={law.name or type(law).__name__!r}, which no paper "
-                "covers; use 'exact'."
+                "covers: use 'exact'."
             )
         return law
 
@@ -322,12 +322,12 @@ class VotingDesign(Design):
 def not_certified() -> AccountingError:
     """Return the error of a run that cannot be certified."""
     return AccountingError(
-        "certificates need exact accounting of votes under one law; use accounting='exact', and ordinary teachers."
+        "certificates need exact accounting of votes under one law: use accounting='exact', and ordinary teachers."
     )
 
 
 def one_group(budget: Budget | None, votes: int = 1) -> tuple[Group, ...]:
     """Return the one group of a run that treats all records alike."""
     if budget is None:
-        raise InvalidParameterError("budget=None leaves nothing to charge; give epsilon and delta.")
+        raise InvalidParameterError("budget=None leaves nothing to charge: give epsilon and delta.")
     return (Group(EVERYONE, budget, pool=0, votes=votes),)

@@ -37,7 +37,7 @@ class BudgetRequest:
         """Return the groups by their declared shares."""
         if self.shares is None:
             raise InvalidParameterError(
-                f"budgets={self.column!r} names a column; give budgets and shares, such as {_EXAMPLE}."
+                f"budgets={self.column!r} names a column: give budgets and shares, such as {_EXAMPLE}."
             )
         return declared_census(self.shares, self.levels, delta)
 
@@ -79,21 +79,21 @@ def parse_budgets(budgets: str | None, levels: str | None = None) -> BudgetReque
     if budgets is None:
         if levels is not None:
             raise InvalidParameterError(
-                f"levels={levels!r} gives the meaning of the entries of a budgets column; name the column by "
+                f"levels={levels!r} gives the meaning of the entries of a budgets column: name the column by "
                 "--budgets COLUMN."
             )
         return None
     if levels is not None:
         if ":" in budgets:
             raise InvalidParameterError(
-                f"budgets={budgets!r} gives levels and shares itself; drop --levels, or name a column."
+                f"budgets={budgets!r} gives levels and shares itself: drop --levels, or name a column."
             )
         return _request(budgets, levels, "levels")
     if ":" in budgets:
         return _request(None, budgets, "budgets")
     if "=" in budgets or "," in budgets:
         raise InvalidParameterError(
-            f"budgets={budgets!r} must name a column, or give the share of the records with each budget; write "
+            f"budgets={budgets!r} must name a column, or give the share of the records with each budget: write "
             f"{_EXAMPLE}."
         )
     return BudgetRequest(column=budgets, levels=None, shares=None)
@@ -107,14 +107,14 @@ def _request(column: str | None, text: str, parameter: str) -> BudgetRequest:
             f"{parameter}={text!r} must name all of its groups or none, and give a share for all or none."
         )
     if has_name == {False} and has_share == {False}:
-        raise InvalidParameterError(f'{parameter}={text!r} lacks names; write "high=0.5,low=2".')
+        raise InvalidParameterError(f'{parameter}={text!r} lacks names: write "high=0.5,low=2".')
     keys = [epsilon if name is None else name for name, epsilon, _ in groups]
     if len(set(keys)) < len(keys):
-        raise InvalidParameterError(f"{parameter}={text!r} gives a group twice; give each once.")
+        raise InvalidParameterError(f"{parameter}={text!r} gives a group twice: give each once.")
     total = math.fsum(share for _, _, share in groups if share is not None)
     if has_share == {True} and abs(total - 1) > _SHARES_OFF:
         raise InvalidParameterError(
-            f"{parameter}={text!r} has shares that add up to {100 * total:.6g}%; make them add up to 100%."
+            f"{parameter}={text!r} has shares that add up to {100 * total:.6g}%: make them add up to 100%."
         )
     return BudgetRequest(
         column=column,

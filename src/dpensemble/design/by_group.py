@@ -122,7 +122,7 @@ class ByGroup(VotingDesign):
     def with_budget(self, budget: Budget) -> Self:
         """Refuse, since the census gives the budgets."""
         raise InvalidParameterError(
-            f"epsilon={budget.epsilon:g} is one budget for all, but method={self.name!r} has one for each group; "
+            f"epsilon={budget.epsilon:g} is one budget for all, but method={self.name!r} has one for each group: "
             "leave it out."
         )
 
@@ -146,7 +146,7 @@ class ByGroup(VotingDesign):
         """Return the meter that charges for the given votes."""
         if self.rule.vanish_at_end:
             raise InvalidParameterError(
-                "vanish_at_end=True needs a schedule that is public beforehand; use analysis='worst-case'."
+                "vanish_at_end=True needs a schedule that is public beforehand: use analysis='worst-case'."
             )
         return super().data_dependent_meter(allocation, stop_when_spent=stop_when_spent)
 

@@ -60,11 +60,11 @@ class Drawn(VotingDesign):
         if self.gated:
             raise InvalidParameterError(
                 f"law={self.choice.kind.name!r} may leave queries of bagged teachers unanswered, and all must be "
-                "answered; use a law without a gate, such as 'gnmax'."
+                "answered: use a law without a gate, such as 'gnmax'."
             )
         if self.accounting is not Accounting.EXACT:
             raise InvalidParameterError(
-                "accounting='published' has no price for bagged teachers, which no paper covers; use 'exact'."
+                "accounting='published' has no price for bagged teachers, which no paper covers: use 'exact'."
             )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -125,7 +125,7 @@ class GivenVotes(Design):
             needs = f"epsilon {needed:.4g}" if math.isfinite(needed) else "more than this delta at any epsilon"
             raise BudgetError(
                 f"{max(1, most):,} answers need {needs} at delta={budget.delta:g}, and epsilon={budget.epsilon:g} is "
-                "allowed; ask for fewer answers, or use more noise or more voters."
+                "allowed: ask for fewer answers, or use more noise or more voters."
             )
         return most
 

@@ -186,7 +186,7 @@ def seated(
         factor = sum(pool.n_teachers * pool.ballot for pool in pools) / n_teachers
     else:
         if precision is not None:
-            raise InvalidParameterError(f"precision={precision!r} is not a setting of vanishing; leave it out.")
+            raise InvalidParameterError(f"precision={precision!r} is not a setting of vanishing: leave it out.")
         frequencies = np.asarray(influence, dtype=np.float64) / np.max(influence)
         hands = [max(1, int(size * share + 0.5)) for size, share in zip(teachers, frequencies, strict=True)]
         pools = tuple(Pool(size, hand) for size, hand in zip(teachers, hands, strict=True))
@@ -209,7 +209,7 @@ def _weights(influence: ArrayLike, teachers: tuple[int, ...], precision: float |
         if precision is not None or tolerance > _COARSEST:
             raise InvalidParameterError(
                 f"precision={tolerance:g} needs weights that add up to {total:,} over all teachers, more than "
-                f"{_LARGEST_TOTAL:,}; use a coarser precision such as {2 * tolerance:g}, or fewer teachers."
+                f"{_LARGEST_TOTAL:,}: use a coarser precision such as {2 * tolerance:g}, or fewer teachers."
             )
         tolerance *= 2
 

@@ -82,7 +82,7 @@ def with_least_error(
     if name is None or not design.choice.noise_is_open:
         return LeastError(design=with_least_noise(design, labels), expected_error=None, errors=())
     if values == ():
-        raise InvalidParameterError(f"values=() leaves no {name} to try; give at least one.")
+        raise InvalidParameterError(f"values=() leaves no {name} to try: give at least one.")
     search = _Search(design, labels, weights, name)
     for value in values or ():
         search.error(value)

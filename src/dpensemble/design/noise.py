@@ -34,7 +34,7 @@ def with_least_noise(design: AnyDesign, labels: int, start: float | None = None)
     labels = integer_between("labels", labels, 1)
     if not design.choice.noise_is_open:
         raise InvalidParameterError(
-            f"labels={labels} and the noise of {design.law!r:.80} cannot both be given; leave one out, and the library "
+            f"labels={labels} and the noise of {design.law!r:.80} cannot both be given: leave one out, and the library "
             "finds it."
         )
     start = rough_noise(design, labels) if start is None else start
@@ -80,7 +80,7 @@ def _none_fits(design: VotingDesign, labels: int) -> BudgetError:
     budget = design.groups[0].budget
     return BudgetError(
         f"labels={labels} do not fit epsilon={budget.epsilon:g} at delta={budget.delta:g} with any noise up to "
-        f"{_MOST:,.0f} votes; ask for fewer labels{gate} or a larger epsilon."
+        f"{_MOST:,.0f} votes: ask for fewer labels{gate} or a larger epsilon."
     )
 
 

@@ -113,7 +113,7 @@ class NoisySums(Design):
     def with_noise(self, noise: float) -> Self:
         """Refuse, since the noise follows from the budget, all of which is used."""
         raise InvalidParameterError(
-            f"noise={noise!r} cannot be given for {self.name}, whose noise follows from the budget; give epsilon."
+            f"noise={noise!r} cannot be given for {self.name}, whose noise follows from the budget: give epsilon."
         )
 
     @property

@@ -153,7 +153,7 @@ def plan(design: VotingDesign, *, epsilon: float | None = None, labels: int | No
         design.with_budget(Budget(epsilon=epsilon, delta=delta))
     if epsilon is None and labels is None and not by_group:
         raise InvalidParameterError(
-            "epsilon=None and labels=None leave nothing to plan for; give at least one of them."
+            "epsilon=None and labels=None leave nothing to plan for: give at least one of them."
         )
     if epsilon is not None:
         design = design.with_budget(Budget(epsilon=epsilon, delta=delta))
@@ -167,7 +167,7 @@ def plan(design: VotingDesign, *, epsilon: float | None = None, labels: int | No
         name = (*design.choice.kind.in_votes, "law")[0]
         settings = f"labels={labels} and {name}={getattr(design.law, name, design.law)!r:.80} cannot"
         settings = f"{settings} both" if by_group else f"epsilon={epsilon!r}, {settings} all"
-        raise InvalidParameterError(f"{settings} be given; leave one out, and the library finds it.")
+        raise InvalidParameterError(f"{settings} be given: leave one out, and the library finds it.")
     best = with_least_error(design, labels).design
     return plan_of(best, best.meter().sure_queries if by_group else labels)
 

@@ -240,7 +240,7 @@ def _rule_of(law: Any, private: PrivateWhat, n_classes: int) -> tuple[MajorityRu
     rule, prior = _named_rule(law, private)
     if n_classes > 2 and rule in (MajorityRule.DARRM, MajorityRule.DSUB, MajorityRule.RR):
         raise InvalidParameterError(
-            f"law={rule.value!r} is proven for two classes only, not for {n_classes}; use 'sub', or private='models'."
+            f"law={rule.value!r} is proven for two classes only, not for {n_classes}: use 'sub', or private='models'."
         )
     return rule, prior
 
@@ -255,7 +255,7 @@ def _named_rule(law: Any, private: PrivateWhat) -> tuple[MajorityRule, Any]:
         return MajorityRule(law), AlikeTeachers()
     except ValueError:
         raise InvalidParameterError(
-            f"law={shown(law)} cannot release ballots of private teachers; use one of "
+            f"law={shown(law)} cannot release ballots of private teachers: use one of "
             f"{', '.join(map(repr, map(str, MajorityRule)))}, or a DaRRM object."
         ) from None
 
@@ -281,16 +281,16 @@ def _refuse_conflicts(private: PrivateWhat, rule: MajorityRule, queries: int | N
     if rule is MajorityRule.GNMAX:
         if declared != (None, None) or private is not PrivateWhat.MODELS:
             raise InvalidParameterError(
-                "law='gnmax' is noise on the votes of ordinary teachers; drop teacher_privacy and private."
+                "law='gnmax' is noise on the votes of ordinary teachers: drop teacher_privacy and private."
             )
     elif private is PrivateWhat.MODELS and rule is not MajorityRule.MAJORITY:
         raise InvalidParameterError(
             f"law={rule.value!r} makes each answer private on its own, which does not compose over "
-            "answers of the same models; drop it, or give private='fresh-models' or 'ballots'."
+            "answers of the same models: drop it, or give private='fresh-models' or 'ballots'."
         )
     elif private is not PrivateWhat.MODELS and rule is MajorityRule.MAJORITY:
         raise InvalidParameterError(
-            f"law='majority' adds no noise to an answer, which private={private.value!r} needs; use 'darrm'."
+            f"law='majority' adds no noise to an answer, which private={private.value!r} needs: use 'darrm'."
         )
     if queries is None and (rule is MajorityRule.GNMAX or private is not PrivateWhat.MODELS):
         raise InvalidParameterError(
@@ -316,7 +316,7 @@ def _claimed(
     if private is PrivateWhat.BALLOTS:
         if epsilon is None or delta not in (None, 0, 0.0):
             raise InvalidParameterError(
-                "private='ballots' randomises each ballot at an epsilon, with delta 0; give it as teacher_privacy."
+                "private='ballots' randomises each ballot at an epsilon, with delta 0: give it as teacher_privacy."
             )
         return declared_privacy(epsilon, 0.0, n_teachers), None, "that of randomized response"
     refuse_seeds(teacher)
@@ -327,8 +327,8 @@ def _claimed(
     name = type(teacher).__name__
     if has_units and announced is not None and not protects_units(teacher):
         raise InvalidParameterError(
-            f"units are given, and teacher={name} protects single records only; use private='ballots' (with "
-            "max_labels and teacher_privacy), or a teacher of your own that holds for whole units; if each unit "
+            f"units are given, and teacher={name} protects single records only: use private='ballots' (with "
+            "max_labels and teacher_privacy), or a teacher of your own that holds for whole units: if each unit "
             "has one record, give no units."
         )
     if epsilon is not None:
@@ -336,13 +336,13 @@ def _claimed(
         if announced is not None and any(announced[0] > e or announced[1] > d for e, d in privacy):
             raise InvalidParameterError(
                 f"teacher={name} announces epsilon={announced[0]:g} and delta={announced[1]:g}, above what "
-                "teacher_privacy declares; make them agree."
+                "teacher_privacy declares: make them agree."
             )
         also = "" if rho is None else f", and {name}'s promise of zero-concentrated rho={rho:g}"
         return privacy, zcdp, f"what was declared (epsilon up to {max(e for e, _ in privacy):g}{also})"
     if has_units and announced is None:
         raise InvalidParameterError(
-            f"units are given, and the accountant of teacher={name} covers single records only; declare a "
+            f"units are given, and the accountant of teacher={name} covers single records only: declare a "
             "teacher_privacy that holds for whole units."
         )
     if announced is not None:
@@ -350,11 +350,11 @@ def _claimed(
         return (announced,) * n_teachers, zcdp, f"what {name} promises (epsilon {announced[0]:g}{also})"
     if private is PrivateWhat.FRESH_MODELS:
         raise InvalidParameterError(
-            f"teacher={name} announces no privacy before its fit; declare teacher_privacy=(epsilon, delta)."
+            f"teacher={name} announces no privacy before its fit: declare teacher_privacy=(epsilon, delta)."
         )
     if relation is Relation.ADD_OR_REMOVE_ONE:
         raise InvalidParameterError(
             f"teacher={name} reports its epsilon only after the fit, which may reveal the number of records, which "
-            "relation='add-or-remove-one' keeps private; declare teacher_privacy=(epsilon, delta)."
+            "relation='add-or-remove-one' keeps private: declare teacher_privacy=(epsilon, delta)."
         )
     return None, None, f"what the accountant of {name} reports after the fit"

@@ -126,7 +126,7 @@ def _plurality(
     if delta:
         raise InvalidParameterError(
             f"teacher_privacy has a delta of {delta:g}, but answers of three and more classes need teachers with delta "
-            "0; declare one, or use private='models'."
+            "0: declare one, or use private='models'."
         )
 
     def cost(drawn: int) -> float:
@@ -135,7 +135,7 @@ def _plurality(
     drawn = most_drawn(n_teachers, allowance.epsilon, cost)
     if drawn is None:
         raise BudgetError(
-            f"{queries} answers may reveal epsilon={allowance.epsilon:.3g} each, and one ballot reveals {cost(1):.3g}; "
+            f"{queries} answers may reveal epsilon={allowance.epsilon:.3g} each, and one ballot reveals {cost(1):.3g}: "
             "use fewer max_labels, or a smaller teacher_privacy."
         )
     one = cost(drawn)

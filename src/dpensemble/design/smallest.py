@@ -126,7 +126,7 @@ class _Search:
                 epsilon = self._design.groups[0].budget.epsilon
                 raise BudgetError(
                     f"no ensemble of up to {_MOST_TEACHERS:,} teachers gives label_accuracy={self._wanted:g} for "
-                    f"labels={self._labels} at epsilon={epsilon:g}; ask for fewer labels or a "
+                    f"labels={self._labels} at epsilon={epsilon:g}: ask for fewer labels or a "
                     "larger epsilon."
                 )
         while enough - too_few > 1:

@@ -89,7 +89,7 @@ class AveragesSteps(Steps):
         if self.design.answers is Answers.PROBABILITIES:
             if teacher is not None and not hasattr(teacher, "predict_proba"):
                 raise InvalidParameterError(
-                    f"teacher={type(teacher).__name__} has no predict_proba, which answers='probabilities' requires; "
+                    f"teacher={type(teacher).__name__} has no predict_proba, which answers='probabilities' requires: "
                     "use one that has it, such as a tree, a forest or logistic regression."
                 )
             return AnswerBound.of_probabilities(len(self._asked), n_classes, clip=clip)

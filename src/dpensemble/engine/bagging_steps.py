@@ -59,7 +59,7 @@ class BaggingSteps(Steps):
         if (method.subsample is None) == (method.delta is None):
             raise InvalidParameterError(
                 f"exactly one of subsample and delta must be given; got subsample={method.subsample!r} and "
-                f"delta={method.delta!r}; give delta to find the largest subsample."
+                f"delta={method.delta!r}: give delta to find the largest subsample."
             )
         scheme, subsample = member("scheme", method.scheme, Bootstrap), method.subsample
         n_teachers = integer_between("n_teachers", method.n_teachers, 1)
@@ -67,7 +67,7 @@ class BaggingSteps(Steps):
             if self.relation is Relation.ADD_OR_REMOVE_ONE:
                 raise InvalidParameterError(
                     f"delta={method.delta!r} would let the size of subsamples depend on the number of records, "
-                    "which adding or removing a record changes; give subsample, or use relation='replace-one'."
+                    "which adding or removing a record changes: give subsample, or use relation='replace-one'."
                 )
             subsample = largest_subsample(method.delta, n_units, n_teachers, scheme)
         return BootstrapScheme(scheme, n_teachers, subsample)
@@ -163,7 +163,7 @@ def _assumptions(scheme: BootstrapScheme, relation: Relation, has_units: bool) -
         f"The number of {noun}s is public{_ALTHOUGH if relation is Relation.ADD_OR_REMOVE_ONE else ''}.",
         "Neighbouring data sets list their other records in the same order.",
         "Declared classes, settings and seeds do not depend on the private records.",
-        "The guarantee does not cover the fact that a run completed or was refused.",
+        "The guarantee covers what a run publishes. It does not cover whether the run finished or was refused.",
         "This covers one training run. The deltas of further runs on the same records add to it.",
     ]
     return (UNITS_TOGETHER, *assumptions) if has_units else tuple(assumptions)

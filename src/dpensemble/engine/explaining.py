@@ -20,7 +20,7 @@ def require_explainable(student: object) -> None:
         return
     last = student.steps[-1][1] if hasattr(student, "steps") else student
     raise InvalidParameterError(
-        f"explain cannot divide the predictions of a {type(last).__name__} among columns; use LabelMomentsClassifier "
+        f"explain cannot divide the predictions of a {type(last).__name__} among columns: use LabelMomentsClassifier "
         "or AutoClassifier without a student of your own, or DiscriminantClassifier.",
         parameter="explain",
     )

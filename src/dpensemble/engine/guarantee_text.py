@@ -21,7 +21,7 @@ _RELEASE_TELLS_NUMBER = (
 )
 _COMMON = (
     "Public rows, declared classes, settings and seeds do not depend on the private records.",
-    "The guarantee does not cover the fact that a run completed or was refused.",
+    "The guarantee covers what a run publishes. It does not cover whether the run finished or was refused.",
     "This covers one training run. The losses of further runs on the same records add to it.",
 )
 #: The public membership of groups.

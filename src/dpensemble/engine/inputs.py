@@ -39,13 +39,13 @@ def refuse_others(others: Mapping[str, Any]) -> None:
 def require_others(X: Any, X_public: Any) -> None:
     """Raise if the public rows are the private records."""
     if X_public is X and X is not None:
-        raise DataError("X_public is X itself; give public rows that are not the private records.")
+        raise DataError("X_public is X itself: give public rows that are not the private records.")
 
 
 def required(y: Any) -> Any:
     """Return the labels. Raise if there are none."""
     if y is None:
-        raise DataError("this method requires y to be passed, but the target y is None; pass the private labels.")
+        raise DataError("this method requires y to be passed, but the target y is None: pass the private labels.")
     return y
 
 
@@ -53,7 +53,7 @@ def require_dense(name: str, X: Any) -> None:
     """Raise for sparse matrices, because lengths, public statistics and identities by content require dense rows."""
     if hasattr(X, "tocsr"):
         raise DataError(
-            f"{name} is a sparse matrix, but sparse input is not supported; pass a table or {name}.toarray(), or "
+            f"{name} is a sparse matrix, but sparse input is not supported: pass a table or {name}.toarray(), or "
             "reduce the columns with an encoder: EncodedClassifier(method, encoder=TruncatedSVD(100))."
         )
 
@@ -65,7 +65,7 @@ def require_finite(name: str, X: Floats, *, nan: bool = False, first: int = 0) -
         row, column = np.argwhere(bad)[0]
         raise DataError(
             f"{name} contains {'' if nan else 'NaN or '}infinity (the first in row {first + row}, column {column}, "
-            "counting from 0); fill or drop such values, using statistics of public rows only."
+            "counting from 0): fill or drop such values, using statistics of public rows only."
         )
 
 
@@ -85,18 +85,18 @@ def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
     """Return the public rows as a checked array with the private rows' columns."""
     require_dense("X_public", X_public)
     if X_public is None:
-        raise DataError("X_public is missing; give public, unlabelled rows for the teachers to label.")
+        raise DataError("X_public is missing: give public, unlabelled rows for the teachers to label.")
     require_readable("X_public", X_public)
     names = getattr(X_public, "columns", None)
     if names is not None and not all(isinstance(name, str) for name in names):
         names = None  # scikit-learn knows columns by name only if all names are strings
     X_public = np.asarray(X_public) if names is None else X_public
     if X_public.shape[:1] == (0,):
-        raise DataError("X_public has no rows; give public, unlabelled rows for the teachers to label.")
+        raise DataError("X_public has no rows: give public, unlabelled rows for the teachers to label.")
     expected = getattr(estimator, "feature_names_in_", None)
     if names is not None and expected is None:
         raise DataError(
-            "X_public has column names but X has none; pass both from one transformer that was "
+            "X_public has column names but X has none: pass both from one transformer that was "
             "fitted on public rows (a Pipeline around this estimator would only transform X)."
         )
     if names is not None:
@@ -110,7 +110,7 @@ def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
         X_public = X_public[list(expected)]  # type: ignore[arg-type]
     n_columns = X_public.shape[1] if X_public.ndim == 2 else None
     if n_columns not in (None, estimator.n_features_in_):
-        raise DataError(f"X_public has {n_columns} columns but X has {estimator.n_features_in_}; use the same columns.")
+        raise DataError(f"X_public has {n_columns} columns but X has {estimator.n_features_in_}: use the same columns.")
     rows: Floats = read_rows(
         "X_public",
         lambda: validate_data(estimator, X_public, dtype=np.float64, ensure_all_finite=False, reset=False),
@@ -165,5 +165,5 @@ def require_workers(n_jobs: int | None) -> None:
     """Raise unless the number of workers is valid."""
     if n_jobs is not None and integer_between("n_jobs", n_jobs, -1024, 1024) == 0:
         raise InvalidParameterError(
-            "n_jobs=0 is not a number of workers; use 1 or more, or -1 for all cores.", parameter="n_jobs"
+            "n_jobs=0 is not a number of workers: use 1 or more, or -1 for all cores.", parameter="n_jobs"
         )

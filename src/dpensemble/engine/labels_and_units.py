@@ -41,13 +41,14 @@ def class_ids(classes: NDArray[Any], y: Any, *, first: int = 0) -> Integers:
     except TypeError:
         # Texts among numbers. The original text contains only types, but is not a sentence.
         raise DataError(
-            "the private labels (y) mix texts and numbers; write all of them in the form of the classes."
+            "the private labels (y) mix texts and numbers: write all of them in the form of the classes."
         ) from None
     undeclared = np.flatnonzero(classes[ids] != labels)
     if undeclared.size:
         raise DataError(
             f"the private labels (y) contain one that is not among classes={classes.tolist()!r} (the first in "
-            f"row {first + undeclared[0]}, counting from 0); declare every possible label or drop those rows."
+            f"row {first + undeclared[0]}, counting from 0): declare every possible label, or let such records add "
+            "nothing (on_bad_record='zero')."
         )
     return ids
 
@@ -60,7 +61,7 @@ def ids_or_bad(classes: NDArray[Any], y: Any, n_records: int) -> Integers:
         raise DataError(f"Unknown label type: classes={classes.tolist()!r} and the labels in y are of different types.")
     targets = class_ids_or_bad(classes, np.asarray(labels).ravel())
     if len(targets) != n_records:
-        raise DataError(f"X has {n_records} records, but y has {len(targets)} labels; give one for each.")
+        raise DataError(f"X has {n_records} records, but y has {len(targets)} labels: give one for each.")
     return targets
 
 

@@ -77,7 +77,7 @@ def of_blocks(
     if not callable(read):
         if n_records is not None or units is not None:
             raise InvalidParameterError(
-                "n_records and units are counted in a table in parts; name the column of units there.",
+                "n_records and units are counted in a table in parts: name the column of units there.",
                 parameter="units",
             )
         rules = RowRules(method.on_bad_record, method.declared_columns)
@@ -115,7 +115,7 @@ def _require_number(n_records: int, counted: int) -> None:
     """Raise if a declared number of records is not their number, which is public when a unit is replaced."""
     if integer_between("n_records", n_records, 1, 2**40) != counted:
         raise InvalidParameterError(
-            f"n_records={n_records} must be the number of records that read returns; correct n_records, or leave it "
+            f"n_records={n_records} must be the number of records that read returns: correct n_records, or leave it "
             "out.",
             parameter="n_records",
         )
@@ -133,7 +133,7 @@ def _blocks(
     start, zeroes = 0, zeroes_bad(method)
     for X, y in read():
         if len(X) != len(y):
-            raise DataError(f"a block has {len(X)} rows but {len(y)} labels; give one for each.")
+            raise DataError(f"a block has {len(X)} rows but {len(y)} labels: give one for each.")
         if not len(X):
             continue
         table, targets = table_targets(classes, block(method, X, public, first=start), y, zeroes=zeroes, first=start)
@@ -143,12 +143,12 @@ def _blocks(
         if shares is not None:
             own, whose = shares[0][start : start + n], shares[1][start : start + n]
             if len(own) != n:
-                raise DataError("units has fewer entries than blocks have records; give one for each.")
+                raise DataError("units has fewer entries than blocks have records: give one for each.")
             table, targets, own, whose = owners.part(start, n).kept(table, targets, own, whose)
         start += n
         yield from blocks_of(table, targets, own, whose)()
     if shares is not None and start != len(shares[0]):
-        raise DataError("units has more entries than blocks have records; give one for each.")
+        raise DataError("units has more entries than blocks have records: give one for each.")
 
 
 def _check_delta(method: Any, n_units: int, units: ArrayLike | None, fewest_units: int | None) -> None:

@@ -12,10 +12,10 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from dpensemble._arrays import Floats, Rows
 from dpensemble._guard import guard_private_rows
+from dpensemble._threads import one_thread
 from dpensemble.clusters.parts import TableInParts
 from dpensemble.clusters.vetting import versions
 from dpensemble.datasets.bad_records import zeroes_bad
@@ -109,7 +109,7 @@ class PartTask:
             return PartReport(nothing, problem="versions")
         try:
             # Many small products: threads that wait for each other take many times as long on a busy machine.
-            with guard_private_rows(), threadpool_limits(1, user_api="blas"):
+            with guard_private_rows(), one_thread():
                 return self._check(tables) if self.query is None else PartReport(self._sums(self.query, tables))
         except DPEnsembleError:
             return PartReport(nothing, problem="record")
@@ -117,14 +117,14 @@ class PartTask:
             return PartReport(nothing, problem="error")
 
     def _check(self, tables: Iterator[Rows]) -> PartReport:
-        checksums, rows, checksum, seen = RowChecksums(self.key), 0, 0, []
+        checksums, rows, checksum, hashes = RowChecksums(self.key), 0, 0, []
         for part in self._read(tables):
             rows += len(part.targets)
             checksum += checksums.of(part.rows, part.targets, part.units)
             if part.units is not None:
-                seen.append(_as_hashes(np.asarray(part.units)))
+                hashes.append(_as_hashes(np.asarray(part.units)))
         sums = PartialSums(None, rows, checksum % CHECKSUMS)
-        return PartReport(sums, UnitCounts(*np.unique(np.concatenate(seen), return_counts=True)) if seen else None)
+        return PartReport(sums, UnitCounts(*np.unique(np.concatenate(hashes), return_counts=True)) if hashes else None)
 
     def _sums(self, query: AnyQuery, tables: Iterator[Rows]) -> PartialSums:
         return partial_sums(query, self._behind(self.map, tables), number=self.number)
@@ -155,7 +155,7 @@ class PartTask:
             if self.unit is not None:
                 present = table[self.unit].notna().to_numpy()
                 if not (present.all() or zeroes):
-                    raise DataError("a private record has no unit; fill the column of units in.")
+                    raise DataError("a private record has no unit: fill the column of units in.")
                 # A record without a unit is left out of every sum.
                 rows, targets = rows[present], targets[present]
                 units = RowChecksums(self.key).texts(table[self.unit][present])

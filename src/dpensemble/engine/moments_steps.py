@@ -76,7 +76,7 @@ class MomentsSteps(Steps):
         method, public = self.method, self.public
         if method.declared_columns is not None and method.feature_map is not None:
             raise InvalidParameterError(
-                "feature_map must be fitted on public rows, but declared_columns are for runs without public rows; "
+                "feature_map must be fitted on public rows, but declared_columns are for runs without public rows: "
                 "give one of them.",
                 parameter="feature_map",
             )

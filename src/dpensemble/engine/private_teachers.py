@@ -60,7 +60,7 @@ def default_teacher(
     epsilon, delta = declared
     if np.ndim(epsilon) or np.ndim(delta):
         raise InvalidParameterError(
-            "teacher=None cannot have one teacher_privacy for each teacher; give one value, or your own teacher."
+            "teacher=None cannot have one teacher_privacy for each teacher: give one value, or your own teacher."
         )
     if epsilon is None and private is PrivateWhat.MODELS:
         return GradientPerturbedLogisticRegression(epsilon=_shared(budget, touched), delta=budget.delta)

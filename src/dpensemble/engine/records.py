@@ -77,7 +77,7 @@ def require_small_delta(
     if relation is Relation.ADD_OR_REMOVE_ONE and fewest_units is None and budget.delta > _LARGEST_DELTA:
         raise BudgetError(
             f"delta={budget.delta:g} is above {_LARGEST_DELTA:g}, the largest allowed if the number of {noun} is "
-            "private (relation='add-or-remove-one'); use a smaller delta, or declare a lower bound by fewest_units=.",
+            "private (relation='add-or-remove-one'): use a smaller delta, or declare a lower bound by fewest_units=.",
             parameter="delta",
         )
     if relation is not Relation.ADD_OR_REMOVE_ONE:
@@ -99,7 +99,7 @@ def groups_by_epsilon(
     if relation is not Relation.REPLACE_ONE:
         raise InvalidParameterError(
             f"personal_epsilons require relation='replace-one', because under {relation.value!r} the number of "
-            "records in each group would be private; use 'replace-one'."
+            "records in each group would be private: use 'replace-one'."
         )
     values = one_per_record("personal_epsilons", epsilons, n_records)
     personal = personal_budgets(values, delta=delta)

@@ -30,7 +30,7 @@ def public_table(estimator: Any, X_public: Any) -> Any:
     if estimator.declared_columns is not None:
         if X_public is not None:
             raise InvalidParameterError(
-                "declared_columns are for runs without public rows, but X_public has some; give one of them.",
+                "declared_columns are for runs without public rows, but X_public has some: give one of them.",
                 parameter="declared_columns",
             )
         return declared_grid(estimator.declared_columns).empty
@@ -39,7 +39,7 @@ def public_table(estimator: Any, X_public: Any) -> Any:
         X_public = _array(X_public)
     if X_public is None or not len(X_public):
         raise DataError(
-            "X_public is missing or empty; give public, unlabelled rows, or declared_columns instead, a mapping from "
+            "X_public is missing or empty: give public, unlabelled rows, or declared_columns instead, a mapping from "
             "each column to its range (low, high) or to a list of its categories."
         )
     public = as_table(X_public)
@@ -52,7 +52,7 @@ def public_unit_numbers(public_units: ArrayLike | None, n_public: int) -> Intege
         return None
     if not n_public:
         raise InvalidParameterError(
-            "public_units belong to rows of X_public, which declared_columns replace; leave public_units out.",
+            "public_units belong to rows of X_public, which declared_columns replace: leave public_units out.",
             parameter="public_units",
         )
     require_readable("public_units", public_units)
@@ -64,7 +64,7 @@ def public_unit_numbers(public_units: ArrayLike | None, n_public: int) -> Intege
     missing = [place for place, name in enumerate(np.asarray(public_units, dtype=object).tolist()) if is_missing(name)]
     if missing:
         raise DataError(
-            f"public_units has a missing value (None or NaN; first at row {missing[0]}, counting from 0); give the "
+            f"public_units has a missing value (None or NaN; first at row {missing[0]}, counting from 0): give the "
             "unit of every public row, or leave out rows without a unit."
         )
     return unit_numbers(public_units, n_public)
@@ -96,7 +96,7 @@ def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any
         X, y = (checked, y) if zeroes_bad(estimator) else checked
     y = np.asarray(y, dtype=None if hasattr(y, "dtype") else object).ravel() if zeroes_bad(estimator) else y
     if len(y) != len(X):
-        raise DataError(f"X has {len(X)} records, but y has {len(y)} labels; give one for each.")
+        raise DataError(f"X has {len(X)} records, but y has {len(y)} labels: give one for each.")
     return block(estimator, X, public), y, public
 
 
@@ -108,7 +108,7 @@ def each_alone(name: str, X: Any) -> Any:
     if rows.dtype.kind in "SU":
         raise DataError(
             f"{name} is an array of texts (dtype={rows.dtype}), in which numpy also stores numbers beside a text as "
-            "texts; pass a DataFrame, or np.asarray(rows, dtype=object)."
+            "texts: pass a DataFrame, or np.asarray(rows, dtype=object)."
         )
     return rows.astype(np.float64) if rows.dtype.kind in "iuf" else rows
 

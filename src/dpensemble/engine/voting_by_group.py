@@ -50,7 +50,7 @@ class GroupSteps(VotingSteps):
         if shares is None and self.relation is Relation.ADD_OR_REMOVE_ONE:
             raise InvalidParameterError(
                 "relation='add-or-remove-one' requires group_shares, the public share of each budget among records, "
-                "because shares that are read from the records would change when one is added; give group_shares."
+                "because shares that are read from the records would change when one is added: give group_shares."
             )
         return personal_budgets(values, delta=self.method._budget().delta, levels=budgets.levels, declared=shares)
 
@@ -143,7 +143,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
             declared = DeclaredBudgets(budgets, levels, group_shares)
         elif levels is not None or group_shares is not None:
             raise InvalidParameterError(
-                "levels and group_shares define what budgets mean, but fit got no budgets; pass budgets=, one for each "
+                "levels and group_shares define what budgets mean, but fit got no budgets: pass budgets=, one for each "
                 "record."
             )
         arguments = (X, y, X_public, units, fewest_units, diagnostics, declared)

@@ -88,7 +88,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
         if member("relation", self.relation, Relation) is Relation.ADD_OR_REMOVE_ONE:
             # Unit numbers in a file follow the order of first appearance, which depends on other units.
             raise InvalidParameterError(
-                "relation='add-or-remove-one' compares records by content or name, which blocks do not allow; use "
+                "relation='add-or-remove-one' compares records by content or name, which blocks do not allow: use "
                 "'replace-one', or fit on all records at once.",
                 parameter="relation",
             )
@@ -110,7 +110,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
         n_records, zeroes, nan = 0, zeroes_bad(self), self._takes_nan()
         for X, y in read():
             if len(X) != len(y):
-                raise DataError(f"a block has {len(X)} rows but {len(y)} labels; give one for each.")
+                raise DataError(f"a block has {len(X)} rows but {len(y)} labels: give one for each.")
             if not len(X):
                 continue
             rows = self._block(X, first=n_records)
@@ -124,7 +124,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
             ids_of_blocks.append(ids.astype(np.min_scalar_type(-len(classes))))
             n_records += len(ids)
         if n_records < 2:
-            raise DataError(f"the blocks hold {n_records} records, too few for private learning; give more.")
+            raise DataError(f"the blocks hold {n_records} records, too few for private learning: give more.")
         return np.concatenate(ids_of_blocks).astype(np.int64)
 
     def _rows_of(self, read: _Read, owners: Owners) -> Iterator[Floats]:

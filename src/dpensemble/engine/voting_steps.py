@@ -100,7 +100,7 @@ class VotingSteps(Steps):
         law, student, method = self.design.law, self.method.student, self.method
         if law.needs_student and not hasattr(student or default_student(), "predict_proba"):
             raise InvalidParameterError(
-                f"student={type(student).__name__} has no predict_proba, which law={law.name!r} requires; "
+                f"student={type(student).__name__} has no predict_proba, which law={law.name!r} requires: "
                 "use logistic regression, naive Bayes, a tree or a forest."
             )
         budget = Budget(epsilon=method.epsilon, delta=method.delta)
@@ -108,13 +108,13 @@ class VotingSteps(Steps):
         analysis = Analysis.of(method.analysis)
         if analysis is Analysis.DATA_DEPENDENT and method.max_labels is None:
             raise InvalidParameterError(
-                "a data-dependent analysis requires max_labels, a public number of labels; give it, or choose "
+                "a data-dependent analysis requires max_labels, a public number of labels: give it, or choose "
                 "analysis='until-spent', whose number of labels depends on secret votes and is not protected."
             )
         if analysis is not Analysis.WORST_CASE and law.needs_student:
             raise InvalidParameterError(
                 f"analysis={analysis.value!r} cannot be used with law={law.name!r}, whose answers also depend on the "
-                "student; use 'worst-case'."
+                "student: use 'worst-case'."
             )
         return analysis
 
@@ -165,7 +165,7 @@ class VotingSteps(Steps):
             )
         if not self._released.answered.size:
             raise BudgetError(
-                "no query was answered, so there is nothing to learn from; lower the threshold, "
+                "no query was answered, so there is nothing to learn from: lower the threshold, "
                 "give more public rows or a larger epsilon."
             )
         labels = self.classes[self._released.labels]

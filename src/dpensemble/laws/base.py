@@ -103,7 +103,7 @@ class ReleaseLaw(ABC):
         if not cls.usual:
             settings = " and ".join(item.name for item in fields(cls)) if is_dataclass(cls) else "its settings"
             raise InvalidParameterError(
-                f"law={cls.name or cls.__name__!r} has no usual settings; give {settings} "
+                f"law={cls.name or cls.__name__!r} has no usual settings: give {settings} "
                 f"(--law-NAME on the command line), or a {cls.__name__} object.",
                 parameter="law",
             )
@@ -188,7 +188,7 @@ class ReleaseLaw(ABC):
     def _noise_name(cls, asked: str) -> str:
         if not cls.in_votes:
             raise InvalidParameterError(
-                f"law={cls.__name__} has no settings in votes, which {asked} needs; use a law that names them "
+                f"law={cls.__name__} has no settings in votes, which {asked} needs: use a law that names them "
                 "(in_votes), such as GaussianNoisyMax."
             )
         return cls.in_votes[0]

@@ -94,7 +94,7 @@ class LawChoice:
             return cls(law, _checked_settings(law, given))
         if not isinstance(law, str) or law not in LAWS:
             raise InvalidParameterError(
-                f"law={shown(law)} is unknown; use one of {', '.join(LAWS)}, or an object such as GaussianNoisyMax(40)."
+                f"law={shown(law)} is unknown: use one of {', '.join(LAWS)}, or an object such as GaussianNoisyMax(40)."
             )
         return cls(LAWS[law], _checked_settings(LAWS[law], given))
 
@@ -130,6 +130,6 @@ def _checked_settings(kind: type[ReleaseLaw], given: dict[str, Any]) -> dict[str
     for name, value in given.items():
         if name not in {item.name for item in fields(kind)}:  # type: ignore[arg-type]
             raise InvalidParameterError(
-                f"{name}={value!r} is not a setting of law={kind.name or kind.__name__!r}; drop it."
+                f"{name}={value!r} is not a setting of law={kind.name or kind.__name__!r}: drop it."
             )
     return given

@@ -103,7 +103,7 @@ class ConfidentNoisyMax(ReleaseLaw):
         if self.threshold > ballots:
             warnings.warn(
                 f"threshold={self.threshold:g} is above the number of teachers, {ballots}, so only noise lets a "
-                "query pass; use a threshold of fewer votes.",
+                "query pass: use a threshold of fewer votes.",
                 SettingWarning,
                 stacklevel=2,
             )

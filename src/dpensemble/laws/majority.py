@@ -135,7 +135,7 @@ class RandomizedResponseMajority(ReleaseLaw):
         if room < _LEAST_ROOM:
             raise InvalidParameterError(
                 f"epsilon={epsilon:g} and delta={delta:g} allow the answer to reveal less than {_LEAST_ROOM:g}, "
-                "which no sampler can honour; use a larger epsilon or delta."
+                "which no sampler can honour: use a larger epsilon or delta."
             )
         worst_load = loss + 2 * max(damping * likely - unlikely, damping * slack)
         # A few units of rounding go to the private side.
@@ -228,7 +228,7 @@ class RandomizedResponseMajority(ReleaseLaw):
         if (ballots, n_classes) != (self.n_teachers, 2):
             raise InvalidParameterError(
                 f"law=RandomizedResponseMajority has gamma for two classes and {self.n_teachers} ballots, but there "
-                f"are {n_classes} and {ballots}; give {ballots + 1} numbers, or another law."
+                f"are {n_classes} and {ballots}: give {ballots + 1} numbers, or another law."
             )
 
     def probabilities(self, counts: NDArray[Any]) -> NDArray[np.float64]:

@@ -58,7 +58,7 @@ def least_mixing_weight(smallest_loss: float, n_outcomes: int) -> float:
     if not weight <= _LARGEST_MIX:
         raise InvalidParameterError(
             f"scale is so large that one vote changes the answer by a factor of only 1 + {smallest_loss:.1g}, "
-            "which double precision cannot sample faithfully; use a smaller scale."
+            "which double precision cannot sample faithfully: use a smaller scale."
         )
     return float(weight)
 
@@ -86,7 +86,7 @@ def mixed_probabilities(law: ReleaseLaw, counts: NDArray[Any]) -> NDArray[np.flo
     probabilities = law.probabilities(protected)
     if not (np.all(probabilities >= -_OF_ONE) and np.all(np.abs(probabilities.sum(axis=1) - 1) <= _OF_ONE)):
         finite = bool(np.all(np.isfinite(protected)))
-        wrong = f"law={type(law).__name__} gives rows that are not probabilities; make each add up to 1."
+        wrong = f"law={type(law).__name__} gives rows that are not probabilities: make each add up to 1."
         raise InvalidParameterError(wrong if finite else "counts must be finite numbers.")
     weight = law.mixing_weight(protected.shape[1])
     return (1 - weight) * np.clip(probabilities, 0, 1) + weight / probabilities.shape[1]

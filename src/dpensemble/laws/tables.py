@@ -113,7 +113,7 @@ class TableLaw(ReleaseLaw):
         if (ballots, n_classes) != (len(self.table) - 1, 2):
             raise InvalidParameterError(
                 f"law=TableLaw has {len(self.table)} rows, for two classes and {len(self.table) - 1} ballots, "
-                f"but there are {n_classes} and {ballots}; give {ballots + 1} rows, or another law."
+                f"but there are {n_classes} and {ballots}: give {ballots + 1} rows, or another law."
             )
 
     def probabilities(self, counts: NDArray[Any]) -> NDArray[np.float64]:

@@ -117,7 +117,7 @@ class LedgerAccount(DataSetCharges):
         for one in self.states():
             if one.whom == whom:
                 return one
-        raise LedgerError(f"{whom} has no account in {self.data_set!r}; open it first.")
+        raise LedgerError(f"{whom} has no account in {self.data_set!r}: open it first.")
 
     def states(self) -> list[AccountState]:
         """Return the states of the account of everyone, and of each person's or group's account."""

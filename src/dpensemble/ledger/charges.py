@@ -64,7 +64,7 @@ class DataSetCharges:
         if not all(one.worst_case for one in spendings):
             raise BudgetError(
                 "ledger= takes releases whose guarantee holds for every data set, but analysis='data-dependent' and "
-                "'until-spent' hold only for this private data set; use 'worst-case'."
+                "'until-spent' hold only for this private data set: use 'worst-case'."
             )
         require_tables(transaction)
         states = {state.whom: state for state in self.states_in(transaction)}
@@ -104,6 +104,6 @@ def _largest_loss(states: dict[str, AccountState], spendings: Sequence[Spending]
     name the same records otherwise.
     """
     if EVERYONE not in states or not spendings:
-        raise LedgerError("the data set has no account of everyone; open it first.")
+        raise LedgerError("the data set has no account of everyone: open it first.")
     amounts = [states[EVERYONE].terms.price(spending) for spending in spendings]
     return Amount(max(one.loss for one in amounts), max(one.delta for one in amounts))

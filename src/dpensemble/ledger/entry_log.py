@@ -37,14 +37,14 @@ class EntryLog:
         self._store = Store(where)
         if not self._store.exists():
             raise LedgerError(
-                f"there is no ledger in {self._store.place}; create one by Ledger.create or 'dpensemble ledger create'."
+                f"there is no ledger in {self._store.place}: create one by Ledger.create or 'dpensemble ledger create'."
             )
         with self._store.reading() as transaction:
             first = transaction.entry(1)
         if first is None or first.kind != "ledger" or first.fields.get("schema") not in SCHEMAS:
             versions = " or ".join(map(str, SCHEMAS))
             raise LedgerError(
-                f"{self._store.place} holds no ledger of version {versions}; use the library version that made it."
+                f"{self._store.place} holds no ledger of version {versions}: use the library version that made it."
             )
         #: Random name of this ledger, and the public key of its checkpoints.
         self.id: str = first.fields["id"]
@@ -87,7 +87,7 @@ class EntryLog:
         if self._key is None:
             key = SigningKey.read(self._key_path)
             if key.public != self.public_key:
-                raise LedgerError(f"the signing key {self._key_path} belongs to another ledger; give the right one.")
+                raise LedgerError(f"the signing key {self._key_path} belongs to another ledger: give the right one.")
             self._key = key
         return self._key
 
@@ -209,7 +209,7 @@ class EntryLog:
         removed, newer = self._store.missing()
         if removed or (newer and schema > 1):
             raise TamperedLedgerError(
-                f"triggers {', '.join(sorted(removed | newer))} of the ledger were removed; run 'dpensemble ledger "
+                f"triggers {', '.join(sorted(removed | newer))} of the ledger were removed: run 'dpensemble ledger "
                 "verify' with a checkpoint, then restore the triggers with 'dpensemble ledger protect'."
             )
         if newer:

@@ -141,7 +141,7 @@ class Terms:
         object.__setattr__(self, "approximate", real_between("approximate", self.approximate, 0.0, 0.99))
         if self.filter is not Filter.RENYI:
             if self.order is not None:
-                raise InvalidParameterError(f"order={self.order!r} is for filter='renyi'; leave it out.")
+                raise InvalidParameterError(f"order={self.order!r} is for filter='renyi': leave it out.")
         elif self.order is None:
             best = float(DEFAULT_ORDERS[int(np.argmax(_rho_by_order(self._converted)))])
             object.__setattr__(self, "order", best)

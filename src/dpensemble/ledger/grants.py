@@ -77,7 +77,7 @@ class LedgerGrant:
     def _require_same(self, standing: GrantStanding, design: Any) -> None:
         if standing.settings != canonical(self._settings(design)):
             raise LedgerError(
-                f"grant {self.name!r} of data set {self.account.data_set!r} was charged with other settings; use them, "
+                f"grant {self.name!r} of data set {self.account.data_set!r} was charged with other settings: use them, "
                 "or another name."
             )
 
@@ -133,7 +133,7 @@ class LedgerBook:
         entries = transaction.containing("request", canonical({"request": key})[1:-1])
         if not any(fields.items() <= entry.fields.items() for entry in entries):
             raise TamperedLedgerError(
-                f"request {key!r} of grant {self._name[1]!r} is in a table of the ledger but in no entry; restore the "
+                f"request {key!r} of grant {self._name[1]!r} is in a table of the ledger but in no entry: restore the "
                 "newest copy, or find out who changed it."
             )
 

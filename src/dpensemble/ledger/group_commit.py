@@ -54,7 +54,7 @@ class GroupCommit:
         except LedgerError as error:
             _fail(pieces, str(error))
         except BaseException:
-            _fail(pieces, "the ledger was not written; try again.")
+            _fail(pieces, "the ledger was not written: try again.")
             raise
         finally:
             for piece in pieces:

@@ -9,14 +9,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
 from dpensemble.errors import LedgerError
 from dpensemble.ledger.chain import canonical
-
-try:
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-except ImportError as error:
-    raise LedgerError("a ledger requires cryptography and other packages; install dpensemble[ledger].") from error
 
 
 class SigningKey:
@@ -40,7 +37,7 @@ class SigningKey:
                 os.fsync(file.fileno())
         except OSError as error:
             raise LedgerError(
-                f"the signing key {path} cannot be written ({error.strerror}); choose another path."
+                f"the signing key {path} cannot be written ({error.strerror}): choose another path."
             ) from None
         return cls(raw)
 
@@ -51,12 +48,12 @@ class SigningKey:
             return cls(bytes.fromhex(path.read_text(encoding="ascii").strip()))
         except OSError as error:
             raise LedgerError(
-                f"the signing key {path} cannot be read ({error.strerror}); restore the file that was made with the "
+                f"the signing key {path} cannot be read ({error.strerror}): restore the file that was made with the "
                 "ledger, or give its path as signing_key."
             ) from None
         except ValueError:
             raise LedgerError(
-                f"the signing key {path} is damaged; restore the file that was made with the ledger."
+                f"the signing key {path} is damaged: restore the file that was made with the ledger."
             ) from None
 
     @property
@@ -104,9 +101,9 @@ def read_statement(path: Path) -> dict[str, Any]:
         statement = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise LedgerError(
-            f"{path} cannot be read as a checkpoint ({type(error).__name__}); give a file of 'dpensemble ledger "
+            f"{path} cannot be read as a checkpoint ({type(error).__name__}): give a file of 'dpensemble ledger "
             "checkpoint'."
         ) from None
     if not isinstance(statement, dict):
-        raise LedgerError(f"{path} must be a checkpoint of a ledger; give a file of 'dpensemble ledger checkpoint'.")
+        raise LedgerError(f"{path} must be a checkpoint of a ledger: give a file of 'dpensemble ledger checkpoint'.")
     return statement

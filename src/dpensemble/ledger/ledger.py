@@ -86,14 +86,14 @@ class Ledger(EntryLog):
         store, name = Store(where), str(uuid.uuid4())
         places = Places(folder_of(witness))
         if store.exists():
-            raise LedgerError(f"there is a ledger in {store.place} already; open it with Ledger(...).")
+            raise LedgerError(f"there is a ledger in {store.place} already: open it with Ledger(...).")
         for place in store.identities:
             places.require(place, None)
         key = SigningKey.made(Path(signing_key) if signing_key is not None else state_home() / f"{name}.key")
         store.create()
         with store.writing() as transaction:
             if transaction.last() is not None:
-                raise LedgerError(f"there is a ledger in {store.place} already; open it with Ledger(...).")
+                raise LedgerError(f"there is a ledger in {store.place} already: open it with Ledger(...).")
             fields = {"id": name, "schema": SCHEMAS[-1], "public_key": key.public, "time": now()}
             entry = transaction.append("ledger", fields)
         Witness(Path(witness) if witness is not None else state_home() / f"{name}.witness").note(entry)
@@ -222,7 +222,7 @@ class Ledger(EntryLog):
             names = _data_sets(transaction.standing)
             if data_set not in names:
                 others = f"; there are {', '.join(map(repr, names))}" if names else ""
-                raise LedgerError(f"data_set={data_set!r} has no account in {self.place}{others}; open it first.")
+                raise LedgerError(f"data_set={data_set!r} has no account in {self.place}{others}: open it first.")
         return LedgerAccount(self, data_set)
 
     def accounts(self) -> list[LedgerAccount]:

@@ -35,13 +35,13 @@ def require_new_name(parameter: str, name: str, others: Iterable[str]) -> None:
     if not name.isascii():
         raise InvalidParameterError(
             f"{parameter}={name!a:.60} is new and contains more than ASCII, although letters of other scripts look "
-            "alike; use the letters a to z, digits, blanks and punctuation.",
+            "alike: use the letters a to z, digits, blanks and punctuation.",
             parameter=parameter,
         )
     other = look_alike(name, others)
     if other is not None:
         raise LedgerError(
-            f"{parameter}={name!r:.60} looks like {other!a:.60}, which exists and has a separate budget; use "
+            f"{parameter}={name!r:.60} looks like {other!a:.60}, which exists and has a separate budget: use "
             "that name, or one that cannot be confused with it."
         )
 

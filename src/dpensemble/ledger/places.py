@@ -32,7 +32,7 @@ class Places:
             usual = self.path.parent == state_home()
             witness = "" if usual else f" --witness {self.path.with_name(f'{before}.witness')}"
             raise ReplacedLedgerError(
-                f"{place} held ledger {before} before, and {new} in its place would not count what was spent; restore "
+                f"{place} held ledger {before} before, and {new} in its place would not count what was spent: restore "
                 f"the old ledger, or give it up for good by 'dpensemble ledger forget {place} --id {before}"
                 f"{witness}'."
             )
@@ -56,7 +56,7 @@ class Places:
                 places = self._read()
                 if places.get(place) != ledger:
                     raise LedgerError(
-                        f"id={ledger!r:.60} is not the ledger that is remembered in {place}; give its id."
+                        f"id={ledger!r:.60} is not the ledger that is remembered in {place}: give its id."
                     )
                 self._write({name: one for name, one in places.items() if name != place})
         except (OSError, TimeoutError) as error:
@@ -83,6 +83,6 @@ class Places:
 
     def _unusable(self, what: str, why: str) -> LedgerError:
         return LedgerError(
-            f"{self.path}, which remembers the ledger of each place, cannot be {what} ({why}); repair or restore the "
+            f"{self.path}, which remembers the ledger of each place, cannot be {what} ({why}): repair or restore the "
             "file. No noise was drawn."
         )

@@ -49,6 +49,6 @@ class SignedStanding:
             draft.replace(self.path)
         except OSError as error:
             raise LedgerError(
-                f"the checkpoint {self.path} cannot be written ({error.strerror}); repair the folder, and try again."
+                f"the checkpoint {self.path} cannot be written ({error.strerror}): repair the folder, and try again."
             ) from None
         self._number = standing.number

@@ -106,7 +106,7 @@ def follow(standing: Standing, entries: Iterable[Entry]) -> Standing:
 
 def _refuse(number: int, why: str) -> NoReturn:
     raise TamperedLedgerError(
-        f"entry {number:,} of the ledger {why}; restore the newest copy, or find out who changed it. Nothing is "
+        f"entry {number:,} of the ledger {why}: restore the newest copy, or find out who changed it. Nothing is "
         "charged until then."
     )
 

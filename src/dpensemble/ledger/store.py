@@ -71,7 +71,9 @@ class Store:
         try:
             engine = sa.create_engine(self._url, **pooled)
         except ImportError:
-            raise LedgerError("a ledger in PostgreSQL requires psycopg; install dpensemble[ledger].") from None
+            raise LedgerError(
+                'a ledger in PostgreSQL needs psycopg, which is not installed: run pip install "dpensemble[ledger]".'
+            ) from None
         if self.file is not None:
             sa.event.listen(engine, "connect", _durable_sqlite)
             sa.event.listen(engine, "connect", self._note_file)
@@ -192,7 +194,7 @@ class Store:
         except SQLAlchemyError as error:
             reason = str(getattr(error, "orig", None) or type(error).__name__).split("\n")[0]
             raise LedgerError(
-                f"ledger {self.place} cannot be {what} ({reason[:200]}), so no noise is drawn; repair it and try again."
+                f"ledger {self.place} cannot be {what} ({reason[:200]}), so no noise is drawn: repair it and try again."
             ) from None
 
 

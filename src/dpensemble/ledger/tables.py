@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpensemble.errors import LedgerError
-from dpensemble.ledger import protection
+import sqlalchemy as sa
 
-try:
-    import sqlalchemy as sa
-except ImportError as error:
-    raise LedgerError("a ledger requires SQLAlchemy and other packages; install dpensemble[ledger].") from error
+from dpensemble.ledger import protection
 
 METADATA = sa.MetaData()
 

@@ -73,7 +73,7 @@ def require_tables(transaction: Transaction) -> None:
 
 def _changed(table: str) -> TamperedLedgerError:
     return TamperedLedgerError(
-        f"table {table} of the ledger does not follow from its entries; restore the newest copy, or find out who "
+        f"table {table} of the ledger does not follow from its entries: restore the newest copy, or find out who "
         "changed it. Nothing is charged until then."
     )
 

@@ -8,14 +8,11 @@ import os
 import sys
 from pathlib import Path
 
+from filelock import FileLock
+
 from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.ledger.chain import Entry
 from dpensemble.ledger.transaction import Transaction
-
-try:
-    from filelock import FileLock
-except ImportError as error:
-    raise LedgerError("a ledger requires filelock and other packages; install dpensemble[ledger].") from error
 
 ENVIRONMENT_VARIABLE = "DPENSEMBLE_STATE"
 # Bytes of each of the file's two slots, so large that no disk writes parts of both in one write.
@@ -101,7 +98,7 @@ class Witness:
         except (OSError, TimeoutError) as error:
             raise LedgerError(
                 f"{self.path}, which detects an old copy of the ledger, cannot be written ({type(error).__name__}); "
-                "what was charged stays charged, and no noise was drawn; make the file writable."
+                "what was charged stays charged, and no noise was drawn: make the file writable."
             ) from None
 
     def _write_over(self, place: int, line: bytes) -> None:
@@ -121,7 +118,7 @@ class Witness:
 
     def _unreadable(self, why: str) -> LedgerError:
         return LedgerError(
-            f"{self.path}, which detects an old copy of the ledger, cannot be read ({why}); restore it, or move it "
+            f"{self.path}, which detects an old copy of the ledger, cannot be read ({why}): restore it, or move it "
             "away and accept that an old copy would not be noticed."
         )
 

@@ -35,7 +35,7 @@ class DrawnSteps(VotingSteps):
             if lacking:
                 raise InvalidParameterError(
                     f"{lacking[0]}={settings.get(lacking[0], self.method.law)!r} would be computed from the number of "
-                    "records, which an added or removed record changes; give subsample, max_labels and a law object "
+                    "records, which an added or removed record changes: give subsample, max_labels and a law object "
                     "(plan finds them), or use relation='replace-one'."
                 )
         return super().check()
@@ -47,7 +47,7 @@ class DrawnSteps(VotingSteps):
         if self.relation is Relation.ADD_OR_REMOVE_ONE and self.meter.sure_queries < method.max_labels:
             raise BudgetError(
                 f"max_labels={method.max_labels} exceeds what epsilon={method.epsilon:g} and delta={method.delta:g} "
-                f"pay for, {self.meter.sure_queries}; request fewer, or use more noise."
+                f"pay for, {self.meter.sure_queries}: request fewer, or use more noise."
             )
 
 

@@ -85,7 +85,7 @@ class BaggedPATE(Planned):
         if facts.n_units is None:
             raise InvalidParameterError(
                 "n_records=None is given, but the probability that a record is drawn depends on the number of private "
-                "records; give n_records."
+                "records: give n_records."
             )
         n_teachers, subsample = integer_between("n_teachers", self.n_teachers, 1), self.subsample
         if subsample is None:

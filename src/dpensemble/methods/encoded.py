@@ -49,7 +49,8 @@ class EncodedClassifier(PrivateClassifier):
         Cloned and fitted on public rows. For example a ``ColumnTransformer``, a pipeline, or ``TruncatedSVD`` for
         sparse rows. The encoder gets private rows one at a time. By default a `TableEncoder`.
     fill : {"median", "nan"}, optional
-        How the default encoder fills blanks in. See `TableEncoder`. By default, blanks raise an error.
+        How the default encoder fills blanks in. See `TableEncoder`. By default, blanks raise an error. The option
+        ``--fill`` of the command line means ``"median"``, or ``"nan"`` if both teacher and student take NaN.
     in_batches : bool, default=False
         Declares that `encoder` transforms each row independently of the others, to the last digit. Then private rows
         may be encoded together, which is faster. The guarantee relies on this declaration.
@@ -125,13 +126,13 @@ class EncodedClassifier(PrivateClassifier):
         if self.encoder is not None and self.fill is not None:
             raise InvalidParameterError(
                 f"fill={self.fill!r} is a setting of the default encoder, but encoder={type(self.encoder).__name__} is "
-                "given; drop fill, and let that encoder fill blanks in.",
+                "given: drop fill, and let that encoder fill blanks in.",
                 parameter="fill",
             )
         if X_public is None or not row_count(X_public):
-            raise DataError("X_public is missing or empty, but the encoder is fitted on public rows; give some.")
+            raise DataError("X_public is missing or empty, but the encoder is fitted on public rows: give some.")
         if X_public is X:
-            raise DataError("X_public is X itself; give public rows that are not the private records.")
+            raise DataError("X_public is X itself: give public rows that are not the private records.")
         zeroes = zeroes_bad(self.method)
         require_readable("X", X, keep_bad=zeroes)
         require_labels(y, keep_bad=True)
@@ -189,7 +190,7 @@ def _of_private(encoder: Any, X: Any) -> Any:
     except Exception as error:
         kind = type(error).__name__
     raise DataError(
-        f"encoder={type(encoder).__name__} cannot read the private rows ({kind}), although it read the public rows; "
+        f"encoder={type(encoder).__name__} cannot read the private rows ({kind}), although it read the public rows: "
         "let it accept what public rows lack, such as other categories."
     )
 
@@ -218,7 +219,7 @@ def _require_state(encoder: Any, state: str) -> None:
     if fingerprint(encoder) != state:
         raise InvalidParameterError(
             f"encoder={type(encoder).__name__} changes its own state when it transforms rows, so one record could "
-            "change the numbers of others; use an encoder whose transform changes nothing.",
+            "change the numbers of others: use an encoder whose transform changes nothing.",
             parameter="encoder",
         )
 

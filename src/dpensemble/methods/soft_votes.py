@@ -182,7 +182,7 @@ class SoftVotesClassifier(ArrayClassifier):
         largest = np.abs(rows).max(initial=0.0, where=np.isfinite(rows))
         if largest > _LARGEST_ENTRY:
             raise DataError(
-                f"X_public must have entries with which a student can be fitted, but one has size {largest:g}; scale "
+                f"X_public must have entries with which a student can be fitted, but one has size {largest:g}: scale "
                 "rows by statistics of the public rows."
             )
         return rows

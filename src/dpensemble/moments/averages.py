@@ -60,7 +60,7 @@ class AnswerBound:
 
     @classmethod
     def of_probabilities(cls, n_rows: int, n_classes: int, *, clip: float) -> AnswerBound:
-        """Return the bound of probabilities on public rows, shortened to the share `clip` of their length."""
+        """Return the bound of probabilities on public rows, which allows the share `clip` of their largest length."""
         integer_between("number of public rows", n_rows, 1, MOST_ENTRIES)
         clip = real_between("clip", clip, 1e-3, 1.0)
         if n_classes == 2:

@@ -138,7 +138,7 @@ class PrivateBlocks:
         if state is not None and fingerprint(self._map) != state:
             raise DataError(
                 f"feature_map={type(self._map).__name__} changes its own state when it transforms rows, so that one "
-                "record could change the features of others; use a map whose transform changes nothing."
+                "record could change the features of others: use a map whose transform changes nothing."
             )
         self._complete = True
 
@@ -207,7 +207,7 @@ def _guarded(transform: Transform, rows: Any) -> Any:
         kind = type(error).__name__
     # Raised outside the handler, so that the original error is not the context of this one.
     raise DataError(
-        f"feature_map cannot read a private row ({kind}); use a map that accepts any value, such as a "
+        f"feature_map cannot read a private row ({kind}): use a map that accepts any value, such as a "
         "category that no public row has, or give on_bad_record='zero'."
     )
 

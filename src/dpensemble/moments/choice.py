@@ -55,7 +55,7 @@ def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, ep
 def require_no_blanks(student: Any, rows: Any) -> None:
     """Refuse public rows that a student could not be trained on, before anything is released."""
     if student is not None and rows.isna().to_numpy().any():
-        raise DataError(f"student={type(student).__name__} cannot learn from blanks (NaN); leave student out.")
+        raise DataError(f"student={type(student).__name__} cannot learn from blanks (NaN): leave student out.")
 
 
 @on_public_rows()

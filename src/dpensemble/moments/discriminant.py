@@ -107,7 +107,7 @@ class PublicDirections:
 
     def points(self, rows: Floats) -> Floats:
         """Return whole points of rows, none longer than `UNIT`, shape (n_rows, n_directions)."""
-        # A warning about a private row would leak the row.
+        # A warning about a private row would reveal something of the row.
         with np.errstate(over="ignore"):
             standard = np.clip((rows - self.centre) / self.scale, -_LARGEST, _LARGEST)
         points: Floats = whole_features(exact_product(standard, self.directions) / self.radius)
@@ -259,7 +259,7 @@ class DiscriminantModel(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> DiscriminantModel:  # noqa: ARG002
         """Refuse: labels are for `DiscriminantClassifier`, which releases sums of them."""
-        raise InvalidParameterError("a DiscriminantModel is made of released sums; fit a DiscriminantClassifier.")
+        raise InvalidParameterError("a DiscriminantModel is made of released sums: fit a DiscriminantClassifier.")
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class, shape (n_rows, n_classes)."""

@@ -99,7 +99,7 @@ class Drift:
         return (
             f"public rows do not look like the private ones ({chance}), so "
             f"{'synthetic rows were drawn instead' if replaced else 'they are trusted less'} and the student is less "
-            "accurate; use public rows of the same population."
+            "accurate: use public rows of the same population."
         )
 
 

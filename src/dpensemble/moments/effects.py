@@ -117,10 +117,10 @@ def _shares_of(entries: list[Entry], seen: pd.Series) -> Floats:
     """Return the share of public entries that each number stands for: the nearest one, and blanks for themselves."""
     numbers = np.array([entry for entry, _ in entries], dtype=np.float64)
     values = seen.to_numpy(dtype=np.float64, na_value=np.nan)
-    known = np.sort(numbers[~np.isnan(numbers)])
-    places = np.searchsorted((known[1:] + known[:-1]) / 2, values[~np.isnan(values)])
-    counts = np.bincount(places, minlength=len(known)).astype(np.float64)
-    if len(known) < len(numbers):
+    knots = np.sort(numbers[~np.isnan(numbers)])
+    places = np.searchsorted((knots[1:] + knots[:-1]) / 2, values[~np.isnan(values)])
+    counts = np.bincount(places, minlength=len(knots)).astype(np.float64)
+    if len(knots) < len(numbers):
         counts = np.append(counts, np.isnan(values).sum())
     return np.asarray(counts / counts.sum())
 

@@ -18,14 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
+from scipy import linalg, sparse
 
 from dpensemble._arrays import Floats, dense
-from dpensemble.moments.model import columns, expected, probabilities
+from dpensemble.moments.model import chances_of, columns, expected, logits_of_whole, whole_units
 from dpensemble.moments.queries import Moments
 from dpensemble.moments.uncertainty import Information
 
@@ -96,6 +97,21 @@ class PublicRows:
         """Some of the rows, as dense matrices. The number of products of features limits their number."""
         return self._some
 
+    @cached_property
+    def _sparse_whole(self) -> sparse.csr_matrix:
+        return whole_units(self.features)
+
+    @cached_property
+    def _across(self) -> Floats | sparse.csr_matrix:
+        """Released features, one row a feature."""
+        return (self.features if self.released is None else self.released).T
+
+    def probabilities(self, coefficients: Floats) -> Floats:
+        """Return the probability of each class in each row, as `dpensemble.moments.model.probabilities` does."""
+        # Whole units of a dense matrix would take as much memory as the matrix.
+        whole = whole_units(self.features) if isinstance(self.features, np.ndarray) else self._sparse_whole
+        return chances_of(logits_of_whole(whole, coefficients))
+
     @property
     def constant(self) -> float:
         """The value of the last feature, the same in every row."""
@@ -115,8 +131,7 @@ class PublicRows:
     def average(self, weights: Floats) -> Floats:
         """Return the mean of released features times `weights` over rows, shape (n_released, n_columns)."""
         shares = 1 / self.features.shape[0] if self.shares is None else self.shares[:, None]
-        released = self.features if self.released is None else self.released
-        return np.asarray(released.T @ (weights * shares))
+        return np.asarray(self._across @ (weights * shares))
 
     def curvature(self, weights: Floats) -> Floats:
         """Return the mean of ``weight phi outer phi`` over rows, phi as released, shape (n_released, n_released)."""
@@ -171,13 +186,16 @@ def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_
     """Fit coefficients to all rounds together."""
     coefficients, scales, typical = start.coefficients, start.scales, public.typical_scales()
     about = [expected(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
+    p = public.probabilities(coefficients)
     for _ in range(_MOST_STEPS):
-        p = probabilities(public.features, coefficients)
         observed = [_Observed.of(m, c, w, public, p, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
         precision = np.sum([one.slope.T @ one.slope for one in observed], axis=0)
-        evidence = precision @ coefficients + np.sum([one.slope.T @ one.surprise(p) for one in observed], axis=0)
+        surprises = [one.surprise(p) for one in observed]
+        pulls = [one.slope.T @ surprise for one, surprise in zip(observed, surprises, strict=True)]
+        evidence = precision @ coefficients + np.sum(pulls, axis=0)
         best, scales = _most_likely(precision, evidence, public.blocks, scales, typical)
-        step = _step(coefficients, best - coefficients, observed, public, scales)
+        now = _misfit(coefficients, surprises, scales[public.blocks])
+        step, p = _step(coefficients, best - coefficients, observed, public, scales, now)
         coefficients = coefficients + step
         if np.sqrt(np.mean(np.asarray(public.features @ step) ** 2)) < _SHORT_STEP:
             break
@@ -215,22 +233,27 @@ class _Observed:
 
 
 def _step(
-    coefficients: Floats, change: Floats, observed: Sequence[_Observed], public: PublicRows, scales: Floats
-) -> Floats:
-    """Return the part of a Gauss-Newton step that makes coefficients more likely, since whole steps may overshoot."""
-    precision = 1 / scales[public.blocks][:, None] ** 2
+    coefficients: Floats, change: Floats, observed: Sequence[_Observed], public: PublicRows, scales: Floats, now: float
+) -> tuple[Floats, Floats]:
+    """Return the part of a Gauss-Newton step that makes coefficients more likely, since whole steps may overshoot.
 
-    def misfit(at: Floats) -> float:
-        p = probabilities(public.features, at)
-        return float(np.sum(precision * at**2) + sum(np.sum(one.surprise(p) ** 2) for one in observed))
-
-    largest, now = float(np.abs(np.asarray(public.features @ change)).max(initial=0.0)), misfit(coefficients)
+    Also return probabilities of public rows behind the step. `now` is the misfit of `coefficients`.
+    """
+    largest = float(np.abs(np.asarray(public.features @ change)).max(initial=0.0))
     part = min(1.0, _LONGEST_STEP / max(largest, 1e-300))
     for _ in range(_MOST_HALVES):
-        if misfit(coefficients + part * change) < now:
-            break
+        at = coefficients + part * change
+        p = public.probabilities(at)
+        if _misfit(at, [one.surprise(p) for one in observed], scales[public.blocks]) < now:
+            return part * change, p
         part /= 2
-    return part * change
+    return part * change, public.probabilities(coefficients + part * change)
+
+
+def _misfit(coefficients: Floats, surprises: Sequence[Floats], scales: Floats) -> float:
+    """Return minus twice the log posterior density of coefficients, up to a constant. `scales` are of features."""
+    precision = 1 / scales[:, None] ** 2
+    return float(np.sum(precision * coefficients**2) + sum(np.sum(surprise**2) for surprise in surprises))
 
 
 def _most_likely(

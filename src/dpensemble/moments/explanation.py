@@ -91,7 +91,7 @@ class Explanation:
         """
         if label is not None and label not in self.classes:
             raise InvalidParameterError(
-                f"label={label!r} has no logit of its own; use one of {self.classes}.", parameter="label"
+                f"label={label!r} has no logit of its own: use one of {self.classes}.", parameter="label"
             )
         if len(self.classes) == 1:
             return 0
@@ -182,7 +182,7 @@ def by_source(steps: Sequence[LibraryTransformer], columns: Sequence[str]) -> tu
     for step in steps:
         if step.source_columns is None:
             raise InvalidParameterError(
-                "explain cannot trace what an encoder of your own makes of columns; use the default encoder.",
+                "explain cannot trace what an encoder of your own makes of columns: use the default encoder.",
                 parameter="explain",
             )
         sources = step.source_columns

@@ -9,7 +9,6 @@ from scipy import sparse
 
 from dpensemble._arrays import Floats
 from dpensemble.moments.evidence import Fit, PublicRows
-from dpensemble.moments.model import probabilities
 
 # Share of its present part that every block keeps.
 _FLOOR = 0.2
@@ -23,7 +22,7 @@ def weights_of_features(fitted: Fit, public: PublicRows, feature_map: Any, sprea
     the sum over blocks least, and sum to what they do now, are found by bisection. A row that has no entry in a
     column has that column's whole length, as before, so that no row becomes longer than 1.
     """
-    p = probabilities(public.features, fitted.coefficients)
+    p = public.probabilities(fitted.coefficients)
     curvature = (p * (1 - p)).mean(axis=1)
     squared = public.features.power(2) if sparse.issparse(public.features) else public.features**2
     h = np.asarray(squared.T @ curvature).ravel() / len(p)

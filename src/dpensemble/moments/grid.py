@@ -91,7 +91,7 @@ def declared_grid(columns: Any) -> Grid:
     """Return the grid of declared columns. Two numbers are a range, ends included. Anything else lists categories."""
     if not isinstance(columns, Mapping) or not columns:
         raise InvalidParameterError(
-            f"declared_columns={columns!r} declares nothing; give a mapping from each column to its range "
+            f"declared_columns={columns!r} declares nothing: give a mapping from each column to its range "
             "(low, high) or to a list of its categories.",
             parameter="declared_columns",
         )
@@ -99,7 +99,7 @@ def declared_grid(columns: Any) -> Grid:
     for name, declared in columns.items():
         if isinstance(declared, str) or not isinstance(declared, Sequence) or not len(declared):
             raise InvalidParameterError(
-                f"declared_columns[{name!r}]={declared!r} must be a range or a list of categories; give (low, high), "
+                f"declared_columns[{name!r}]={declared!r} must be a range or a list of categories: give (low, high), "
                 "or the categories.",
                 parameter="declared_columns",
             )
@@ -113,7 +113,7 @@ def _range(name: Any, declared: Sequence[float]) -> dict[str, Any]:
     low, high = float(declared[0]), float(declared[-1])
     if len(declared) != 2 or not (np.isfinite([low, high]).all() and low < high):
         raise InvalidParameterError(
-            f"declared_columns[{name!r}]={declared!r} must be a range (low, high); give two finite numbers, the "
+            f"declared_columns[{name!r}]={declared!r} must be a range (low, high): give two finite numbers, the "
             "smaller one first, or categories as texts.",
             parameter="declared_columns",
         )
@@ -130,13 +130,13 @@ def _listed(name: Any, declared: Sequence[Any]) -> dict[str, Any]:
     texts = as_text(pd.Series(list(declared), dtype=object))
     if any(map(is_missing, declared)) or texts.duplicated().any():
         raise InvalidParameterError(
-            f"declared_columns[{name!r}] lists a category twice or a missing one; list each category once, "
+            f"declared_columns[{name!r}] lists a category twice or a missing one: list each category once, "
             "and leave blanks out.",
             parameter="declared_columns",
         )
     if texts.str.fullmatch(_DATE).all():
         raise InvalidParameterError(
-            f"declared_columns[{name!r}] lists dates, which cannot be declared; make a column of years, and "
+            f"declared_columns[{name!r}] lists dates, which cannot be declared: make a column of years, and "
             "declare its range.",
             parameter="declared_columns",
         )

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from dpensemble._arrays import Floats
+from dpensemble._threads import one_thread
 from dpensemble.datasets.encoding import statements_of
 from dpensemble.design.noisy_sums import NoisySums
 from dpensemble.moments.choice import FEW_ROWS
@@ -86,7 +86,7 @@ def learn(
     difference: Drift | None = None
     mean: tuple[Floats, float] | None = None
     # Many small products: threads that wait for each other take many times as long on a busy machine.
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         total_weight, count_error = _units(source, design, total_weight)
         _release_statistics(source, design, classes, total_weight)
         if design.mean_share:
@@ -130,7 +130,7 @@ def learn_by_synthetic_rows(
 
     A few `public` rows count beside the synthetic ones. Which map reads the source is decided here.
     """
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         counted = source.reading(grid.one_hot, nonnegative=True)
         total_weight, count_error = _units(counted, design, total_weight)
         _release_statistics(counted, design, classes, total_weight)

@@ -29,14 +29,17 @@ _LARGEST_COEFFICIENT = 2.0**12
 _ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 512, 2**22
 
 
-def probabilities(features: Any, coefficients: Floats, unit: int = 1) -> Floats:
+def probabilities(features: Any, coefficients: Floats) -> Floats:
     """Return the probability of each class, shape (n_rows, n_columns). One column is the second class of two.
 
     Sums are over whole numbers below ``2**53``, so they are exact in any order. A row's probabilities depend only on
     that row and on the coefficients, not on the rows read together with it. A private row's centre rests on that.
-    Features are in multiples of ``1 / unit``, for ``UNIT`` in whole numbers.
     """
-    scores = logits_of(features, coefficients, unit)
+    return chances_of(logits_of(features, coefficients))
+
+
+def chances_of(scores: Floats) -> Floats:
+    """Return the probability of each class by `logits_of`, shape (n_rows, n_columns)."""
     if scores.shape[1] == 1:
         # The logistic function, without overflow on either side.
         return np.rint(0.5 * (1 + np.tanh(scores / 2)) * _CHANCE) / _CHANCE
@@ -46,12 +49,19 @@ def probabilities(features: Any, coefficients: Floats, unit: int = 1) -> Floats:
     return chances
 
 
-def logits_of(features: Floats | sparse.csr_matrix, coefficients: Floats, unit: int = 1) -> Floats:
+def logits_of(features: Floats | sparse.csr_matrix, coefficients: Floats) -> Floats:
     """Return the logit of each column of coefficients, shape (n_rows, n_columns)."""
+    return logits_of_whole(whole_units(features), coefficients)
+
+
+def whole_units(features: Floats | sparse.csr_matrix) -> Floats | sparse.csr_matrix:
+    """Return features as whole numbers of ``1 / UNIT``."""
+    return np.rint(features * UNIT) if isinstance(features, np.ndarray) else (features * UNIT).rint()
+
+
+def logits_of_whole(whole: Floats | sparse.csr_matrix, coefficients: Floats) -> Floats:
+    """Return the same as `logits_of`, of features in whole units."""
     # Products stay below 2**14 * 2**28 in length, since rows are at most 1 long.
-    whole = features
-    if unit != UNIT:
-        whole = np.rint(features * UNIT) if isinstance(features, np.ndarray) else (features * UNIT).rint()
     return np.asarray(whole @ (rounded(coefficients) * _COEFFICIENT)) / (UNIT * _COEFFICIENT)
 
 
@@ -62,13 +72,16 @@ def rounded(coefficients: Floats) -> Floats:
 
 
 def expected(
-    centre: Floats | None, features: Any, n_classes: int, even_weight: float, unit: int = 1
+    centre: Floats | None, features: Any, n_classes: int, even_weight: float, *, whole: bool = False
 ) -> tuple[Floats, Floats]:
-    """Return what a published model expects of rows, and the public weight of each row. See `probabilities`."""
+    """Return what a published model expects of rows, and the public weight of each row.
+
+    Features are numbers up to 1, or `whole` numbers of ``1 / UNIT``.
+    """
     n_rows, n_columns = features.shape[0], columns(n_classes)
     if centre is None:
         return np.full((n_rows, n_columns), 1 / n_classes), np.full(n_rows, even_weight)
-    c = probabilities(features, centre, unit)
+    c = chances_of(logits_of_whole(features if whole else whole_units(features), centre))
     if n_columns == 1:
         return c, 0.5 / np.maximum(c, 1 - c)[:, 0]
     # Chances are whole numbers of 2**-24, so this sum of squares is exact in any order.
@@ -133,7 +146,7 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> MomentsModel:  # noqa: ARG002
         """Refuse: labels are for `LabelMomentsClassifier`, which releases their moments."""
-        raise InvalidParameterError("a MomentsModel is made of released moments; fit a LabelMomentsClassifier.")
+        raise InvalidParameterError("a MomentsModel is made of released moments: fit a LabelMomentsClassifier.")
 
     def predict_proba(self, features: Any) -> Floats:
         """Return the probability of each class, shape (n_rows, n_classes)."""
@@ -154,12 +167,12 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
         *before, feature_map = map(statements_of, steps)
         if feature_map.attribution is None:
             raise InvalidParameterError(
-                f"explain cannot divide the features of {type(steps[-1]).__name__} among columns; train with the "
+                f"explain cannot divide the features of {type(steps[-1]).__name__} among columns: train with the "
                 "default feature_map, or explain with a tool for any model.",
                 parameter="explain",
             )
         if self.reference_ is None:
-            raise InvalidParameterError("the student was saved before explanations existed; train again to explain it.")
+            raise InvalidParameterError("the student was saved before explanations existed: train again to explain it.")
         table = as_table(rows)
         table = table.set_axis(list(map(str, names or table.columns)), axis=1)
         columns, owners = by_source(before, list(table.columns))

@@ -120,8 +120,8 @@ class UnitCount(RecordsQuery[tuple[float, float]]):
 class FeatureMean(RecordsQuery[tuple[Floats, float]]):
     """The mean of features, without labels.
 
-    A unit adds a vector of at most its weight, so replacing it moves the sum by at most 2. If no entry is
-    negative, replacing it moves the sum by at most sqrt(2). Adding or removing it moves the sum by at most 1.
+    A unit adds a vector that is at most as long as the unit's weight. So replacing a unit moves the sum by at most 2,
+    and by at most sqrt(2) if no entry is negative. Adding or removing a unit moves the sum by at most 1.
     """
 
     nonnegative: bool
@@ -171,8 +171,8 @@ class ClassSums(RecordsQuery[Moments]):
     units then have no negative entry, so that ``|u - v|**2 <= |u|**2 + |v|**2 <= 2``. So replacing a unit moves the
     sum by at most ``sqrt(2)``, and adding or removing a unit by at most 1.
 
-    Two class sums hold the same information as one column of residuals with the centre 1/2. Half their difference has
-    exactly the noise of that column. Their sum costs nothing more.
+    Two class sums hold the same information as one column of residuals with the centre 1/2. If units are replaced,
+    half their difference has exactly the noise of that column. Their sum, the mean of features, costs nothing more.
     """
 
     n_classes: int
@@ -221,12 +221,14 @@ class Residuals(RecordsQuery[Moments]):
     @property
     def description(self) -> str:
         """The released sum in words."""
-        expects = "even shares of the classes" if self.centre is None else "the model published so far"
-        return f"the mean of the features, weighted by how far each label is from {expects}"
+        expected_label = "equal chances for all classes" if self.centre is None else "what the model so far predicts"
+        return (
+            f"the mean of the features, with each record weighted by how much its label differs from {expected_label}"
+        )
 
     def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
         """Return weighted features, and weighted residuals."""
-        c, omega = expected(self.centre, features, self.n_classes, even_weight(self.n_classes), UNIT)
+        c, omega = expected(self.centre, features, self.n_classes, even_weight(self.n_classes), whole=True)
         labels = np.eye(self.n_classes)[targets][:, -columns(self.n_classes) :]
         return scaled(features, self.scale), whole_answers(
             weights[:, None] * omega[:, None] * (labels - c), weights / 2
@@ -277,18 +279,18 @@ def statistics_of(names: str | Sequence[str] | None) -> tuple[str, ...]:
     given = names.split(",") if isinstance(names, str) else names
     if given is not None and not (isinstance(given, list | tuple) and all(isinstance(name, str) for name in given)):
         raise InvalidParameterError(
-            f"statistics={names!r} is not a list of names; use some of {', '.join(STATISTICS)}.", parameter="statistics"
+            f"statistics={names!r} is not a list of names: use some of {', '.join(STATISTICS)}.", parameter="statistics"
         )
     asked = tuple(name.strip() for name in given) if names and given else ()
     for name in asked:
         if name not in STATISTICS:
             raise InvalidParameterError(
-                f"statistics={names!r} names {name!r}, which is unknown; use {', '.join(STATISTICS)}.",
+                f"statistics={names!r} names {name!r}, which is unknown: use {', '.join(STATISTICS)}.",
                 parameter="statistics",
             )
     if len(set(asked)) < len(asked):
         raise InvalidParameterError(
-            f"statistics={names!r} names a statistic twice; name each once.", parameter="statistics"
+            f"statistics={names!r} names a statistic twice: name each once.", parameter="statistics"
         )
     return asked
 

@@ -19,11 +19,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize
-from scipy.special import softmax
 
 from dpensemble._arrays import Floats
 from dpensemble.moments.evidence import CONSTANT_LOGIT, Fit, PublicRows, inverted, positive_root
@@ -33,6 +34,7 @@ from dpensemble.moments.queries import Moments
 from dpensemble.moments.uncertainty import Information
 
 Singles = NDArray[np.float32]
+_Floating = TypeVar("_Floating", np.float32, np.float64)
 
 # Logits of the first coefficients, in multiples of the linear chances. The fit moves them.
 _FIRST_SHARPNESS = 8.0
@@ -44,6 +46,23 @@ _TURNS, _UPDATES, _STEPS = 5, 4, 20
 _LEAST_SHARE = 1e-6
 # Factors that are compared, and standard errors by which a factor must be better than the bare shares.
 _FACTORS, _CAUTION = (0.0, *np.geomspace(0.05, 5.0, 80).tolist()), 0.5
+# Up to this number, numpy adds the numbers of a row one after another, as `reduce` does, but much more slowly.
+_FEW_CLASSES = 7
+
+
+def softmax(scores: NDArray[_Floating]) -> NDArray[_Floating]:
+    """Return the softmax of each row, shape (n_rows, n_classes)."""
+    few = scores.shape[1] <= _FEW_CLASSES
+    largest = reduce(np.maximum, scores.T)[:, None] if few else scores.max(axis=1, keepdims=True)
+    powers = np.exp(scores - largest)
+    return powers / _row_sums(powers)
+
+
+def _row_sums(values: NDArray[_Floating]) -> NDArray[_Floating]:
+    """Return the sum of each row, shape (n_rows, 1)."""
+    sums: NDArray[_Floating]
+    sums = reduce(np.add, values.T)[:, None] if values.shape[1] <= _FEW_CLASSES else values.sum(axis=1, keepdims=True)
+    return sums
 
 
 def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float) -> Fit:
@@ -57,7 +76,7 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
     coefficients, scales = _FIRST_SHARPNESS * linear.coefficients, _FIRST_SHARPNESS * linear.scales
     scales[-1] = CONSTANT_LOGIT / public.constant
     for turn in range(_TURNS):
-        chances = softmax(np.asarray(public.features @ coefficients), axis=1).astype(np.float64)
+        chances = softmax(np.asarray(public.features @ coefficients)).astype(np.float64)
         observed = [_observed(m, c, w, chances, public, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
         information = _information(observed, chances, public)
         if turn:
@@ -172,14 +191,14 @@ class _Posterior:
     def _loss(self, place: Singles) -> tuple[float, Floats]:
         """Return minus the log posterior at a place in the basis, and the gradient."""
         coefficients = self.basis @ place
-        chances = softmax(self.features @ coefficients, axis=1)
+        chances = softmax(self.features @ coefficients)
         loss = 0.5 * float((self.precisions * coefficients**2).sum(dtype=np.float64))
         pull = np.zeros_like(chances)
         for one in self.observed:
             surprise = one.surprise(chances)
             loss += 0.5 * float((surprise**2).sum(dtype=np.float64))
             pull -= one.weights @ surprise
-        slopes = chances * (pull - (chances * pull).sum(axis=1, keepdims=True))
+        slopes = chances * (pull - _row_sums(chances * pull))
         gradient = self.basis.T @ (self.features.T @ slopes + self.precisions * coefficients)
         return loss, gradient.astype(np.float64).ravel()
 
@@ -190,10 +209,10 @@ def _calibrated(posterior: _Posterior, coefficients: Floats, shares: Floats) -> 
     noise = [draws.standard_normal(one.values.shape, dtype=np.float32) for one in posterior.observed]
     fits = [coefficients, *(posterior.moved(noise, sign).most_likely(coefficients) for sign in (1.0, -1.0))]
     scores, more, less = (posterior.features @ fit.astype(np.float32) for fit in fits)
-    logarithms = np.log(np.maximum(shares @ softmax(scores, axis=1), _LEAST_SHARE)).astype(np.float32)
+    logarithms = np.log(np.maximum(shares @ softmax(scores), _LEAST_SHARE)).astype(np.float32)
 
     def expectations(factor: float, scores: Singles) -> list[Singles]:
-        chances = softmax(np.float32(factor) * scores + np.float32(1 - factor) * logarithms, axis=1)
+        chances = softmax(np.float32(factor) * scores + np.float32(1 - factor) * logarithms)
         return [one.weights.T @ chances for one in posterior.observed]
 
     shares_alone = expectations(0.0, scores)

@@ -75,9 +75,9 @@ class Uncertainty:
             return None
         scaled = scales[:, None] * information.precision * scales
         precisions, directions = linalg.eigh((scaled + scaled.T) / 2, check_finite=False)
-        known = precisions > _LEAST_PRECISION
-        basis, factor = scales[:, None] * directions[:, known], np.array([information.factor])
-        return cls(*(one.astype(np.float32) for one in (basis, precisions[known], information.curvatures**2, factor)))
+        precise = precisions > _LEAST_PRECISION
+        basis, factor = scales[:, None] * directions[:, precise], np.array([information.factor])
+        return cls(*(one.astype(np.float32) for one in (basis, precisions[precise], information.curvatures**2, factor)))
 
     def deviations(self, along: Floats) -> Floats:
         """Return standard deviations of sums of coefficients, shape (..., n_columns).

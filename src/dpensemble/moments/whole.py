@@ -99,7 +99,7 @@ def _shorter(squares: Floats, longest: Floats | int) -> Floats:
 
 def _require_finite(entries: NDArray[Any]) -> None:
     if not np.isfinite(entries).all():
-        raise DataError("a feature map gave NaN or infinity; give it rows that it can take, or another map.")
+        raise DataError("a feature map gave NaN or infinity: give it rows that it can take, or another map.")
 
 
 def scaled(features: Rows, scale: Floats | None) -> Rows:
@@ -134,7 +134,7 @@ class ExactSum:
         """Add a block of rows, both factors from `whole_features` and `whole_answers`."""
         n_rows = len(answers)
         if n_rows > _MOST_ROWS_AT_ONCE:
-            raise DataError(f"{n_rows:,} records are more than can be summed exactly at once; give smaller blocks.")
+            raise DataError(f"{n_rows:,} records are more than can be summed exactly at once: give smaller blocks.")
         if self._recent_rows + n_rows > _MOST_ROWS:
             self._total, self._recent, self._recent_rows = self.total, None, 0
         block = np.rint(features.T @ answers).astype(np.int64)

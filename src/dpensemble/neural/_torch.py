@@ -24,7 +24,7 @@ def require_torch() -> Any:
         return import_module("torch")
     except ImportError:
         raise InvalidParameterError(
-            'TorchClassifier needs PyTorch, which is not installed; run pip install "dpensemble[torch]".'
+            'TorchClassifier needs PyTorch, which is not installed: run pip install "dpensemble[torch]".'
         ) from None
 
 
@@ -36,7 +36,7 @@ def resolve_device(device: object) -> str:
             return "cuda" if torch.cuda.is_available() else "cpu"
         if device == "cpu" or (device.split(":")[0] == "cuda" and torch.cuda.is_available()):
             return device
-    raise InvalidParameterError(f"device={device!r} must be available here; use 'auto' or 'cpu'.")
+    raise InvalidParameterError(f"device={device!r} must be available here: use 'auto' or 'cpu'.")
 
 
 @contextmanager

@@ -207,7 +207,7 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         state, finite = self._trained(X, targets, public_entropy(self.random_state), training, how)
         if not finite:
             raise TeacherError(
-                f"learning_rate={training.optimizer.learning_rate!r} made the training diverge; lower it or "
+                f"learning_rate={training.optimizer.learning_rate!r} made the training diverge: lower it or "
                 "scale the columns."
             )
         self.state_ = state
@@ -232,19 +232,19 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         classes = np.unique(np.asarray(self.classes))
         targets = np.searchsorted(classes, y).clip(max=len(classes) - 1)
         if np.any(classes[targets] != y):
-            raise DataError("y must hold labels that classes declares; declare every label.")
+            raise DataError("y must hold labels that classes declares: declare every label.")
         return classes, targets
 
     def _prepare(self, n_features: int) -> None:
         """Check all that depends on the shape of rows and the start."""
         if not callable(self.module):
             raise InvalidParameterError(
-                f"module={self.module!r} must be callable; give a function of (input_shape, n_classes)."
+                f"module={self.module!r} must be callable: give a function of (input_shape, n_classes)."
             )
         shape = (n_features,) if self.input_shape is None else tuple(int(size) for size in self.input_shape)
         n_entries = int(np.prod(shape))
         if n_features != n_entries or min(shape, default=0) < 1:
-            raise DataError(f"X has {n_features} columns, but input_shape={shape} takes {n_entries}; make them agree.")
+            raise DataError(f"X has {n_features} columns, but input_shape={shape} takes {n_entries}: make them agree.")
         checked_start(self.start, self.last_layer)
         self.input_shape_ = shape
 

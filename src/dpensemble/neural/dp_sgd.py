@@ -262,6 +262,6 @@ _ASSUMPTIONS = (
     "A row's logits depend on that row alone.",
     "The number of records is public, although a neighbouring data set has one more or one fewer.",
     "Declared classes, settings, the network and what it starts from do not depend on the private records.",
-    "The guarantee does not cover that a run completed, or was refused.",
+    "The guarantee covers what a run publishes. It does not cover whether the run finished or was refused.",
     "This covers one training run. The losses of further runs on the same records add to it.",
 )

@@ -49,7 +49,7 @@ def require_opacus() -> Any:
             return import_module("opacus")
     except ImportError:
         raise InvalidParameterError(
-            'DPSGDClassifier needs Opacus, which is not installed; run pip install "dpensemble[opacus]".'
+            'DPSGDClassifier needs Opacus, which is not installed: run pip install "dpensemble[opacus]".'
         ) from None
 
 
@@ -75,7 +75,7 @@ class NoisySteps:
             epsilon = math.nan
         if not math.isfinite(epsilon):
             raise BudgetError(
-                f"accountant={self.accountant.value!r} cannot price {self.n_steps} steps at delta={delta:g}; "
+                f"accountant={self.accountant.value!r} cannot price {self.n_steps} steps at delta={delta:g}: "
                 "use the other accountant ('prv' or 'rdp'), or a larger delta."
             )
         # Negative if delta alone is more than enough.
@@ -109,7 +109,7 @@ def least_noise(budget: Budget, sample_rate: float, n_steps: int, accountant: Ac
     if least is None:
         raise BudgetError(
             f"epsilon={budget.epsilon:g} is too small for {n_steps} steps of DP-SGD by accountant="
-            f"{accountant.value!r}; use fewer epochs, a larger epsilon or delta."
+            f"{accountant.value!r}: use fewer epochs, a larger epsilon or delta."
         )
     return steps(least)
 

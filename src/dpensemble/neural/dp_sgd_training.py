@@ -31,13 +31,13 @@ def require_bounded(module: Module) -> None:
     if normalised:
         raise InvalidParameterError(
             f"module has {normalised[0]}, which mixes the records of a batch, so that clipping does not bound "
-            "the effect of one record; use GroupNorm, or a network without normalisation, such as bagging_cnn."
+            "the effect of one record: use GroupNorm, or a network without normalisation, such as bagging_cnn."
         )
     errors = validators.ModuleValidator.validate(module.train(), strict=False)
     frozen = not all(parameter.requires_grad for parameter in module.parameters())
     if errors or frozen:
         why = "frozen parameters" if frozen else f"layers that Opacus refuses ({type(errors[0]).__name__})"
-        raise InvalidParameterError(f"module has {why}; use plain layers, such as those of bagging_cnn.")
+        raise InvalidParameterError(f"module has {why}: use plain layers, such as those of bagging_cnn.")
 
 
 def own_generators(noise: NoiseSource, device: str) -> tuple[Any, Any]:

@@ -242,7 +242,7 @@ def _image_shape(
     fits = len(shape) == 3 and all(size == exactly if exactly else size >= smallest for size in tuple(shape)[1:])
     if not fits:
         raise InvalidParameterError(
-            f"input_shape={tuple(shape)} does not suit {network}; give (channels, height, width) of {allowed_size}."
+            f"input_shape={tuple(shape)} does not suit {network}: give (channels, height, width) of {allowed_size}."
         )
     channels, height, width = shape
     return channels, height, width

@@ -41,7 +41,7 @@ class Training:
             raise InvalidParameterError(f"augmentation={augmentation!r} must be an ImageAugmentation or None.")
         if augmentation is not None and len(input_shape) != 3:
             raise InvalidParameterError(
-                f"augmentation={augmentation!r} needs images; set input_shape=(channels, height, width)."
+                f"augmentation={augmentation!r} needs images: set input_shape=(channels, height, width)."
             )
         optimizer = estimator.default_optimizer if estimator.optimizer is None else estimator.optimizer
         if not isinstance(optimizer, Optimizer):

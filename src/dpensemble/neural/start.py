@@ -23,7 +23,7 @@ def checked_start(start: object, last_layer: str) -> None:
     member("last_layer", last_layer, LastLayer)
     if start is not None and not (hasattr(start, "state_") and hasattr(start, "fitted_module")):
         raise InvalidParameterError(
-            f"start={type(start).__name__} must be a fitted TorchClassifier; fit it on public data first."
+            f"start={type(start).__name__} must be a fitted TorchClassifier: fit it on public data first."
         )
 
 
@@ -33,7 +33,7 @@ def begin_from(module: Module, start: Any, n_classes: int, last_layer: LastLayer
     same_classes = n_classes == len(start.classes_)
     if last_layer is LastLayer.KEEP and not same_classes:
         raise InvalidParameterError(
-            f"last_layer='keep' needs a start of {n_classes} classes, not {len(start.classes_)}; use 'auto'."
+            f"last_layer='keep' needs a start of {n_classes} classes, not {len(start.classes_)}: use 'auto'."
         )
     target = module.state_dict()
     # Names are in order of layers, and the names within a layer share all but their last part.
@@ -48,7 +48,7 @@ def begin_from(module: Module, start: Any, n_classes: int, last_layer: LastLayer
     ]
     if not copied:
         raise InvalidParameterError(
-            "start shares no layer with module; give a start of the same module and input_shape."
+            "start shares no layer with module: give a start of the same module and input_shape."
         )
     with torch.no_grad():
         for name in copied:

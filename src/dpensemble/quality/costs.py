@@ -58,7 +58,7 @@ class Costs:
                 real_between(name, value, _LEAST, _MOST)
             except InvalidParameterError:
                 raise InvalidParameterError(
-                    f"cost_{name}={value!r} must be a number above 0 (at most {_MOST:g}); give what one such mistake "
+                    f"cost_{name}={value!r} must be a number above 0 (at most {_MOST:g}): give what one such mistake "
                     "costs.",
                     parameter=f"cost_{name}",
                 ) from None
@@ -70,7 +70,7 @@ class Costs:
             return None
         if not isinstance(given, Mapping) or set(given) != {"false_negative", "false_positive"}:
             raise InvalidParameterError(
-                f"costs={given!r} must have false_negative and false_positive; give both.", parameter="costs"
+                f"costs={given!r} must have false_negative and false_positive: give both.", parameter="costs"
             )
         return cls(**given)
 

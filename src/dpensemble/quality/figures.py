@@ -97,11 +97,11 @@ def shares(parts: Parts, sigma: float, z: float) -> list[Figure]:
     """Return shares with bands of `z` standard deviations. See the module."""
     lows, highs = _bands(parts, sigma, z)
     total = parts.s + parts.f
-    known = total > _LEAST * sigma * np.sqrt(parts.n_s + parts.n_f)
-    values = np.clip(np.divide(parts.s, total, where=known, out=np.zeros_like(total)), 0, 1)
+    is_precise = total > _LEAST * sigma * np.sqrt(parts.n_s + parts.n_f)
+    values = np.clip(np.divide(parts.s, total, where=is_precise, out=np.zeros_like(total)), 0, 1)
     return [
-        Figure(float(np.clip(value, low, high)) if is_known else None, float(low), float(high))
-        for value, is_known, low, high in zip(values, known, lows, highs, strict=True)
+        Figure(float(np.clip(value, low, high)) if has_value else None, float(low), float(high))
+        for value, has_value, low, high in zip(values, is_precise, lows, highs, strict=True)
     ]
 
 
@@ -138,9 +138,9 @@ def monotone(figures: list[Figure], *, rising: bool) -> list[Figure]:
     low = np.where(crossed, [one.low for one in ordered], low)
     high = np.where(crossed, [one.high for one in ordered], high)
     values: list[float | None] = [one.value for one in ordered]
-    known = [value for value in values if value is not None]
-    if len(known) == len(values):
-        up, down = np.maximum.accumulate(known), np.minimum.accumulate(known[::-1])[::-1]
+    numbers = [value for value in values if value is not None]
+    if len(numbers) == len(values):
+        up, down = np.maximum.accumulate(numbers), np.minimum.accumulate(numbers[::-1])[::-1]
         values = [float(value) for value in np.clip((up + down) / 2, low, high)]
     result = [Figure(value, float(a), float(b)) for value, a, b in zip(values, low, high, strict=True)]
     return result if rising else result[::-1]
@@ -155,8 +155,8 @@ def mean(cells: Floats, values: Floats, sigma: float, z: float = critical(1)) ->
     variance = (off**2) @ (sigma**2 + np.maximum(cells.ravel(), 0) + sigma / np.sqrt(cells.size))
     possible = np.flatnonzero(distance <= z * np.sqrt(variance))
     low, high = (grid[possible[0]], grid[possible[-1]]) if len(possible) else (grid[0], grid[-1])
-    known = total > _LEAST * sigma * np.sqrt(cells.size)
-    value = float(np.clip((cells * values).sum() / total, low, high)) if known else None
+    is_precise = total > _LEAST * sigma * np.sqrt(cells.size)
+    value = float(np.clip((cells * values).sum() / total, low, high)) if is_precise else None
     return Figure(value, float(low), float(high))
 
 
@@ -184,6 +184,6 @@ def area(positive: Floats, negative: Floats, sigma: float, z: float = critical(1
     possible = np.flatnonzero(np.abs(won - grid * both) <= z * np.sqrt(variance))
     low, high = (grid[possible[0]], grid[possible[-1]]) if len(possible) else (0.0, 1.0)
     least = _LEAST * sigma * np.sqrt(len(positive))
-    known = min(positive.sum(), negative.sum()) > least
-    value = float(np.clip(won / both, low, high)) if known else None
+    is_precise = min(positive.sum(), negative.sum()) > least
+    value = float(np.clip(won / both, low, high)) if is_precise else None
     return Figure(value, float(low), float(high))

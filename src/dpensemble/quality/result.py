@@ -64,15 +64,15 @@ class ReleasedQuality:
         layout, released = self.released.layout, self.released
         # Of more than two classes there is no single area.
         auroc = self.curves[0].auroc if len(layout.classes) == 2 else Figure(None, 0.0, 1.0)
-        known = auroc.value is not None
+        has_value = auroc.value is not None
         return {
             "units": layout.n_units,
             "accuracy": self.accuracy.value,
             "accuracy_low": self.accuracy.low,
             "accuracy_high": self.accuracy.high,
             "auroc": auroc.value,
-            "auroc_low": auroc.low if known else None,
-            "auroc_high": auroc.high if known else None,
+            "auroc_low": auroc.low if has_value else None,
+            "auroc_high": auroc.high if has_value else None,
             "epsilon": released.epsilon,
             "delta": released.delta,
             "sigma": released.sigma,
@@ -109,16 +109,18 @@ def quality_of(released: NoisyHistograms, costs: Costs | None = None) -> Release
     if costs is not None:
         positive = layout.classes[layout.positive]
         decision = decide(costs, positive, released.of("bins", positive), curves[0], sigma)
-    known = {name: share.value for name, share in shares.items() if share.value is not None}
+    share_values = {name: share.value for name, share in shares.items() if share.value is not None}
     return ReleasedQuality(
         released=released,
         accuracy=accuracy or Figure(None, 0.0, 1.0),
         most_common=Figure(
-            max(known.values()) if len(known) == len(shares) else None,
+            max(share_values.values()) if len(share_values) == len(shares) else None,
             max(share.low for share in shares.values()),
             max(share.high for share in shares.values()),
         ),
-        most_common_class=max(known, key=lambda name: known[name]) if len(known) == len(shares) else None,
+        most_common_class=max(share_values, key=lambda name: share_values[name])
+        if len(share_values) == len(shares)
+        else None,
         curves=tuple(curves),
         decisions=decisions,
         groups={column: _groups(released, column) for column in layout.groups},

@@ -107,7 +107,7 @@ class Release(ABC):
 
     def whole(self, log_probs: Any) -> Integers:  # noqa: ARG002
         """Return what each voter adds, in whole units, from log-probabilities (n_queries, n_voters, n_classes)."""
-        raise DataError(f"law={self.name!r} takes {' or '.join(self.takes)}, not log-probabilities; pass those votes.")
+        raise DataError(f"law={self.name!r} takes {' or '.join(self.takes)}, not log-probabilities: pass those votes.")
 
     @abstractmethod
     def draw(self, votes: Any, voters: Voters, noise: NoiseSource) -> Outcomes:

@@ -34,7 +34,7 @@ class LabelByLaw(Release):
         """Refuse laws whose answers depend on more than the votes."""
         if self.law.needs_student:
             raise InvalidParameterError(
-                f"law={self.law.name!r} requires a student, which an Aggregator does not have; use 'gnmax'."
+                f"law={self.law.name!r} requires a student, which an Aggregator does not have: use 'gnmax'."
             )
 
     def cost(self, voters: Voters) -> PrivacyCost:
@@ -46,7 +46,7 @@ class LabelByLaw(Release):
     def analysis(self, voters: Voters) -> str:
         """Return name and source of the analysis."""
         how = "exact worst case of the released labels over all votes"
-        return how if voters.rate is None else f"{how} and all draws of records, anew for every answer"
+        return how if voters.rate is None else f"{how} and all draws of records, with a fresh draw for every answer"
 
     def table(self, votes: Any, voters: Voters) -> NDArray[Any]:
         """Return votes by query and class."""
@@ -87,7 +87,7 @@ class LabelBySoftVotes(LabelByLaw):
         # The cost below is that of this mechanism, and not of any subclass.
         if type(self.law) is not ExponentialVote:
             raise InvalidParameterError(
-                f"clip={self.clip:g} requires log-probabilities under the exponential mechanism; use "
+                f"clip={self.clip:g} requires log-probabilities under the exponential mechanism: use "
                 "law=ExponentialVote(scale), or leave clip out."
             )
 

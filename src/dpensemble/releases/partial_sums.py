@@ -41,11 +41,11 @@ class PartialSums:
     def __add__(self, other: PartialSums) -> PartialSums:
         """Return the partial sum of the records of both."""
         if self.round != other.round:
-            raise DataError("partial sums of two different rounds cannot be added; compute all parts of a round again.")
+            raise DataError("partial sums of two different rounds cannot be added: compute all parts of a round again.")
         if self.total is None or other.total is None:
             total = other.total if self.total is None else self.total
         elif self.total.shape != other.total.shape:
-            raise DataError("partial sums of different shapes cannot be added; use the same query for all parts.")
+            raise DataError("partial sums of different shapes cannot be added: use the same query for all parts.")
         else:
             total = self.total + other.total
         checksum = (self.checksum + other.checksum) % CHECKSUMS
@@ -74,7 +74,7 @@ class SameRecords:
         elif records != self._records:
             # No count and no hash is named: a refusal is not covered by the guarantee.
             raise DataError(
-                "the private records changed between two passes over them, so nothing more was released; give a table "
+                "the private records changed between two passes over them, so nothing more was released: give a table "
                 "or a query that returns the same records every time, such as a stored copy."
             )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -19,6 +20,9 @@ from dpensemble.report.quality_view import quality_view
 from dpensemble.report.record import PrivateRecord, RunRecord
 from dpensemble.report.risk import risk_view
 from dpensemble.report.usefulness import remarks
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 # Measures for which less is better. A bar would suggest the opposite.
 _LESS_IS_BETTER = frozenset({"brier"})
@@ -40,15 +44,6 @@ _SEEDED = "The noise came from a seed, so anybody who knows the seed can remove 
 
 def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
     """Write the page of a run as self-contained HTML: for sharing, or with secret statistics and a warning."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  takes long to import
-
-    environment = Environment(
-        loader=PackageLoader("dpensemble", "report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     view = {
         **_header(record),
         **_verdict(record),
@@ -67,7 +62,22 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         "private": None if private is None else _private(record, private),
         "tables": _tables(record, is_private=private is not None),
     }
-    return environment.get_template("template.html").render(view)
+    return _template().render(view)
+
+
+@lru_cache(maxsize=1)
+def _template() -> Template:
+    """Return the compiled page. Compiling takes longer than writing a page."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  takes long to import
+
+    environment = Environment(
+        loader=PackageLoader("dpensemble", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("template.html")
 
 
 def _header(record: RunRecord) -> dict[str, Any]:

@@ -180,18 +180,18 @@ class RunRecord:
             # Earlier versions did not write the noise of each sum.
             values = values | {"releases": [{"noise": None} | one for one in values["releases"]]}
         if values.get("schema") != SCHEMA or set(values) != names:
-            raise FileError(f"the run record must have schema {SCHEMA}; train again with this version.")
+            raise FileError(f"the run record must have schema {SCHEMA}: train again with this version.")
         record = cls(**values)
         if not set(record.data) >= _SHOWN_DATA or not set(record.settings) >= _SHOWN_SETTINGS:
-            raise FileError("the run record lacks entries of its summary; train again with this version.")
+            raise FileError("the run record lacks entries of its summary: train again with this version.")
         if any(set(group) != _GROUP for group in record.groups) or any(
             set(entry) != _BASELINE for entry in record.plain_labels
         ):
-            raise FileError("the run record's groups lack entries or have unknown ones; train again with this version.")
+            raise FileError("the run record's groups lack entries or have unknown ones: train again with this version.")
         if any(set(one) != _RELEASE for one in record.releases):
-            raise FileError("the run record's releases do not have the format of this version; train again with it.")
+            raise FileError("the run record's releases do not have the format of this version: train again with it.")
         if not _are_effects(record.effects, record.data.get("classes")):
-            raise FileError("the run record's effects do not have the format of this version; train again with it.")
+            raise FileError("the run record's effects do not have the format of this version: train again with it.")
         record.statement()
         return record
 
@@ -218,7 +218,7 @@ class PrivateRecord:
         """Rebuild a record. Raise if the schema is wrong, or if a field is missing or unknown."""
         names = {item.name for item in fields(cls)}
         if values.get("schema") != SCHEMA or set(values) | {"for_release"} != names:
-            raise FileError(f"the private record must have schema {SCHEMA}; train again with this version.")
+            raise FileError(f"the private record must have schema {SCHEMA}: train again with this version.")
         return cls(**values)
 
 
@@ -276,7 +276,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise FileError(f"{path} cannot be read as a run record ({type(error).__name__}); train again.") from None
+        raise FileError(f"{path} cannot be read as a run record ({type(error).__name__}): train again.") from None
     if not isinstance(values, dict):
-        raise FileError(f"{path} must contain a run record; train again.")
+        raise FileError(f"{path} must contain a run record: train again.")
     return values

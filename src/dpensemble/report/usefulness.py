@@ -12,7 +12,10 @@ _FEW_LABELS, _FEW_UNITS, _GOOD_UNITS = 50, 25, 40
 _NEARLY_ALL = 0.99
 # A remark is made if the share of readable records is below this value by this many standard deviations.
 _NEARLY_ALL_READABLE, _DEVIATIONS = 0.97, 3.0
-_MORE = "a larger epsilon, more private records or fewer and better columns may help"
+_MORE = (
+    "a larger epsilon, more private records or fewer and better columns may help, but another run costs budget again"
+)
+_RANKS = "the probabilities may still rank rows if {rare} rare: use 'dpensemble predict --probabilities'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +58,18 @@ def _one_answer(record: RunRecord) -> Iterator[tuple[str, bool]]:
     if not answers:
         return
     label, share = max(answers.items(), key=lambda one: one[1])
-    if share == 1:
-        text = f"the student answers {label!r} for every public row, so it carries no information; {_MORE}."
-    elif share >= _NEARLY_ALL:
-        text = (
-            f"the student answers {label!r} for {share:.1%} of the public rows and carries little information; {_MORE}."
-        )
-    else:
+    if share < _NEARLY_ALL:
         return
-    yield text, record.labels_are_public
+    where = "every public row" if share == 1 else f"{share:.1%} of the public rows"
+    carries = f"these labels carry {'no' if share == 1 else 'little'} information"
+    if len(answers) > 2:
+        ranks = _RANKS.format(rare="other classes are")
+    else:
+        ranks = f"{_RANKS.format(rare='the other class is')} or '--threshold'"
+    yield (
+        f"the student answers {label!r} for {where}, so {carries}. But {ranks}. Otherwise {_MORE}.",
+        record.labels_are_public,
+    )
 
 
 def _few_labels(record: RunRecord) -> Iterator[tuple[str, bool]]:

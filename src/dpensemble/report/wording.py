@@ -15,6 +15,8 @@ MEASURES = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC", "brier":
 _HEADINGS = {
     "compares_rows": "One more sum, to compare public rows by",
     "public_rows_unlike": "Public rows differ from private ones",
+    "readable_share": "Share of private records that could be read, as a released sum shows",
+    "readable_share_error": "Standard deviation of the noise of that share",
 }
 
 

@@ -3,13 +3,16 @@
 from dpensemble.errors import DPEnsembleError
 
 try:
+    import uvicorn  # noqa: F401  `serve` needs it
+
     from dpensemble.service.app import create_app
     from dpensemble.service.settings import read_settings
-except ModuleNotFoundError as error:
-    if (error.name or "").startswith("dpensemble"):
+except ImportError as error:
+    missing = (error.name or "").partition(".")[0]
+    if missing == "dpensemble":
         raise
     raise DPEnsembleError(
-        f"the service requires {error.name} and other packages; install dpensemble[service]."
+        f'the service needs {missing}, which is not installed: run pip install "dpensemble[service]".'
     ) from error
 
 __all__ = [

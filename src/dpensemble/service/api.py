@@ -254,7 +254,7 @@ def request_key(name: str | None) -> str:
             "Send a new name with every new request, such as a UUID, and the same name when you try again.",
         )
     if len(name) > LONGEST_KEY:
-        raise DataError(f"the Idempotency-Key must have at most {LONGEST_KEY} characters; send a shorter one.")
+        raise DataError(f"the Idempotency-Key must have at most {LONGEST_KEY} characters: send a shorter one.")
     try:
         return check_key(name)
     except DataError:

@@ -102,7 +102,7 @@ class Bodies:
                 429,
                 "too-many",
                 "Too many large requests at once; nothing was charged.",
-                f"At most {_EACH} of one holder are accepted at a time; send the request again after an answer.",
+                f"At most {_EACH} of one holder are accepted at a time: send the request again after an answer.",
                 headers={"Retry-After": "1"},
             )
         self._under_way[holder] += 1
@@ -113,7 +113,7 @@ class Bodies:
 
     @staticmethod
     def _too_large(most: int, whose: str = "") -> Problem:
-        detail = f"At most {most:,} bytes are accepted{whose}; send less at once."
+        detail = f"At most {most:,} bytes are accepted{whose}: send less at once."
         return Problem(413, "too-large", "The request is too large.", detail)
 
 

@@ -121,7 +121,7 @@ class GrantHandler:
         """
         kinds = [kind for kind in KINDS if queries.get(kind) is not None]
         if len(kinds) != 1 or kinds[0] not in self.kinds:
-            raise DataError(f"grant {self.grant.name!r} takes {' or '.join(self.kinds)}; give exactly one of them.")
+            raise DataError(f"grant {self.grant.name!r} takes {' or '.join(self.kinds)}: give exactly one of them.")
         value: Sequence[Any] = queries[kinds[0]]
         if not 1 <= len(value) <= self._most_queries:
             raise DataError(f"{kinds[0]} must hold from 1 to {self._most_queries:,} queries in one request.")

@@ -109,7 +109,7 @@ class KeyRing:
 
 def _reading(path: Path) -> AbstractContextManager[None]:
     return file_errors(
-        lambda reason: f"the file of keys {path} cannot be read ({reason}); create it with 'dpensemble keys create'."
+        lambda reason: f"the file of keys {path} cannot be read ({reason}): create it with 'dpensemble keys create'."
     )
 
 
@@ -124,7 +124,7 @@ def read_keys(path: Path) -> dict[str, ApiKey]:
             ApiKey(**{**one, "scopes": tuple(one["scopes"]), "grants": tuple(one["grants"])}) for one in content["keys"]
         ]
     except (ValueError, KeyError, TypeError):
-        raise FileError(f"{path} must be a file of keys of version {_VERSION}; create a new one.") from None
+        raise FileError(f"{path} must be a file of keys of version {_VERSION}: create a new one.") from None
     return {one.id: one for one in keys}
 
 
@@ -137,7 +137,7 @@ def create_key(
             f"holder must be 1 to 40 letters, digits, '.', '_' and '-'; got {holder!r:.60}.", parameter="holder"
         )
     if not scopes:
-        raise InvalidParameterError(f"a key requires a scope; give one of {', '.join(Scope)}.", parameter="scope")
+        raise InvalidParameterError(f"a key requires a scope: give one of {', '.join(Scope)}.", parameter="scope")
     scope_names = tuple(sorted({member("scope", one, Scope).value for one in scopes}))
     today = datetime.now(UTC).date()
     expires = None if days is None else (today + timedelta(days=integer_between("days", days, 1, 36_500))).isoformat()
@@ -156,7 +156,7 @@ def create_key(
         other = look_alike(holder, [one.holder for one in keys.values()])
         if other is not None and holder not in {one.holder for one in keys.values()}:
             raise InvalidParameterError(
-                f"holder={holder!r:.60} looks like {other!r:.60}, who has a key already; use that name, or one that "
+                f"holder={holder!r:.60} looks like {other!r:.60}, who has a key already: use that name, or one that "
                 "cannot be confused with it.",
                 parameter="holder",
             )
@@ -186,7 +186,7 @@ def _alone(path: Path) -> Iterator[None]:
         lock = FileLock(f"{os.path.realpath(path)}.lock", timeout=_PATIENCE)
         lock.acquire()
     except (OSError, TimeoutError) as error:
-        raise FileError(f"the file of keys {path} cannot be locked ({type(error).__name__}); try again.") from None
+        raise FileError(f"the file of keys {path} cannot be locked ({type(error).__name__}): try again.") from None
     try:
         yield
     finally:
@@ -195,5 +195,5 @@ def _alone(path: Path) -> Iterator[None]:
 
 def _write(path: Path, keys: Sequence[ApiKey]) -> None:
     text = json.dumps({"version": _VERSION, "keys": [asdict(one) for one in keys]}, indent=1)
-    with file_errors(lambda reason: f"the file of keys {path} cannot be written ({reason}); choose another file."):
+    with file_errors(lambda reason: f"the file of keys {path} cannot be written ({reason}): choose another file."):
         replace_file(path, text + "\n", OWN_FILE)

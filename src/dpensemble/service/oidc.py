@@ -81,7 +81,7 @@ class Provider:
             )
         except jwt.PyJWKClientConnectionError:
             raise DPEnsembleError(
-                "the OpenID Connect provider does not return its keys now; try again later."
+                "the OpenID Connect provider does not return its keys now: try again later."
             ) from None
         # Malformed numbers, and keys that do not fit their algorithm, raise errors of Python's own.
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError):

@@ -336,7 +336,7 @@ def _queries_of_form(model: type[BaseModel], handler: GrantHandler, form: dict[s
         try:
             queries = json.loads(form.get("json", ""))
         except (ValueError, RecursionError):
-            raise DataError("the queries must be JSON; write them as the example shows.") from None
+            raise DataError("the queries must be JSON: write them as the example shows.") from None
         if not isinstance(queries, list):
             raise DataError("the JSON must be a list of queries.")
         return _checked(model, handler.kinds[0], queries)

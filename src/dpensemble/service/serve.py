@@ -32,7 +32,7 @@ def serve(
 ) -> None:
     """Serve until the process is stopped. A certificate is for TLS, which a proxy in front may handle instead."""
     if (certificate is None) is not (certificate_key is None):
-        raise InvalidParameterError("TLS requires a certificate and its key; give both, or neither.")
+        raise InvalidParameterError("TLS requires a certificate and its key: give both, or neither.")
     if settings.secure_cookie is None:
         settings = replace(settings, secure_cookie=not is_loopback(host))
     app = create_app(settings)

@@ -96,7 +96,7 @@ class GrantSettings:
                 return _WHOLE_LAWS[name](**law_fields)
             except TypeError:
                 names = ", ".join(one.name for one in fields(_WHOLE_LAWS[name]))
-                raise InvalidParameterError(f"law {name!r} takes {names}; give these and no others.") from None
+                raise InvalidParameterError(f"law {name!r} takes {names}: give these and no others.") from None
         number = len(self.classes) if isinstance(self.classes, list) else integer_between("classes", self.classes, 2)
         return LawChoice.of(name, **law_fields).law(self.voters, number)
 
@@ -149,24 +149,24 @@ def read_settings(path: Path) -> ServiceSettings:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise FileError(f"config={str(path)!r} cannot be read ({error.strerror}); name the service's file.") from None
+        raise FileError(f"config={str(path)!r} cannot be read ({error.strerror}): name the service's file.") from None
     except ValueError as error:
-        raise FileError(f"config={str(path)!r} must be TOML ({error}); correct the file.") from None
+        raise FileError(f"config={str(path)!r} must be TOML ({error}): correct the file.") from None
     grants = content.pop("grants", None)
     if not isinstance(grants, list) or not grants or not all(isinstance(one, dict) for one in grants):
-        raise InvalidParameterError("the configuration has no [[grants]]; describe at least one.")
+        raise InvalidParameterError("the configuration has no [[grants]]: describe at least one.")
     grant_settings = tuple(_grant(one) for one in grants)
     names = [one.name for one in grant_settings]
     if len(set(names)) != len(names):
-        raise InvalidParameterError("two grants have the same name; give each its own name.")
+        raise InvalidParameterError("two grants have the same name: give each its own name.")
     for one in grant_settings:
         other = look_alike(one.name, [each.name for each in grant_settings if each.data_set == one.data_set])
         if other is not None:
-            raise InvalidParameterError(f"grants {one.name!r} and {other!r} look alike; give each its own name.")
+            raise InvalidParameterError(f"grants {one.name!r} and {other!r} look alike: give each its own name.")
     oidc = content.pop("oidc", None)
     if oidc is not None:
         if not isinstance(oidc, dict):
-            raise InvalidParameterError("oidc must be a table; write [oidc].")
+            raise InvalidParameterError("oidc must be a table: write [oidc].")
         content["oidc"] = _from_fields(OidcSettings, "oidc", oidc)
     settings = _from_fields(
         ServiceSettings, "the configuration", {**content, "grants": grant_settings, "folder": path.resolve().parent}
@@ -218,7 +218,7 @@ def _from_fields(kind: type[Made], called: str, content: Mapping[str, Any]) -> M
     if unknown:
         raise InvalidParameterError(f"{called}: {unknown[0]!r:.60} is unknown; use {', '.join(field_of)}.")
     if lacking:
-        raise InvalidParameterError(f"{called} lacks {', '.join(lacking)}; add it.")
+        raise InvalidParameterError(f"{called} lacks {', '.join(lacking)}: add it.")
     for name, value in content.items():
         if "str" in str(field_of[name].type).split(" | ") and not isinstance(value, str):
             raise InvalidParameterError(f"{called}: {name} must be a text; got {value!r:.60}.")

@@ -104,7 +104,7 @@ class NamedPipeline(Pipeline):
             raise DataError(f"Expected 2D array, got {len(shape)}D: X must be a table of rows. Reshape your data.")
         if n_columns is not None and shape[1] != n_columns:
             raise DataError(
-                f"X has {shape[1]} columns, but the student was trained on {n_columns}; give the same columns."
+                f"X has {shape[1]} columns, but the student was trained on {n_columns}: give the same columns."
             )
 
     @property

@@ -52,7 +52,7 @@ class OpacusPrivacy:
     def __init__(self, engine: PrivacyEngine) -> None:
         if not callable(_claimed(engine, "get_epsilon")):
             raise InvalidParameterError(
-                f"engine={type(engine).__name__} must have get_epsilon(delta); give an Opacus PrivacyEngine."
+                f"engine={type(engine).__name__} must have get_epsilon(delta): give an Opacus PrivacyEngine."
             )
         self._engine = engine
 
@@ -99,7 +99,7 @@ def _is_doubled(claimant: object, relation: Relation) -> bool:
     own = member("relation of the teacher", own, Relation)
     if own is Relation.REPLACE_ONE and relation is Relation.ADD_OR_REMOVE_ONE:
         raise InvalidParameterError(
-            f"relation={own.value!r} of the teacher does not cover adding or removing a record; use "
+            f"relation={own.value!r} of the teacher does not cover adding or removing a record: use "
             "relation='replace-one'."
         )
     return own is not relation
@@ -117,11 +117,11 @@ def spent_privacy(model: Any, delta: float, relation: Relation) -> Privacy:
         source = OpacusPrivacy(model.privacy_engine_)
     if source is None and guarantee is None:
         raise InvalidParameterError(
-            f"teacher={type(model).__name__} reports no privacy; declare "
+            f"teacher={type(model).__name__} reports no privacy: declare "
             "teacher_privacy=(epsilon, delta), or give it privacy_spent_(delta), guarantee_ or privacy_engine_."
         )
     if guarantee is not None and not _claimed(guarantee, "for_release", True):
-        raise TeacherError("a private teacher's own guarantee must be for release; train it without a seed.")
+        raise TeacherError("a private teacher's own guarantee must be for release: train it without a seed.")
     if source is not None:
         twice, spent = _is_doubled(source, relation), source.privacy_spent_
         return _of_replacing(lambda d: _sound(spent(d)), delta) if twice else (_sound(spent(delta)), delta)
@@ -140,7 +140,7 @@ def _of_replacing(spent: Callable[[float], float], delta: float) -> Privacy:
         one = min(one / 2, delta / (1 + math.exp(epsilon)))
         if one < 1e-300:
             break
-    raise TeacherError("a private teacher's epsilon is too large for replacing records; train it with a smaller one.")
+    raise TeacherError("a private teacher's epsilon is too large for replacing records: train it with a smaller one.")
 
 
 def _sound(epsilon: Any) -> float:

@@ -20,9 +20,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_limits
 
 from dpensemble._arrays import Ballots, Integers
+from dpensemble._threads import one_thread
 from dpensemble.teachers.batched_design import Array, DenseDesign, Design, SparseDesign, labels_and_weights
 from dpensemble.teachers.batched_lbfgs import BinaryLoss, Loss, SoftmaxLoss, minimise
 from dpensemble.votes import ballot_dtype
@@ -171,7 +171,7 @@ def fit_batched_logistic(
         for block in blocks
     )
     # Threads, each with one of BLAS's, share the records and spend their time outside the interpreter.
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         fitted = joblib.Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator")(tasks)
         for block, (coef, intercept) in zip(blocks, fitted, strict=True):
             model._store(block.teachers, counts, coef, intercept)

@@ -46,7 +46,7 @@ def concentrated_for(epsilon: float, delta: float) -> float:
     low, high = 1e-18, epsilon
     if improved_epsilon(low * DEFAULT_ORDERS, DEFAULT_ORDERS, delta) > epsilon:
         raise InvalidParameterError(
-            f"epsilon={epsilon:g} is too small for delta={delta:g}; use a larger epsilon, or delta=0."
+            f"epsilon={epsilon:g} is too small for delta={delta:g}: use a larger epsilon, or delta=0."
         )
     for _ in range(100):
         middle = math.sqrt(low * high)

@@ -161,7 +161,7 @@ def require_classes(estimator: object, n_classes: int) -> None:
     """Refuse a private estimator of two classes when there are more."""
     if n_classes > 2 and not get_tags(estimator).classifier_tags.multi_class:
         raise InvalidParameterError(
-            f"teacher={type(estimator).__name__} is for two classes, not {n_classes}; use private='models' with "
+            f"teacher={type(estimator).__name__} is for two classes, not {n_classes}: use private='models' with "
             "GradientPerturbedLogisticRegression, private='ballots', or a teacher of your own."
         )
 
@@ -241,7 +241,7 @@ def refuse_seeds(estimator: Any) -> None:
         seedlike = own == "random_state" or any(part in _SEEDLIKE for part in own.split("_"))
         if (seedlike and value is not None) or isinstance(value, _GENERATORS):
             raise InvalidParameterError(
-                f"teacher has {name}={value!r}, with which the noise could be undone; leave it None."
+                f"teacher has {name}={value!r}, with which the noise could be undone: leave it None."
             )
 
 

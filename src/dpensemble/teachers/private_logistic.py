@@ -134,4 +134,4 @@ def _minimiser(rows: Floats, signs: Floats, penalty: float, shares: Floats) -> F
         while objective(weights - share * step) > before - 0.1 * share * (gradient @ step) and share > 1e-6:
             share /= 2
         weights = weights - share * step
-    raise TeacherError("the fit of a private teacher must converge; use a larger penalty.")
+    raise TeacherError("the fit of a private teacher must converge: use a larger penalty.")

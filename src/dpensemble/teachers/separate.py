@@ -15,9 +15,9 @@ from joblib import effective_n_jobs, parallel_config
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
-from threadpoolctl import threadpool_limits
 
 from dpensemble._arrays import Ballots, Floats, Integers
+from dpensemble._threads import one_thread
 from dpensemble._workers import private_workers
 from dpensemble.clusters.base import active_cluster
 from dpensemble.errors import TeacherError
@@ -196,7 +196,7 @@ def quietly() -> Iterator[None]:
 
     A teacher with workers of its own must not write records to files for them either.
     """
-    with warnings.catch_warnings(), threadpool_limits(1), parallel_config(max_nbytes=None):
+    with warnings.catch_warnings(), one_thread(None), parallel_config(max_nbytes=None):
         warnings.simplefilter("ignore")
         yield
 

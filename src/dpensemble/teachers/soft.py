@@ -173,5 +173,5 @@ def require_linear(estimator: object, n_features: int, n_classes: int) -> None:
     if not linear:
         raise InvalidParameterError(
             f"teacher={type(estimator).__name__} must have a coef_ and intercept_ that give its scores, since "
-            "answers='parameters' averages these; use logistic regression, or answers='probabilities'."
+            "answers='parameters' averages these: use logistic regression, or answers='probabilities'."
         )

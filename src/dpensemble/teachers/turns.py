@@ -44,7 +44,7 @@ class RowsInBlocks:
         if start != self.n_records:
             raise DataError(
                 f"blocks must hold the same records every time; they held {self.n_records} records at first, and now "
-                f"{start}; return the same records in the same order."
+                f"{start}: return the same records in the same order."
             )
         return rows
 

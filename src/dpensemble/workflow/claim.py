@@ -25,7 +25,7 @@ class Claim:
         with file_errors(
             lambda reason: (
                 f"out={str(folder)!r} cannot be written ({reason} in {folder.parent}, where a run is "
-                "prepared); choose another folder."
+                "prepared): choose another folder."
             )
         ):
             try:
@@ -62,14 +62,14 @@ class Claim:
             if not _locked(handle):
                 os.close(handle)
                 raise FileError(
-                    f"out={str(self.folder)!r} is being written by another run; wait for it, or choose another folder."
+                    f"out={str(self.folder)!r} is being written by another run: wait for it, or choose another folder."
                 )
             if _is_at(handle, path):
                 self._lock = handle
                 durable.step("claimed")
                 return
             os.close(handle)
-        raise FileError(f"out={str(self.folder)!r} cannot be claimed; choose another folder.")
+        raise FileError(f"out={str(self.folder)!r} cannot be claimed: choose another folder.")
 
     def clear(self) -> None:
         """Remove everything but the claim itself."""

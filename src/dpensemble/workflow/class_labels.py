@@ -27,10 +27,10 @@ def declared_labels(classes: Sequence[Any] | None) -> list[Any]:
     names = [str(label).strip() for label in classes]
     joined = ",".join(map(str, classes))
     if "" in names:
-        raise InvalidParameterError(f"classes={joined!r} names an empty label; remove a comma.")
+        raise InvalidParameterError(f"classes={joined!r} names an empty label: remove a comma.")
     if len({name.casefold() for name in names}) < len(names):
         raise InvalidParameterError(
-            f"classes={joined!r} names a label twice, or two that differ only in capitals; name each once."
+            f"classes={joined!r} names a label twice, or two that differ only in capitals: name each once."
         )
     try:
         numbers = [float(name) for name in names]
@@ -74,5 +74,5 @@ def refuse_unlike(labels: pd.Series, classes: list[Any]) -> None:
     if unlike.any():
         raise DataError(
             f"the private table's target has labels that differ from classes={classes!r} only in capitals or spaces "
-            f"(the first in row {int(unlike.argmax()):,}, counting from 0); write them alike."
+            f"(the first in row {int(unlike.argmax()):,}, counting from 0): write them alike."
         )

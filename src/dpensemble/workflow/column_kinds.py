@@ -52,30 +52,37 @@ class ColumnKinds:
         if self.options.keep_bad:
             require_two(features)
             return self.private_labels(target)
-        require_complete("the private table", features, blanks=self.options.blanks)
+        require_complete("the private table", features, blanks=self.options.blanks, private=True)
         for name, column in (("target", target), ("unit", units)):
             if column is not None and column.isna().any():
                 raise DataError(
                     f"the private table has rows without a {name} in column {column.name!r} (the first in row "
                     f"{int(column.isna().to_numpy().argmax()):,}, counting from 0), where the column is blank or "
-                    "written as NA, None or the like; drop those rows."
+                    f"written as NA, None or the like: fill in what is missing, or {LEAVE_OUT[name]}."
                 )
         require_two(features)
         labels = self.private_labels(target)
         if labels.isna().any():
             raise DataError(
                 f"the private table's target has labels that are not numbers, but all of classes={self.classes!r} are "
-                f"(the first in row {int(labels.isna().to_numpy().argmax()):,}, counting from 0); declare every "
-                "possible label as it is written, or drop those rows."
+                f"(the first in row {int(labels.isna().to_numpy().argmax()):,}, counting from 0): declare every "
+                f"possible label as it is written, or {LEAVE_OUT['target']}."
             )
         refuse_unlike(labels, self.classes)
         return labels
 
 
+#: What may be done with records without a target or a unit. To drop rows would change how many records there are.
+LEAVE_OUT = {
+    "target": "let such records add nothing (--on-bad-record zero)",
+    "unit": "leave such records out (--on-bad-record zero)",
+}
+
+
 def require_two(rows: Sequence[Any] | pd.DataFrame) -> None:
     """Raise if a private table has only one row."""
     if len(rows) < 2:
-        raise DataError("the private table has only one row, and private learning requires more; give more rows.")
+        raise DataError("the private table has only one row, and private learning requires more: give more rows.")
 
 
 def declared_features(
@@ -85,7 +92,7 @@ def declared_features(
     if public is not None:
         raise InvalidParameterError(
             f"declared_columns={str(columns)!r} are only for runs without public rows, but public={str(public)!r} has "
-            "some; give one of them.",
+            "some: give one of them.",
             parameter="declared_columns",
         )
     declared = {name: one for name, one in _read_columns(columns).items() if name not in drop}
@@ -93,7 +100,7 @@ def declared_features(
     if both or not declared:
         what = f"{both[0]!r}, which is not a feature" if both else "no feature"
         raise InvalidParameterError(
-            f"declared_columns={str(columns)!r} declares {what}; declare features.", parameter="declared_columns"
+            f"declared_columns={str(columns)!r} declares {what}: declare features.", parameter="declared_columns"
         )
     return declared
 
@@ -106,13 +113,13 @@ def _read_columns(path: Path) -> dict[str, Any]:
         raise
     except OSError as error:
         raise FileError(
-            f"declared_columns={str(path)!r} cannot be read ({error.strerror or error}); give a JSON file."
+            f"declared_columns={str(path)!r} cannot be read ({error.strerror or error}): give a JSON file."
         ) from None
     except (ValueError, RecursionError):
-        raise FileError(f"declared_columns={str(path)!r} is not JSON; write {_FORM}.") from None
+        raise FileError(f"declared_columns={str(path)!r} is not JSON: write {_FORM}.") from None
     if not isinstance(columns, dict):
         raise InvalidParameterError(
-            f"declared_columns={str(path)!r} declares nothing; write {_FORM}.", parameter="declared_columns"
+            f"declared_columns={str(path)!r} declares nothing: write {_FORM}.", parameter="declared_columns"
         )
     declared_grid(columns)
     return columns
@@ -123,6 +130,6 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise InvalidParameterError(
-            f"declared_columns names {twice[0]!r} twice; name each once.", parameter="declared_columns"
+            f"declared_columns names {twice[0]!r} twice: name each once.", parameter="declared_columns"
         )
     return dict(pairs)

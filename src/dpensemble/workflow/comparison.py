@@ -87,8 +87,8 @@ def compare(
     --------
     >>> from dpensemble.workflow.comparison_data import ComparedDataset, comparison_data
     >>> data = comparison_data(ComparedDataset.DIGITS, classes=(3, 8))
-    >>> found = compare(data, methods=["bagging"], delta=0.2, repeats=1, random_state=0)
-    >>> found.methods[0].bought["subsample"], found.methods[0].epsilon
+    >>> comparison = compare(data, methods=["bagging"], delta=0.2, repeats=1, random_state=0)
+    >>> comparison.methods[0].bought["subsample"], comparison.methods[0].epsilon
     (26, 0.0)
     """
     chosen, budget = _checked_methods(methods), Budget(epsilon=epsilon, delta=delta)
@@ -136,7 +136,7 @@ def compare(
 def _checked_methods(methods: Sequence[str]) -> dict[str, ComparedEstimator | Reference]:
     runs: dict[str, ComparedEstimator | Reference] = {name: compared(name) for name in methods}
     if not runs or len(runs) < len(methods):
-        raise InvalidParameterError(f"methods={','.join(methods)!r} must name each method once; remove repeated names.")
+        raise InvalidParameterError(f"methods={','.join(methods)!r} must name each method once: remove repeated names.")
     return runs
 
 

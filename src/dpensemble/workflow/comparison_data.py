@@ -80,7 +80,7 @@ def comparison_data(
     if dataset is ComparedDataset.ADULT:
         if classes is not None:
             raise InvalidParameterError(
-                f"classes={list(classes)!r} is for images, but dataset='adult' has two classes; leave classes out."
+                f"classes={list(classes)!r} is for images, but dataset='adult' has two classes: leave classes out."
             )
         return _adult(public_rows)
     if dataset is ComparedDataset.DIGITS:
@@ -139,10 +139,10 @@ def table_data(
     labels = table.pop(target)
     if labels.isna().any() or not table.shape[1]:
         what = "rows without a label" if labels.isna().any() else "no column beside the target"
-        raise DataError(f"{path} has {what}; give every row features and a label.")
+        raise DataError(f"{path} has {what}: give every row features and a label.")
     if len(table) < _FEWEST_ROWS or labels.nunique() < 2:
         raise DataError(
-            f"{path} has {len(table):,} rows and {labels.nunique():,} labels; give at least {_FEWEST_ROWS} rows and 2 "
+            f"{path} has {len(table):,} rows and {labels.nunique():,} labels: give at least {_FEWEST_ROWS} rows and 2 "
             "labels."
         )
     require_complete(str(path), table, blanks=True)

@@ -51,7 +51,7 @@ class ComparedLearner:
 def compared_learner(name: str, data: ComparisonData) -> ComparedLearner:
     """Return a base learner by name, one of `COMPARED_LEARNERS`."""
     if name not in COMPARED_LEARNERS:
-        raise InvalidParameterError(f"learner={name!r} is unknown; use one of {', '.join(COMPARED_LEARNERS)}.")
+        raise InvalidParameterError(f"learner={name!r} is unknown: use one of {', '.join(COMPARED_LEARNERS)}.")
     if name == NETWORK:
         return _network(data)
     by_gradients = name == LINEAR
@@ -73,7 +73,7 @@ def _network(data: ComparisonData) -> ComparedLearner:
     shape = data.image_shape
     if shape is None:
         raise InvalidParameterError(
-            f"learner={NETWORK!r} is for images, but the data are {data.name}; use dataset='mnist', 'fashion-mnist' or "
+            f"learner={NETWORK!r} is for images, but the data are {data.name}: use dataset='mnist', 'fashion-mnist' or "
             "'digits', or learner='logistic-regression'."
         )
     module = bagging_cnn if shape[1:] == (28, 28) else digit_cnn

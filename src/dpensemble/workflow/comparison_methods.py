@@ -178,7 +178,7 @@ def _bagging(trial: Trial) -> BaggingPrivacyClassifier:
 def _dp_sgd(trial: Trial) -> Any:
     if trial.learner.dp_sgd is None:
         raise InvalidParameterError(
-            f"learner={trial.learner.name!r} is not trained by gradients, which DP-SGD requires; use "
+            f"learner={trial.learner.name!r} is not trained by gradients, which DP-SGD requires: use "
             "'logistic-regression' or 'cnn'."
         )
     one = trial.budget if trial.relation is Relation.ADD_OR_REMOVE_ONE else _of_one_step(trial.budget)
@@ -234,7 +234,7 @@ def compared(name: str) -> ComparedEstimator:
     if law and method in _VOTING:
         return _voting_estimator(_VOTING[method], LawChoice.of(law))
     raise InvalidParameterError(
-        f"methods={name!r} cannot be compared; use {', '.join(COMPARED)}, or a method that votes with a law, "
+        f"methods={name!r} cannot be compared: use {', '.join(COMPARED)}, or a method that votes with a law, "
         "such as 'pate:optimal'."
     )
 

@@ -39,7 +39,7 @@ class DrawnFile:
             entry = self._kept[self._n_used]
             if entry["name"] != name:
                 raise FileError(
-                    f"{self._path} holds {entry['name']}, but this run draws {name}; finish the run with the version "
+                    f"{self._path} holds {entry['name']}, but this run draws {name}: finish the run with the version "
                     "and the files of its start."
                 )
             self._n_used += 1
@@ -66,7 +66,7 @@ class DrawnFile:
         if not values:
             return
         with file_errors(
-            lambda reason: f"drawn values cannot be stored in {self._path} ({reason}); make room, and finish the run."
+            lambda reason: f"drawn values cannot be stored in {self._path} ({reason}): make room, and finish the run."
         ):
             self._write(json.dumps(values if len(values) > 1 else values[0]) + "\n")
         # They were drawn in this run, which does not draw them again.
@@ -93,12 +93,12 @@ def _kept_in(path: Path) -> tuple[list[dict[str, Any]], int]:
     except FileNotFoundError:
         return [], 0
     except OSError as error:
-        raise FileError(f"{path} cannot be read ({error.strerror}); restore it to finish the run.") from None
+        raise FileError(f"{path} cannot be read ({error.strerror}): restore it to finish the run.") from None
     n_bytes = data.rfind(b"\n") + 1
     try:
         lines = [json.loads(line) for line in data[:n_bytes].splitlines()]
     except ValueError:
-        raise FileError(f"{path} is damaged, so the run cannot be finished from it; give --give-up.") from None
+        raise FileError(f"{path} is damaged, so the run cannot be finished from it: give --give-up.") from None
     return [value for line in lines for value in (line if isinstance(line, list) else [line])], n_bytes
 
 

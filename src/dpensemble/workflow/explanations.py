@@ -55,11 +55,11 @@ class RowExplanations:
         for start in range(0, len(features), _ROWS_AT_ONCE):
             part = features.iloc[start : start + _ROWS_AT_ONCE]
             at = None if self._row is None else self._row - first - start
-            found = explained(self._student, part, bands=self._keeps)
+            explanation = explained(self._student, part, bands=self._keeps)
             if self._columns:
-                tables.append(_table(found, part.index))
+                tables.append(_table(explanation, part.index))
             if self._keeps:
-                self.values += [found.of_row(row) for row in range(len(part))]
+                self.values += [explanation.of_row(row) for row in range(len(part))]
             if at is not None and 0 <= at < len(part):
                 self._draw(part.iloc[[at]])
         if not tables:
@@ -74,7 +74,7 @@ class RowExplanations:
     def drawn(self) -> str:
         """Return the picture of the row, or raise if there was no such row."""
         if self.picture is None:
-            raise DataError(f"explain_row={self._row} is not a row of the table; give the number of a row, from 0.")
+            raise DataError(f"explain_row={self._row} is not a row of the table: give the number of a row, from 0.")
         return self.picture
 
 

@@ -65,7 +65,7 @@ def file_tables(
     _refuse_unknown_drops(files.drop, written, public)
     if streamed and files.groups:
         raise InvalidParameterError(
-            "groups cannot be used when private records are read in blocks; give one smaller file, or leave them out.",
+            "groups cannot be used when private records are read in blocks: give one smaller file, or leave them out.",
             parameter="groups",
         )
     groups = declared_groups(files.groups, public if files.public is not None else None)
@@ -137,13 +137,13 @@ def _declaration(files: TableFiles, budgets_column: str | None) -> dict[str, Any
 def _refuse_unknown_drops(drop: Sequence[str], private: pd.DataFrame, public: pd.DataFrame) -> None:
     unknown = [name for name in drop if name not in private and name not in public]
     if unknown:
-        raise InvalidParameterError(f"drop={unknown[0]!r} is not a column of the private or public table; remove it.")
+        raise InvalidParameterError(f"drop={unknown[0]!r} is not a column of the private or public table: remove it.")
 
 
 def _public_features(public: pd.DataFrame, options: ReadOptions) -> pd.DataFrame:
     """Return public features. They determine the kinds of the columns in all tables."""
     if public.shape[1] == 0:
-        raise DataError("the public table has no feature columns; give a table with features.")
+        raise DataError("the public table has no feature columns: give a table with features.")
     public = decimals_as_numbers(public)
     public = as_kinds("public", public, list(public.columns[number_columns(public)]))
     require_complete("the public table", public, blanks=options.blanks)
@@ -169,7 +169,7 @@ def _test_rows(
     require_complete("the test table", rows, blanks=kinds.options.blanks)
     if not truth.isin(kinds.classes).all():
         raise DataError(
-            f"the test table's target has missing labels or labels outside classes={kinds.classes!r}; correct them."
+            f"the test table's target has missing labels or labels outside classes={kinds.classes!r}: correct them."
         )
     return rows, truth, test_groups
 
@@ -182,7 +182,7 @@ def _public_units(public: pd.DataFrame, unit: str | None) -> list[str] | None:
     if blank.any():
         raise DataError(
             f"the public table has rows without a unit in column {unit!r} (first in row {int(blank.argmax()):,}, "
-            "counting from 0); fill the column in for all rows, drop those rows, or drop the column."
+            "counting from 0): fill the column in for all rows, drop those rows, or drop the column."
         )
     return list(as_text(public[unit]))
 

@@ -29,7 +29,7 @@ def parse_groups(text: str | None) -> dict[str, tuple[str, ...] | None]:
         column, equals, values = (one.strip() for one in part.partition("="))
         if not column or column in groups or (equals and not values):
             raise InvalidParameterError(
-                f"groups={text!r} is not a list of columns; write each once, such as sex=f|m,ward.", parameter="groups"
+                f"groups={text!r} is not a list of columns: write each once, such as sex=f|m,ward.", parameter="groups"
             )
         groups[column] = tuple(one.strip() for one in values.split("|")) if equals else None
     return groups
@@ -43,7 +43,7 @@ def declared_groups(
     for column, values in groups.items():
         if values is None and (public is None or column not in public):
             raise InvalidParameterError(
-                f"groups={column!r} is not a column of the public table; declare its values, such as {column}=a|b.",
+                f"groups={column!r} is not a column of the public table: declare its values, such as {column}=a|b.",
                 parameter="groups",
             )
         if values is None and public is not None:
@@ -51,13 +51,13 @@ def declared_groups(
         names = tuple(str(value) for value in values or ())
         if not 1 <= len(names) <= _MOST_GROUPS or len({_plain(name) for name in names}) < len(names):
             raise InvalidParameterError(
-                f"groups={column!r} must have 1 to {_MOST_GROUPS} different values, and has {len(names):,}; declare "
+                f"groups={column!r} must have 1 to {_MOST_GROUPS} different values, and has {len(names):,}: declare "
                 f"some of them, such as {column}=a|b.",
                 parameter="groups",
             )
         if OTHER in names:
             raise InvalidParameterError(
-                f"groups={column!r} declares the value {OTHER!r}, the group of all other values; leave it out.",
+                f"groups={column!r} declares the value {OTHER!r}, the group of all other values: leave it out.",
                 parameter="groups",
             )
         declared[column] = names

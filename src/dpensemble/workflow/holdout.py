@@ -103,14 +103,14 @@ def positive_place(classes: Sequence[object], positive_class: str | None, costs:
         for name, given in (("costs", costs), ("positive_class", positive_class)):
             if given is not None:
                 raise InvalidParameterError(
-                    f"{name} requires two classes, and there are {len(names)}; leave it out.", parameter=name
+                    f"{name} requires two classes, and there are {len(names)}: leave it out.", parameter=name
                 )
         return 0
     if positive_class is None:
         return 1
     if str(positive_class) not in names:
         raise InvalidParameterError(
-            f"positive_class={positive_class!r} is not a declared class; use {names[0]!r} or {names[1]!r}.",
+            f"positive_class={positive_class!r} is not a declared class: use {names[0]!r} or {names[1]!r}.",
             parameter="positive_class",
         )
     return names.index(str(positive_class))
@@ -139,7 +139,7 @@ def hold_back(
     n_held = int(share * n_units) if tables.units is None else min(int(share * n_units), _MOST_UNITS)
     if n_held < _FEWEST:
         raise InvalidParameterError(
-            f"holdout_score={share:g} of {n_units:,} would hold back {n_held}, which is too few for a score; hold "
+            f"holdout_score={share:g} of {n_units:,} would hold back {n_held}, which is too few for a score: hold "
             f"back at least {_FEWEST}."
         )
     required = (0.5,) if costs is None else (0.5, costs.threshold)
@@ -177,16 +177,16 @@ def hold_back(
 def _require_possible(tables: Tables, name: str, settings: Mapping[str, object]) -> None:
     if settings["relation"] != Relation.REPLACE_ONE:
         raise InvalidParameterError(
-            "holdout_score requires relation='replace-one', in which places are public; set it."
+            "holdout_score requires relation='replace-one', in which places are public: set it."
         )
     if settings["analysis"] != "worst-case":
-        raise InvalidParameterError("holdout_score requires analysis='worst-case', whose epsilon is public; set it.")
+        raise InvalidParameterError("holdout_score requires analysis='worst-case', whose epsilon is public: set it.")
     if tables.budgets is not None or tables.stream is not None:
         what = "records have their own budgets" if tables.stream is None else "private records are read in blocks"
-        raise InvalidParameterError(f"holdout_score cannot be used when {what}; give test rows (--test) instead.")
+        raise InvalidParameterError(f"holdout_score cannot be used when {what}: give test rows (--test) instead.")
     if not {"epsilon", "delta"} <= set(settings):
         raise InvalidParameterError(
-            f"holdout_score requires a method with epsilon and delta, which {name} has not; give test rows "
+            f"holdout_score requires a method with epsilon and delta, which {name} has not: give test rows "
             "(--test) instead."
         )
 

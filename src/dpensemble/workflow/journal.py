@@ -86,11 +86,11 @@ def read_journal(path: Path) -> Journal | None:
         return None
     except (OSError, ValueError) as error:
         raise FileError(
-            f"{path} cannot be read as a journal of a run ({type(error).__name__}); look into it, and move it away."
+            f"{path} cannot be read as a journal of a run ({type(error).__name__}): look into it, and move it away."
         ) from None
     names = {item.name for item in fields(Journal)}
     if not isinstance(values, dict) or set(values) != names or values["schema"] != _SCHEMA:
-        raise FileError(f"{path} is not a journal of a run that this version can read; look into it, and move it away.")
+        raise FileError(f"{path} is not a journal of a run that this version can read: look into it, and move it away.")
     return Journal(**values)
 
 

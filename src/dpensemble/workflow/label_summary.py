@@ -67,6 +67,6 @@ def about_teachers(diagnostics: PrivateDiagnostics, n_teachers: int | None) -> t
     if diagnostics.n_constant > _MOST_CONSTANT * n_teachers:
         warnings.append(
             f"{diagnostics.n_constant:,} of {n_teachers:,} teachers saw records of only one label, and always vote for "
-            "it; use fewer teachers."
+            "it: use fewer teachers."
         )
     return tuple(warnings)

@@ -22,8 +22,8 @@ LEARNERS: dict[str, Callable[[], Any]] = {
 STUDENTS = tuple(LEARNERS)
 
 
-def learner(parameter: str, name: str, known: Iterable[str] = LEARNERS) -> Any:
+def learner(parameter: str, name: str, names: Iterable[str] = LEARNERS) -> Any:
     """Return a new base learner by name."""
-    if name not in known:
-        raise InvalidParameterError(f"{parameter}={name!r} is unknown; use one of {', '.join(known)}.")
+    if name not in names:
+        raise InvalidParameterError(f"{parameter}={name!r} is unknown: use one of {', '.join(names)}.")
     return LEARNERS[name]()

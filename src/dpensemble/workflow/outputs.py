@@ -95,13 +95,13 @@ def load_run(folder: Path, *, private: bool) -> tuple[RunRecord, PrivateRecord |
     """Read the record of an earlier run, and its secret statistics on request."""
     path, journal = folder / RECORD, journal_path(folder)
     if not path.exists() and journal.exists():
-        raise FileError(f"{folder} holds no run, but {journal} is from an interrupted one; see 'dpensemble recover'.")
+        raise FileError(f"{folder} holds no run, but {journal} is from an interrupted one: see 'dpensemble recover'.")
     with undamaged(path):
         record = RunRecord.from_dict(read_json(path))
     if not private:
         return record, None
     if not (folder / PRIVATE_RECORD).exists():
-        raise FileError(f"{folder} holds no secret statistics of the votes; train with --private-report to store them.")
+        raise FileError(f"{folder} holds no secret statistics of the votes: train with --private-report to store them.")
     with undamaged(folder / PRIVATE_RECORD):
         return record, PrivateRecord.from_dict(read_json(folder / PRIVATE_RECORD))
 

@@ -17,9 +17,9 @@ def require_budgets(model: Any, tables: Tables) -> PersonalBudgets | None:
     """Return the records' budgets for a model that uses them. Raise if they are missing, or not used."""
     if model.takes_budgets != (tables.budgets is not None):
         wrong = (
-            "budgets are missing, and without them a personalised method is plain PATE; give each record one"
+            "budgets are missing, and without them a personalised method is plain PATE: give each record one"
             if model.takes_budgets
-            else "budgets of records are only for the personalised methods; use upsampling-pate, vanishing-pate or "
+            else "budgets of records are only for the personalised methods: use upsampling-pate, vanishing-pate or "
             "weighting-pate"
         )
         raise InvalidParameterError(f"{wrong}.")
@@ -27,7 +27,7 @@ def require_budgets(model: Any, tables: Tables) -> PersonalBudgets | None:
         return None
     if tables.budgets_at_random and model.relation != Relation.REPLACE_ONE.value:
         raise InvalidParameterError(
-            f"budgets were dealt by position, but relation={model.relation!r} does not allow that; use 'replace-one'."
+            f"budgets were dealt by position, but relation={model.relation!r} does not allow that: use 'replace-one'."
         )
     return personal_budgets(tables.budgets, delta=model.delta, levels=tables.levels, declared=tables.group_shares)
 

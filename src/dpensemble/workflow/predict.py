@@ -28,13 +28,13 @@ def load_student(path: Path) -> Any:
     """Return the student of a run, from its file or the folder of the run."""
     if path.is_dir():
         if not (path / STUDENT).exists() and journal_path(path.resolve()).exists():
-            raise FileError(f"{path} holds no {STUDENT}, but a run into it was interrupted; see 'dpensemble recover'.")
+            raise FileError(f"{path} holds no {STUDENT}, but a run into it was interrupted: see 'dpensemble recover'.")
         if not (path / STUDENT).exists():
-            raise FileError(f"{path} holds no {STUDENT}; give the folder of a run, or the file itself.")
+            raise FileError(f"{path} holds no {STUDENT}: give the folder of a run, or the file itself.")
         path = path / STUDENT
     student = load_classifier(path)
     if "encoder" not in getattr(student, "named_steps", {}):
-        raise FileError(f"{path} must be a student that `dpensemble train` wrote; give student.skops or its folder.")
+        raise FileError(f"{path} must be a student that `dpensemble train` wrote: give student.skops or its folder.")
     return student
 
 
@@ -71,7 +71,7 @@ def predictions(
             yield labels if reasons is None else _beside(labels, reasons)
         start += len(table)
     if not start:
-        raise DataError(f"{rows} has no rows; give at least one.")
+        raise DataError(f"{rows} has no rows: give at least one.")
 
 
 def _rule(names: Sequence[str], threshold: float | None, positive_class: str | None) -> tuple[int, float] | None:
@@ -79,20 +79,20 @@ def _rule(names: Sequence[str], threshold: float | None, positive_class: str | N
     if threshold is None:
         if positive_class is not None:
             raise InvalidParameterError(
-                f"positive_class={positive_class!r} belongs to a threshold; give threshold, or leave it out.",
+                f"positive_class={positive_class!r} belongs to a threshold: give threshold, or leave it out.",
                 parameter="positive_class",
             )
         return None
     threshold = real_between("threshold", threshold, 0.0, 1.0)
     if len(names) != 2:
         raise InvalidParameterError(
-            f"threshold={threshold:g} requires a student of two classes, and this one has {len(names)}; use the "
+            f"threshold={threshold:g} requires a student of two classes, and this one has {len(names)}: use the "
             "probabilities.",
             parameter="threshold",
         )
     if positive_class is not None and positive_class not in names:
         raise InvalidParameterError(
-            f"positive_class={positive_class!r} is not a class of the student; use {names[0]!r} or {names[1]!r}.",
+            f"positive_class={positive_class!r} is not a class of the student: use {names[0]!r} or {names[1]!r}.",
             parameter="positive_class",
         )
     return 1 if positive_class is None else names.index(positive_class), threshold
@@ -122,12 +122,12 @@ def _with_labels(
 ) -> pd.DataFrame:
     unknown = [name for name in keep if name not in table.columns]
     if unknown:
-        raise InvalidParameterError(f"keep={unknown[0]!r} is not a column of {rows}; remove it.", parameter="keep")
+        raise InvalidParameterError(f"keep={unknown[0]!r} is not a column of {rows}: remove it.", parameter="keep")
     columns: dict[str, Any] = {_ROW: table.index} | {name: as_text(table[name]) for name in keep}
     names = [f"probability of {name}" for name in student.classes_] if probabilities else []
     taken = [name for name in keep if name in (_ROW, _LABEL, *names)]
     if taken:
-        raise InvalidParameterError(f"keep={taken[0]!r} is also a column of the result; rename it.", parameter="keep")
+        raise InvalidParameterError(f"keep={taken[0]!r} is also a column of the result: rename it.", parameter="keep")
     if rule is None:
         columns[_LABEL] = student.predict(features)
     else:
@@ -144,7 +144,7 @@ def _beside(labels: pd.DataFrame, reasons: pd.DataFrame) -> pd.DataFrame:
     """Return labels with the columns of their explanations."""
     taken = [name for name in labels.columns if name in reasons.columns]
     if taken:
-        raise InvalidParameterError(f"keep={taken[0]!r} is also a column of the result; rename it.", parameter="keep")
+        raise InvalidParameterError(f"keep={taken[0]!r} is also a column of the result: rename it.", parameter="keep")
     return pd.concat([labels, reasons], axis=1)
 
 

@@ -54,7 +54,7 @@ class QualityRequest:
         positive_place(tables.classes, self.positive_class, self.costs)
         if tables.groups and self.share is None and tables.X_test is None:
             raise InvalidParameterError(
-                "groups require held-back units or test rows; give holdout_score, such as 0.2, or test rows.",
+                "groups require held-back units or test rows: give holdout_score, such as 0.2, or test rows.",
                 parameter="groups",
             )
         for name, rows, entries in (
@@ -64,7 +64,7 @@ class QualityRequest:
             columns = rows if entries is None else entries
             missing = [] if columns is None else [column for column in tables.groups or () if column not in columns]
             if missing:
-                raise DataError(f"groups={missing[0]!r} is not a column of the {name} table; add it, or leave it out.")
+                raise DataError(f"groups={missing[0]!r} is not a column of the {name} table: add it, or leave it out.")
 
 
 def quality_facts(

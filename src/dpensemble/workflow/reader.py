@@ -33,7 +33,7 @@ class Reader:
         tabular, takes_nan = model.takes_tables, get_tags(model).input_tags.allow_nan
         if fill and tabular and takes_nan:
             raise InvalidParameterError(
-                f"{model.name} accepts blanks, which is better than filling them in; leave out --fill.",
+                f"{model.name} accepts blanks, which is better than filling them in: leave out --fill.",
                 parameter="fill",
             )
         how = None if not fill else "nan" if takes_nan else "median"

@@ -85,7 +85,7 @@ def _recovered(claim: Claim, folder: Path, *, overwrite: bool) -> Recovered:
     durable.sync_folder(account.parent)
     what = (
         f"{budget_words(journal.budgets).capitalize()} {_surely(journal)} spent without a release, as {account} "
-        f"records; add it to all that is spent on the same records. The folder {folder} is free again."
+        f"records: add it to all that is spent on the same records. The folder {folder} is free again."
     )
     return Recovered(out=str(folder), placed=False, budgets=journal.budgets, account=str(account), what=what)
 

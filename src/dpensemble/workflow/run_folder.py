@@ -100,7 +100,7 @@ class RunFolder:
 
     def _unwritable(self, error: OSError) -> FileError:
         return FileError(
-            f"out={str(self.folder)!r} cannot be written ({error.strerror} in {self._beside}); make room, or choose "
+            f"out={str(self.folder)!r} cannot be written ({error.strerror} in {self._beside}): make room, or choose "
             "another folder."
         )
 
@@ -198,7 +198,7 @@ def resumed_folder(folder: Path, *, overwrite: bool = False) -> Iterator[RunFold
     if journal is None or journal.stage != Stage.SPENT:
         claim.release(remove=journal is None)
         raise FileError(
-            f"{folder} must be the folder of a run that spent its budget and was not finished; check the path."
+            f"{folder} must be the folder of a run that spent its budget and was not finished: check the path."
         )
     run = RunFolder(claim, overwrite=overwrite or journal.overwrite, about=journal.about)
     run.journal, run.stage = journal, Stage.SPENT
@@ -228,10 +228,10 @@ def checked_folder(folder: Path) -> Path:
     """Return the real path of a folder. Raise if it cannot be replaced as a whole."""
     real = Path(os.path.realpath(folder))
     if real.exists() and not real.is_dir():
-        raise FileError(f"out={str(folder)!r} cannot be written (it is not a folder); choose another folder.")
+        raise FileError(f"out={str(folder)!r} cannot be written (it is not a folder): choose another folder.")
     if real == Path.cwd() or real == real.parent or real.is_mount():
         raise FileError(
-            f"out={str(folder)!r} is the current folder or the root of a disk, which a run cannot replace; name a "
+            f"out={str(folder)!r} is the current folder or the root of a disk, which a run cannot replace: name a "
             f"folder in it, such as {str(folder / 'run')!r}."
         )
     return real
@@ -242,11 +242,11 @@ def _refuse_taken(folder: Path, overwrite: bool, inputs: Sequence[Path]) -> None
     if taken and not overwrite:
         raise FileError(
             f"out={str(folder)!r} holds files of an earlier run ({taken[0].name}), and the spending of both runs adds "
-            "up; choose another folder, or give --overwrite."
+            "up: choose another folder, or give --overwrite."
         )
     for path in taken:
         if path.is_dir() or any(table.exists() and path.samefile(table) for table in inputs):
-            raise FileError(f"{path} is a folder or one of the tables, and would be replaced; choose another --out.")
+            raise FileError(f"{path} is a folder or one of the tables, and would be replaced: choose another --out.")
 
 
 def settle(claim: Claim) -> None:

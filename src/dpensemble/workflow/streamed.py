@@ -15,7 +15,7 @@ from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.datasets.tables import require_complete
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.workflow.column_kinds import ColumnKinds, require_two
+from dpensemble.workflow.column_kinds import LEAVE_OUT, ColumnKinds, require_two
 from dpensemble.workflow.table_files import TableFiles
 from dpensemble.workflow.workers import Conversion, ConvertedParts, Workers
 
@@ -52,7 +52,7 @@ def wants_blocks(private: Path, *, able: bool, asked: bool) -> bool:
     """Return whether to read private records in blocks: if `asked`, or if `able` and the table is a folder or large."""
     if asked and not is_parquet(private):
         raise InvalidParameterError(
-            f"in_blocks=True requires a private table in Parquet, but got {private.name}; write it as .parquet."
+            f"in_blocks=True requires a private table in Parquet, but got {private.name}: write it as .parquet."
         )
     if not (able and private.exists() and is_parquet(private)):
         return False
@@ -92,16 +92,17 @@ class _RowsAndLabels:
         kinds, keep_bad = self.kinds, self.kinds.options.keep_bad
         table = kinds.private_features(rows)
         if not keep_bad:
-            require_complete("the private table", table, blanks=kinds.options.blanks)
+            require_complete("the private table", table, blanks=kinds.options.blanks, private=True)
             if entries.isna().any():
                 raise DataError(
-                    f"the private table has rows without a target in column {self.target!r}; drop those rows."
+                    f"the private table has rows without a target in column {self.target!r}: fill in what is missing, "
+                    f"or {LEAVE_OUT['target']}."
                 )
         labels = kinds.private_labels(entries)
         if not keep_bad and labels.isna().any():
             raise DataError(
-                "the private table's target has labels that are not numbers, but all declared ones are; declare "
-                "every possible label as it is written, or drop those rows."
+                "the private table's target has labels that are not numbers, but all declared ones are: declare every "
+                f"possible label as it is written, or {LEAVE_OUT['target']}."
             )
         return table, labels.to_numpy()
 
@@ -123,4 +124,4 @@ def private_columns(private: Path, workers: Workers | None) -> list[str]:
 
 
 def _by_the_cluster() -> Iterator[tuple[pd.DataFrame, Rows]]:
-    raise DataError("a table of Spark is read by its cluster only; give --cluster spark.")
+    raise DataError("a table of Spark is read by its cluster only: give --cluster spark.")

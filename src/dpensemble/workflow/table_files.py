@@ -77,22 +77,22 @@ class TableFiles:
         ):
             if column == self.target:
                 raise InvalidParameterError(
-                    f"{parameter}={column!r} is also the target; name the column that {content}."
+                    f"{parameter}={column!r} is also the target: name the column that {content}."
                 )
         for column in self.groups:
             if column in (self.target, self.unit, budgets):
                 raise InvalidParameterError(
-                    f"groups={column!r} is also the target, the unit or the column of budgets; name another column.",
+                    f"groups={column!r} is also the target, the unit or the column of budgets: name another column.",
                     parameter="groups",
                 )
         if self.unit is not None and self.unit == budgets:
-            raise InvalidParameterError(f"budgets={budgets!r} is also the unit; name another column.")
+            raise InvalidParameterError(f"budgets={budgets!r} is also the unit: name another column.")
         for name, other in (("public", self.public), ("test", self.test)):
             if other is not None and self.private.exists() and other.exists() and self.private.samefile(other):
-                raise DataError(f"the {name} table is the private table itself ({self.private}); give other rows.")
+                raise DataError(f"the {name} table is the private table itself ({self.private}): give other rows.")
             if other is not None and self.private.resolve() in other.resolve().parents:
                 raise DataError(
-                    f"the {name} table ({other}) is in the private table's folder; move it to another folder."
+                    f"the {name} table ({other}) is in the private table's folder: move it to another folder."
                 )
 
 

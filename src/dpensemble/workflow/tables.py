@@ -81,7 +81,7 @@ def adult_tables(seed: int | None, *, budgets: str | None = None, levels: str | 
     request = parse_budgets(budgets, levels)
     if request is not None and request.column is not None:
         raise InvalidParameterError(
-            f"budgets={request.column!r} would be a column, but packaged data have no column of budgets; give groups "
+            f"budgets={request.column!r} would be a column, but packaged data have no column of budgets: give groups "
             'and shares, such as "0.7:50%,1.4:50%".'
         )
     adult = load_adult()

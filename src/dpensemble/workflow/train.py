@@ -124,16 +124,16 @@ def _require_possible(tables: Tables, model: Any, *, baseline: bool, private_rep
     """Raise for requests that these tables or this model cannot serve, before anything is spent."""
     if tables.stream is not None and baseline:
         raise InvalidParameterError(
-            "baseline=True requires all private records in memory, but they are read in blocks; leave it out."
+            "baseline=True requires all private records in memory, but they are read in blocks: leave it out."
         )
     if tables.declared_columns is not None and baseline:
         raise InvalidParameterError(
-            "baseline=True requires public rows to encode by; leave it out, or give public rows."
+            "baseline=True requires public rows to encode by: leave it out, or give public rows."
         )
     if model.student is not None:
         require_savable(model.student)
     if private_report and not model.votes:
-        raise InvalidParameterError(f"private_report=True requires votes, but {model.name} has none; leave it out.")
+        raise InvalidParameterError(f"private_report=True requires votes, but {model.name} has none: leave it out.")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

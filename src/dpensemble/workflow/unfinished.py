@@ -36,7 +36,7 @@ def require_unchanged(journal: Journal) -> None:
     for name, state in journal.about[INPUTS].items():
         if _state(working_folder / name) != state:
             raise FileError(
-                f"{name} has changed since the run into {journal.out} began, so it cannot be finished; restore the "
+                f"{name} has changed since the run into {journal.out} began, so it cannot be finished: restore the "
                 "file, or give --give-up to keep the account of what was spent."
             )
 

@@ -37,14 +37,14 @@ class Workers:
         self.require_session(private)
         if self.cluster is not None and self.jobs > 1:
             raise InvalidParameterError(
-                f"jobs={self.jobs} are processes of this machine, and the cluster has workers of its own; leave jobs "
+                f"jobs={self.jobs} are processes of this machine, and the cluster has workers of its own: leave jobs "
                 "out.",
                 parameter="jobs",
             )
         if not (self.is_table(private) or is_parquet(private)):
             what = f"jobs={self.jobs}" if self.cluster is None else f"cluster={self.cluster!r}"
             raise InvalidParameterError(
-                f"{what} requires a private table in Parquet, but got {private.name}; write it as .parquet.",
+                f"{what} requires a private table in Parquet, but got {private.name}: write it as .parquet.",
                 parameter="jobs" if self.cluster is None else "cluster",
             )
 
@@ -52,7 +52,7 @@ class Workers:
         """Raise if the private table is one of Spark, but there is no session of Spark."""
         if self.is_table(private) and self.session is None:
             raise InvalidParameterError(
-                f"private={str(private)!r} is a table of Spark; give --cluster spark.", parameter="private"
+                f"private={str(private)!r} is a table of Spark: give --cluster spark.", parameter="private"
             )
 
     @staticmethod
@@ -72,7 +72,7 @@ class Workers:
         except Exception as error:
             kind = type(error).__name__
         raise InvalidParameterError(
-            f"private={str(private)!r} is not a table of Spark ({kind}); name one of its tables or views.",
+            f"private={str(private)!r} is not a table of Spark ({kind}): name one of its tables or views.",
             parameter="private",
         )
 

@@ -217,7 +217,7 @@ def test_with_a_fixed_number_of_queries_it_answers_all_or_refuses():
     assert fixed.admit(Votes(ballots[:fits], 2)) == fits
     assert fixed.spent_epsilon == pytest.approx(stopping.spent_epsilon)
     for _ in range(2):
-        with pytest.raises(BudgetError, match=r"epsilon=2 .* nothing was released; ask for fewer .*max_labels"):
+        with pytest.raises(BudgetError, match=r"epsilon=2 .* nothing was released: ask for fewer .*max_labels"):
             fixed.admit(Votes(ballots[fits:], 2))
 
 

@@ -40,7 +40,7 @@ class RenyiFilter:
     def certify(self, certificate: Certificate, law: ReleaseLaw, change: Change) -> None:  # noqa: ARG002
         """Refuse to certify: a verifier cannot check a Renyi filter."""
         raise AccountingError(
-            "a Renyi filter admits these gated queries, and only a purse can be certified; use more noise on the check "
+            "a Renyi filter admits these gated queries, and only a purse can be certified: use more noise on the check "
             "or a larger epsilon, for which a purse may pay for more."
         )
 

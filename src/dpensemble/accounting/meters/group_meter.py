@@ -83,7 +83,7 @@ class GroupMeter(Meter):
             return 0
         left = self.schedule.left_in_stage(self._asked, votes.n_queries)
         if left < votes.n_queries and self.schedule.stage_at(self._asked)[0] < len(self.schedule.stages) - 1:
-            raise InvalidParameterError("votes must not reach beyond the present stage; ask for next_chunk only.")
+            raise InvalidParameterError("votes must not reach beyond the present stage: ask for next_chunk only.")
         return left
 
     def _admit(self, admitted: int, n_queries: int) -> int:

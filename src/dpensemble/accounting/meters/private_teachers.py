@@ -41,16 +41,16 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
         rhos: Sequence[Sequence[float] | None] = [None] * len(models) if zcdp is None else zcdp
         if not models or len(rhos) != len(models):
             raise InvalidParameterError(
-                f"models has {len(models)} sets and zcdp {len(rhos)}; give at least one set, and as many in both."
+                f"models has {len(models)} sets and zcdp {len(rhos)}: give at least one set, and as many in both."
             )
         sets = {
             (tuple(touched), None if rho is None else tuple(rho)) for touched, rho in zip(models, rhos, strict=True)
         }
-        worst = max((_composed(*one, self.budget) for one in sets), key=lambda found: found.epsilon)
+        worst = max((_composed(*one, self.budget) for one in sets), key=lambda total: total.epsilon)
         if worst.epsilon > self.budget.epsilon * (1 + 1e-12):
             raise BudgetError(
                 f"the private teachers that one record touches have epsilon={worst.epsilon:.6g} together at "
-                f"delta={self.budget.delta:g}, above the budget of {self.budget.epsilon:g}; use fewer teachers, "
+                f"delta={self.budget.delta:g}, above the budget of {self.budget.epsilon:g}: use fewer teachers, "
                 "more private ones, or a partition."
             )
         self._worst = worst
@@ -58,7 +58,7 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
     def _require_payment(self) -> _Composed:
         """Return what the models cost together, or raise if they were not paid for."""
         if self._worst is None:
-            raise AccountingError("the models must be paid for before they answer; call pay first.")
+            raise AccountingError("the models must be paid for before they answer: call pay first.")
         return self._worst
 
     @property
@@ -98,7 +98,7 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
         if worst.rho is not None:
             return PrivacyCost(rdp=worst.rho * DEFAULT_ORDERS)
         if any(delta for _, delta in worst.touched):
-            raise AccountingError("models with a delta have no Renyi curve; see spent_epsilon.")
+            raise AccountingError("models with a delta have no Renyi curve: see spent_epsilon.")
         total = PrivacyCost.zero()
         for epsilon, _ in worst.touched:
             total += pure_cost(epsilon)

@@ -133,7 +133,7 @@ def pure_answers_meter(
     if not (one * queries).fits(group.budget):
         raise BudgetError(
             f"max_labels={queries} answers of epsilon={epsilon:g} each do not fit epsilon={group.budget.epsilon:g} "
-            f"at delta={group.budget.delta:g}; ask for fewer."
+            f"at delta={group.budget.delta:g}: ask for fewer."
         )
     analysis = (
         f"{source}; each answer is {epsilon:.6g}-private with fresh randomness, all of them by optimal composition "

@@ -56,13 +56,13 @@ def vanishing_end(
 def _require_vanishing(stage: Stage, groups: tuple[Group, ...]) -> None:
     if len({group.pool for group in groups}) < len(groups):
         raise InvalidParameterError(
-            "groups must have a pool each to drop out, and under upsampling every teacher learns from every group; "
+            "groups must have a pool each to drop out, and under upsampling every teacher learns from every group: "
             "use weighting or vanishing."
         )
     if stage.law.gated:
         raise InvalidParameterError(
             f"law={type(stage.law).__name__} answers an unknown number of queries, so the end of a group cannot "
-            "be scheduled; use a law without a gate."
+            "be scheduled: use a law without a gate."
         )
     if stage.n_queries is not None:
         raise InvalidParameterError(f"n_queries={stage.n_queries} of the stage must be None.")

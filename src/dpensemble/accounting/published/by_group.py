@@ -40,7 +40,7 @@ def published_group_rdp(law: ReleaseLaw, counts: ArrayLike, orders: ArrayLike, s
 @ByLaw
 def _of_law(law: ReleaseLaw, counts: ArrayLike, orders: ArrayLike, sensitivity: float) -> PublishedRdp:  # noqa: ARG001
     raise AccountingError(
-        f"no published data-dependent bound covers {type(law).__name__}; use LaplaceNoisyMax, GaussianNoisyMax or "
+        f"no published data-dependent bound covers {type(law).__name__}: use LaplaceNoisyMax, GaussianNoisyMax or "
         "ConfidentNoisyMax."
     )
 

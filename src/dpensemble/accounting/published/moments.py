@@ -38,7 +38,7 @@ def published_gate_cost(sigma: float, votes: float) -> PrivacyCost:
 @ByLaw
 def published(law: ReleaseLaw, change: Change) -> tuple[PrivacyCost, str]:  # noqa: ARG001
     """Return the published cost of a label, and its paper and theorem. Register a law here if it has one."""
-    raise AccountingError(f"no published accounting covers {type(law).__name__}; use accounting='exact'.")
+    raise AccountingError(f"no published accounting covers {type(law).__name__}: use accounting='exact'.")
 
 
 @published.register(LaplaceNoisyMax)

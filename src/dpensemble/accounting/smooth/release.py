@@ -59,7 +59,7 @@ def release_epsilon(
     """
     if not cost.both_directions:
         raise AccountingError(
-            "both_directions=False bounds one direction only and gives no guarantee; use SmoothCost's default."
+            "both_directions=False bounds one direction only and gives no guarantee: use SmoothCost's default."
         )
     # The noise has 2**62 sizes. What its far tail misses lies below a thousandth of this.
     delta = real_between("delta", delta, 1e-9, 1 - 1e-9)
@@ -71,7 +71,7 @@ def release_epsilon(
     source = SystemNoise() if noise is None else noise
     noisy = cost.total(counts, answered) + sensitivity * noise_multiplier * (offset + _standard_normal(source))
     if not math.isfinite(noisy):
-        raise AccountingError("the published cost must be finite, so nothing is released; use more noise in the votes.")
+        raise AccountingError("the published cost must be finite, so nothing is released: use more noise in the votes.")
     n_charged = None if answered is None else int(np.count_nonzero(answered))
     worst = cost.worst_total(len(np.asarray(counts)), n_charged)
     # Both ends are public, so clipping and rounding cost nothing.

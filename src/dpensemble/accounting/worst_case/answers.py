@@ -88,7 +88,7 @@ def _refuse_false(law: ReleaseLaw, change: Change, cost: PrivacyCost) -> None:
     if not largest_loss <= declared_epsilon * (1 + 1e-6) + 1e-6:
         raise AccountingError(
             f"law={type(law).__name__} declares pure_epsilon={declared_epsilon:g} of {change.moved} votes and loses "
-            f"{largest_loss:.6g}; declare an epsilon that holds, or nothing."
+            f"{largest_loss:.6g}: declare an epsilon that holds, or nothing."
         )
 
 
@@ -147,7 +147,7 @@ def many_classes(law: ReleaseLaw, change: Change) -> PrivacyCost:
     least_weight = 2 * PROBABILITY_ERROR * change.classes**2 / -np.expm1(-epsilon)
     if law.mixing_weight(change.classes) < least_weight:
         raise AccountingError(
-            f"law={type(law).__name__} has a mixing_weight too small for its pure_epsilon={epsilon:g}; return "
+            f"law={type(law).__name__} has a mixing_weight too small for its pure_epsilon={epsilon:g}: return "
             "dpensemble.laws.least_mixing_weight of that epsilon, or use less noise."
         )
     return pure_cost(epsilon)
@@ -158,7 +158,7 @@ def _no_price(law: ReleaseLaw, change: Change) -> str:
     own = "" if is_proven(law) else ", or define pure_epsilon"
     return (
         f"law={law.name or type(law).__name__!r} cannot be accounted for with n_classes={change.classes} and "
-        f"{change.ballots:,} {'teachers' if change.moved == 1 else 'ballots'}; use law='gnmax', two classes or fewer "
+        f"{change.ballots:,} {'teachers' if change.moved == 1 else 'ballots'}: use law='gnmax', two classes or fewer "
         f"teachers{own}."
     )
 
@@ -176,16 +176,16 @@ def _(law: LaplaceNoisyMax, change: Change) -> PrivacyCost:
 @many_classes.register(GaussianNoisyMax)
 def _(law: GaussianNoisyMax, change: Change) -> PrivacyCost:
     if change.votes == 1 and _covered(change.weight / law.sigma):
-        known = _noisy_max("gaussian", law, change.weight / law.sigma, change.classes)
+        curve_cost = _noisy_max("gaussian", law, change.weight / law.sigma, change.classes)
     else:
         # Papernot et al. 2018, Proposition 8: two counts move by at most the ballots' weight each.
         published = PrivacyCost(rdp=DEFAULT_ORDERS * (change.moved / law.sigma) ** 2)
-        known = _with_curve(published, "gaussian", law, change.moved / law.sigma, change.classes)
+        curve_cost = _with_curve(published, "gaussian", law, change.moved / law.sigma, change.classes)
     if not is_listed_soon(law, change, _LARGEST_GAP_GAUSSIAN):
-        return known
+        return curve_cost
     # Between the orders at which groups are compared, groups may exceed the known curve, which is close here.
     listed = gathered_cost(law, change)
-    return PrivacyCost(rdp=np.minimum(known.rdp, listed.rdp), parts=listed.parts)
+    return PrivacyCost(rdp=np.minimum(curve_cost.rdp, listed.rdp), parts=listed.parts)
 
 
 def _with_curve(
@@ -235,7 +235,7 @@ def _noisy_max(noise: Literal["gaussian", "laplace"], law: ReleaseLaw, shift: fl
     pairs = two_gap_pairs(noise, shift, n_classes, weight / 2)
     eta = 5 * PROBABILITY_ERROR * n_classes**2 / weight
     if not pairs.dominate_randomized_response(eta):
-        raise AccountingError("the noise must be smaller, since the sampler's rounding outweighs it; use less noise.")
+        raise AccountingError("the noise must be smaller, since the sampler's rounding outweighs it: use less noise.")
     return PrivacyCost.of(pairs)
 
 
@@ -244,7 +244,7 @@ def refuse_students(law: ReleaseLaw) -> None:
     if law.needs_student:
         raise AccountingError(
             f"{type(law).__name__} depends on a student too, so counts alone cannot price it, and it has no "
-            "data-dependent analysis; use price, in the worst case."
+            "data-dependent analysis: use price, in the worst case."
         )
 
 

@@ -119,7 +119,7 @@ def _pairs(law: ReleaseLaw, n_teachers: int, n_classes: int, changes: NDArray[np
     keys = (rows @ radix)[order_of_keys]
     if np.any(np.diff(keys) <= 0):
         raise AccountingError(
-            f"n_classes={n_classes} is too large to list the histograms of {n_teachers} teachers; use 'gnmax'."
+            f"n_classes={n_classes} is too large to list the histograms of {n_teachers} teachers: use 'gnmax'."
         )
     probabilities = mixed_probabilities(law, rows)
     if law.symmetric and not is_proven(law):
@@ -153,7 +153,7 @@ def _require_symmetry(law: ReleaseLaw, rows: NDArray[np.int64], probabilities: N
         expected = np.column_stack([probabilities[:, turned], probabilities[:, n_classes:]])
         if np.abs(actual - expected).max() > 2 * PROBABILITY_ERROR:
             raise AccountingError(
-                f"law={type(law).__name__} declares symmetric=True but does not treat classes alike; set it to False."
+                f"law={type(law).__name__} declares symmetric=True but does not treat classes alike: set it to False."
             )
 
 

@@ -60,7 +60,7 @@ class BoundedMap(FeatureMap):
         if fingerprint(self.transformer_) != state:
             raise InvalidParameterError(
                 f"feature_map={type(self.transformer).__name__} changes its own state when it transforms rows, so that "
-                "one record could change the features of others; use a map whose transform changes nothing.",
+                "one record could change the features of others: use a map whose transform changes nothing.",
                 parameter="feature_map",
             )
         lengths = np.sqrt(_squares(features))
@@ -84,7 +84,7 @@ class BoundedMap(FeatureMap):
         )
         entries = features.data if sparse.issparse(features) else features
         if features.ndim != 2 or not np.isfinite(entries).all():
-            raise DataError("feature_map gave NaN, infinity or no table; use a transformer that accepts these rows.")
+            raise DataError("feature_map gave NaN, infinity or no table: use a transformer that accepts these rows.")
         return features
 
     def transform(self, X: Any) -> Any:

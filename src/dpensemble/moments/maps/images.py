@@ -226,7 +226,7 @@ class ImageMap(FeatureMap):
             raise DataError(f"images must hold real numbers, not entries of type {images.dtype}.")
         if len(colours) > 1 or images.ndim < 2 or np.prod(images.shape[1:]) != np.prod(self.shape) or not len(images):
             raise DataError(
-                f"rows of shape {images.shape[1:]} are not images of shape={tuple(self.shape)}; give another shape."
+                f"rows of shape {images.shape[1:]} are not images of shape={tuple(self.shape)}: give another shape."
             )
         return images.reshape(len(images), height, width, *(colours or [1]))
 
@@ -234,7 +234,7 @@ class ImageMap(FeatureMap):
         """Scattering averages of a block of rows, shape (rows, cells, channels)."""
         pixels = np.maximum(images.astype(np.float32) - floor, 0)
         if not np.isfinite(pixels).all():
-            raise DataError("images hold missing or infinite values; drop those images.")
+            raise DataError("images hold missing or infinite values: drop those images.")
         height, width = pixels.shape[1:3]
         cells = (max(1, min(7, height // 2)), max(1, min(7, width // 2)))
         bank = _oriented_filters(self.orientations)

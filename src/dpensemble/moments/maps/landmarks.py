@@ -9,9 +9,9 @@ from scipy.spatial.distance import cdist
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import KMeans
-from threadpoolctl import threadpool_limits
 
 from dpensemble._arrays import Floats
+from dpensemble._threads import one_thread
 from dpensemble.datasets.columns import in_parts, is_number, numbers_of
 
 # Distinct public values from which a column counts as measured.
@@ -109,7 +109,7 @@ def chosen_landmarks(rows: Floats, n_landmarks: int) -> Floats | None:
 
 
 def _centres(rows: Floats, n_landmarks: int) -> Floats:
-    with threadpool_limits(1):
+    with one_thread(None):
         means = KMeans(n_landmarks, n_init=1, max_iter=_PASSES, random_state=0).fit(rows)
     return np.asarray(means.cluster_centers_)
 

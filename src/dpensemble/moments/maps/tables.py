@@ -98,7 +98,7 @@ class TableMap(FeatureMap):
         """
         table = as_table(X)
         if not len(table):
-            raise DataError("X must have rows; give public rows.")
+            raise DataError("X must have rows: give public rows.")
         self.n_features_in_ = table.shape[1]
         if all(isinstance(name, str) for name in table.columns):
             self.feature_names_in_ = np.asarray(table.columns, dtype=object)
@@ -190,7 +190,7 @@ class TableMap(FeatureMap):
         table = as_table(X)
         if table.shape[1] != self.n_features_in_:
             raise DataError(
-                f"X has {table.shape[1]} columns but the map was fitted on {self.n_features_in_}; use the same."
+                f"X has {table.shape[1]} columns but the map was fitted on {self.n_features_in_}: use the same."
             )
         return table
 

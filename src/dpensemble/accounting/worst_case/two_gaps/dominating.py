@@ -66,7 +66,7 @@ def two_gap_pairs(
     0.64
     """
     if noise not in {"gaussian", "laplace"}:
-        raise InvalidParameterError(f"noise={str(noise)[:60]!r} is unknown; use 'gaussian' or 'laplace'.")
+        raise InvalidParameterError(f"noise={str(noise)[:60]!r} is unknown: use 'gaussian' or 'laplace'.")
     return _covered(
         noise,
         real_between("shift", shift, 1e-4, 4.0),
