@@ -85,7 +85,7 @@ class Workers:
 
 @dataclass(frozen=True, eq=False)
 class Conversion:
-    """Converts the rows of a private table for a method, wherever they are read."""
+    """Converts the rows of a private table for a method, on the machine that reads them."""
 
     target: str
     unit: str | None
