@@ -230,10 +230,12 @@ def findings(name: str, text: str) -> list[Finding]:
 def _of_block(name: str, block: Block) -> Iterator[Finding]:
     mark = _ALLOW.search(block.text)
     allowed = set(mark[1].split()) or set(_ADVICE) if mark else set()
-    # An error gives the remedy after one semicolon.
+    # An error may have one semicolon, as before what was given.
     allowed |= {"semicolon"} if block.message and block.text.count(";") == 1 else set()
     for line, sentence in sentences(block):
-        words = len(_WORD.findall(sentence))
+        # The remedy of an error follows a colon, and may be as long as what comes before it.
+        parts = sentence.split(": ") if block.message else [sentence]
+        words = max(len(_WORD.findall(part)) for part in parts)
         rules = [rule for rule, (pattern, _) in RULES.items() if pattern.search(sentence)]
         rules += ["long-sentence"] * (words > MOST_WORDS)
         rules += ["long-cell"] * (block.cell and words > MOST_WORDS_IN_A_CELL)

@@ -106,6 +106,12 @@ def test_docstrings_comments_and_messages_of_python_are_read():
     ]
 
 
+def test_a_remedy_after_a_colon_is_counted_apart():
+    long = "this needs another value because " + "very " * 20 + "long words came: give " + "many " * 20 + "others"
+    assert rules(f"raise ValueError({long!r})", "module.py") == []
+    assert rules(f"raise ValueError({long.replace(':', ',')!r})", "module.py") == [(1, "long-sentence")]
+
+
 def test_a_message_may_have_one_semicolon():
     assert rules('raise ValueError("x must be a number; give another value")', "module.py") == []
     assert rules('raise ValueError("x must be a number; give another; or stop")', "module.py") == [(1, "semicolon")]

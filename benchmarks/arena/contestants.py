@@ -74,7 +74,7 @@ def _gradients(hidden: int, many: float, few: float) -> Callable[..., tuple[np.n
 _MANY = 3_000
 
 CONTESTANTS = (
-    Contestant("label-moments", "label moments (ours)", _here(ours.label_moments), REPLACE),
+    Contestant("label-moments", "label moments (ours)", _here(ours.label_moments), REPLACE, version=2),
     Contestant("private-majority", "private majority (ours)", _here(ours.private_majority), REPLACE, most_classes=2),
     Contestant("pate", "PATE (ours)", _here(ours.pate), REPLACE, fewest_classes=3),
     Contestant("dp-ebm", "DP-EBM (interpret)", _there("dp_ebm"), ADD, most_classes=2),

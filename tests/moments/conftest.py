@@ -19,7 +19,7 @@ def _made(n_classes, spread, n_rounds=2, n_features=5, seed=0):
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(3000, n_features))
     features[:, -1] = 1.0
-    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    features /= np.linalg.norm(features, axis=1).max()
     width = 1 if n_classes == 2 else n_classes
     truth = 3 * rng.normal(size=(n_features, width))
     truth -= truth.mean(axis=1, keepdims=True) if width > 1 else 0

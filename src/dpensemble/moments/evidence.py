@@ -7,6 +7,8 @@ of ``phi omega (p_w - c)`` over public rows, and its covariance is known. Three 
 - public rows stand for the private ones, with ``(omega (p - c))**2 (1 / n + kappa / m)``,
 - noise was added.
 
+The share of the second class is a further observation (`dpensemble.moments.base_rate`).
+
 Coefficients of a block of features have a normal prior. The scale of each block is set where the observations are most
 likely (D. MacKay, "Bayesian interpolation", Neural Computation 1992, the evidence updates). So nothing is chosen by a
 look at labels. Gauss-Newton steps find the best coefficients.
@@ -16,6 +18,7 @@ This is for two classes. For more classes see `dpensemble.moments.softmax`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,6 +29,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from dpensemble._arrays import Floats, dense
+from dpensemble.moments.base_rate import BaseRate
 from dpensemble.moments.model import chances_of, columns, expected, logits_of_whole, whole_units
 from dpensemble.moments.queries import Moments
 from dpensemble.moments.uncertainty import Information
@@ -133,6 +137,11 @@ class PublicRows:
         shares = 1 / self.features.shape[0] if self.shares is None else self.shares[:, None]
         return np.asarray(self._across @ (weights * shares))
 
+    def mean(self, values: Floats) -> float:
+        """Return the mean over rows of values with shape (n_rows, 1)."""
+        shares = 1 / len(values) if self.shares is None else self.shares[:, None]
+        return float(np.sum(values * shares))
+
     def curvature(self, weights: Floats) -> Floats:
         """Return the mean of ``weight phi outer phi`` over rows, phi as released, shape (n_released, n_released)."""
         return self._some.products(weights, self._some.released)
@@ -188,8 +197,10 @@ def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_
     about = [expected(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
     p = public.probabilities(coefficients)
     for _ in range(_MOST_STEPS):
-        observed = [_Observed.of(m, c, w, public, p, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
-        precision = np.sum([one.slope.T @ one.slope for one in observed], axis=0)
+        by_round = [_Observed.of(m, c, w, public, p, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
+        information = np.sum([one.slope.T @ one.slope for one in by_round], axis=0)
+        rate = _base_rate(by_round, public, p, n_units)
+        observed, precision = (*by_round, rate), information + rate.slope.T @ rate.slope
         surprises = [one.surprise(p) for one in observed]
         pulls = [one.slope.T @ surprise for one, surprise in zip(observed, surprises, strict=True)]
         evidence = precision @ coefficients + np.sum(pulls, axis=0)
@@ -199,7 +210,7 @@ def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_
         coefficients = coefficients + step
         if np.sqrt(np.mean(np.asarray(public.features @ step) ** 2)) < _SHORT_STEP:
             break
-    return Fit(coefficients, scales, Information(precision, scales[public.blocks], np.ones(1), 1.0))
+    return Fit(coefficients, scales, Information(information, scales[public.blocks], np.ones(1), 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,6 +223,8 @@ class _Observed:
     public: PublicRows
     root: Floats
     slope: Floats
+    # Standard deviation of the noise on the constant, the last moment.
+    noise_of_constant: float
 
     @classmethod
     def of(
@@ -223,7 +236,8 @@ class _Observed:
         variance[np.diag_indices_from(variance)] += (moments.spread / moments.scale) ** 2
         root = positive_root(variance)
         slope = linalg.solve_triangular(root, public.slope(omega * q), lower=True, check_finite=False)
-        return cls(moments.values / moments.scale[:, None], centre, omega, public, root, slope)
+        noise = float(moments.spread / moments.scale[-1])
+        return cls(moments.values / moments.scale[:, None], centre, omega, public, root, slope, noise)
 
     def surprise(self, p: Floats) -> Floats:
         """Return how far the released moments are from what probabilities of public rows lead to."""
@@ -231,9 +245,29 @@ class _Observed:
         whitened: Floats = linalg.solve_triangular(self.root, surprise, lower=True, check_finite=False)
         return whitened
 
+    def share(self, p: Floats) -> tuple[float, float]:
+        """Return by how much the constant shows a larger mean probability, and the error by noise."""
+        weights, constant = self.omega[:, None], self.public.constant
+        usual = self.public.mean(weights)
+        surprise = float(self.values[-1, 0]) / constant - self.public.mean(weights * (p - self.centre))
+        return surprise / usual, self.noise_of_constant / (constant * usual)
+
+
+def _base_rate(observed: Sequence[_Observed], public: PublicRows, p: Floats, n_units: float) -> BaseRate:
+    """Return what the constants of all rounds show about the mean probability of public rows."""
+    q = p * (1 - p)
+    surprises, noise = zip(*(one.share(p) for one in observed), strict=True)
+    errors = [math.sqrt(error**2 + public.mean(q) / n_units) for error in noise]
+    return BaseRate.of(p, surprises, errors, public.mean, public.average(q))
+
 
 def _step(
-    coefficients: Floats, change: Floats, observed: Sequence[_Observed], public: PublicRows, scales: Floats, now: float
+    coefficients: Floats,
+    change: Floats,
+    observed: Sequence[_Observed | BaseRate],
+    public: PublicRows,
+    scales: Floats,
+    now: float,
 ) -> tuple[Floats, Floats]:
     """Return the part of a Gauss-Newton step that makes coefficients more likely, since whole steps may overshoot.
 

@@ -88,4 +88,5 @@ class Rounds:
         if self.rows.n_classes == 2 and not self.class_sums_only:
             self.fitted = fit_moments(self.released, self.rows, self.fitted, n_units=self.total_weight)
         else:
-            self.fitted = fit_softmax(self.released, self.rows, n_units=self.total_weight)
+            residuals = not self.class_sums_only
+            self.fitted = fit_softmax(self.released, self.rows, n_units=self.total_weight, with_linear=residuals)

@@ -6,6 +6,9 @@ average over public rows, and a known covariance. Coefficients of a block of fea
 scale of each block is set by evidence, as in `dpensemble.moments.evidence`, with the mean curvature over classes. The
 most likely coefficients come from a quasi-Newton method that starts at `dpensemble.moments.linear`.
 
+Where rounds are residuals, as for images, logits are averaged with those of linear chances. The two fits err in
+different ways. Linear chances are better where classes can almost be separated, so that few rows determine a softmax.
+
 A factor of all coefficients is fitted last, since shrinkage makes probabilities too cautious. The coefficients are
 fitted to the same noise as the factor, so that the bare likelihood would make probabilities too sharp. The expected
 excess is the covariance of noise and prediction (B. Efron, "The estimation of prediction error: covariance penalties
@@ -65,8 +68,11 @@ def _row_sums(values: NDArray[_Floating]) -> NDArray[_Floating]:
     return sums
 
 
-def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float) -> Fit:
-    """Fit calibrated coefficients of several classes to all rounds together."""
+def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float, with_linear: bool = False) -> Fit:
+    """Fit calibrated coefficients of several classes to all rounds together.
+
+    If `with_linear`, logits are the mean of those of the softmax and of those of linear chances, at equal size.
+    """
     of_two = columns(public.n_classes) == 1
     about = [expected(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
     if of_two:
@@ -83,7 +89,14 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
             scales = _likeliest_scales(information, coefficients, public.blocks, scales)
         posterior = _Posterior.of(public.in_memory.features, observed, information, scales[public.blocks])
         coefficients = posterior.most_likely(coefficients)
-    factor, fitted = _calibrated(posterior, coefficients, public.in_memory.shares)
+    draws = np.random.default_rng(0)
+    noise = [draws.standard_normal(one.values.shape, dtype=np.float32) for one in observed]
+    fits = [coefficients, *(posterior.moved(noise, sign).most_likely(coefficients) for sign in (1.0, -1.0))]
+    if with_linear:
+        moved = ([_moved(*parts, sign) for parts in zip(rounds, observed, noise, strict=True)] for sign in (1.0, -1.0))
+        others = [linear, *(fit_linear(moments, about, public, n_units=n_units) for moments in moved)]
+        fits = _blended(fits, [other.coefficients for other in others], public)
+    factor, fitted = _calibrated(posterior, fits, noise, public.in_memory.shares)
     # A logit less the mean logit of C classes has (1 - 1 / C) of the variance of one column, and a difference of two
     # logits has twice that variance.
     of_column = 2.0 if of_two else 1 - 1 / public.n_classes
@@ -111,6 +124,8 @@ class _Observed:
 
     weights: Singles
     values: Singles
+    # Root of the covariance of the moments.
+    root: Floats
 
     def surprise(self, chances: Singles) -> Singles:
         """Return how far moments are from what chances lead to, shape (n_released, n_classes)."""
@@ -128,7 +143,7 @@ def _observed(
     weights = (some.released @ whitening.T.astype(np.float32)) * (omega[some.rows] * some.shares)[:, None]
     weights = weights.astype(np.float32)
     values = whitening @ (moments.values / moments.scale[:, None])
-    return _Observed(weights, (values + weights.T @ centre[some.rows]).astype(np.float32))
+    return _Observed(weights, (values + weights.T @ centre[some.rows]).astype(np.float32), root)
 
 
 def _information(observed: Sequence[_Observed], chances: Floats, public: PublicRows) -> Floats:
@@ -203,11 +218,26 @@ class _Posterior:
         return loss, gradient.astype(np.float64).ravel()
 
 
-def _calibrated(posterior: _Posterior, coefficients: Floats, shares: Floats) -> tuple[float, Floats]:
-    """Return the factor of least expected error, between the classes' shares and sharper chances, and coefficients."""
-    draws = np.random.default_rng(0)
-    noise = [draws.standard_normal(one.values.shape, dtype=np.float32) for one in posterior.observed]
-    fits = [coefficients, *(posterior.moved(noise, sign).most_likely(coefficients) for sign in (1.0, -1.0))]
+def _moved(moments: Moments, observed: _Observed, noise: Singles, sign: float) -> Moments:
+    """Return moments with noise on them, which is given in units of their error."""
+    added = (observed.root @ noise) * moments.scale[:, None]
+    return replace(moments, values=moments.values + sign * added)
+
+
+def _blended(fits: Sequence[Floats], others: Sequence[Floats], public: PublicRows) -> list[Floats]:
+    """Return means of two kinds of fits. The first pair determines how other fits are multiplied to equal size."""
+    sizes = [float(np.linalg.norm(np.asarray(public.features @ kind[0]).std(axis=0))) for kind in (fits, others)]
+    multiple = sizes[0] / max(sizes[1], 1e-12)
+    return [(fit + multiple * other) / 2 for fit, other in zip(fits, others, strict=True)]
+
+
+def _calibrated(
+    posterior: _Posterior, fits: Sequence[Floats], noise: Sequence[Singles], shares: Floats
+) -> tuple[float, Floats]:
+    """Return the factor of least expected error, between the classes' shares and sharper chances, and coefficients.
+
+    `fits` are coefficients by the moments, and by the moments with `noise` added and subtracted.
+    """
     scores, more, less = (posterior.features @ fit.astype(np.float32) for fit in fits)
     logarithms = np.log(np.maximum(shares @ softmax(scores), _LEAST_SHARE)).astype(np.float32)
 
@@ -229,7 +259,7 @@ def _calibrated(posterior: _Posterior, coefficients: Floats, shares: Floats) -> 
         return total + _CAUTION * math.sqrt(distance)
 
     factor = min(_FACTORS, key=error)
-    scaled = factor * coefficients
+    scaled = factor * fits[0]
     # The constant is the last feature, the same in every row.
     scaled[-1] += (1 - factor) * logarithms / posterior.features[0, -1]
     return factor, scaled
