@@ -457,6 +457,7 @@ def changing(X, y, how):
     return read
 
 
+@pytest.mark.parametrize("counts", [False, True])
 @pytest.mark.parametrize(
     "how",
     [
@@ -468,11 +469,20 @@ def changing(X, y, how):
     ],
     ids=["repeated", "lost", "swapped", "other labels", "other entries"],
 )
-def test_records_that_change_between_passes_are_refused_before_anything_is_drawn(small, how):
+def test_records_that_change_between_passes_are_refused_before_anything_is_drawn(small, how, counts, monkeypatch):
     X, y, public = small
+    calls = made_up(monkeypatch)
     with pytest.raises(DataError, match="changed between two passes") as found:
-        model(epsilon=1e-3).fit_blocks(changing(X, y, how), X_public=public)
+        model(epsilon=1e-3).fit_blocks(changing(X, y, how), X_public=public, n_records=len(X) if counts else None)
+    assert calls == []
     assert not any(letter.isdigit() for letter in str(found.value))
+
+
+def test_a_declared_number_of_records_must_be_right_if_it_is_public(small):
+    X, y, public = small
+    with pytest.raises(InvalidParameterError, match="n_records=59 must be the number"):
+        model().fit_blocks(blocks_of(X, y, [60]), X_public=public, n_records=59)
+    model(relation="add-or-remove-one", delta=1e-3).fit_blocks(blocks_of(X, y, [60]), X_public=public, n_records=59)
 
 
 def test_records_may_come_in_another_order(small):

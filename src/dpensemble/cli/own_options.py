@@ -53,6 +53,11 @@ _QUALITY = (
 )
 _PRIVATE_REPORT = own("--private-report", "Also write secret vote statistics, for you.", bool, OUTPUT, default=False)
 _IN_BLOCKS = own("--in-blocks", "Read large private Parquet in blocks.", bool, default=False)
+_PARTS = (
+    own("--cluster", "Sum on a cluster (--scheduler, or here: --jobs)", choices=("dask", "spark")),
+    own("--scheduler", "Its address, such as tls://10.0.0.5:8786.", hidden=True),
+    own("--jobs", "Processes that sum up parts of Parquet [1]", int, hidden=True),
+)
 _CERTIFY = own("--certificate", "Also certify votes; sums always are.", bool, OUTPUT, default=False)
 _DECLARED = own("--declared-columns", "Columns as JSON, when no rows are public.", Path)
 _TRAIN_BY_GROUP = (
@@ -86,6 +91,8 @@ def own_options(command: str, method: Description) -> Iterator[Option]:
         yield from _TRAIN_BY_GROUP if by_group else ()
         yield from (_DECLARED,) if "declared_columns" in method.parameters else ()
         yield from (_IN_BLOCKS,) if method.in_blocks else ()
+        # Sums can be computed in parts.
+        yield from _PARTS if method.in_blocks and "declared_columns" in method.parameters else ()
         return
     drawn = "subsample" in method.parameters
     yield from _PLAN if votes else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from dpensemble.cli.method_commands import Request
 from dpensemble.cli.option import parts_of
 from dpensemble.cli.show import print_run
 from dpensemble.cli.warning_lines import warnings_as_lines
-from dpensemble.clusters import on_cluster
+from dpensemble.cli.where import cluster_of, opened_workers
 from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.notes import lines, refuse_doubts
@@ -46,11 +46,12 @@ from dpensemble.workflow.rehearsal import rehearse
 from dpensemble.workflow.run_folder import claimed_folder, resumed_folder
 from dpensemble.workflow.tables import adult_tables
 from dpensemble.workflow.unfinished import about_run
+from dpensemble.workflow.workers import Workers
 
 _FILES = ("private", "public", "target", "classes")
 _ABOUT_FILES = (
     *("test", "unit", "drop", "test_is_public", "sep", "decimal", "multiline_text"),
-    *("declared_columns", "in_blocks"),
+    *("declared_columns", "in_blocks", "cluster", "jobs"),
 )
 _HOW = (
     "give --budgets COLUMN, a private column of epsilons, or groups and shares to deal at random, such as "
@@ -75,9 +76,11 @@ def _run(request: Request, log: Hear) -> None:
     )
     inputs = [own[name] for name in ("private", "public", "test", "declared_columns") if own.get(name) is not None]
     resumes = unfinished()
-    with _folder(request, inputs, resumes) as place, kept_in(place.drawn):
+    with _folder(request, inputs, resumes) as place, kept_in(place.drawn), ExitStack() as running:
         INTERRUPTS.follow(place.standing, lambda: place.spent)
-        tables = _checked_tables(request, model)
+        where = own.get("cluster"), own.get("scheduler")
+        workers = running.enter_context(opened_workers(own["private"], own.get("jobs"), *where))
+        tables = _checked_tables(request, model, workers)
         read = perf_counter() - start
         log("tables read", {"seconds": round(read, 3), "notes": len(tables.notes)})
         shown, votes = show_progress(not own["quiet"] and sys.stderr.isatty()), own.get("private_report", False)
@@ -94,7 +97,7 @@ def _run(request: Request, log: Hear) -> None:
             rehearse(tables, model, **options)
         ledger = _journaled(ledger, own["ledger"], place)
         with (
-            _where(own),
+            cluster_of(own.get("backend"), *where),
             warnings_as_lines(told_otherwise=hinted),
             shown,
             listen(partial(_spend, place, log)),
@@ -123,11 +126,13 @@ def _folder(request: Request, inputs: list[Path], resumes: Unfinished | None) ->
     facts: dict[str, Any] = {"method": request.method, "private": str(own["private"] or own["dataset"])}
     if request.settings.get("insecure_release_seed") is not None:
         facts["for_release"] = False
-    about = about_run(ARGUMENTS.get(), inputs, **facts)
+    # Nobody can see here whether a table of Spark is still the same, so such a run cannot be finished later.
+    repeatable = own["private"] is None or not Workers.is_table(own["private"])
+    about = about_run(ARGUMENTS.get() if repeatable else (), inputs, **facts)
     return claimed_folder(own["out"], overwrite=own["overwrite"], inputs=inputs, about=about)
 
 
-def _checked_tables(request: Request, model: Any) -> Tables:
+def _checked_tables(request: Request, model: Any, workers: Workers | None) -> Tables:
     """Read the tables as the method needs them, and print the notes about their columns."""
     own = request.own
     options = ReadOptions(
@@ -135,6 +140,7 @@ def _checked_tables(request: Request, model: Any) -> Tables:
         takes_blocks=_takes_blocks(request, model),
         in_blocks=own.get("in_blocks", False),
         on_bad_record=str(own["on_bad_record"]),
+        workers=workers,
     )
     tables = _tables(own, request.settings.get("random_state"), options)
     if own["strict"]:
@@ -178,16 +184,6 @@ def _costs(own: Mapping[str, float | None]) -> dict[str, float] | None:
             parameter=f"cost_{missing[0]}",
         )
     return given
-
-
-def _where(own: dict[str, Any]) -> AbstractContextManager[None]:
-    """Return where teachers are fitted: in this process, or on a cluster."""
-    backend, scheduler = own.get("backend"), own.get("scheduler")
-    if backend is None and scheduler is None:
-        return nullcontext()
-    if backend is None or scheduler is None:
-        raise InvalidParameterError("--backend and --scheduler belong together: give both, or neither.")
-    return on_cluster(backend, scheduler)
 
 
 def _account(ledger: str | None, data_set: str | None) -> Any:

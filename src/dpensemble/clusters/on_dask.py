@@ -14,6 +14,8 @@ from dpensemble.clusters.vetting import OpaqueTask, check_worker, probe_schedule
 from dpensemble.errors import InvalidParameterError, TeacherError
 
 _CONNECT_SECONDS = 10
+# Settings of Dask for tls:// addresses.
+_CERTIFICATES = ("ca-file", "client.cert", "client.key")
 # How long a cluster may be without any worker, since killed workers come back.
 _PATIENCE_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
@@ -35,6 +37,13 @@ class DaskCluster:
             ) from None
         if "://" in scheduler:
             require_encrypted(scheduler, ())
+        tls = [dask.config.get(f"distributed.comm.tls.{name}", None) for name in _CERTIFICATES]
+        if scheduler.startswith("tls:") and None in tls:
+            raise InvalidParameterError(
+                f"scheduler={scheduler!r} requires a certificate of this client: set distributed.comm.tls "
+                f"({', '.join(_CERTIFICATES)}) in the settings of Dask.",
+                parameter="scheduler",
+            )
         probe_scheduler(scheduler, speaks=scheduler.startswith("tcp:"))
         self._scheduler = scheduler
         # A task is meant to carry rows here.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from dpensemble._arrays import Floats
+from dpensemble._arrays import Floats, Rows
 from dpensemble.datasets.columns import number_columns
 
 
@@ -76,6 +76,8 @@ class LibraryTransformer:
     decoder_: LibraryTransformer | None = None
     #: The map whose features have their private and public means compared, or None for this map.
     compared_: LibraryTransformer | None = None
+    #: Returns the same features of rows as `transform`, in the form that is summed up fastest. None for `transform`.
+    for_sums: Callable[[Rows], Rows] | None = None
     #: Whether a row's features depend only on that row, to the last digit, in tables of the public rows' kinds.
     reads_rows_alone: bool = False
     #: Whether each feature depends on only one column, so that the columns of made-up rows may be drawn separately.

@@ -20,6 +20,8 @@ from dpensemble._arrays import Integers, Rows
 from dpensemble.datasets.columns import as_text, number_columns
 
 SIZE = 16
+# Bytes of a number.
+_NUMBER = 8
 
 
 class RowChecksums:
@@ -38,17 +40,21 @@ class RowChecksums:
         n_rows = len(targets)
         table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(np.asarray(rows).reshape(n_rows, -1))
         numeric = number_columns(table)
-        parts = [_bytes_of(targets.astype(np.float64)[:, None])]
-        if numeric.any():
-            numbers = table.iloc[:, np.flatnonzero(numeric)].to_numpy(dtype=np.float64, na_value=np.nan)
-            parts.append(_bytes_of(numbers))
-        parts += [self.texts(table.iloc[:, place]) for place in np.flatnonzero(~numeric).tolist()]
+        hashed = [self.texts(table.iloc[:, place]) for place in np.flatnonzero(~numeric).tolist()]
         if units is not None:
             # Two dimensions: the units were hashed before.
-            parts.append(np.asarray(units, dtype=np.uint8) if np.ndim(units) == 2 else self.texts(units))
-        packed = np.ascontiguousarray(np.hstack(parts))
-        hashes = np.frombuffer(b"".join(self._hash(row.data) for row in packed), dtype="<u4").reshape(n_rows, SIZE // 4)
-        words = hashes.sum(axis=0, dtype=np.uint64).tolist()
+            hashed.append(np.asarray(units, dtype=np.uint8) if np.ndim(units) == 2 else self.texts(units))
+        n_numbers = 1 + int(numeric.sum())
+        packed = np.empty((n_rows, n_numbers + len(hashed) * SIZE // _NUMBER), dtype="<f8")
+        packed[:, 0] = targets
+        if n_numbers > 1:
+            packed[:, 1:n_numbers] = table.iloc[:, np.flatnonzero(numeric)].to_numpy(dtype=np.float64, na_value=np.nan)
+        _use_one_form(packed[:, :n_numbers])
+        if hashed:
+            packed.view(np.uint8)[:, n_numbers * _NUMBER :] = np.hstack(hashed)
+        content, size = memoryview(packed.tobytes()), packed.shape[1] * _NUMBER
+        digests = b"".join([self._hash(content[start : start + size]) for start in range(0, len(content), size)])
+        words = np.frombuffer(digests, dtype="<u4").reshape(n_rows, SIZE // 4).sum(axis=0, dtype=np.uint64).tolist()
         return sum(word << 32 * place for place, word in enumerate(words)) % 2 ** (8 * SIZE)
 
     def texts(self, entries: ArrayLike | pd.Series) -> NDArray[np.uint8]:
@@ -68,7 +74,9 @@ class RowChecksums:
         return hashlib.blake2b(content, key=self._key, digest_size=SIZE).digest()
 
 
-def _bytes_of(numbers: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """Return the bytes of numbers, with one form of NaN and of zero."""
-    canonical = np.where(np.isnan(numbers), np.nan, numbers) + 0.0
-    return np.ascontiguousarray(canonical, dtype="<f8").view(np.uint8)
+def _use_one_form(numbers: NDArray[np.float64]) -> None:
+    """Write one form of NaN and of zero in place of all forms."""
+    numbers += 0.0
+    missing = np.isnan(numbers)
+    if missing.any():
+        numbers[missing] = np.nan

@@ -91,7 +91,9 @@ def of_blocks(
     shares = None if units_of is None else _shares_of_records(units_of, owners.present)
     # The key is secret and new, so that nobody can make rows whose change would not be noticed.
     records = RecordsHere(partial(_blocks, method, read, public, classes, owners, shares), RowChecksums.of_new_key())
-    n = _counted(records) if n_records is None else n_records
+    n = _counted(records)
+    if n_records is not None and member("relation", method.relation, Relation) is Relation.REPLACE_ONE:
+        _require_number(n_records, n)
     n = integer_between("n_records", n if units_of is None else int(units_of.max(initial=-1)) + 1, 1, 2**40)
     _check_delta(method, n, units, fewest_units)
     whose = PublicUnits(numbers, private=units is not None)
@@ -107,6 +109,16 @@ def _counted(records: RecordsHere) -> int:
             checksum += records.checksums.of(part.rows, part.targets, part.units)
     records.same.require((n_records, checksum % CHECKSUMS))
     return n_records
+
+
+def _require_number(n_records: int, counted: int) -> None:
+    """Raise if a declared number of records is not their number, which is public when a unit is replaced."""
+    if integer_between("n_records", n_records, 1, 2**40) != counted:
+        raise InvalidParameterError(
+            f"n_records={n_records} must be the number of records that read returns: correct n_records, or leave it "
+            "out.",
+            parameter="n_records",
+        )
 
 
 def _blocks(

@@ -117,7 +117,7 @@ class MomentsSteps(Steps):
         """Return the source that sums over private records and releases the sums."""
         zeroes, map_, grid = zeroes_bad(self.method), self.feature_map, self.grid
         blocks = self.records.behind(
-            map_.transform if grid is None else grid.one_hot,
+            (statements_of(map_).for_sums or map_.transform) if grid is None else grid.one_hot,
             alone=grid is None and self._reads_alone(zeroes),
             zeroes_bad=zeroes,
             n_features=0 if map_ is None else len(map_.blocks_),

@@ -224,11 +224,11 @@ class LabelMomentsClassifier(TableClassifier):
         read : callable or table in parts
             A callable returns an iterator over blocks ``(X, y)``. Called once a round, for the same records in order.
             A table in parts is summed in parts: `dpensemble.datasets.parts.ParquetParts` in several processes,
-            `DaskParts` on Dask, and `dpensemble.datasets.spark_parts.SparkParts` on Spark. Its records are checked and
-            counted in one more pass.
+            `DaskParts` on Dask, and `dpensemble.datasets.spark_parts.SparkParts` on Spark. One more pass checks and
+            counts all records before anything is spent. The records of every later pass must equal those of this one.
         n_records : int, optional
-            Number of private records. By default they are counted in one more pass, which also checks them before
-            anything is spent. Not used under add-or-remove-one, where the number is private.
+            Number of private records, to be compared with the records that are counted. Not used under
+            add-or-remove-one, where the number is private.
         units : array-like of shape (n_records,), optional
             The unit of each record, in the order of `read`. A unit's records may lie in any blocks. A table in parts
             has a column of units instead.

@@ -19,7 +19,7 @@ from dpensemble.moments.whole import WholeBlock, whole_features
 from dpensemble.releases.partial_sums import PartialSums, SameRecords
 
 #: Rows whose features are in memory at a time.
-ROWS_AT_ONCE = 8192
+ROWS_AT_ONCE = 2048
 #: A public map from rows to features.
 Transform = Callable[[Rows], Rows]
 # Most bytes of features that are kept between rounds. Whole features fit a 16-bit integer.

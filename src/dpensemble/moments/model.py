@@ -71,12 +71,17 @@ def rounded(coefficients: Floats) -> Floats:
     return np.asarray(np.rint(limited * _COEFFICIENT) / _COEFFICIENT)
 
 
-def expected(centre: Floats | None, features: Any, n_classes: int, even_weight: float) -> tuple[Floats, Floats]:
-    """Return what a published model expects of rows, and the public weight of each row."""
+def expected(
+    centre: Floats | None, features: Any, n_classes: int, even_weight: float, *, whole: bool = False
+) -> tuple[Floats, Floats]:
+    """Return what a published model expects of rows, and the public weight of each row.
+
+    Features are numbers up to 1, or `whole` numbers of ``1 / UNIT``.
+    """
     n_rows, n_columns = features.shape[0], columns(n_classes)
     if centre is None:
         return np.full((n_rows, n_columns), 1 / n_classes), np.full(n_rows, even_weight)
-    c = probabilities(features, centre)
+    c = chances_of(logits_of_whole(features if whole else whole_units(features), centre))
     if n_columns == 1:
         return c, 0.5 / np.maximum(c, 1 - c)[:, 0]
     # Chances are whole numbers of 2**-24, so this sum of squares is exact in any order.

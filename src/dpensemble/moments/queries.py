@@ -228,7 +228,7 @@ class Residuals(RecordsQuery[Moments]):
 
     def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
         """Return weighted features, and weighted residuals."""
-        c, omega = expected(self.centre, features / UNIT, self.n_classes, even_weight(self.n_classes))
+        c, omega = expected(self.centre, features, self.n_classes, even_weight(self.n_classes), whole=True)
         labels = np.eye(self.n_classes)[targets][:, -columns(self.n_classes) :]
         return scaled(features, self.scale), whole_answers(
             weights[:, None] * omega[:, None] * (labels - c), weights / 2
@@ -297,4 +297,6 @@ def statistics_of(names: str | Sequence[str] | None) -> tuple[str, ...]:
 
 def cut(features: Any) -> Any:
     """Return features without negative entries, even if the map falsely states so. Sensitivities rest on this."""
+    if (features.data if sparse.issparse(features) else features).min(initial=0.0) >= 0:
+        return features
     return features.maximum(0.0) if sparse.issparse(features) else np.maximum(features, 0.0)

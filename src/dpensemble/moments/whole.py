@@ -38,14 +38,16 @@ def whole_features(features: Any) -> Any:
         rows = features.tocsr().astype(np.float64)
         _require_finite(rows.data)
         rows.sum_duplicates()
-        rows.data = np.trunc(np.clip(rows.data, -2.0, 2.0) * UNIT)
-        squares = np.asarray(rows.power(2).sum(axis=1)).ravel()
-        factors = _shorter(squares, np.full(len(squares), UNIT))
-        rows.data = np.trunc(rows.data * np.repeat(factors, np.diff(rows.indptr)))
+        _cut(rows.data, UNIT)
+        squares = np.add.reduceat(np.append(rows.data**2, 0.0), rows.indptr[:-1])
+        # For a row without entries it returns an entry of the next row.
+        squares[np.diff(rows.indptr) == 0] = 0.0
+        if (squares > UNIT**2).any():
+            rows.data = np.trunc(rows.data * np.repeat(_shorter(squares, UNIT), np.diff(rows.indptr)))
         return rows
     rows = np.asarray(features, dtype=np.float64)
     _require_finite(rows)
-    return _whole(rows, UNIT, np.full(len(rows), float(UNIT)))
+    return _whole(rows, UNIT, UNIT)
 
 
 def whole_answers(answers: Floats, bounds: Floats) -> Floats:
@@ -68,15 +70,28 @@ def whole_products(features: Any) -> Floats:
     return products
 
 
-def _whole(vectors: Floats, unit: int, longest: Floats) -> Floats:
-    # Clipping first keeps squares of hostile entries finite.
-    cut = np.trunc(np.clip(vectors, -2.0, 2.0) * unit)
-    squares = np.einsum("ij,ij->i", cut, cut)
-    whole: Floats = np.trunc(cut * _shorter(squares, longest)[:, None])
+def _whole(vectors: Floats, unit: int, longest: Floats | int) -> Floats:
+    return _in_place(vectors.copy(order="K"), unit, longest)
+
+
+def _in_place(whole: Floats, unit: int, longest: Floats | int) -> Floats:
+    _cut(whole, unit)
+    squares = np.einsum("ij,ij->i", whole, whole)
+    # Most maps return no rows that are too long.
+    if (squares > longest**2).any():
+        whole *= _shorter(squares, longest)[:, None]
+        np.trunc(whole, out=whole)
     return whole
 
 
-def _shorter(squares: Floats, longest: Floats) -> Floats:
+def _cut(entries: Floats, unit: int) -> None:
+    """Cut entries in place towards zero to whole units. Clipping first keeps squares of hostile entries finite."""
+    np.clip(entries, -2.0, 2.0, out=entries)
+    entries *= unit
+    np.trunc(entries, out=entries)
+
+
+def _shorter(squares: Floats, longest: Floats | int) -> Floats:
     """Return factors that make rows of these squared lengths at most `longest` long, in whole units."""
     # Truncation after the product only shortens. A margin of 1e-9 covers the rounding of root and product.
     return np.where(squares <= longest**2, 1.0, longest / np.sqrt(np.maximum(squares, 1.0)) * (1 - 1e-9))
@@ -91,7 +106,10 @@ def scaled(features: Rows, scale: Floats | None) -> Rows:
     """Return whole features with weighted coordinates. Rows have the same largest length as before."""
     if scale is None:
         return features
-    weighted = features.multiply(scale / UNIT) if sparse.issparse(features) else features * (scale / UNIT)
+    if not sparse.issparse(features):
+        return _in_place(features * (scale / UNIT), UNIT, UNIT)
+    weighted = features.tocsr(copy=True)
+    weighted.data *= (scale / UNIT)[weighted.indices]
     return whole_features(weighted)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,10 @@ class ColumnKinds:
     declared: dict[str, Any] | None
     classes: list[Any]
     options: ReadOptions
+
+    def without_rows(self) -> ColumnKinds:
+        """Return the same kinds without public rows and workers, which conversions of other tables do not need."""
+        return replace(self, public=self.public.iloc[:0], options=replace(self.options, workers=None))
 
     def features(self, name: str, table: pd.DataFrame, *, keep_bad: bool = False) -> pd.DataFrame:
         """Return the table called `name` with the public or declared columns and kinds."""

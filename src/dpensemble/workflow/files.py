@@ -13,7 +13,6 @@ from dpensemble.datasets import TablePreparation
 from dpensemble.datasets.columns import as_text, number_columns
 from dpensemble.datasets.memory import release_unused
 from dpensemble.datasets.notes import Note, table_notes
-from dpensemble.datasets.parquet import ParquetTable
 from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, require_complete
 from dpensemble.design import BudgetRequest
 from dpensemble.errors import DataError, InvalidParameterError
@@ -21,7 +20,7 @@ from dpensemble.moments.grid import declared_grid
 from dpensemble.workflow.class_labels import as_labels, declared_labels
 from dpensemble.workflow.column_kinds import ColumnKinds, declared_features
 from dpensemble.workflow.group_columns import declared_groups
-from dpensemble.workflow.streamed import PrivateStream, private_stream, wants_blocks
+from dpensemble.workflow.streamed import PrivateStream, private_columns, private_stream, wants_blocks
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
 from dpensemble.workflow.tables import Tables, with_budgets
 
@@ -56,7 +55,11 @@ def file_tables(
     classes = declared_labels(files.classes)
     budgets_column = None if budgets is None else budgets.column
     files.refuse_overlaps(budgets_column)
-    streamed = wants_blocks(files.private, able=options.takes_blocks, asked=options.in_blocks)
+    if options.workers is not None:
+        options.workers.require_possible(files.private)
+    streamed = options.workers is not None or wants_blocks(
+        files.private, able=options.takes_blocks, asked=options.in_blocks
+    )
     written = _private_rows(files, options, streamed)
     declared = _declaration(files, budgets_column)
     public = declared_grid(declared).empty if files.public is None else files.read(files.public, guess=True)
@@ -84,7 +87,7 @@ def file_tables(
     )
     stream: PrivateStream | None = None
     if streamed:
-        stream, units = private_stream(files, kinds), None
+        stream, units = private_stream(files, kinds, options.workers), None
         features, labels = kinds.public.iloc[:0], target
     else:
         features = kinds.private_features(_without(written, [files.target, *private_only]))
@@ -121,7 +124,7 @@ def _private_rows(files: TableFiles, options: ReadOptions, streamed: bool) -> pd
     """Return the private table as it is written. If it is read in blocks, return only the names of its columns."""
     keep_bad = options.keep_bad
     if streamed:
-        return pd.DataFrame(columns=ParquetTable(files.private).columns)
+        return pd.DataFrame(columns=private_columns(files.private, options.workers))
     return files.read(files.private, keep_broken=keep_bad)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
@@ -17,6 +18,7 @@ from dpensemble.datasets.bad_records import readable_array, readable_rows, zeroe
 from dpensemble.datasets.columns import number_columns
 from dpensemble.errors import InvalidParameterError
 from dpensemble.student.published import marked, release_mark, with_names
+from dpensemble.workflow.workers import ConvertedParts
 
 _MOST_COLUMNS_NAMED = 200
 
@@ -82,6 +84,13 @@ class Reader:
     def each(self, read: Callable[[], Iterator[tuple[pd.DataFrame, Any]]]) -> Callable[[], Iterator[tuple[Any, Any]]]:
         """Return a function that reads blocks of rows and labels, and converts the rows for the method."""
         return lambda: ((self.private(table), labels) for table, labels in read())
+
+    def in_parts(self, parts: ConvertedParts) -> ConvertedParts:
+        """Return private records in parts whose rows are converted for the method where they are."""
+        reader = copy.copy(self)
+        # Workers need no public rows.
+        reader._public = self._public.iloc[:0]
+        return parts.prepared_by(reader.private)
 
     def encoded(self, table: pd.DataFrame | None) -> Any:
         """Return rows as numbers, even if the method reads tables."""

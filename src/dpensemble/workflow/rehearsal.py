@@ -87,7 +87,7 @@ def stand_ins(tables: Tables, model: Any) -> Tables:
     if zeroes_bad(model):
         rows, labels = _with_bad(rows, labels)
     whose: Any = None
-    if tables.units is not None or (tables.stream is not None and tables.stream.units is not None):
+    if tables.units is not None or (tables.stream is not None and tables.stream.has_units):
         whose = np.arange(n_records) // 2
     result = replace(tables, X_public=public, y_public=truth, public_units=owners)
     result = replace(result, private_groups=_groups(tables, n_records), test_groups=_groups(tables, len(test)))

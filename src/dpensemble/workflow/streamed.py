@@ -10,12 +10,14 @@ from typing import Any
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpensemble._arrays import Rows
 from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.datasets.tables import require_complete
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.workflow.column_kinds import LEAVE_OUT, ColumnKinds, require_two
 from dpensemble.workflow.table_files import TableFiles
+from dpensemble.workflow.workers import Conversion, ConvertedParts, Workers
 
 #: Larger tables are read in blocks without a request. In bytes without compression.
 LARGE = 2**28
@@ -23,16 +25,27 @@ LARGE = 2**28
 
 @dataclass(frozen=True, eq=False)
 class PrivateStream:
-    """Private records in blocks: their number, their units, and a function that reads them again from the start."""
+    """Private records in blocks: their number, their units, and a function that reads them again from the start.
+
+    `parts` are the same records for processes or a cluster. Units of a table of Spark are known to the cluster only.
+    """
 
     n_records: int
     units: NDArray[Any] | None
     read: Callable[[], Iterator[tuple[pd.DataFrame, Any]]]
+    parts: ConvertedParts | None = None
 
     @property
-    def n_units(self) -> int:
-        """Number of units, or of records if each record is a unit."""
-        return self.n_records if self.units is None else int(self.units.max()) + 1
+    def has_units(self) -> bool:
+        """Whether a column identifies whose record it is."""
+        return self.units is not None or (self.parts is not None and self.parts.unit is not None)
+
+    @property
+    def n_units(self) -> int | None:
+        """Number of units, or of records if each record is a unit. None if it is not known here."""
+        if self.units is not None:
+            return int(self.units.max()) + 1
+        return None if self.has_units else self.n_records
 
 
 def wants_blocks(private: Path, *, able: bool, asked: bool) -> bool:
@@ -46,9 +59,14 @@ def wants_blocks(private: Path, *, able: bool, asked: bool) -> bool:
     return asked or private.is_dir() or private.stat().st_size > LARGE or ParquetTable(private).n_bytes > LARGE
 
 
-def private_stream(files: TableFiles, kinds: ColumnKinds) -> PrivateStream:
-    """Return the private records in blocks, with the public table's columns and kinds."""
-    keep_bad = kinds.options.keep_bad
+def private_stream(files: TableFiles, kinds: ColumnKinds, workers: Workers | None = None) -> PrivateStream:
+    """Return the private records in blocks, with the public table's columns and kinds. `workers` also get them."""
+    keep_bad, conversion = kinds.options.keep_bad, _RowsAndLabels(kinds.without_rows(), files.target)
+    parts = None if workers is None else _parts(files, conversion, workers)
+    if workers is not None and workers.is_table(files.private):
+        n_records = int(workers.frame(files.private).count())
+        require_two(range(n_records))
+        return PrivateStream(n_records, None, _by_the_cluster, parts)
     blocks = ParquetBlocks(files.private, files.target, unit=files.unit, drop=files.drop, keep_bad=keep_bad)
     require_two(range(blocks.n_records))
 
@@ -58,21 +76,52 @@ def private_stream(files: TableFiles, kinds: ColumnKinds) -> PrivateStream:
             # Errors name the row of the whole table.
             rows = block.set_index(pd.RangeIndex(start, start + len(block)))
             start += len(block)
-            table = kinds.private_features(rows)
-            written = pd.Series(entries)
-            if not keep_bad:
-                require_complete("the private table", table, blanks=kinds.options.blanks, private=True)
-                if written.isna().any():
-                    raise DataError(
-                        f"the private table has rows without a target in column {files.target!r}: fill in what is "
-                        f"missing, or {LEAVE_OUT['target']}."
-                    )
-            labels = kinds.private_labels(written)
-            if not keep_bad and labels.isna().any():
-                raise DataError(
-                    "the private table's target has labels that are not numbers, but all declared ones are: declare "
-                    f"every possible label as it is written, or {LEAVE_OUT['target']}."
-                )
-            yield table, labels.to_numpy()
+            yield conversion(rows, pd.Series(entries))
 
-    return PrivateStream(blocks.n_records, blocks.units, read)
+    return PrivateStream(blocks.n_records, blocks.units, read, parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _RowsAndLabels:
+    """Converts rows and labels as the public table defines them, and raises for incomplete records."""
+
+    kinds: ColumnKinds
+    target: str
+
+    def __call__(self, rows: pd.DataFrame, entries: pd.Series) -> tuple[pd.DataFrame, Rows]:
+        kinds, keep_bad = self.kinds, self.kinds.options.keep_bad
+        table = kinds.private_features(rows)
+        if not keep_bad:
+            require_complete("the private table", table, blanks=kinds.options.blanks, private=True)
+            if entries.isna().any():
+                raise DataError(
+                    f"the private table has rows without a target in column {self.target!r}: fill in what is missing, "
+                    f"or {LEAVE_OUT['target']}."
+                )
+        labels = kinds.private_labels(entries)
+        if not keep_bad and labels.isna().any():
+            raise DataError(
+                "the private table's target has labels that are not numbers, but all declared ones are: declare every "
+                f"possible label as it is written, or {LEAVE_OUT['target']}."
+            )
+        return table, labels.to_numpy()
+
+
+def _parts(files: TableFiles, conversion: _RowsAndLabels, workers: Workers) -> ConvertedParts:
+    others = (files.target, files.unit, *files.drop)
+    columns = [name for name in private_columns(files.private, workers) if name not in others]
+    # Errors about columns name them here. A worker only returns a code.
+    conversion.kinds.private_features(pd.DataFrame(columns=columns))
+    table = workers.parts(files.private, files.target, files.unit, columns)
+    return ConvertedParts(table, Conversion(files.target, files.unit, conversion))
+
+
+def private_columns(private: Path, workers: Workers | None) -> list[str]:
+    """Return the columns of a private table that is not read as a whole."""
+    if workers is not None and workers.is_table(private):
+        return list(workers.frame(private).columns)
+    return list(ParquetTable(private).columns)
+
+
+def _by_the_cluster() -> Iterator[tuple[pd.DataFrame, Rows]]:
+    raise DataError("a table of Spark is read by its cluster only: give --cluster spark.")

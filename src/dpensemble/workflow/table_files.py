@@ -13,6 +13,7 @@ from dpensemble._checks import member
 from dpensemble.datasets import CSVFormat, read_table
 from dpensemble.datasets.bad_records import OnBadRecord
 from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.workflow.workers import Workers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,12 +110,15 @@ class ReadOptions:
         Whether to read the private records in blocks in any case.
     on_bad_record : {"raise", "zero"}, default="raise"
         Whether a bad private record raises an error, or is passed to the method, in which it adds nothing.
+    workers : Workers, optional
+        Processes or a cluster that sum up the private records where these are.
     """
 
     blanks: bool = False
     takes_blocks: bool = False
     in_blocks: bool = False
     on_bad_record: str = "raise"
+    workers: Workers | None = None
 
     @property
     def keep_bad(self) -> bool:

@@ -62,8 +62,8 @@ class Tables:
         return len(self.X_private) if self.stream is None else self.stream.n_records
 
     @property
-    def n_units(self) -> int:
-        """Number of units of the private records, or of records if each record is a unit."""
+    def n_units(self) -> int | None:
+        """Number of units of the private records, or of records if each record is a unit. None if not known here."""
         if self.stream is not None:
             return self.stream.n_units
         if self.units is None:

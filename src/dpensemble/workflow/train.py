@@ -196,6 +196,10 @@ def _fit(run: _Prepared, diagnostics: PrivateDiagnostics, fewest_units: int | No
         arguments |= {"budgets": tables.budgets, "levels": tables.levels, "group_shares": tables.group_shares}
     if tables.stream is None:
         return model.fit(run.reader.private(tables.X_private), tables.y_private.to_numpy(), **arguments)
+    if tables.stream.parts is not None:
+        # A column of the table identifies the units.
+        del arguments["units"]
+        return model.fit_blocks(run.reader.in_parts(tables.stream.parts), **arguments)
     # Records are counted first, so that every record is checked before anything is spent.
     return model.fit_blocks(run.reader.each(tables.stream.read), **arguments | {"units": tables.stream.units})
 

@@ -13,17 +13,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats
+from dpensemble._arrays import Floats, Rows
 from dpensemble.datasets.columns import as_text, in_parts, is_number, numbers_of
 from dpensemble.datasets.encoding import ColumnReading
 from dpensemble.datasets.tables import as_table
 from dpensemble.errors import DataError
 from dpensemble.moments.maps.base import ADDITIVE, FeatureMap
+from dpensemble.moments.maps.number_entries import Places, entries_of_numbers, row_slices, stacked
 
 # Finer knots need more public rows, which show where knots lie and how common each one is.
 _ROWS_PER_KNOT = 15
-# Up to this number, knots are compared one after another for all columns. More are searched by halving.
-_FEW_KNOTS = 4
+# Features in multiples of those that may differ from 0, up to which an array is faster than a sparse matrix.
+_DENSE = 2
 
 
 class TableMap(FeatureMap):
@@ -154,39 +155,76 @@ class TableMap(FeatureMap):
 
     def transform(self, X: Any) -> sparse.csr_matrix:
         """Return the features of rows, shape (n_rows, n_features_out). Every row has length 1."""
+        table = self._checked(X)
+        slots = np.cumsum([0, *(_slots(column) for column in self.columns_)])
+        per_row, n_rows = int(slots[-1]) + 1, len(table)
+        # Numbers of features and entries fit into these, or indices would be copied.
+        kind = np.int32 if max(per_row * n_rows, self.n_features_out_) < 2**31 else np.int64
+        # Slots of missing entries are left out if all entries of a column are present.
+        where, data = np.zeros((per_row, n_rows), dtype=kind), np.zeros((per_row, n_rows))
+        for part, rows, at, place, weight in self._entries_of(table):
+            where[slots[part] + at, rows] = place
+            data[slots[part] + at, rows] = weight
+        where[-1], data[-1] = self.n_features_out_ - 1, 1.0 / self.length_
+        indptr = np.arange(0, per_row * n_rows + 1, per_row, dtype=kind)
+        features = sparse.csr_matrix((data.T.ravel(), where.T.ravel(), indptr), shape=(n_rows, self.n_features_out_))
+        features.eliminate_zeros()
+        return features
+
+    def for_sums(self, X: Rows) -> sparse.csr_matrix | Floats:
+        """Return the same features, as an array if that is faster to sum up, because few features are 0."""
+        if self.n_features_out_ > _DENSE * (1 + sum(_slots(column) for column in self.columns_)):
+            return self.transform(X)
+        table = self._checked(X)
+        features, numbers = np.zeros((self.n_features_out_, len(table))), np.arange(len(table))
+        for _part, rows, _at, place, weight in self._entries_of(table):
+            if place.shape[1] == 1:
+                features[place[:, 0], rows] = weight
+            else:
+                features[place, numbers[rows]] = weight
+        features[-1] = 1.0 / self.length_
+        return features.T
+
+    def _checked(self, X: Rows) -> pd.DataFrame:
         check_is_fitted(self)
         table = as_table(X)
         if table.shape[1] != self.n_features_in_:
             raise DataError(
                 f"X has {table.shape[1]} columns but the map was fitted on {self.n_features_in_}: use the same."
             )
-        slots = np.cumsum([0, *(_slots(column) for column in self.columns_)])
-        per_row, n_rows = int(slots[-1]) + 1, len(table)
-        # Numbers of features and entries fit into these, or indices would be copied.
-        kind = np.int32 if max(per_row * n_rows, self.n_features_out_) < 2**31 else np.int64
-        where, data = np.empty((n_rows, per_row), dtype=kind), np.empty((n_rows, per_row))
-        starts = np.array([column["start"] for column in self.columns_])
-        for part, entries in self._entries_of(table):
+        return table
+
+    def _entries_of(
+        self, table: pd.DataFrame
+    ) -> Iterator[tuple[NDArray[np.int64], slice, int, NDArray[np.int64], Floats]]:
+        """Yield columns, rows, the slot of an entry, its feature and its weight, shape (n_columns, n_rows).
+
+        Features have the shape (n_columns, 1) if all rows have the same feature.
+        """
+        starts: NDArray[np.int64] = np.array([column["start"] for column in self.columns_], dtype=np.int64)
+        for part, rows, entries in self._in_steps(table):
             root = np.sqrt(self.columns_[int(part[0])]["square"])
             for at, (place, weight) in enumerate(entries):
-                where[:, slots[part] + at] = starts[part] + place
-                data[:, slots[part] + at] = weight * root
-        where[:, -1], data[:, -1] = self.n_features_out_ - 1, 1.0
-        data /= self.length_
-        indptr = np.arange(0, per_row * n_rows + 1, per_row, dtype=kind)
-        features = sparse.csr_matrix((data.ravel(), where.ravel(), indptr), shape=(n_rows, self.n_features_out_))
-        features.eliminate_zeros()
-        return features
+                weighted = weight * root
+                weighted /= self.length_
+                features: NDArray[np.int64] = np.add(starts[part][:, None], place)
+                yield part, rows, at, features, weighted
 
-    def _entries_of(self, table: pd.DataFrame) -> Iterator[tuple[NDArray[np.int64], Iterator[tuple[Any, Floats]]]]:
-        """Yield numbers of similar columns, with places and weights of their entries, shape (n_rows, n_columns)."""
+    def _in_steps(
+        self, table: pd.DataFrame
+    ) -> Iterator[tuple[NDArray[np.int64], slice, Iterator[tuple[Places, Floats]]]]:
+        """Yield similar columns and some rows, with places within columns and weights of their entries."""
         alike: dict[tuple[int, ...], list[int]] = {}
         for number, column in enumerate(self.columns_):
             if column["kind"] == "number":
                 alike.setdefault(tuple(column["sizes"]), []).append(number)
             else:
                 entries = _of_category(column, table.iloc[:, number])
-                yield np.array([number]), ((place[:, None], weight[:, None]) for place, weight in entries)
+                yield (
+                    np.array([number]),
+                    slice(0, len(table)),
+                    ((place[None], weight[None]) for place, weight in entries),
+                )
         for members in alike.values():
             for part, (numbers, odd) in in_parts(table, np.array(members), numbers_of):
                 if odd.any():
@@ -194,7 +232,9 @@ class TableMap(FeatureMap):
                     raise DataError(
                         f"column {name!r} of X must hold numbers, as it does in public rows; got other entries."
                     )
-                yield part, _of_numbers([self.columns_[number]["knots"] for number in part.tolist()], numbers)
+                knots = stacked([self.columns_[number]["knots"] for number in part.tolist()])
+                for rows in row_slices(len(table), len(part)):
+                    yield part, rows, entries_of_numbers(knots, np.ascontiguousarray(numbers[rows].T))
 
     def reference(self, public: pd.DataFrame) -> Floats:
         """Return the mean features of public rows, shape (n_features_out,)."""
@@ -298,8 +338,8 @@ def _entries(column: dict[str, Any], values: pd.Series) -> Iterator[tuple[NDArra
         yield from _of_category(column, values)
         return
     numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
-    for place, weight in _of_numbers([column["knots"]], numbers[:, None]):
-        yield place[:, 0], weight[:, 0]
+    for place, weight in entries_of_numbers(stacked([column["knots"]]), numbers[None]):
+        yield np.broadcast_to(place, numbers[None].shape)[0], weight[0]
 
 
 def _of_category(column: dict[str, Any], values: pd.Series) -> Iterator[tuple[NDArray[np.int64], Floats]]:
@@ -307,40 +347,6 @@ def _of_category(column: dict[str, Any], values: pd.Series) -> Iterator[tuple[ND
     place = pd.Index(column["categories"], dtype=object).get_indexer(text)
     place = np.where(place < 0, last - 1, place)
     yield np.where(text.isna(), last, place), np.ones(len(values))
-
-
-def _of_numbers(knots: list[list[Floats]], numbers: Floats) -> Iterator[tuple[NDArray[np.int64], Floats]]:
-    """Yield the same for columns of equally many knots at each scale, numbers of shape (n_rows, n_columns)."""
-    missing = np.isnan(numbers)
-    numbers = np.where(missing, 0.0, numbers)
-    share, start = 1 / np.sqrt(len(knots[0])), 0
-    present = np.where(missing, 0.0, share)
-    for scale in range(len(knots[0])):
-        of_scale = np.stack([one[scale] for one in knots])
-        size = of_scale.shape[1]
-        if size == 1:
-            yield np.full(numbers.shape, start), present
-        else:
-            low = _knots_up_to(of_scale, numbers).clip(1, size - 1) - 1
-            column = np.arange(len(knots))
-            below, above = of_scale[column, low], of_scale[column, low + 1]
-            part = ((numbers - below) / (above - below)).clip(0.0, 1.0)
-            yield start + low, present * np.sqrt(1 - part)
-            yield start + low + 1, present * np.sqrt(part)
-        start += size
-    yield np.full(numbers.shape, start), missing.astype(np.float64)
-
-
-def _knots_up_to(knots: Floats, numbers: Floats) -> NDArray[np.int64]:
-    """Return the number of knots of each column that are at most its numbers."""
-    counts = np.zeros(numbers.shape, dtype=np.int64)
-    if knots.shape[1] <= _FEW_KNOTS:
-        for of_column in knots.T:
-            counts += numbers >= of_column
-        return counts
-    for column, own in enumerate(knots):
-        counts[:, column] = np.searchsorted(own, numbers[:, column], side="right")
-    return counts
 
 
 def _words(column: dict[str, Any]) -> Iterator[str]:
