@@ -46,6 +46,17 @@ def test_what_cannot_be_read_again_is_refused(world):
         ArrowBlocks(pa.Table.from_pandas(table), "z")
 
 
+@pytest.mark.parametrize("first_executions", [2, 3])
+def test_records_are_not_taken_for_those_of_other_units(world, first_executions):
+    table, public = world
+    arrow, others = pa.Table.from_pandas(table), pa.Table.from_pandas(table.iloc[::-1])
+    executions = iter([arrow] * first_executions)
+    read = ArrowBlocks(lambda: next(executions, others).to_reader(), "y", unit="who")
+    with pytest.raises(DataError, match="order the query") as refusal:
+        released(table, public, read)
+    assert not any(character.isdigit() for character in str(refusal.value))
+
+
 def test_duckdb_and_polars(world):
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
     table, public = world

@@ -64,3 +64,12 @@ def test_lists_are_hashed_by_their_text():
 def test_keys_are_new_every_time():
     one, other = (RowChecksums.of_new_key().of(ROWS, TARGETS) for _ in range(2))
     assert one != other
+
+
+def test_a_unit_has_one_hash_whatever_comes_before_it():
+    # pandas counts 1 and True as one entry, and keeps the first of them.
+    hashes = RowChecksums(KEY)
+    alone, after_1 = (hashes.texts(pd.Series(units, dtype=object))[-1] for units in ([True], [1, None, True]))
+    assert np.array_equal(alone, after_1)
+    one, same = hashes.texts(pd.Series([5, 5.0], dtype=object))
+    assert np.array_equal(one, same)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from dpensemble._arrays import Rows
-from dpensemble.datasets.parquet import ROWS_AT_ONCE, unit_numbers
+from dpensemble.datasets.parquet import ROWS_AT_ONCE, UnitNumbers, unit_numbers
 from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError, InvalidParameterError
 
@@ -26,7 +27,8 @@ class ArrowBlocks:
     target : str
         Column of the labels.
     unit : str, optional
-        Column that identifies whose record it is. Then the stream must have the same order in every round.
+        Column that identifies whose record it is. Give `units` to ``fit_blocks``, too. The stream must have the same
+        order in every round, or it raises.
     drop : sequence of str
         Columns to leave out.
     rows : int
@@ -64,7 +66,8 @@ class ArrowBlocks:
             if name is not None and self.columns.count(name) != 1:
                 raise DataError(f"{parameter}={name!r} is not one column of the stream: name one of its columns.")
         self._features = [name for name in self.columns if name not in (target, unit, *drop)]
-        self.units = None if unit is None else unit_numbers(self, unit, keep_bad)
+        self._unit, self._numbers = unit, UnitNumbers()
+        self.units = None if unit is None else unit_numbers(self, unit, keep_bad, self._numbers)
 
     def _open(self) -> Rows:
         import pyarrow as pa  # noqa: PLC0415  takes long to import
@@ -96,6 +99,17 @@ class ArrowBlocks:
                     yield exact_frame(chosen.slice(start, rows))[names]
 
     def __call__(self) -> Iterator[tuple[pd.DataFrame, ArrayLike]]:
-        """Yield records and their labels, block by block."""
-        for block in self.blocks([*self._features, self._target], self._rows):
+        """Yield records and their labels, block by block. Raise if units come in another order than in `units`."""
+        of_units = [] if self._unit is None else [self._unit]
+        start = 0
+        for block in self.blocks([*self._features, self._target, *of_units], self._rows):
+            if self._unit is not None and self.units is not None:
+                numbers = self._numbers.of(block[self._unit])
+                # In another order, records of one person would count as those of several.
+                if not np.array_equal(numbers, self.units[start : start + len(block)]):
+                    raise DataError(
+                        "the stream returned the records of units in another order than before: order the query, or "
+                        "give a stored copy."
+                    )
+            start += len(block)
             yield block[self._features], block[self._target].to_numpy()

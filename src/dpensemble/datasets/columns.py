@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,21 @@ def as_text(column: pd.Series) -> pd.Series:
         if set(map(type, entries.to_numpy())) == {str}:
             return entries
     return column.map(_text_of, na_action="ignore").astype(object)
+
+
+def distinct_entries(column: pd.Series) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Return the place of each entry among the distinct entries, -1 if it is missing, and the distinct entries.
+
+    Equal entries of different types, such as 1 and True, are distinct in any order. Lists, structs and maps differ if
+    their texts do.
+    """
+    mixed = column.dtype.kind == "O" and len(set(map(type, column.dropna()))) > 1
+    if not mixed:
+        with suppress(TypeError):
+            places, distinct = pd.factorize(column)
+            return places, np.asarray(distinct, dtype=object)
+    places, distinct = pd.factorize(as_text(column))
+    return places, np.asarray(distinct, dtype=object)
 
 
 def _text_of(value: object) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from dpensemble._arrays import Integers
-from dpensemble.datasets.columns import as_text
+from dpensemble.datasets.columns import as_text, distinct_entries
 from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError, FileError
 
@@ -145,33 +145,35 @@ class ParquetBlocks:
             yield block[self._features], block[self._target].to_numpy()
 
 
-def unit_numbers(table: _InBlocks, unit: str, keep_bad: bool) -> Integers:
-    """Return a number for the unit of each record, in any part of the table. 5 and 5.0 are one unit.
+class UnitNumbers:
+    """A number for each unit, the same for every block of a table. 5 and 5.0 are one unit."""
+
+    def __init__(self) -> None:
+        self._number_of: dict[str, int] = {}
+
+    def of(self, column: pd.Series) -> Integers:
+        """Return the number of each record's unit, -1 without a unit."""
+        places, names = distinct_entries(column)
+        numbers = [
+            self._number_of.setdefault(name, len(self._number_of)) for name in as_text(pd.Series(names, dtype=object))
+        ]
+        # A missing name has place -1, which would be that of the last number.
+        return np.asarray([*numbers, -1], dtype=np.int64)[places]
+
+
+def unit_numbers(table: _InBlocks, unit: str, keep_bad: bool, units: UnitNumbers | None = None) -> Integers:
+    """Return a number for the unit of each record, in any part of the table.
 
     A record without a unit raises an error, or has the number -1.
     """
-    number_of: dict[str, int] = {}
-    units = []
-    for block in table.blocks([unit], 2**20):
-        places, names = _distinct(block[unit])
-        if (places < 0).any() and not keep_bad:
-            raise DataError(
-                f"the private table has rows without a unit in column {unit!r}: fill in what is missing, or leave such "
-                "records out (keep_bad=True, or --on-bad-record zero)."
-            )
-        numbers = [number_of.setdefault(name, len(number_of)) for name in as_text(pd.Series(names, dtype=object))]
-        # A missing name has place -1, which would be that of the last number.
-        units.append(np.asarray([*numbers, -1], dtype=np.int64)[places])
-    return np.concatenate(units)
-
-
-def _distinct(column: pd.Series) -> tuple[Integers, Any]:
-    """Return the place of each entry among the distinct entries, -1 if it is missing, and the distinct entries."""
-    try:
-        return pd.factorize(column)
-    except TypeError:
-        # Lists, structs and maps cannot be hashed, but their texts can.
-        return pd.factorize(as_text(column))
+    units = UnitNumbers() if units is None else units
+    numbers = [units.of(block[unit]) for block in table.blocks([unit], 2**20)]
+    if not keep_bad and any((part < 0).any() for part in numbers):
+        raise DataError(
+            f"the private table has rows without a unit in column {unit!r}: fill in what is missing, or leave such "
+            "records out (keep_bad=True, or --on-bad-record zero)."
+        )
+    return np.concatenate(numbers)
 
 
 def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:

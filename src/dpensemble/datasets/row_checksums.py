@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import Integers, Rows
-from dpensemble.datasets.columns import as_text, number_columns
+from dpensemble.datasets.columns import as_text, distinct_entries, number_columns
 
 SIZE = 16
 # Bytes of a number.
@@ -59,13 +59,8 @@ class RowChecksums:
 
     def texts(self, entries: ArrayLike | pd.Series) -> NDArray[np.uint8]:
         """Return a hash of each entry as it is written, shape (n_rows, 16). 5 and 5.0 have one hash."""
-        column: pd.Series = pd.Series(entries)
-        try:
-            places, distinct = pd.factorize(column)
-        except TypeError:
-            # Lists, structs and maps cannot be hashed, but their texts can.
-            places, distinct = pd.factorize(as_text(column))
-        written = as_text(pd.Series(np.asarray(distinct, dtype=object), dtype=object)).tolist()
+        places, distinct = distinct_entries(pd.Series(entries))
+        written = as_text(pd.Series(distinct, dtype=object)).tolist()
         # A missing entry has place -1, the last one.
         hashes = [self._hash(text.encode("utf-8", "surrogatepass")) for text in written] + [bytes(SIZE)]
         return np.frombuffer(b"".join(hashes), dtype=np.uint8).reshape(-1, SIZE)[places]
