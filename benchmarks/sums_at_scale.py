@@ -111,7 +111,8 @@ def _spark(folder, columns, place, add, name):
         return
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
-    session = session.config("spark.driver.host", "127.0.0.1").config("spark.local.dir", str(place)).getOrCreate()
+    session = session.config("spark.driver.host", "127.0.0.1").config("spark.local.dir", str(place))
+    session = session.config("spark.io.encryption.enabled", "true").getOrCreate()
     try:
         add(name, lambda: SparkParts(session.read.parquet(str(folder)), **columns))
     finally:

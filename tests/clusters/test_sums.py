@@ -66,6 +66,7 @@ def spark(java, tmp_path_factory):
     session = (
         sql.SparkSession.builder.master("local[2,4]")
         .config("spark.ui.enabled", "false")
+        .config("spark.io.encryption.enabled", "true")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.eventLog.enabled", "true")

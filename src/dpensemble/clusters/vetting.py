@@ -52,7 +52,7 @@ def require_encrypted(scheduler: str, workers: Iterable[str]) -> None:
     address must be one of this host.
     """
     for address in (scheduler, *workers):
-        if not (address.startswith("tls://") or (address.startswith("tcp://") and _is_here(address))):
+        if not (address.startswith("tls://") or (address.startswith("tcp://") and is_here(address))):
             raise InvalidParameterError(
                 f"scheduler={scheduler!r} would send private rows over a network without encryption: start the "
                 "scheduler and all workers with tls:// and certificates, or all of them on this host.",
@@ -60,8 +60,8 @@ def require_encrypted(scheduler: str, workers: Iterable[str]) -> None:
             )
 
 
-def _is_here(address: str) -> bool:
-    """Return whether an address is one of this host."""
+def is_here(address: str) -> bool:
+    """Return whether an address such as ``tcp://HOST:PORT`` is one of this host."""
     try:
         host = urlsplit(address).hostname
         addresses = {entry[4][0] for entry in socket.getaddrinfo(host, None)}

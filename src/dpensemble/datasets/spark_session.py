@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dpensemble._arrays import Rows
+from dpensemble.clusters.vetting import is_here
 from dpensemble.errors import InvalidParameterError
 
 _CONNECT = "sc://"
@@ -27,15 +28,18 @@ def spark_session(address: str | None = None) -> Iterator[Rows]:
     Raises
     ------
     InvalidParameterError
-        If pyspark or Java is missing, or Spark does not start.
+        If pyspark or Java is missing, or Spark does not start. Also if a server of Spark Connect is on another machine,
+        and the address does not ask for encryption.
     """
+    connects = address is not None and address.startswith(_CONNECT)
+    if address is not None and connects:
+        _require_encrypted(address)
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415  an optional extra
     except ImportError:
         raise InvalidParameterError(
             "cluster='spark' needs pyspark, which is not installed: install dpensemble[spark].", parameter="cluster"
         ) from None
-    connects = address is not None and address.startswith(_CONNECT)
     if not (connects or os.environ.get("JAVA_HOME") or shutil.which("java")):
         raise InvalidParameterError(
             "cluster='spark' needs Java, which is not on this machine: install Java 17 (Debian: "
@@ -48,6 +52,9 @@ def spark_session(address: str | None = None) -> Iterator[Rows]:
     builder = SparkSession.builder.appName("dpensemble")
     if address is not None:
         builder = builder.remote(address) if connects else builder.master(address)
+    if not (connects or runs_already):
+        # Spark writes large tasks to files, also on this machine.
+        builder = builder.config("spark.io.encryption.enabled", "true")
     try:
         session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     except Exception as error:
@@ -63,3 +70,14 @@ def spark_session(address: str | None = None) -> Iterator[Rows]:
         f"scheduler={address!r} did not start a session of Spark ({kind}): check the address, Java and Spark's logs.",
         parameter="scheduler",
     )
+
+
+def _require_encrypted(address: str) -> None:
+    """Raise if sums without noise would cross a network in the clear, from a server of Spark Connect to here."""
+    asks = "use_ssl=true" in address.lower().split(";")
+    if not (asks or is_here(address)):
+        raise InvalidParameterError(
+            f"scheduler={address!r} would send sums without noise over a network in the clear: write "
+            "sc://HOST:15002/;use_ssl=true.",
+            parameter="scheduler",
+        )

@@ -1,0 +1,61 @@
+"""What Spark must encrypt, without Spark. `tests/clusters` has the sums."""
+
+import sys
+
+import pandas as pd
+import pytest
+
+from dpensemble.datasets.spark_parts import SparkParts
+from dpensemble.datasets.spark_session import spark_session
+from dpensemble.errors import InvalidParameterError
+
+
+class Frame:
+    """A DataFrame of a session on this machine."""
+
+    columns = ("x", "y", "who")
+
+    def __init__(self, **settings):
+        self.sparkSession = self.conf = self
+        self._settings = {"spark.master": "local[2]"} | settings
+
+    def get(self, name, default):
+        return self._settings.get(name, default)
+
+    def select(self, *columns):
+        return pd.DataFrame(columns=columns)
+
+
+def test_units_reach_no_file_of_this_machine():
+    # Hashes of 40,000 units make a task that Spark writes to a file.
+    with pytest.raises(InvalidParameterError, match=r"spark\.io\.encryption\.enabled must be true"):
+        SparkParts(Frame(), "y", unit="who")
+    SparkParts(Frame(), "y")
+    SparkParts(Frame(**{"spark.io.encryption.enabled": "true"}), "y", unit="who")
+
+
+def test_settings_that_came_too_late_do_not_count():
+    class Context:
+        def getConf(self):  # noqa: N802
+            return {"spark.master": "spark://192.0.2.9:7077"}
+
+    # As after `SparkSession.builder.config(...).getOrCreate()` on a session that runs already.
+    names = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled")
+    frame = Frame(**dict.fromkeys(names, "true"))
+    frame.sparkContext = Context()
+    with pytest.raises(InvalidParameterError, match="start Spark again"):
+        SparkParts(frame, "y")
+
+
+@pytest.mark.parametrize("address", ["sc://192.0.2.9:15002", "sc://192.0.2.9:15002/;use_ssl=false;token=use_ssl"])
+def test_sums_cross_no_network_in_the_clear(address):
+    with pytest.raises(InvalidParameterError, match="in the clear"), spark_session(address):
+        pass
+
+
+@pytest.mark.parametrize("address", ["sc://127.0.0.1:1", "sc://192.0.2.9:15002/;use_ssl=true"])
+def test_encrypted_and_own_servers_are_tried(address, monkeypatch):
+    # Without pyspark, nothing is reached.
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(InvalidParameterError, match="needs pyspark"), spark_session(address):
+        pass
