@@ -30,10 +30,10 @@ _RUNS = {
     "personalised-skewed": "personalised_skewed:skewed",
     "personalised-ratios": "personalised:ratios",
 }
-_TABLE_KEYS = {"name", "where", "title", "experiment", "status", "about", "why", "extension"} | {
+_TABLE_KEYS = {"name", "where", "title", "experiment", "status", "about", "why", "extension", "few_runs"} | {
     *("ours", "beside", "panels", "published"),
 }
-_TEXTS = ("about", "why", "extension")
+_TEXTS = ("about", "why", "extension", "few_runs")
 _EXPERIMENT_KEYS = {"run", "needs", "revision", "settings", "quick"}
 
 

@@ -38,8 +38,7 @@ def row_of(m: int) -> str:
 def simulated(settings: Settings, seed: int) -> Iterator[Cell]:
     """Return one cell for each allowance. Nothing is drawn, so the seed is not used."""
     for m in settings["allowances"]:
-        seconds = 2 if settings["teachers"] <= _FEW else 20
-        yield Cell(name=f"m{m}", seconds=seconds, work=partial(_simulated, settings, m))
+        yield Cell(name=f"m{m}", seconds=0.3, work=partial(_simulated, settings, m))
     del seed
 
 
@@ -106,7 +105,7 @@ def _simulated(settings: Settings, m: int, place: Workplace) -> Figures:  # noqa
 
 def believed(settings: Settings, seed: int) -> Iterator[Cell]:
     """Return the cell of other priors."""
-    yield Cell(name="priors", seconds=5, work=partial(_believed, settings))
+    yield Cell(name="priors", seconds=0.7, work=partial(_believed, settings))
     del seed
 
 
@@ -135,7 +134,7 @@ def images(settings: Settings, seed: int) -> Iterator[Cell]:
     """Return one cell for each data set and repeat. Teachers are trained again in each."""
     for name in settings["data"]:
         for repeat in range(seed, seed + settings["repeats"]):
-            yield Cell(name=f"{name}-run{repeat}", seconds=40, work=partial(_images, settings, name, repeat))
+            yield Cell(name=f"{name}-run{repeat}", seconds=80, work=partial(_images, settings, name, repeat))
 
 
 def _images(settings: Settings, name: str, repeat: int, place: Workplace) -> Figures:  # noqa: ARG001

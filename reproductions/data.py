@@ -88,10 +88,10 @@ def _no_vgg16() -> str:
 
 #: Data and libraries by the name that a table's file uses.
 NEEDS = {
-    "lightgbm": Need(name="LightGBM", missing=_package("lightgbm", "reproduce")),
-    "statsmodels": Need(name="statsmodels", missing=_package("statsmodels", "reproduce")),
-    "torch": Need(name="PyTorch", missing=_package("torch", "torch")),
-    "opacus": Need(name="Opacus", missing=_package("opacus", "opacus")),
+    "lightgbm": Need(name="LightGBM", missing=_package("lightgbm", "reproduce"), package="lightgbm"),
+    "statsmodels": Need(name="statsmodels", missing=_package("statsmodels", "reproduce"), package="statsmodels"),
+    "torch": Need(name="PyTorch", missing=_package("torch", "torch"), package="torch"),
+    "opacus": Need(name="Opacus", missing=_package("opacus", "opacus"), package="opacus"),
     "mnist": Need(name="MNIST", missing=_images(load_mnist)),
     "fashion-mnist": Need(name="Fashion-MNIST", missing=_images(load_fashion_mnist)),
     # A list of tables must not download 170 MB.

@@ -14,8 +14,10 @@ from reproductions.store import Workplace
 Figures = dict[str, float]
 Settings = Mapping[str, Any]
 
-# The one setting that changes how much is run rather than what. More repeats continue from fewer.
+# The setting that changes how much is run rather than what. More repeats continue from fewer.
 REPEATS = "repeats"
+# Settings that results do not depend on: the number of runs, and an estimate of time.
+UNSTAMPED = (REPEATS, "seconds_an_ensemble")
 
 
 class Status(StrEnum):
@@ -60,10 +62,13 @@ class Need:
         What it is.
     missing : callable
         Returns None if the data exist, and otherwise a sentence that names their place, without a full stop.
+    package : str, optional
+        The distribution that computes results, whose version they depend on.
     """
 
     name: str
     missing: Callable[[], str | None]
+    package: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +104,11 @@ class Experiment:
         if repeats is not None and REPEATS in settings:
             settings[REPEATS] = repeats
         return settings
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Distributions besides those of every experiment, whose versions results depend on."""
+        return tuple(need.package for need in self.needs if need.package is not None)
 
     def missing(self) -> str | None:
         """Return what is missing and where to put it, or None."""
@@ -152,6 +162,8 @@ class Table:
         Where and why reproduced figures differ, or that it is not known and what was tried.
     extension : str
         What this library adds at the same budget.
+    few_runs : str
+        Why some figures have no result, or fewer than three runs.
     status : Status, default="done"
     """
 
@@ -166,6 +178,7 @@ class Table:
     about: str = ""
     why: str = ""
     extension: str = ""
+    few_runs: str = ""
     status: Status = Status.DONE
 
     @property

@@ -31,6 +31,7 @@ from dpensemble.votes import Votes
 from dpensemble.workflow.metrics import scores
 from reproductions.data import Rows, load_table
 from reproductions.declared import Cell, Figures, Settings, figure
+from reproductions.small_trees import BoostedTrees, thresholds_of
 from reproductions.store import Workplace
 
 LABELS, ACCURACY, AUROC, AUPRC = "Labels", "Accuracy", "AUROC", "AUPRC"
@@ -40,8 +41,14 @@ AS_STATED, EXACT = "stated", "exact"
 MOMENTS, NO_PRIVACY = "Label moments", "NPB"
 _METRICS = {ACCURACY: "accuracy", AUROC: "auroc", AUPRC: "auprc"}
 _CHUNK, _UNITS = 512, 2048
-# Fit, votes and account of one teacher, on one core.
-_SECONDS_A_TEACHER = {"logistic-regression": 0.0015, "boosting": 0.06}
+# Fit, votes and account of one teacher, on one core, and the models without teachers.
+_SECONDS_A_TEACHER = {
+    ("adult", "logistic-regression"): 0.006,
+    ("adult", "boosting"): 0.012,
+    ("rand-health", "logistic-regression"): 0.0003,
+    ("rand-health", "boosting"): 0.007,
+}
+_SECONDS_ALONE = {"adult": 15, "rand-health": 3}
 
 
 def column(epsilon: float) -> str:
@@ -51,12 +58,14 @@ def column(epsilon: float) -> str:
 
 def cells(settings: Settings, seed: int) -> Iterator[Cell]:
     """Return one cell a repeat and number of teachers, and one for the models without teachers."""
-    each = _SECONDS_A_TEACHER[settings["learner"]]
+    each = _SECONDS_A_TEACHER[settings["data"], settings["learner"]]
     for repeat in range(seed, seed + settings["repeats"]):
         for n, ks in settings["sizes"].items():
-            cost = 10 + each * int(n) * max(ks)
+            cost = each * int(n) * max(ks)
             yield Cell(name=f"n{n}-run{repeat}", seconds=cost, work=partial(_teachers, settings, int(n), ks, repeat))
-        yield Cell(name=f"alone-run{repeat}", seconds=20, work=partial(_alone, settings, repeat))
+        yield Cell(
+            name=f"alone-run{repeat}", seconds=_SECONDS_ALONE[settings["data"]], work=partial(_alone, settings, repeat)
+        )
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,8 @@ class _Labelled:
     bought: dict[tuple[float, str], int]
 
 
-def _rows(settings: Settings, repeat: int) -> Rows:
+def table_rows(settings: Settings, repeat: int) -> Rows:
+    """Return a split of a table: a third private, a third public and a third for testing."""
     table = load_table(settings["data"])
     split = three_way_split(len(table.X), random_state=repeat)
     encoder = fit_encoder(table.X.iloc[split.public])
@@ -78,12 +88,12 @@ def _rows(settings: Settings, repeat: int) -> Rows:
 
 def _teachers(settings: Settings, n: int, ks: Sequence[int], repeat: int, place: Workplace) -> Figures:
     """Run all rows of one number of teachers."""
-    rows = _rows(settings, repeat)
+    rows = table_rows(settings, repeat)
     epsilons = tuple(settings["epsilons"])
     order = np.random.default_rng([repeat, n]).permutation(len(rows.X_public))
     allocation = partitions(range(len(rows.X)), n, max(ks), entropy=repeat)
     ensemble = TeacherEnsemble(
-        learner_of(settings), allocation, np.array([0, 1]), entropy=repeat, n_jobs=place.n_jobs
+        teacher_of(settings, rows.X_public), allocation, np.array([0, 1]), entropy=repeat, n_jobs=place.n_jobs
     ).fit(rows.X, rows.y, lambda _: None)
     free = {k: _data_independent(n, k, epsilons, place) for k in (1, *ks)}
     bounds = _bounds(n, free, epsilons, len(order))
@@ -107,8 +117,16 @@ def _teachers(settings: Settings, n: int, ks: Sequence[int], repeat: int, place:
     return figures
 
 
-def learner_of(settings: Settings) -> Any:
-    """Return the base learner. Boosting uses LightGBM, which is about seven times faster on small shards."""
+def teacher_of(settings: Settings, X_public: NDArray[np.float64]) -> Any:
+    """Return the teachers' learner. Boosting chooses from splits of public rows, so that thousands are fast."""
+    if settings["learner"] == "boosting":
+        trees = {name: settings[name] for name in ("depth", "rounds", "rate")}
+        return BoostedTrees(thresholds_of(X_public, settings["thresholds"]), **trees)
+    return LogisticRegression(max_iter=1000)
+
+
+def _without_privacy(settings: Settings) -> Any:
+    """Return the learner of all records together."""
     if settings["learner"] == "boosting":
         from lightgbm import LGBMClassifier  # noqa: PLC0415 - an extra
 
@@ -245,9 +263,9 @@ def _note(found: Figures, row: str, epsilon: float, account: str, scored: Mappin
 
 def _alone(settings: Settings, repeat: int, place: Workplace) -> Figures:  # noqa: ARG001
     """Fit the model without privacy, and label moments at each budget."""
-    rows = _rows(settings, repeat)
+    rows = table_rows(settings, repeat)
     figures: Figures = {}
-    plain = _scored(fit_student(learner_of(settings), rows.X, rows.y, repeat), rows)
+    plain = _scored(fit_student(_without_privacy(settings), rows.X, rows.y, repeat), rows)
     table = load_table(settings["data"])
     split = three_way_split(len(table.X), random_state=repeat)
     X, X_public, X_test = (table.X.iloc[getattr(split, name)] for name in ("private", "public", "test"))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from reproductions.declared import Panel, Table
-from reproductions.running import duration
 from reproductions.summary import Entry, TableResult
 
 _WIDE = 116
@@ -60,7 +59,7 @@ def blocks_of(table: Table, result: TableResult) -> list[Block]:
     kind = "quick settings, which are smaller than the paper's" if result.quick else "full settings"
     counted = f"{result.runs} run{'' if result.runs == 1 else 's'}"
     ran = (
-        f"{counted}, first seed {result.seed}, {kind}. The experiment took {duration(result.seconds)}. "
+        f"{counted}, first seed {result.seed}, {kind}. The experiment took {result.time}. "
         f"Again: `python -m reproductions {table.name}{' --quick' if result.quick else ''}`. {result.note}"
     ).strip()
     blocks: list[Block] = [
@@ -72,10 +71,21 @@ def blocks_of(table: Table, result: TableResult) -> list[Block]:
         if entries:
             blocks.append(_grid(table, panel, entries))
     blocks.append(Paragraph(f"**Verdict.** {result.verdict()} {table.why}".strip()))
+    if not result.judged and table.few_runs:
+        blocks.append(Paragraph(f"**Few runs.** {table.few_runs}"))
     if table.extension:
         blocks.append(Paragraph(f"**Beyond the paper.** {table.extension}"))
     blocks.append(Paragraph(ran))
     return blocks
+
+
+def blocks_without_result(table: Table) -> list[Block]:
+    """Return the part of the page of a table that was not run, with the reason."""
+    return [
+        Heading(3, f"{table.name}: {table.title}"),
+        Paragraph(f"{table.where}. {table.about}".strip()),
+        Paragraph(f"**No result.** {table.few_runs}"),
+    ]
 
 
 def _grid(table: Table, panel: Panel, entries: Sequence[Entry]) -> Grid:

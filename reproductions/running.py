@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
+
+from joblib import effective_n_jobs
 
 from dpensemble._progress import progress_bar
 from dpensemble.errors import FileError
-from reproductions.declared import REPEATS, Cell, Experiment, Table
+from reproductions.declared import UNSTAMPED, Cell, Experiment, Table
 from reproductions.store import CellStore, Stored, Workplace, versions
-from reproductions.summary import TableResult, summary
+from reproductions.summary import TableResult, duration, summary
 
 Tell = Callable[[str], None]
-_MINUTE, _HOUR = 60.0, 3600.0
+# Seconds of finished cells that count as much as the declared estimate.
+_PRIOR = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +60,15 @@ class _Part:
     @property
     def to_do(self) -> list[Cell]:
         return [cell for cell in self.cells if cell.name not in self.found]
+
+    @property
+    def seconds(self) -> float:
+        """The time ahead: what is declared, corrected by how long the finished cells took."""
+        declared = sum(cell.seconds for cell in self.cells if cell.name in self.found)
+        measured = sum(self.found[cell.name].work for cell in self.cells if cell.name in self.found)
+        # A short cell measures the speed of a machine badly.
+        pace = (measured + _PRIOR) / (declared + _PRIOR)
+        return pace * sum(cell.seconds for cell in self.to_do)
 
 
 def reproduce(tables: Sequence[Table], settings: RunSettings, tell: Tell, *, strict: bool = True) -> list[TableResult]:
@@ -111,9 +123,9 @@ def _part(experiment: Experiment, settings: RunSettings) -> _Part:
     stamp = {
         "experiment": experiment.name,
         "revision": experiment.revision,
-        "settings": {name: value for name, value in chosen.items() if name != REPEATS},
+        "settings": {name: value for name, value in chosen.items() if name not in UNSTAMPED},
         "seed": settings.seed,
-        "versions": versions(),
+        "versions": versions(experiment.packages),
     }
     kind = "quick" if settings.quick else "full"
     store = CellStore(settings.out / "cells" / kind / experiment.name, stamp)
@@ -123,14 +135,15 @@ def _part(experiment: Experiment, settings: RunSettings) -> _Part:
 
 
 def _run(parts: Sequence[_Part], settings: RunSettings) -> None:
-    place = Workplace(settings.out / "arrays", settings.n_jobs)
     total = sum(cell.seconds for part in parts for cell in part.to_do)
+    alone = effective_n_jobs(settings.n_jobs) == 1
     with progress_bar("Reproducing", total, shown=settings.progress) as advance:
         for part in parts:
+            place = Workplace(settings.out / "arrays", settings.n_jobs, versions(part.experiment.packages))
             for cell in part.to_do:
-                start = perf_counter()
+                start, cpu_start = perf_counter(), process_time()
                 figures = cell.work(place)
-                stored = Stored(figures, perf_counter() - start)
+                stored = Stored(figures, perf_counter() - start, process_time() - cpu_start if alone else None)
                 part.store.save(cell.name, stored)
                 part.found[cell.name] = stored
                 advance(cell.seconds)
@@ -143,13 +156,4 @@ def _estimate(parts: Sequence[_Part]) -> str:
     kept = f"; {there} are there already" if there else ""
     if not cells:
         return f"Nothing is left to run{kept}."
-    return f"{len(cells)} parts to run, about {duration(sum(cell.seconds for cell in cells))} on one core{kept}."
-
-
-def duration(seconds: float) -> str:
-    """Return a duration in words."""
-    if seconds < _MINUTE:
-        return f"{max(1, round(seconds))} s"
-    if seconds < _HOUR:
-        return f"{round(seconds / _MINUTE)} min"
-    return f"{seconds / _HOUR:.1f} h"
+    return f"{len(cells)} parts to run, about {duration(sum(part.seconds for part in parts))} on one core{kept}."

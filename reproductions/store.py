@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -20,17 +20,23 @@ from dpensemble.workflow.durable import remove, replace_file
 _LIBRARIES = ("dpensemble", "numpy", "scikit-learn")
 
 
-def versions() -> dict[str, str]:
-    """Return the versions that results are kept for."""
-    return {name: version(name) for name in _LIBRARIES}
+def versions(more: Iterable[str] = ()) -> dict[str, str]:
+    """Return the versions that results are kept for: those of every experiment, and of further distributions."""
+    return {name: version(name) for name in (*_LIBRARIES, *more)}
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What a cell gave, and how long it took."""
+    """What a cell gave, how long it took, and its CPU time, or None if workers took part of the work."""
 
     figures: dict[str, float]
     seconds: float
+    cpu_seconds: float | None = None
+
+    @property
+    def work(self) -> float:
+        """The CPU time, or how long the cell took if the CPU time is not known."""
+        return self.seconds if self.cpu_seconds is None else self.cpu_seconds
 
 
 @dataclass
@@ -54,7 +60,12 @@ class CellStore:
         path = self._path(name)
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
-            stored = Stored({str(k): float(v) for k, v in found["figures"].items()}, float(found["seconds"]))
+            cpu = found.get("cpu_seconds")
+            stored = Stored(
+                {str(k): float(v) for k, v in found["figures"].items()},
+                float(found["seconds"]),
+                None if cpu is None else float(cpu),
+            )
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -67,7 +78,12 @@ class CellStore:
 
     def save(self, name: str, stored: Stored) -> None:
         """Keep a cell's result."""
-        content = {"stamp": _plain(self.stamp), "seconds": round(stored.seconds, 3), "figures": stored.figures}
+        content = {
+            "stamp": _plain(self.stamp),
+            "seconds": round(stored.seconds, 3),
+            "cpu_seconds": None if stored.cpu_seconds is None else round(stored.cpu_seconds, 3),
+            "figures": stored.figures,
+        }
         write(self._path(name), json.dumps(content, indent=1) + "\n")
 
     def _path(self, name: str) -> Path:
@@ -96,14 +112,17 @@ class Workplace:
         Folder of the arrays.
     n_jobs : int or None
         Workers, as in joblib.
+    versions : mapping
+        Versions of libraries that arrays depend on.
     """
 
     cache: Path
     n_jobs: int | None = None
+    versions: Mapping[str, str] = field(default_factory=versions)
 
     def kept(self, made_from: tuple[Any, ...], make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """Return an array that was made from just these arrays and plain values before, or make and keep it."""
-        path = self.cache / f"{digest((*made_from, versions()))}.npy"
+        path = self.cache / f"{digest((*made_from, dict(self.versions)))}.npy"
         try:
             found: NDArray[Any] = np.load(path, allow_pickle=False)
         except (FileNotFoundError, ValueError, EOFError):
@@ -158,6 +177,15 @@ def _difference(theirs: Any, ours: dict[str, Any]) -> str:
         return "no stamp"
     changed = [name for name in ours if theirs.get(name) != ours[name]]
     if changed == ["versions"]:
-        names = [name for name in ours["versions"] if theirs.get("versions", {}).get(name) != ours["versions"][name]]
-        return "other version of " + ", ".join(names)
+        return "made with " + _versions_of(theirs["versions"], ours["versions"])
     return "other " + ", ".join(changed or ["stamp"])
+
+
+def _versions_of(theirs: Any, ours: dict[str, str]) -> str:
+    """Return which versions differ, such as "numpy 2.3.0 and not 2.4.6"."""
+    known = theirs if isinstance(theirs, dict) else {}
+    return ", ".join(
+        f"{name} {known.get(name, 'of unknown version')} and not {number}"
+        for name, number in ours.items()
+        if known.get(name) != number
+    )

@@ -13,6 +13,7 @@ from reproductions.store import Stored, versions
 
 # A difference of more standard deviations of one run than this counts as more than chance, given enough runs.
 _SPREADS, _RUNS = 2.0, 3
+_MINUTE, _HOUR = 60.0, 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +86,8 @@ class TableResult:
         Decimals by panel.
     note : str
         What else is to be known about where it comes from.
+    cpu_seconds : float or None
+        CPU time of all its runs, or None if it is not known.
     """
 
     table: str
@@ -95,6 +98,7 @@ class TableResult:
     entries: tuple[Entry, ...]
     digits: dict[str, int]
     note: str = ""
+    cpu_seconds: float | None = None
 
     def counts(self) -> dict[str, int]:
         """Return how many printed figures were reproduced, how many agree, differ, or lack a spread."""
@@ -114,6 +118,17 @@ class TableResult:
     def runs(self) -> int:
         """The largest number of runs of any entry."""
         return max((entry.runs for entry in self.entries), default=0)
+
+    @property
+    def judged(self) -> bool:
+        """Whether every figure has a result and enough runs."""
+        counts = self.counts()
+        return self.runs >= _RUNS and not counts["unknown"] and not counts["missing"]
+
+    @property
+    def time(self) -> str:
+        """How long all runs took, in words, as CPU time if it is known."""
+        return duration(self.seconds) if self.cpu_seconds is None else f"{duration(self.cpu_seconds)} of CPU time"
 
     def verdict(self) -> str:
         """Return in a sentence how many figures agree."""
@@ -139,6 +154,7 @@ class TableResult:
             "seed": self.seed,
             "runs": self.runs,
             "seconds": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
             "versions": self.versions,
             "verdict": self.verdict(),
             "note": self.note,
@@ -167,7 +183,8 @@ class TableResult:
             for entry in found["entries"]
         )
         names = ("table", "quick", "seed", "seconds", "versions", "digits")
-        return cls(**{name: found[name] for name in names}, entries=entries, note=found.get("note", ""))
+        more = {"note": found.get("note", ""), "cpu_seconds": found.get("cpu_seconds")}
+        return cls(**{name: found[name] for name in names}, entries=entries, **more)
 
 
 def summary(table: Table, cells: Mapping[str, Stored], quick: bool, seed: int) -> TableResult:
@@ -197,15 +214,26 @@ def summary(table: Table, cells: Mapping[str, Stored], quick: bool, seed: int) -
                             beside=beside,
                         )
                     )
+    cpu = [stored.cpu_seconds for stored in cells.values() if stored.cpu_seconds is not None]
     return TableResult(
         table=table.name,
         quick=quick,
         seed=seed,
         seconds=round(sum(stored.seconds for stored in cells.values()), 1),
-        versions=versions(),
+        cpu_seconds=round(sum(cpu), 1) if len(cpu) == len(cells) else None,
+        versions=versions(table.experiment.packages),
         entries=tuple(entries),
         digits={panel.title: panel.digits for panel in table.panels},
     )
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in words."""
+    if seconds < _MINUTE:
+        return f"{max(1, round(seconds))} s"
+    if seconds < _HOUR:
+        return f"{round(seconds / _MINUTE)} min"
+    return f"{seconds / _HOUR:.1f} h"
 
 
 def _rounded(value: float) -> float:

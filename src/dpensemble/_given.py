@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import is_table
 from dpensemble._checks import is_missing
@@ -20,6 +20,12 @@ Read = TypeVar("Read")
 # Parts of errors of NumPy, pandas and scikit-learn that quote an entry, and of those about missing entries.
 _SIGNS_OF_AN_ENTRY = ("could not convert", "cannot convert", "too large to convert")
 _SIGNS_OF_NAN = ("Input X contains", "not 'NAType'", "not 'NaTType'")
+
+#: The end of a sentence about a target of several columns.
+SEVERAL_LABELS = (
+    "several labels for each record (multi-label) are not supported; train a model for each column, and divide "
+    "epsilon and delta among the models."
+)
 
 
 def require_rows(name: str, X: Any, *, keep_bad: bool = False, first: int = 0) -> None:
@@ -36,9 +42,12 @@ def require_rows(name: str, X: Any, *, keep_bad: bool = False, first: int = 0) -
 
 
 def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: int = 0) -> None:
-    """Raise as `require_readable` does, and for missing labels such as None or NaN."""
+    """Raise as `require_readable` does, for several labels of a record, and for missing labels such as None or NaN."""
     require_readable(name, y, keep_bad=keep_bad, first=first)
-    if y is None or keep_bad:
+    if y is None:
+        return
+    _require_one_each(name, y)
+    if keep_bad:
         return
     labels = as_array(y)
     if labels.dtype.kind == "f":
@@ -55,6 +64,18 @@ def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: in
             f"{name} has a missing label (NaN or None, the first in row {row}, counting from 0): correct that label, "
             "or let such records add nothing (on_bad_record='zero')."
         )
+
+
+def _require_one_each(name: str, y: ArrayLike) -> None:
+    """Raise if records have several labels: a table of columns, or a sparse matrix as scikit-learn uses."""
+    try:
+        # A matrix has a shape, too. Only lists are converted.
+        shape = np.shape(y)
+    except ValueError:
+        # Lists of different lengths have no columns. Each is a bad label.
+        return
+    if len(shape) > 1 and shape[1] > 1:
+        raise DataError(f"{name} has {shape[1]:,} columns, but {SEVERAL_LABELS}")
 
 
 def require_one_per_record(name: str, values: NDArray[Any], n_records: int) -> None:

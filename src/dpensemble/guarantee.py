@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dpensemble._checks import delta_of, epsilon_of, integer_between, member, real_between
+from dpensemble._nouns import plural
 from dpensemble._rounding import round_up
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Basis, Relation
@@ -149,7 +150,7 @@ class Guarantee:
         """What delta permits, in plain English, if delta is not below one over a known number of units."""
         if self.n_units is None or self.delta < 1 / self.n_units:
             return None
-        share, noun = f"{math.floor(round(self.n_units * self.delta, 6)):,}", f"{self.unit}s"
+        share, noun = f"{math.floor(round(self.n_units * self.delta, 6)):,}", plural(self.unit)
         return (
             f"WARNING: delta is not below 1 / {self.n_units:,}, one over the number of {noun}. This guarantee would "
             f"also allow a program that publishes about {share} of the {self.n_units:,} {noun} in full, chosen at "

@@ -100,7 +100,7 @@ def test_train_for_people(run, tables, tmp_path):
     command = arguments(tables, tmp_path / "out", method="dpbag", partitions=3, analysis="until-spent")
     code, out, _ = run(*command)
     assert code == 0
-    assert "Replacing any one unit" in out
+    assert "Replacing any one person" in out
     assert "publish neither" in out
     assert "\nNoise: Laplace noisy-max, scale 60 votes (usual)\n" in out
     assert "report.html" in out
@@ -275,10 +275,10 @@ def test_columns_can_be_dropped_and_test_scores_declared_public(run, tables, tmp
     assert record["data"]["kinds_of_columns"] == "age (number)"
     assert record["data"]["most_common_label"] >= 0.5
     shared = (tmp_path / "a" / "report.html").read_text()
-    assert "Withheld: the test rows were not declared public" in shared
+    assert "Measured on test rows that were not declared public" in shared
     assert f"{record['student']['accuracy']:.3f}" not in shared
     assert run(*arguments(tables, tmp_path / "b", **changes), "--test-is-public")[0] == 0
-    assert "Withheld: the test rows" not in (tmp_path / "b" / "report.html").read_text()
+    assert "were not declared public" not in (tmp_path / "b" / "report.html").read_text()
 
 
 def test_an_interrupt_says_so_and_leaves_nothing(tables, tmp_path):

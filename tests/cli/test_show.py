@@ -109,7 +109,7 @@ def test_one_round_of_units_without_known_truth(shown):
         releases=SOFT.releases[:1],
     )
     text = shown(record)
-    assert "1 noisy sum; every unit adds one vector of bounded length to it, and only the noisy sum leaves." in text
+    assert "1 noisy sum; every person adds one vector of bounded length to it, and only the noisy sum leaves." in text
     assert "the model labelled: 16,281\n" in text
 
 

@@ -5,8 +5,9 @@ import pytest
 from scipy import sparse
 
 from dpensemble.moments import Moments
-from dpensemble.moments.evidence import PublicRows, fit_moments, starting_fit
+from dpensemble.moments.evidence import fit_moments, starting_fit
 from dpensemble.moments.model import probabilities
+from dpensemble.moments.public_rows import PublicRows
 from dpensemble.moments.whole import UNIT
 
 

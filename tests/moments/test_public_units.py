@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpensemble.moments.evidence import PublicRows
+from dpensemble.moments.public_rows import PublicRows
 from dpensemble.moments.public_units import PublicUnits
 
 ROWS = np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 4.0], [5.0, 5.0]])

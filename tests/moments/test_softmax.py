@@ -7,10 +7,10 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 from dpensemble.moments import Moments
-from dpensemble.moments.evidence import PublicRows
 from dpensemble.moments.model import expected, probabilities
+from dpensemble.moments.public_rows import PublicRows
 from dpensemble.moments.queries import ClassSums
-from dpensemble.moments.softmax import _Observed, _Posterior, fit_softmax
+from dpensemble.moments.softmax import _blended, _Observed, _Posterior, fit_softmax
 from dpensemble.moments.softmax import softmax as softmax_of_rows
 
 
@@ -140,7 +140,8 @@ def test_a_model_may_read_other_features_than_those_that_are_released():
 def test_the_gradient_is_that_of_the_loss():
     rng = np.random.default_rng(0)
     features = rng.normal(size=(40, 3)).astype(np.float32)
-    one = _Observed(rng.normal(size=(40, 6)).astype(np.float32) / 20, rng.normal(size=(6, 4)).astype(np.float32))
+    weights, values = rng.normal(size=(40, 6)) / 20, rng.normal(size=(6, 4))
+    one = _Observed(weights.astype(np.float32), values.astype(np.float32), np.eye(6))
     posterior = _Posterior.of(features, [one], np.diag([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 0.5]))
     place = rng.normal(size=12)
 
@@ -165,3 +166,23 @@ def test_rounds_of_residuals_and_of_class_sums_are_fitted_together():
     later = Moments(values=sums, spread=1e-5, scale=np.ones(8), centre=centre)
     fitted = fit_softmax([moments, later], public, n_units=20_000)
     assert np.abs(probabilities(public.features, fitted.coefficients) - truth).mean() < 0.03
+
+
+def test_means_with_linear_chances_have_both_at_equal_size():
+    public, _, _, _ = made(3, 500, 1e-3)
+    rng = np.random.default_rng(0)
+    fits, others = rng.normal(size=(3, 8, 3)), 40 * rng.normal(size=(3, 8, 3))
+    parts = [2 * blend - fit for blend, fit in zip(_blended(fits, others, public), fits, strict=True)]
+    size = [np.linalg.norm((public.features @ one).std(axis=0)) for one in (fits[0], parts[0])]
+    assert size[1] == pytest.approx(size[0])
+    # All fits are multiplied by the same number.
+    ratios = [(part / other).ravel() for part, other in zip(parts, others, strict=True)]
+    assert np.ptp(ratios) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_means_with_linear_chances_hold():
+    public, truth, moments, _ = made(4, 20_000, 1e-4)
+    alone, mean = (fit_softmax([moments], public, n_units=20_000, with_linear=linear) for linear in (False, True))
+    errors = [np.abs(probabilities(public.features, fit.coefficients) - truth).mean() for fit in (alone, mean)]
+    assert errors[1] < errors[0] + 0.02
+    assert not np.array_equal(alone.coefficients, mean.coefficients)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dpensemble.report.card import card_as_markdown, model_card
-from dpensemble.report.registry import as_yaml, registry_entry
+from dpensemble.report.registry import registry_entry
+from dpensemble.report.yaml_text import as_yaml
 
 _spec = importlib.util.spec_from_file_location("page_helpers", Path(__file__).with_name("test_page.py"))
 page_helpers = importlib.util.module_from_spec(_spec)
@@ -41,6 +42,40 @@ def test_a_released_score_comes_with_its_interval():
     assert "| Accuracy | 0.810 (95% interval 0.700 to 0.900) |" in card_as_markdown(card)
 
 
+def front_matter(record):
+    yaml = pytest.importorskip("yaml")
+    before, matter, _ = card_as_markdown(model_card(record)).split("---\n", 2)
+    assert before == ""
+    return yaml.safe_load(matter)
+
+
+def test_hugging_face_reads_the_metadata():
+    matter = front_matter(replace(WORST, data=WORST.data | {"title": 'Who: <ill>? --- "x"', "name": "n"}))
+    assert matter["library_name"] == "dpensemble"
+    assert matter["pipeline_tag"] == "tabular-classification"
+    (model,) = matter["model-index"]
+    assert model["name"] == 'Who: <ill>? --- "x"'
+    (result,) = model["results"]
+    assert set(result) == {"task", "dataset", "metrics"}
+    assert {one["type"]: one["value"] for one in result["metrics"]}["roc_auc"] == 0.8712
+
+
+def test_metadata_holds_only_figures_that_may_be_published():
+    assert "model-index" not in front_matter(WITHHELD)
+    released = front_matter(replace(WITHHELD, data={**SECRET, "released_score": SCORE}))
+    assert released["model-index"][0]["results"][0]["metrics"] == [
+        {"type": "accuracy", "name": "Accuracy", "value": 0.81}
+    ]
+    assert "experiment" in front_matter(replace(WORST, experiment=["A baseline."]))["tags"]
+
+
+def test_the_card_has_the_most_common_class_beside_the_score():
+    common = {"value": 0.75, "low": 0.7, "high": 0.8, "class": "no"}
+    record = replace(WITHHELD, data={**SECRET, "released_score": SCORE | {"most_common": common}})
+    row = "| Always the most common label | 0.750 (95% interval 0.700 to 0.800) |"
+    assert row in card_as_markdown(model_card(record))
+
+
 @pytest.mark.parametrize("record", [WITHHELD, replace(DEPENDENT, data=SECRET)])
 def test_what_the_guarantee_does_not_protect_is_left_out(record):
     entry, card = registry_entry(record), model_card(record)
@@ -58,7 +93,7 @@ def test_what_the_guarantee_does_not_protect_is_left_out(record):
 
 def test_an_experiment_says_so_first():
     seeded = replace(WORST, guarantee={**WORST.guarantee, "for_release": False}, experiment=["A baseline."])
-    assert "**EXPERIMENT, NOT A RELEASE.** A baseline." in card_as_markdown(model_card(seeded)).split("\n\n")[1]
+    assert "**EXPERIMENT, NOT A RELEASE.** A baseline." in card_as_markdown(model_card(seeded)).split("\n\n")[2]
     description = registry_entry(seeded)["deployment"]["basic"]["description"]
     assert description.startswith("EXPERIMENT, NOT A RELEASE: A baseline. The noise came from a seed")
 
@@ -67,7 +102,8 @@ def test_names_cannot_smuggle_in_markup():
     record = replace(WORST, data={**WORST.data, "title": HOSTILE + " | a\nb", "target": "`x` [y](z)"})
     text = card_as_markdown(model_card(record))
     assert "<script" not in text.replace("\\<", "")
-    assert r"\| a b" in text.splitlines()[0]
+    title = next(line for line in text.splitlines() if line.startswith("# Model card"))
+    assert r"\| a b" in title
     assert r"\`x\` \[y\](z)" in text
 
 

@@ -124,7 +124,7 @@ def test_drawings_stay_inside_and_say_in_words_what_they_show(name):
 @pytest.mark.parametrize("name", RECORDS)
 def test_nothing_is_said_of_teachers_and_votes_where_there_are_none(name):
     page = re.sub(r"<style.*?</style>", "", render(RECORDS[name]), flags=re.DOTALL)
-    for word in ("teacher", "vote", "Each released label", "answered", "learned from", "noisy labels", "curve"):
+    for word in ("teacher", "vote", "Each released label", "answered", "student learned from", "noisy labels", "curve"):
         assert word not in page
 
 
@@ -147,8 +147,8 @@ def test_the_page_says_what_was_released():
 def test_the_page_says_what_else_was_released_and_how_much_of_the_budget_was_used():
     guarantee = SOFT.guarantee | {"relation": "add-or-remove-one", "unit": "unit", "epsilon": 0.5}
     text = words(render(replace(SOFT, guarantee=guarantee)))
-    assert "Every unit added one vector" in text
-    assert "The number of units was released with noise, too." in text
+    assert "Every person added one vector" in text
+    assert "The number of people was released with noise, too." in text
     assert "50.0% of epsilon 1 at delta" in text
 
 

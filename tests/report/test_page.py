@@ -227,7 +227,8 @@ def test_test_rows_are_explained():
     with_rows = words(render(WORST))
     assert "The guarantee does not cover them unless the test rows are public" in with_rows
     without = words(render(replace(WORST, student=None, baseline=None)))
-    assert "There were no test rows" in without
+    assert "Nobody measured this." in without
+    assert "A run with --holdout-score 0.2 holds a fifth of the records back" in without
     assert "test rows are public" not in without
 
 
@@ -255,7 +256,7 @@ def test_other_methods_relations_and_units():
     )
     text = words(render(saa))
     assert "Subsample-and-aggregate" in text
-    assert "one unit more or fewer" in text
+    assert "one person more or fewer" in text
     assert "several records" not in text
     assert words(render(replace(saa, settings=SHOWN | {"title": "new"}))).count("new, Laplace noisy-max") >= 1
 
@@ -282,7 +283,8 @@ def test_numbers_in_which_neighbours_differ_stay_inside(change, shown, withheld)
 def test_scores_on_test_rows_that_are_not_public_stay_inside():
     record = replace(WORST, data=WORST.data | {"test_is_public": False}, baseline=None)
     page = render(record)
-    assert "Withheld: the test rows were not declared public" in page
+    assert "Measured on test rows that were not declared public, so the figures are not on this page." in page
+    assert "Public test rows (--test FILE --test-is-public) need no noise." in page
     for figure in ("0.824", "0.871", "0.692", "76.1%", "0.76123"):
         assert figure not in page
         assert figure in render(record, OWN) or figure == "0.76123"
@@ -299,7 +301,11 @@ def test_a_data_dependent_page_says_so_on_top():
 
 def test_the_unit_column_is_named():
     record = replace(WORST, guarantee=GUARANTEE | {"unit": "unit"}, data=WORST.data | {"unit_column": "patient_id"})
-    assert "One unit (column “patient_id”)" in words(render(record))
+    text = words(render(record))
+    assert "One patient (column “patient_id”: all records with the same entry, together)" in text
+    assert "Replacing any one patient by any other" in text
+    assert "It learned from private patients" in text
+    assert not re.search(r"\bunits?\b", text.replace("unit column", "").replace("Unit column", ""))
 
 
 def test_a_law_without_a_short_name_has_no_row_for_one():
@@ -329,8 +335,9 @@ def test_a_released_score_without_an_area_has_a_page():
     score = dict.fromkeys(("auroc", "auroc_low", "auroc_high"))
     score |= {"units": 500, "accuracy": 0.8123, "accuracy_low": 0.77, "accuracy_high": 0.85, "sigma": 6.46}
     page = render(replace(WORST, data=WORST.data | {"released_score": score}))
-    assert "77.0% to 85.0%" in page
-    assert "area under the ROC curve, 95%" not in page
+    assert "Quality on 500 held-back records" in page
+    assert "81.2% (77.0% to 85.0%)" in page
+    assert "AUROC unknown" not in page
 
 
 def test_the_page_says_first_what_is_predicted_and_how_good_that_is():
@@ -344,10 +351,17 @@ def test_the_page_says_first_what_is_predicted_and_how_good_that_is():
     assert "<h1>Who will be &lt;ill&gt;</h1>" in page
     places = [
         page.index(text)
-        for text in ("Predicts <b>sick</b>", "81.2%", "77.0% to 85.0%", "0.850 to 0.950", "The student answers", "ε = ")
+        for text in (
+            "predicts “sick” (",
+            "ε = ",
+            "81.2%",
+            "must not be used",
+            "0.850 to 0.950",
+            "The student answers",
+        )
     ]
     assert places == sorted(places)
-    for text in ("500 private", "What an attacker gains", "Why this method</dt><dd>It is best."):
+    for text in ("500 private records that", "What an attacker gains", "Why this method</dt><dd>It is best."):
         assert text in page
     assert "Released score" not in page
     without = replace(record, data={name: value for name, value in record.data.items() if name != "answers"})

@@ -101,7 +101,7 @@ def test_more_classes_have_a_table_and_a_curve_each():
 
 def test_exact_figures_on_test_rows_are_shown_only_if_the_rows_are_public():
     exact = replace(RECORD, data=RECORD.data | {"test_quality": released(sigma=0.0).to_dict(), "test_is_public": False})
-    assert "What the probabilities are worth" not in render(exact)
+    assert "are computed on" not in render(exact)
     assert "test_quality" in exact.unprotected_data
     public = replace(exact, data=exact.data | {"test_is_public": True})
     page = render(public)
@@ -111,7 +111,7 @@ def test_exact_figures_on_test_rows_are_shown_only_if_the_rows_are_public():
 
 def test_a_page_without_quality_explains_how_to_get_it():
     page = render(replace(RECORD, student=None, baseline=None))
-    assert "<code>--holdout-score 0.2</code>" in page
+    assert "A run with --holdout-score 0.2 holds a fifth of the records back" in page
 
 
 def test_a_decision_without_units_has_a_threshold_and_no_table():

@@ -36,7 +36,9 @@ def outlined(svg):
 
     def walk(element, stroke):
         stroke = element.get("stroke", stroke)
-        if element.tag == f"{tag}text":
+        # A hidden copy below a text, in one colour, is only the ground of the text.
+        is_ground = element.get("aria-hidden") == "true" and stroke == element.get("fill")
+        if element.tag == f"{tag}text" and not is_ground:
             classes = {f".{name}" for name in element.get("class", "").split()}
             by_rule = any(rule in {"text", "*"} or set(re.findall(r"\.[\w-]+", rule)) <= classes for rule in rules)
             if by_rule or stroke != "none" or "stroke" in element.get("style", ""):

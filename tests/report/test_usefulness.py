@@ -54,6 +54,11 @@ CASES = [
         "every public row, so these labels carry no information. But the probabilities may still rank",
         True,
     ),
+    (
+        with_data(answers={"no": 1.0, "yes": 0.0}, decision={"threshold": 0.05}),
+        "carry no information. Use the threshold for the costs",
+        True,
+    ),
     (with_data(answers={"no": 0.004, "yes": 0.996}), "answers 'yes' for 99.6% of the public rows", True),
     (replace(GOOD, labels=13), "13 labels are few to learn from; 'dpensemble plan'", True),
     (replace(GOOD, labels=1), "1 label is few", True),
@@ -67,6 +72,7 @@ CASES = [
         "student for 80.0%: you may not need private records",
         True,
     ),
+    (with_data(readable_share=0.02, readable_share_error=0.01), "a number to predict has to be cut into ranges", True),
     (with_data(private_units=1_900), "100 teachers for 1,900 records are about 19 records each", True),
 ]
 

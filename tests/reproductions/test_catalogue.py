@@ -38,8 +38,8 @@ def test_all_quick_runs_together_are_meant_to_take_minutes():
     experiments = {table.experiment.name: table.experiment for table in TABLES}
     ready = [experiment for experiment in experiments.values() if experiment.missing() is None]
     cells = [cell for one in ready for cell in one.cells(one.chosen(quick=True), 0)]
-    # Two cores for 15 minutes.
-    assert sum(cell.seconds for cell in cells) < 2 * 15 * 60
+    # Two cores for 10 minutes.
+    assert sum(cell.seconds for cell in cells) < 2 * 10 * 60
 
 
 def test_tables_are_chosen_by_name_by_beginning_or_all():

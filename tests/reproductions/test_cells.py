@@ -1,6 +1,7 @@
 """Every kind of cell runs, on tiny data, and fills places that its tables have."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -126,6 +127,27 @@ def test_models_that_begin_from_public_images(few_images, tmp_path):
     settings = {"sizes": [500], "epochs": 2, "start_epochs": 1, "pate_epochs": 0, "repeats": 1}
     found = figures(BY_NAME["bagging-4"].experiment, settings, Workplace(tmp_path))
     assert set(found) <= places("bagging-4")
+
+
+def test_a_student_of_pate_learns_from_the_answers_of_its_row(few_images, monkeypatch, tmp_path):
+    learned = []
+
+    class Learner:
+        def score(self, X, y):
+            return 0.5
+
+    def student(network, X, y, repeat):
+        learned.append(len(y))
+        return Learner()
+
+    monkeypatch.setattr(bagging, "fit_student", student)
+    monkeypatch.setattr(bagging, "plan", lambda design, **budget: SimpleNamespace(labels=20))
+    settings = {"sizes": [50, 60], "answers": [5, 30], "epochs": 1, "start_epochs": 1, "repeats": 1}
+    settings |= {"pate_epochs": 1, "pate_teachers": 3, "pate_law": [1, 150, 40]}
+    found = figures(BY_NAME["bagging-4"].experiment, settings, Workplace(tmp_path))
+    # What epsilon 1 allows, and then each row's number.
+    assert learned == [20, 5, 30]
+    assert found[figure("k=50", "Accuracy in %", "PATE", "exact")] == 50.0
 
 
 def test_several_models_of_one_budget(few_images, tmp_path):

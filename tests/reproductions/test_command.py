@@ -16,7 +16,7 @@ def test_a_simulation_is_run_shown_and_resumed(capsys, tmp_path):
     assert main(arguments) == 0
     out, errors = capsys.readouterr()
     assert "darrm-figure-2: Of 1 published figures 1 agree" in out
-    assert "4 parts to run, about 8 s on one core." in errors
+    assert "4 parts to run, about 1 s on one core." in errors
     assert "published" in (tmp_path / "results.md").read_text(encoding="utf-8")
     assert "<table>" in (tmp_path / "results.html").read_text(encoding="utf-8")
     assert main([*arguments, "--json"]) == 0

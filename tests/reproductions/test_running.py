@@ -4,13 +4,14 @@ import errno
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 
 import numpy as np
 import pytest
 
 from dpensemble.errors import FileError
 from dpensemble.workflow import durable
-from reproductions import RunSettings, reproduce
+from reproductions import Need, RunSettings, TableResult, reproduce
 from reproductions import store as store_module
 from reproductions.store import Workplace
 
@@ -92,13 +93,58 @@ def test_other_seeds_and_revisions_are_run_anew(tiny, run, counter, other):
     assert len(counter.ran) == 2
 
 
-def test_results_of_another_version_are_not_used_and_that_is_said(tiny, run, counter, monkeypatch):
-    run(tiny(), repeats=1)
-    monkeypatch.setattr(store_module, "version", lambda name: "0.0.1")
-    run(tiny(), repeats=1)
+def later(name, number):
+    """Return a lookup of versions in which one library has another."""
+    return lambda asked: number if asked == name else version(asked)
+
+
+def test_a_run_stopped_and_resumed_with_another_version_starts_again_and_names_both(tiny, run, counter, monkeypatch):
+    counter.stop_at = ("three", 1)
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny())
+    counter.stop_at = None
+    monkeypatch.setattr(store_module, "version", later("numpy", "99.1"))
+    (result,) = run(tiny())
+    assert len(counter.ran) == 8
+    assert "3 earlier results are not used and are run again" in run.said[0]
+    assert f"made with numpy {np.__version__} and not 99.1" in run.said[0]
+    assert "scikit-learn" not in run.said[0]
+    assert result.versions["numpy"] == "99.1"
+
+
+def test_versions_of_the_libraries_that_an_experiment_needs_count_too(tiny, run, counter, monkeypatch):
+    needs = (Need(name="pandas", missing=lambda: None, package="pandas"),)
+    run(tiny(needs=needs), repeats=1)
+    monkeypatch.setattr(store_module, "version", later("pandas", "99.1"))
+    run(tiny(needs=needs), repeats=1)
     assert len(counter.ran) == 2
-    assert "2 earlier results are not used" in run.said[0]
-    assert "other version of dpensemble" in run.said[0]
+    assert "and not 99.1" in run.said[0]
+    run(tiny(needs=needs), repeats=1)
+    assert counter.ran == []
+
+
+def test_an_array_of_another_version_is_made_again(tmp_path):
+    for number in (1, 2, 2):
+        place = Workplace(tmp_path, versions={"torch": str(number)})
+        assert place.kept(("votes",), lambda number=number: np.array([number])).tolist() == [number]
+    assert len(list(tmp_path.glob("*.npy"))) == 2
+
+
+def test_the_estimate_follows_the_pace_of_the_parts_that_are_done(tiny, run, tmp_path):
+    run(tiny(), repeats=1)
+    for path in (tmp_path / "cells" / "full" / "tiny").glob("*.json"):
+        stored = json.loads(path.read_text()) | {"seconds": 200.0, "cpu_seconds": None}
+        path.write_text(json.dumps(stored))
+    run(tiny(), repeats=3)
+    # Two parts declared as 4 s took 400 s, so the other four take about 13 times the declared 8 s.
+    assert run.said[0] == "4 parts to run, about 2 min on one core; 2 are there already."
+
+
+@pytest.mark.parametrize(("n_jobs", "known"), [(1, True), (2, False)])
+def test_cpu_time_is_known_without_workers_only(tiny, run, n_jobs, known):
+    (result,) = run(tiny(), repeats=1, n_jobs=n_jobs)
+    assert (result.cpu_seconds is not None) is known
+    assert TableResult.from_dict(result.to_dict()) == result
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"stamp": 3, "figures": {}, "seconds": 1}', '{"figures": 2}'])
@@ -185,5 +231,5 @@ def test_what_a_kill_leaves_half_written_is_not_read(tiny, run, counter, tmp_pat
 def test_stored_cells_are_plain_json(tiny, run, tmp_path):
     run(tiny(), repeats=1)
     found = json.loads((tmp_path / "cells" / "full" / "tiny" / "one-run0.json").read_text())
-    assert set(found) == {"stamp", "seconds", "figures"}
+    assert set(found) == {"stamp", "seconds", "cpu_seconds", "figures"}
     assert found["stamp"]["settings"] == {"means": {"one": 1.0, "three": 3.0}}

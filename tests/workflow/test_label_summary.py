@@ -50,6 +50,7 @@ def test_a_good_run_is_not_talked_down(train):
     code, out, errors = train(table(1200), "--epsilon=30", "--max-labels=60", public=public)
     assert (code, errors) == (0, "")
     assert "Hint" not in out
+    assert "Title:   none; 'dpensemble report " in out
 
 
 def test_few_labels_are_said_to_be_few(train):
@@ -144,4 +145,4 @@ def test_a_unit_of_thousands_of_rows_is_one_unit(train):
     rows = table(3000).assign(person=[0] * 2000 + list(range(1, 1001)))
     code, out, errors = train(rows, "--epsilon=30", "--max-labels=5", "--unit=person")
     assert (code, errors) == (0, "")
-    assert "Replacing any one unit" in out
+    assert "Replacing any one person" in out

@@ -19,7 +19,7 @@ _TRAIN = (
     own("--test-is-public", "Exact test scores may be shared.", bool, default=False),
     own("--holdout-score", "Share of units to score on, with noise (--groups)", float),
     own("--fewest-units", "Public lower bound on private units, for --delta.", int),
-    own("--unit", "Column naming whose record it is."),
+    own("--unit", "Column naming whose record it is (--unit-name)."),
     own("--drop", "Columns to leave out, comma-separated."),
     own("--fill", "Fill blanks from public rows, as fill='median'.", bool, default=False),
     own(
@@ -36,6 +36,8 @@ _TRAIN = (
     own("--ledger", "File or address of a ledger that must allow it.", panel=PRIVACY),
     own("--data-set", "Name of the records' account in --ledger.", panel=PRIVACY),
     own("--title", "Headline of the page.", panel=OUTPUT),
+    # Help is one screen, so the line of --unit names this option.
+    own("--unit-name", "Noun for what --unit names, such as patient.", hidden=True),
     own("--baseline", "Also train without privacy, as an experiment.", bool, OUTPUT, default=False),
     own("--overwrite", "Replace an earlier run in --out.", bool, OUTPUT, default=False),
     _JSON,

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import typer
 
 from dpensemble.cli.show import print_run
 from dpensemble.errors import file_errors
+from dpensemble.report import RunRecord
 from dpensemble.report.page import render
-from dpensemble.report.registry import FILL_IN, as_yaml, registry_entry
+from dpensemble.report.registry import FILL_IN, registry_entry
+from dpensemble.report.units import declared_noun
+from dpensemble.report.yaml_text import as_yaml
 from dpensemble.workflow.durable import ANY_FILE, OWN_FILE, replace_file
 from dpensemble.workflow.outputs import PRIVATE_REPORT, RECORD, REPORT, STUDENT, load_run, undamaged
 
 
-def run(run: Path, out: Path | None, private: bool, registry: Path | None, as_json: bool) -> None:
-    """Show an earlier run, and write its page again."""
+def run(
+    run: Path,
+    out: Path | None,
+    title: str | None,
+    unit_name: str | None,
+    private: bool,
+    registry: Path | None,
+    as_json: bool,
+) -> None:
+    """Show an earlier run, and write its page again, with another title or noun for units on request."""
     record, private_record = load_run(run, private=private)
+    record = _renamed(record, title, unit_name)
     page = out or run / (PRIVATE_REPORT if private else REPORT)
     with undamaged(run / RECORD):
         text = render(record, private_record)
@@ -36,6 +49,14 @@ def run(run: Path, out: Path | None, private: bool, registry: Path | None, as_js
             print_run(record, page, run / STUDENT)
     if registry is not None:
         typer.echo(f"Registry: {registry}. Fill in what it leaves open ({FILL_IN}).", err=as_json)
+
+
+def _renamed(record: RunRecord, title: str | None, unit_name: str | None) -> RunRecord:
+    """Return the record with another title and another noun for units. None leaves them as they are."""
+    names = {} if title is None else {"title": title}
+    if unit_name is not None:
+        names["unit_name"] = declared_noun(unit_name, record.data.get("unit_column"))
+    return replace(record, data=record.data | names)
 
 
 def _write(parameter: str, path: Path, text: str, mode: int) -> None:

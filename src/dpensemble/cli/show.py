@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +51,19 @@ def print_run(record: RunRecord, page: Path, student: Path, *, zeroes: bool = Fa
     for hint in _hints(record):
         console.print(f"Hint: {hint}", markup=False)
     console.print(f"Columns: {record.data['kinds_of_columns']}", markup=False)
-    console.print(f"Report:  {page}", markup=False)
-    console.print(f"Student: {student}", markup=False)
+    for line in _files(record, page, student):
+        console.print(line, markup=False)
+
+
+def _files(record: RunRecord, page: Path, student: Path) -> Iterator[str]:
+    """Yield where the files are, and how to add a missing title."""
+    yield f"Report:  {page}"
+    if "title" not in record.data:
+        yield f"Title:   none; 'dpensemble report {student.parent} --title \"...\"' adds one."
+    yield f"Student: {student}"
     if "certificate" in record.data:
         file = page.parent / record.data["certificate"]
-        console.print(f"Certificate: {file}; check it by 'dpensemble verify {file}'", markup=False)
+        yield f"Certificate: {file}; check it by 'dpensemble verify {file}'"
 
 
 def _answered(record: RunRecord) -> list[str]:
@@ -68,7 +76,7 @@ def _answered(record: RunRecord) -> list[str]:
 
 def _released(record: RunRecord) -> list[str]:
     """Return lines about what was released without a vote."""
-    unit = record.guarantee["unit"]
+    unit = record.unit
     each, only = ("to it", "the noisy sum leaves") if record.n_sums == 1 else ("to each", "the noisy sums leave")
     teachers = record.settings.get("n_teachers")
     adds = f"each of {teachers:,} teachers" if teachers else f"every {unit}"

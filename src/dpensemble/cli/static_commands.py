@@ -104,6 +104,10 @@ def gamma(
 def report(
     run: Annotated[Path, typer.Argument(help="Folder that `dpensemble train` wrote.")],
     out: Annotated[Path | None, _option(OUTPUT, "Path of the page. [in the folder of the run]")] = None,
+    title: Annotated[str | None, _option(OUTPUT, "Another headline of the page.")] = None,
+    unit_name: Annotated[
+        str | None, _option(OUTPUT, "Noun for what the unit column names, such as patient.", "--unit-name")
+    ] = None,
     private: Annotated[
         bool, _option(OUTPUT, "Write the page with secret vote statistics: not for sharing.", "--private")
     ] = False,

@@ -34,6 +34,7 @@ from dpensemble.design import parse_budgets
 from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import ColumnWarning, InvalidParameterError, UnlikeRowsWarning
 from dpensemble.quality.costs import Costs
+from dpensemble.report.units import declared_noun, unit_noun
 from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file_tables
 from dpensemble.workflow import train as run_training
 from dpensemble.workflow.charging import JournaledAccount
@@ -85,7 +86,9 @@ def _run(request: Request, log: Hear) -> None:
         shown, votes = show_progress(not own["quiet"] and sys.stderr.isatty()), own.get("private_report", False)
         # Hints report some warnings after the run, and notes about columns were printed above.
         hinted = (ColumnWarning, *(() if own["json"] else (UnlikeRowsWarning,)))
-        options = {name: own[name] for name in ("baseline", "fewest_units", "fill", "holdout_score", "title")}
+        options = {
+            name: own[name] for name in ("baseline", "fewest_units", "fill", "holdout_score", "title", "unit_name")
+        }
         options |= {"certificate": own.get("certificate", False), "private_report": votes}
         options |= {"costs": _costs(own), "positive_class": own.get("positive_class")}
         if own["holdout_score"] is not None:
@@ -162,7 +165,9 @@ def _print_cells(tables: Tables, model: Any, share: float, options: dict[str, An
     _, held = hold_back(
         tables, model, share, costs=Costs.of(options["costs"]), positive_class=options["positive_class"]
     )
-    unit = "record" if tables.units is None else "unit"
+    declared = options["unit_name"]
+    noun = None if declared is None else declared_noun(declared, tables.unit_column)
+    unit = unit_noun("record" if tables.units is None else "unit", tables.unit_column, noun)
     typer.echo(f"dpensemble: note: {held.layout.sentence(unit)}", err=True)
 
 

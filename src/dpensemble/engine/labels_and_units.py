@@ -12,13 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble._checks import declared_classes
+from dpensemble._checks import declared_classes, shown
 from dpensemble._entries import require_readable
 from dpensemble._given import require_one_per_record
 from dpensemble.allocation.units import declared_units
 from dpensemble.datasets.bad_records import class_ids_or_bad, units_or_none
-from dpensemble.errors import DataError
+from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
+
+_RANGES = ". Cut a number to predict into ranges, because regression is not supported"
 
 
 def sorted_classes(classes: Any) -> NDArray[Any]:
@@ -27,7 +29,14 @@ def sorted_classes(classes: Any) -> NDArray[Any]:
     with warnings.catch_warnings():
         # Many classes are not a mistake if they are declared.
         warnings.simplefilter("ignore", UserWarning)
-        check_classification_targets(distinct)
+        try:
+            check_classification_targets(distinct)
+        except ValueError:
+            raise InvalidParameterError(
+                f"Unknown label type: classes={shown(classes)} are not names or whole numbers; predicting a number "
+                "(regression) is not supported, so cut the number into ranges and declare them as classes.",
+                parameter="classes",
+            ) from None
     return distinct
 
 
@@ -45,10 +54,11 @@ def class_ids(classes: NDArray[Any], y: Any, *, first: int = 0) -> Integers:
         ) from None
     undeclared = np.flatnonzero(classes[ids] != labels)
     if undeclared.size:
+        ranges = _RANGES if labels.dtype.kind == "f" else ""
         raise DataError(
             f"the private labels (y) contain one that is not among classes={classes.tolist()!r} (the first in "
-            f"row {first + undeclared[0]}, counting from 0): declare every possible label, or let such records add "
-            "nothing (on_bad_record='zero')."
+            f"row {first + undeclared[0]}, counting from 0). Declare every possible label, or let such records add "
+            f"nothing (on_bad_record='zero'){ranges}."
         )
     return ids
 

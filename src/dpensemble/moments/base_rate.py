@@ -11,13 +11,15 @@ grows with ``(1 - 2 p)**2``. All of this reads released moments and public rows 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
 from dpensemble._arrays import Floats
+from dpensemble.moments.public_rows import PublicRows
+from dpensemble.moments.queries import Moments
 
 # Weight of the estimate if a class has no members, in multiples of its precision. Chosen on generated tables.
 _WEIGHT = 12.0
@@ -27,42 +29,52 @@ _WEIGHT = 12.0
 class BaseRate:
     """The estimated mean probability of public rows, as one more observation in units of its error."""
 
+    public: PublicRows
     share: float
     root: float
-    mean: Callable[[Floats], float]
     slope: Floats
-
-    @classmethod
-    def of(
-        cls,
-        p: Floats,
-        surprises: Sequence[float],
-        errors: Sequence[float],
-        mean: Callable[[Floats], float],
-        gradient: Floats,
-    ) -> BaseRate:
-        """Return the estimate of all rounds together.
-
-        Parameters
-        ----------
-        p : ndarray of shape (n_rows, 1)
-            Present probabilities of public rows.
-        surprises, errors : sequence of float
-            By how much the constant of each round shows a larger mean probability, and the standard deviation of that.
-        mean : callable
-            Returns the mean over public rows of values with shape (n_rows, 1).
-        gradient : ndarray of shape (n_features, 1)
-            Derivative of the mean probability.
-        """
-        precisions = 1 / np.square(errors)
-        error = float(1 / np.sqrt(precisions.sum()))
-        share = within(mean(p) + float(precisions @ np.asarray(surprises)) * error**2, error)
-        root = math.sqrt(_WEIGHT) * abs(1 - 2 * share) / error
-        return cls(share, root, mean, root * gradient.T)
 
     def surprise(self, p: Floats) -> Floats:
         """Return how far the mean of probabilities is from the estimate, shape (1, 1)."""
-        return np.array([[self.root * (self.share - self.mean(p))]])
+        return np.array([[self.root * (self.share - self.public.mean(p))]])
+
+
+def base_rate(
+    rounds: Sequence[Moments],
+    about: Sequence[tuple[Floats, Floats]],
+    public: PublicRows,
+    p: Floats,
+    n_units: float,
+) -> BaseRate:
+    """Return the share of the second class by the constants of all rounds.
+
+    Parameters
+    ----------
+    rounds : sequence of Moments
+        Released moments of two classes.
+    about : sequence of tuple
+        Centres, shape (n_rows, 1), and weights, shape (n_rows,), of public rows in each round.
+    public : PublicRows
+        Public rows.
+    p : ndarray of shape (n_rows, 1)
+        Present probabilities of public rows.
+    n_units : float
+        Number of private units.
+    """
+    q = p * (1 - p)
+    sampling = public.mean(q) / n_units
+    total = weighted = 0.0
+    for moments, (centre, omega) in zip(rounds, about, strict=True):
+        # A constant's moment is the mean of omega (p - centre). It grows with p by the mean weight.
+        unit, weights = public.constant * float(moments.scale[-1]), omega[:, None]
+        usual = public.mean(weights)
+        surprise = (float(moments.values[-1, 0]) / unit - public.mean(weights * (p - centre))) / usual
+        precision = 1 / ((moments.spread / unit / usual) ** 2 + sampling)
+        total, weighted = total + precision, weighted + precision * surprise
+    share = within(public.mean(p) + weighted / total, total**-0.5)
+    root = abs(1 - 2 * share) * math.sqrt(_WEIGHT * total)
+    slope = root * np.asarray(public.features.T @ (q * public.share_of_rows[:, None]))
+    return BaseRate(public, share, root, slope.T)
 
 
 def within(estimate: float, error: float) -> float:

@@ -36,7 +36,7 @@ def column_effects(
     are entries (knots, or categories) with the effect on the logit of each class, public mean 0. For two classes they
     hold the effect on the second class only. If rows were made equally long, effects are those of rows of average
     length. With an `uncertainty` there are ``deviations``, the standard deviations of the effects of each point by the
-    known noise.
+    known noise. ``rows`` has the number of public rows that have each entry, or whose number is nearest to it.
 
     When columns act together, ``approximation`` is ``"partial dependence"``: the effect is the mean logit of some
     public rows whose entries in the column are replaced (J. Friedman, "Greedy function approximation", Annals of
@@ -73,7 +73,9 @@ def column_effects(
         entries = _entries(column, public.iloc[:, number])
         values = pd.Series([entry for entry, _ in entries], dtype=float if column["kind"] == "number" else object)
         of_entries = feature_values(table_map, column, values)
-        summary = _summary(column, entries, of_entries @ coefficients[part] - means[number], spreads[number])
+        summary = _summary(
+            column, entries, public.iloc[:, number], of_entries @ coefficients[part] - means[number], spreads[number]
+        )
         if uncertainty is not None and basis is not None:
             along = (of_entries - middle[part]) @ basis[part]
             summary["deviations"] = uncertainty.deviations(along).tolist()
@@ -101,36 +103,43 @@ def _dependences(
         features = (
             dense(statements_of(feature_map).transform(replaced)).reshape(len(entries), len(some), -1).mean(axis=1)
         )
-        shares = _shares_of(entries, public.iloc[:, number])
+        counts = np.array(_rows_at(entries, public.iloc[:, number], column["kind"]))
+        shares = counts / counts.sum()
         along = features - shares @ features
         effects = along @ coefficients
-        summary = _summary(column, entries, effects, np.sqrt(shares @ effects**2)) | {
-            "approximation": PARTIAL_DEPENDENCE
-        }
+        summary = _summary(column, entries, public.iloc[:, number], effects, np.sqrt(shares @ effects**2))
+        summary["approximation"] = PARTIAL_DEPENDENCE
         if uncertainty is not None:
             summary["deviations"] = uncertainty.deviations(along @ uncertainty.basis).tolist()
         summaries.append(summary)
     return sorted(summaries, key=lambda one: -one["importance"])
 
 
-def _shares_of(entries: list[Entry], seen: pd.Series) -> Floats:
-    """Return the share of public entries that each number stands for: the nearest one, and blanks for themselves."""
+def _rows_at(entries: list[Entry], seen: pd.Series, kind: str) -> list[int]:
+    """Return how many public rows each entry stands for: those with the nearest number, or with the category."""
+    if kind != "number":
+        missing = seen.isna()
+        counted = as_text(seen[~missing]).value_counts()
+        rest = counted.drop([name for entry, name in entries if entry == name], errors="ignore")
+        return [
+            int(missing.sum() if entry is None else counted.get(entry, 0) if entry == name else rest.sum())
+            for entry, name in entries
+        ]
     numbers = np.array([entry for entry, _ in entries], dtype=np.float64)
     values = seen.to_numpy(dtype=np.float64, na_value=np.nan)
     knots = np.sort(numbers[~np.isnan(numbers)])
     places = np.searchsorted((knots[1:] + knots[:-1]) / 2, values[~np.isnan(values)])
-    counts = np.bincount(places, minlength=len(knots)).astype(np.float64)
-    if len(knots) < len(numbers):
-        counts = np.append(counts, np.isnan(values).sum())
-    return np.asarray(counts / counts.sum())
+    counts: list[int] = np.bincount(places, minlength=len(knots)).tolist()
+    return [*counts, int(np.isnan(values).sum())] if len(knots) < len(numbers) else counts
 
 
-def _summary(column: ColumnReading, entries: list[Entry], effects: Floats, spreads: Floats) -> Effect:
+def _summary(column: ColumnReading, entries: list[Entry], seen: pd.Series, effects: Floats, spreads: Floats) -> Effect:
     return {
         "column": column["name"],
         "kind": column["kind"],
         "importance": float(spreads.max()),
         "points": [[name, row] for (_, name), row in zip(entries, effects.tolist(), strict=True)],
+        "rows": _rows_at(entries, seen, column["kind"]),
     }
 
 

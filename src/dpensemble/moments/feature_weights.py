@@ -8,7 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from dpensemble._arrays import Floats
-from dpensemble.moments.evidence import Fit, PublicRows
+from dpensemble.moments.evidence import Fit
+from dpensemble.moments.public_rows import PublicRows
 
 # Share of its present part that every block keeps.
 _FLOOR = 0.2

@@ -20,12 +20,13 @@ from dpensemble.design.noisy_sums import NoisySums
 from dpensemble.moments.choice import FEW_ROWS
 from dpensemble.moments.drift import Drift, drift
 from dpensemble.moments.effects import column_effects
-from dpensemble.moments.evidence import Fit, PublicRows
+from dpensemble.moments.evidence import Fit
 from dpensemble.moments.grid import Grid, observed_grid
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.snapped import SnappedMap
 from dpensemble.moments.maps.tables import TableMap, feature_values
 from dpensemble.moments.model import MomentsModel
+from dpensemble.moments.public_rows import PublicRows
 from dpensemble.moments.public_units import PublicUnits
 from dpensemble.moments.queries import STATISTICS, FeatureMean, FeatureProducts, Moments, UnitCount
 from dpensemble.moments.readable import ReadableShare, always_one, always_one_of_cells, readable_share

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from dpensemble._arrays import Floats
-from dpensemble.moments.evidence import Fit, PublicRows, inverted, positive_root
+from dpensemble.moments.evidence import Fit, inverted, positive_root
+from dpensemble.moments.public_rows import PublicRows
 from dpensemble.moments.queries import Moments
 
 # Standard deviation of the constant's part of a chance, and bounds of all other prior scales, of linear chances.

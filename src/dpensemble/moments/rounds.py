@@ -8,8 +8,9 @@ from typing import Any
 
 from dpensemble._arrays import Floats
 from dpensemble.moments.blocks import RecordSums
-from dpensemble.moments.evidence import Fit, PublicRows, fit_moments, starting_fit
+from dpensemble.moments.evidence import Fit, fit_moments, starting_fit
 from dpensemble.moments.feature_weights import weights_of_features
+from dpensemble.moments.public_rows import PublicRows
 from dpensemble.moments.queries import ClassSums, Moments, RecordsQuery, Residuals, total_of
 from dpensemble.moments.softmax import fit_softmax
 from dpensemble.relations import Relation

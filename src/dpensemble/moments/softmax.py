@@ -30,9 +30,10 @@ from numpy.typing import NDArray
 from scipy import linalg, optimize
 
 from dpensemble._arrays import Floats
-from dpensemble.moments.evidence import CONSTANT_LOGIT, Fit, PublicRows, inverted, positive_root
+from dpensemble.moments.evidence import Fit, inverted, positive_root
 from dpensemble.moments.linear import fit_linear, round_covariance
 from dpensemble.moments.model import columns, expected
+from dpensemble.moments.public_rows import CONSTANT_LOGIT, PublicRows
 from dpensemble.moments.queries import Moments
 from dpensemble.moments.uncertainty import Information
 

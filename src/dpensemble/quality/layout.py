@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from dpensemble._nouns import plural
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError
@@ -127,14 +128,15 @@ class Layout:
         return replace(self, bins=min(self.bins, most), group_bins=min(self.group_bins, most))
 
     def sentence(self, unit: str = "unit") -> str:
-        """State what the release holds, before it is drawn."""
+        """State what the release holds, before it is drawn. `unit` is the noun for what is held back."""
+        units = plural(unit)
         columns = "".join(f", and by {column}" for column in self.groups)
         bins = f"at most {self.bins} bins of the probability" if self.bins else "no bins of probabilities"
         by = "true class" if len(self.classes) == 2 else "true class and predicted class"
         return (
-            f"Quality of the student: {self.n_units:,} {unit}s are held back for one noisy histogram by {by}, with "
+            f"Quality of the student: {self.n_units:,} {units} are held back for one noisy histogram by {by}, with "
             f"{bins}{columns}. It has at most {self.n_cells:,} cells, each with noise of standard deviation "
-            f"{self.sigma:.3g} {unit}s at epsilon {self.epsilon:g}."
+            f"{self.sigma:.3g} {units} at epsilon {self.epsilon:g}."
         )
 
 

@@ -6,18 +6,25 @@ A card contains nothing that the shareable page does not show.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dpensemble._nouns import plural
 from dpensemble._rounding import round_up
 from dpensemble.report import wording
+from dpensemble.report.quality_lines import Written
 from dpensemble.report.record import RunRecord
 from dpensemble.report.risk import attack
 from dpensemble.report.usefulness import remarks
+from dpensemble.report.yaml_text import as_yaml
 
 FORMAT, VERSION = "dpensemble model card", 1
 _NOT_STATED = "not stated; the publisher of the model should state it"
+_TASK = "tabular-classification"
+# Names of measures on Hugging Face. AUPRC has none there.
+_HUB_METRICS = {"accuracy": "accuracy", "auroc": "roc_auc", "brier": "brier_score"}
 # Characters that Markdown would interpret.
 _MARKS = re.compile(r"([\\`*_\[\]<>|#~])")
 
@@ -41,7 +48,7 @@ def model_card(record: RunRecord) -> dict[str, Any]:
 
 def _model(record: RunRecord) -> dict[str, Any]:
     return {
-        "title": str(record.data.get("title") or record.data.get("name") or "unnamed data set"),
+        "title": record.title,
         "predicts": record.data.get("target"),
         "classes": [str(label) for label in record.data.get("classes") or ()],
         "method": record.settings["title"],
@@ -54,7 +61,7 @@ def _model(record: RunRecord) -> dict[str, Any]:
 def _data(record: RunRecord) -> dict[str, Any]:
     facts = {name: value for name, value in record.data.items() if name not in record.unprotected_data}
     return {
-        "unit": record.guarantee["unit"],
+        "unit": record.unit,
         "unit_column": facts.get("unit_column"),
         "private_units": facts.get("private_units"),
         "private_records": facts.get("private_records"),
@@ -69,9 +76,12 @@ def _quality(record: RunRecord) -> dict[str, Any]:
     score = record.data.get("released_score")
     quality: dict[str, Any] = {"known_from": "nothing: there were no test rows", "measures": {}}
     if score:
-        quality["known_from"] = f"{score['units']:,} held-back private {record.guarantee['unit']}s, with noise"
+        quality["known_from"] = f"{score['units']:,} held-back private {plural(record.unit)}, with noise"
         quality["measures"] = {name: score[name] for name in ("accuracy", "auroc") if score[name] is not None}
         quality["intervals"] = {name: [score[f"{name}_low"], score[f"{name}_high"]] for name in quality["measures"]}
+        if common := score.get("most_common"):
+            quality["always_the_most_common_label"] = common["value"]
+            quality["intervals"]["always_the_most_common_label"] = [common["low"], common["high"]]
     elif record.student is not None and record.scores_are_public:
         quality |= {"known_from": "public test rows", "measures": dict(record.student)}
         quality["always_the_most_common_label"] = record.data.get("most_common_label")
@@ -100,11 +110,12 @@ def _privacy(record: RunRecord) -> dict[str, Any]:
 
 
 def card_as_markdown(card: dict[str, Any]) -> str:
-    """Write a model card as Markdown."""
+    """Write a model card as Markdown, with the front matter that Hugging Face reads."""
     model, data, quality, privacy = card["model"], card["data"], card["quality"], card["privacy"]
     attacked = privacy["attack"]
     hits = "; ".join(f"at {alarm:g} false alarms at most {hit:g} right ones" for alarm, hit in attacked["hits"])
     parts = [
+        f"---\n{_without_tags(as_yaml(_front_matter(card)))}---",
         f"# Model card: {_plain(model['title'])}",
         *[f"**EXPERIMENT, NOT A RELEASE.** {_plain(reason)}" for reason in card["experiment"]],
         _table("Model", [(name, model[name]) for name in ("predicts", "classes", "method", "student", "created")]),
@@ -135,6 +146,31 @@ def card_as_markdown(card: dict[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def _front_matter(card: Written) -> dict[str, object]:
+    """Return the metadata of a model on Hugging Face (``huggingface/hub-docs``, ``modelcard.md`` of 2025).
+
+    The publisher of the model adds a licence. Figures are there if they may be published.
+    """
+    model, quality = card["model"], card["quality"]
+    tags = [_TASK, "differential-privacy", "dpensemble", *(["experiment"] if card["experiment"] else [])]
+    front: dict[str, object] = {"library_name": "dpensemble", "pipeline_tag": _TASK, "tags": tags}
+    metrics = [
+        {"type": _HUB_METRICS[name], "name": wording.MEASURES[name], "value": round(value, 4)}
+        for name, value in quality["measures"].items()
+        if name in _HUB_METRICS and math.isfinite(value)
+    ]
+    if metrics:
+        data = {"type": "private", "name": quality["known_from"]}
+        result = {"task": {"type": _TASK}, "dataset": data, "metrics": metrics}
+        front["model-index"] = [{"name": model["title"], "results": [result]}]
+    return front
+
+
+def _without_tags(yaml: str) -> str:
+    """Escape angle brackets, for programs that show front matter as part of the page."""
+    return yaml.replace("<", "\\u003c").replace(">", "\\u003e")
+
+
 def _released(releases: list[dict[str, Any]]) -> list[str]:
     """Write a table of the released sums and one of each statistic, or nothing if labels were released."""
     if not releases:
@@ -150,7 +186,9 @@ def _released(releases: list[dict[str, Any]]) -> list[str]:
 def _measures(quality: dict[str, Any]) -> list[tuple[str, Any]]:
     between = quality.get("intervals", {})
     rows = []
-    for name, value in quality["measures"].items():
+    always = "always_the_most_common_label"
+    commonest = {always: quality[always]} if quality.get(always) is not None else {}
+    for name, value in (quality["measures"] | commonest).items():
         low, high = between.get(name, (None, None))
         interval = "" if low is None else f" (95% interval {wording.measure(low)} to {wording.measure(high)})"
         rows.append((wording.MEASURES.get(name, name), f"{wording.measure(value)}{interval}"))

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from dpensemble.report.drawing import Frame, Words, dot, label, line, nice_ticks, path, rect, svg, text
 from dpensemble.report.labels import LABEL_WIDTH, Note, beside, clear_of, placed
-from dpensemble.report.wording import number, shorten
+from dpensemble.report.wording import number, percent, shorten
 
 MOST_POINTS = 300
 
@@ -30,6 +30,17 @@ class Bar:
 
     label: str
     value: float
+    css: str
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Label, share, ends of its interval (None if unknown), and the CSS class that gives the colour of one bar."""
+
+    label: str
+    value: float | None
+    low: float | None
+    high: float | None
     css: str
 
 
@@ -113,6 +124,38 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], words: Words) -> Mark
         y += 11.2
     body += line("axis", frame.left, 4, frame.left, floor)
     return svg(words, " ".join(sentences) or "No values were recorded.", frame.height, body)
+
+
+def interval_chart(rows: Sequence[Interval], words: Words) -> Markup:
+    """Draw shares as bars on a scale from 0 to 100%, with their intervals as lines across the ends of the bars."""
+    floor = 4 + 46 * len(rows)
+    frame = Frame(1, 1, height=floor + 26, left=6, right=22)
+    body = Markup("").join(
+        line("grid", frame.x(tick), 4, frame.x(tick), floor)
+        + text("tick", frame.x(tick), floor + 19, f"{100 * tick:.0f}%", "middle")
+        for tick in (0.25, 0.5, 0.75, 1)
+    )
+    sentences = []
+    for place, row in enumerate(rows):
+        y, shown = 4 + 46 * place, "not known"
+        body += text("name", frame.left + 4, y + 14, shorten(row.label, 32), "start")
+        if row.value is not None and math.isfinite(row.value):
+            shown, wide = percent(row.value), frame.x(min(max(row.value, 0.0), 1.0)) - frame.left
+            body += rect(row.css, frame.left, y + 20, wide, 18)
+        if row.low is not None and row.high is not None:
+            low, high = frame.x(row.low), frame.x(row.high)
+            body += Markup("").join(
+                line("whisker", *ends) for ends in ((low, y + 29, high, y + 29), *_ticks_at((low, high), y + 29))
+            )
+            shown += f" ({100 * row.low:.0f} to {100 * row.high:.0f}%)"
+        body += label(f"{row.css}-label", frame.x(1), y + 14, shown, "end")
+        sentences.append(f"{row.label}: {shown}.")
+    body += line("axis", frame.left, 4, frame.left, floor)
+    return svg(words, " ".join(sentences), frame.height, body)
+
+
+def _ticks_at(places: Sequence[float], y: float) -> list[tuple[float, float, float, float]]:
+    return [(x, y - 5, x, y + 5) for x in places]
 
 
 def histogram(values: Sequence[float], words: Words) -> Markup:

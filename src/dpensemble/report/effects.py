@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from dpensemble.report.drawing import WIDTH, Words, dot, line, path, rect, svg, text
+from dpensemble.report.few_people import MARK, Support
 from dpensemble.report.record import RunRecord
 from dpensemble.report.wording import number, shorten
 
@@ -25,11 +26,12 @@ _BAND = 1.96
 
 
 class _Point(NamedTuple):
-    """An entry, its push, and half the width of the band around the push (0 for no band)."""
+    """An entry, its push, half the width of the band around the push (0 for no band), and if it rests on few people."""
 
     entry: Any
     value: float
     band: float
+    few: bool = False
 
 
 def effects_view(record: RunRecord) -> dict[str, Any] | None:
@@ -41,21 +43,25 @@ def effects_view(record: RunRecord) -> dict[str, Any] | None:
     names = [str(name) for name in record.data.get("classes") or ()]
     if len(names) != max(2, n_values):
         names = [f"class {index + 1}" for index in range(max(2, n_values))]
+    support = Support.of(record)
     largest = effects[: _PICTURES if n_values == 1 else 0]
+    tables = effects[: _TABLES if n_values > 1 else 0]
+    shown = [*largest, *tables]
     most = {kind: _most(one for one in largest if one["kind"] == kind) for kind in ("number", "category")}
     return {
         "importances": importances(effects[:_COLUMNS]),
         "left_out": len(effects[_COLUMNS:]),
         "towards": shorten(names[1], 30) if n_values == 1 else None,
         "pictures": [
-            (_name(one["column"]), picture(one, most[one["kind"]], names[1], f"effect-{place}"))
+            (_name(one["column"]), picture(one, most[one["kind"]], names[1], f"effect-{place}", support.few(one)))
             for place, one in enumerate(largest, start=1)
         ],
+        "few": support.sentence() if any(any(support.few(one)) for one in shown) else None,
         "banded": any("deviations" in one for one in largest),
         "approximate": any("approximation" in one for one in effects),
         "has_numbers": any(one["kind"] == "number" for one in largest),
         "has_categories": any(one["kind"] != "number" for one in largest),
-        "tables": [(_name(one["column"]), pushes(one, names)) for one in effects[:_TABLES]] if n_values > 1 else [],
+        "tables": [(_name(one["column"]), pushes(one, names, support.few(one))) for one in tables],
     }
 
 
@@ -84,24 +90,31 @@ def importances(effects: Sequence[dict[str, Any]]) -> Markup:
     )
 
 
-def picture(effect: dict[str, Any], most: float, towards: str, ident: str) -> Markup:
+def picture(effect: dict[str, Any], most: float, towards: str, ident: str, few: Sequence[bool] = ()) -> Markup:
     """Draw one column's pushes for two classes. `most` is the largest push in any such picture."""
     words = Words(ident, f"{_name(effect['column'])}: pushes towards {shorten(towards, _LONGEST_NAME)}")
     bands = [_BAND * deviation for (deviation,) in effect.get("deviations") or [[0.0]] * len(effect["points"])]
-    points = [_Point(entry, values[0], band) for (entry, values), band in zip(effect["points"], bands, strict=True)]
+    points = [
+        _Point(entry, values[0], band, is_few)
+        for (entry, values), band, is_few in zip(effect["points"], bands, few or [False] * len(bands), strict=True)
+    ]
     if effect["kind"] == "number":
         return _line_picture(points, most, towards, words)
     return _bar_picture(points, most, towards, words)
 
 
-def pushes(effect: dict[str, Any], names: Sequence[str]) -> list[tuple[str, str, str]]:
+def pushes(effect: dict[str, Any], names: Sequence[str], few: Sequence[bool] = ()) -> list[tuple[str, str, str]]:
     """Return the classes that a column pushes furthest, each with the entries that push it most up and most down."""
+    marks = [MARK if one else "" for one in few] or [""] * len(effect["points"])
     rows = []
     for index, name in enumerate(names):
         # Adding a constant to all classes changes nothing.
-        deviations = [(values[index] - sum(values) / len(values), entry) for entry, values in effect["points"]]
+        deviations = [
+            (values[index] - sum(values) / len(values), f"{shorten(_entry(entry), 30)}{mark}")
+            for (entry, values), mark in zip(effect["points"], marks, strict=True)
+        ]
         top, low = max(deviations, key=lambda one: one[0]), min(deviations, key=lambda one: one[0])
-        cells = [f"{shorten(_entry(entry), 30)} ({factor(value)})" for value, entry in (top, low)]
+        cells = [f"{entry} ({factor(value)})" for value, entry in (top, low)]
         rows.append((max(top[0], -low[0]), (shorten(name, 30), *cells)))
     rows.sort(key=lambda row: -row[0])
     moved = [row for row in rows if row[0] > math.log(1.005)] or rows
@@ -136,9 +149,10 @@ def _line_picture(points: Sequence[_Point], most: float, towards: str, words: Wo
     line_of = [(x, height(point.value)) for x, point in zip(at, knots, strict=True)]
     body += Markup().join(map(band, at, knots))
     body += path("main", line_of) if len(line_of) > 1 else Markup().join(dot("main", *one) for one in line_of)
+    body += Markup().join(dot("few", *one) for one, point in zip(line_of, knots, strict=True) if point.few)
     parts = [f"{factor(point.value)} at {_entry(point.entry)}" for point in _telling(knots)]
     if other:
-        body += band(right + 44, other) + dot("main", right + 44, height(other.value))
+        body += band(right + 44, other) + dot("few" if other.few else "main", right + 44, height(other.value))
         body += text("tick", right + 44, floor + 20, shorten(other.entry, 8), "middle")
         parts.append(f"{factor(other.value)} where {shorten(other.entry, _LONGEST_NAME)}")
     return svg(words, f"Odds {', '.join(parts)}.", _HIGH, body, _WIDE)
@@ -150,7 +164,7 @@ def _bar_picture(points: Sequence[_Point], most: float, towards: str, words: Wor
     body = text("tick", 4, 13, "← less likely", "start")
     body += text("tick", _WIDE - 4, 13, f"more likely {shorten(towards, 13)} →", "end")
     parts = []
-    for place, (entry, value, half) in enumerate(shown):
+    for place, (entry, value, half, few) in enumerate(shown):
         y, length, side = 24 + 21 * place, 100 * abs(value) / most, 1 if value >= 0 else -1
         css, (near, far) = ("main", ("start", "end")) if side > 0 else ("other", ("end", "start"))
         body += rect(css, _MIDDLE - (0 if side > 0 else length), y, length, 15)
@@ -161,7 +175,7 @@ def _bar_picture(points: Sequence[_Point], most: float, towards: str, words: Wor
             start = max(length - reach, -5.0)
             body += line("axis", _MIDDLE + side * start, y + 7.5, _MIDDLE + side * end, y + 7.5)
         body += text(f"{css}-label", _MIDDLE + side * (end + 6), y + 12, factor(value), near)
-        body += text("plain", _MIDDLE - side * 7, y + 12, shorten(_entry(entry)), far)
+        body += text("plain", _MIDDLE - side * 7, y + 12, shorten(_entry(entry)) + MARK * few, far)
         parts.append(f"{shorten(_entry(entry), _LONGEST_NAME)} {factor(value)}")
     height = 24 + 21 * len(shown) + 2
     body += line("axis", _MIDDLE, 20, _MIDDLE, height)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from dpensemble._nouns import plural, with_article
 from dpensemble._rounding import round_up
 from dpensemble.relations import Basis, Relation
 from dpensemble.report import wording
@@ -16,9 +17,11 @@ from dpensemble.report.charts import Bar, Limit, Series, bar_chart, histogram, l
 from dpensemble.report.drawing import GROUP_COLOURS, Words
 from dpensemble.report.effects import effects_view
 from dpensemble.report.groups import History, history_chart, personal_view
+from dpensemble.report.quality_lines import quality_lines
 from dpensemble.report.quality_view import quality_view
 from dpensemble.report.record import PrivateRecord, RunRecord
 from dpensemble.report.risk import risk_view
+from dpensemble.report.summary import summary_view
 from dpensemble.report.usefulness import remarks
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 _LESS_IS_BETTER = frozenset({"brier"})
 # Settings that mean nothing without teachers or votes.
 # Entries of the data that have their own place on the page.
-_SHOWN_ABOVE = frozenset({"released_score", "test_quality", "decision", "title", "unlike"})
+_SHOWN_ABOVE = frozenset({"released_score", "test_quality", "decision", "title", "unlike", "unit_name"})
 _OF_VOTES = frozenset({"n_teachers", "teacher", "gated"})
 _OF_ONE_SUM = frozenset({"sigma", "law", "noise_in_words"})
 _BASES = {
@@ -36,7 +39,7 @@ _BASES = {
     Basis.DATA_DEPENDENT: "Data-dependent: only this private data set",
 }
 _RELATIONS = {
-    Relation.REPLACE_ONE: "Replace one: as many {unit}s, one of them different",
+    Relation.REPLACE_ONE: "Replace one: as many {units}, one of them different",
     Relation.ADD_OR_REMOVE_ONE: "Add or remove one: one {unit} more or fewer",
 }
 _SEEDED = "The noise came from a seed, so anybody who knows the seed can remove the noise."
@@ -47,6 +50,7 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
     view = {
         **_header(record),
         **_verdict(record),
+        "summary": summary_view(record, is_private=private is not None),
         "palettes": GROUP_COLOURS,
         "personal": personal_view(record, private),
         "released": _released(record) if record.released_sums else None,
@@ -84,8 +88,7 @@ def _header(record: RunRecord) -> dict[str, Any]:
     """Return the name of the run, and the reasons why the run is an experiment, if there are any."""
     seeded = [] if record.statement().for_release else [_SEEDED]
     return {
-        "data_set": str(record.data.get("title") or record.data.get("name") or "unnamed data set"),
-        "target": record.data.get("target"),
+        "data_set": record.title,
         "why": record.settings.get("chosen_because"),
         "method": f"{record.settings['title']}, {_law(record)}",
         "created": record.created,
@@ -117,8 +120,10 @@ def _verdict(record: RunRecord) -> dict[str, Any]:
         "is_worst_case": statement.basis is Basis.WORST_CASE,
         "is_fixed": statement.fixed_number,
         "replaces": statement.relation is Relation.REPLACE_ONE,
-        "relation": _RELATIONS[statement.relation].format(unit=statement.unit),
+        "relation": _RELATIONS[statement.relation].format(unit=statement.unit, units=plural(statement.unit)),
         "unit": statement.unit,
+        "units": plural(statement.unit),
+        "a_unit": with_article(statement.unit),
         "unit_column": record.data.get("unit_column"),
         "certificate": record.data.get("certificate"),
         "accounting": statement.accounting,
@@ -135,11 +140,11 @@ def _released(record: RunRecord) -> dict[str, Any]:
         "sums": wording.sums(record.n_sums),
         "is_one": record.n_sums == 1,
         "noise": record.settings["noise_in_words"],
-        "described": [(what, wording.number(noise, 4)) for what, noise in record.described_sums],
+        "described": [(record.in_words(what), wording.number(noise, 4)) for what, noise in record.described_sums],
         "tables": [
             (
-                table["title"],
-                [(label, *wording.with_error(value, error)) for label, value, error in table["rows"]],
+                record.in_words(table["title"]),
+                [(record.in_words(label), *wording.with_error(value, error)) for label, value, error in table["rows"]],
             )
             for table in record.released_tables
         ],
@@ -169,31 +174,13 @@ def _spend_chart(record: RunRecord, private: PrivateRecord | None) -> Markup | N
 
 
 def _quality_view(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
-    """Show scores only if the test rows are public, or if the page is the owner's version."""
-    shown = record.scores_are_public or is_private
-    majority = record.data.get("most_common_label") if shown else None
+    """Show exact scores only if the test rows are public, or if the page is the owner's version."""
+    shown, score = record.scores_are_public or is_private, record.data.get("released_score")
     return {
         "quality": _quality(record) if shown else None,
-        "score": _score(record),
-        "quality_withheld": not shown and record.student is not None,
-        "majority": None if majority is None else f"{100 * majority:.1f}%",
+        # Records of earlier versions have no curves.
+        "score_lines": list(quality_lines(record)) if score and "one_against_rest" not in score else [],
     }
-
-
-def _score(record: RunRecord) -> dict[str, str] | None:
-    """Return the texts of a released score, which may be published."""
-    score = record.data.get("released_score")
-    if not score:
-        return None
-    # The area is missing for three or more classes, and if the noise hides one of two classes.
-    view = {"units": wording.number(score["units"]), "noise": wording.number(score["sigma"], 3), "auroc": ""}
-    # Noise hides the accuracy if hardly any held-back record is readable.
-    view |= {"accuracy": "unknown", "accuracy_interval": "0.0% to 100.0%"}
-    for name, write in (("accuracy", wording.percent), ("auroc", wording.measure)):
-        if score[name] is not None:
-            view[name] = write(score[name])
-            view[f"{name}_interval"] = f"{write(score[f'{name}_low'])} to {write(score[f'{name}_high'])}"
-    return view
 
 
 def _quality(record: RunRecord) -> dict[str, Any] | None:

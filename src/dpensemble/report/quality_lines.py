@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dpensemble.report.record import RunRecord
-from dpensemble.report.wording import percent
+from dpensemble.report.wording import counted, percent
 
 #: A part of a record, as JSON holds it.
 Written = Mapping[str, Any]
@@ -16,7 +16,7 @@ def quality_lines(record: RunRecord) -> Iterator[str]:
     """Yield what a run released about the quality of its student, and the threshold for the costs of decisions."""
     score, decision = record.data.get("released_score"), record.data.get("decision")
     if score:
-        yield _score_line(score, record.guarantee["unit"])
+        yield _score_line(score, record.unit)
         for curves in score.get("one_against_rest", []):
             if len(score["one_against_rest"]) > 1:
                 yield f"{curves['class']} against the rest: AUROC {between(curves['auroc'], 3)}."
@@ -42,7 +42,7 @@ def _score_line(score: Written, unit: str) -> str:
         area = {"value": score["auroc"], "low": score["auroc_low"], "high": score["auroc_high"]}
         parts.append(f"AUROC {between(area, 3)}")
     return (
-        f"Quality on {score['units']:,} held-back {unit}s, released with noise under the same guarantee "
+        f"Quality on {counted(score['units'], f'held-back {unit}')}, released with noise under the same guarantee "
         f"(95% intervals in brackets): {', '.join(parts)}."
     )
 

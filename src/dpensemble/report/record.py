@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from dpensemble.errors import FileError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
+from dpensemble.report.units import named, unit_noun
 
 SCHEMA = 5
 _LABELS: dict[str, Any] = {"description": "labels", "table": None, "noise": None}
@@ -24,7 +26,7 @@ _GROUP = frozenset({"name", "budget", "epsilon", "records", "teachers", "copies"
 _BASELINE = frozenset({"name", "epsilon", "labels"})
 _EFFECT = frozenset({"column", "kind", "importance", "points"})
 # Entries that effects of some models, and of earlier versions, lack.
-_MORE_OF_EFFECT = frozenset({"deviations", "approximation"})
+_MORE_OF_EFFECT = frozenset({"deviations", "approximation", "rows"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,9 +163,26 @@ class RunRecord:
         """Whether exact scores on the test rows may be published."""
         return bool(self.data.get("test_is_public", False))
 
+    @property
+    def unit(self) -> str:
+        """The noun for what is protected: record, or what the unit column names, such as patient."""
+        return unit_noun(self.guarantee["unit"], self.data.get("unit_column"), self.data.get("unit_name"))
+
+    @property
+    def title(self) -> str:
+        """The headline: the declared one, or what is predicted, or the name of the data."""
+        target = self.data.get("target")
+        usual = f"Predicting {target}" if target else self.data.get("name")
+        return str(self.data.get("title") or usual or "Unnamed data set")
+
+    def in_words(self, text: str) -> str:
+        """Return a sentence about units with the noun for what is protected."""
+        return named(text, self.unit, self.data.get("unit_column"))
+
     def statement(self) -> Guarantee:
-        """Return the guarantee as a value."""
-        return Guarantee.from_dict(self.guarantee)
+        """Return the guarantee as a value, with the noun for what is protected."""
+        stated = Guarantee.from_dict(self.guarantee)
+        return replace(stated, unit=self.unit, assumptions=tuple(map(self.in_words, stated.assumptions)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain values, ready for JSON."""
@@ -242,8 +261,20 @@ def _is_effect(one: object) -> bool:
         and isinstance(one["points"], list)
         and all(map(_is_point, one["points"]))
         and isinstance(one.get("approximation", ""), str)
+        and _are_rows(one.get("rows"), one["points"])
         and _are_deviations(one.get("deviations"), one["points"])
     )
+
+
+def _are_rows(rows: object, points: Sequence[object]) -> bool:
+    """Return whether there are no rows, or a number of at least 0 for each point."""
+    if rows is None:
+        return True
+    return isinstance(rows, list) and len(rows) == len(points) and all(_is_count(row) for row in rows)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _are_deviations(deviations: object, points: list[list[Any]]) -> bool:

@@ -7,10 +7,10 @@ of 2026), which follows P. Nanayakkara, E. Ghazi and S. Vadhan (arXiv:2509.13509
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
+from dpensemble._nouns import plural
 from dpensemble._rounding import round_up
 from dpensemble.relations import Relation
 from dpensemble.report import wording
@@ -21,7 +21,7 @@ FILL_IN = "FILL IN"
 _DRAWN = "Noise is drawn exactly, without floating-point arithmetic, from the generator of the operating system."
 _SEEDED = "This run is an experiment, whose noise may have come from a seed."
 _RELATIONS = {
-    Relation.REPLACE_ONE: "Data sets are adjacent if they have equally many {unit}s and differ in all records of one.",
+    Relation.REPLACE_ONE: "Data sets are adjacent if they have equally many {units} and differ in all records of one.",
     Relation.ADD_OR_REMOVE_ONE: "Data sets are adjacent if one has all records of one {unit} more than the other.",
 }
 
@@ -75,18 +75,18 @@ def registry_entry(record: RunRecord) -> dict[str, Any]:
 
 def _unprotected(card: dict[str, Any]) -> str:
     units = card["data"]["private_units"]
-    counted = "" if units is None else f" The number of {card['data']['unit']}s is public."
+    counted = "" if units is None else f" The number of {plural(card['data']['unit'])} is public."
     return f"Names, ranges and categories of columns and the possible labels are public.{counted}"
 
 
 def _privacy_loss(record: RunRecord, card: dict[str, Any]) -> dict[str, Any]:
-    unit, privacy = record.guarantee["unit"], card["privacy"]
+    unit, privacy = record.unit, card["privacy"]
     groups = "".join(f" Group {one['name']}: epsilon {one['epsilon']:g}." for one in privacy["groups"])
     entry: dict[str, Any] = {
         "privacy_unit": f"{unit} (all records with the same {card['data']['unit_column']})"
         if card["data"]["unit_column"]
         else unit,
-        "privacy_unit_details": _RELATIONS[record.statement().relation].format(unit=unit),
+        "privacy_unit_details": _RELATIONS[record.statement().relation].format(unit=unit, units=plural(unit)),
     }
     if card["data"]["private_units"] is not None:
         entry["number_of_privacy_units"] = int(card["data"]["private_units"])
@@ -109,29 +109,3 @@ def _implementation(record: RunRecord, card: dict[str, Any]) -> dict[str, Any]:
         "utility": f"Known from {card['quality']['known_from']}{': ' if measure_words else ''}{measure_words}.",
         "justification": record.settings.get("chosen_because") or f"{FILL_IN}: why this method and this budget",
     }
-
-
-def as_yaml(value: Any, depth: int = 0) -> str:
-    """Write mappings, lists, texts and numbers as YAML. Texts are in double quotes, as in JSON."""
-    pad = "  " * depth
-    if isinstance(value, dict):
-        return "".join(f"{pad}{name}:{_below(one, depth)}" for name, one in value.items())
-    lines = []
-    for one in value:
-        body = as_yaml(one, depth + 1) if isinstance(one, dict) else f"{pad}  {_scalar(one)}\n"
-        lines.append(f"{pad}- {body[len(pad) + 2 :]}")
-    return "".join(lines)
-
-
-def _below(value: object, depth: int) -> str:
-    if isinstance(value, dict | list):
-        return "\n" + as_yaml(value, depth + 1)
-    return f" {_scalar(value)}\n"
-
-
-def _scalar(value: object) -> str:
-    if isinstance(value, float):
-        digits, power, exponent = f"{value:.10g}".partition("e")
-        # Most readers of YAML take a number with an exponent but no point for a text.
-        return f"{digits}{'' if '.' in digits else '.0'}{power}{exponent}"
-    return json.dumps(value, ensure_ascii=False)

@@ -16,6 +16,7 @@ from statistics import NormalDist
 from typing import Any
 
 from dpensemble.accounting import gaussian_mu
+from dpensemble.relations import Basis
 from dpensemble.report.record import RunRecord
 
 _FALSE_ALARMS = (0.001, 0.01, 0.1)
@@ -42,8 +43,25 @@ def risk_view(record: RunRecord) -> dict[str, Any]:
     return {
         "is_exact": bounds["is_exact"],
         "advantage": _percent(bounds["advantage"]),
+        "condition": condition(record),
         "rows": [(f"{100 * alarm:g}%", _percent(hit)) for alarm, hit in bounds["hits"]],
     }
+
+
+def condition(record: RunRecord) -> str:
+    """Return when limits on attacks hold if a guarantee depends on the data. Empty for a worst-case guarantee."""
+    stated = record.statement()
+    if stated.basis is Basis.WORST_CASE:
+        return ""
+    if stated.fixed_number:
+        return (
+            "This holds only for the private records of this run, and only while the privacy that was actually spent "
+            "stays secret."
+        )
+    return (
+        "This holds only for the private records of this run, and only for the labels, given their number. It does not "
+        "cover the number of labels, and an attacker may learn more from that number."
+    )
 
 
 def hits(false_alarms: float, epsilon: float, delta: float, mu: float | None = None) -> float:

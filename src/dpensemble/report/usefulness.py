@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dpensemble._nouns import plural
 from dpensemble.report.record import RunRecord
 
 # With fewer labels a student has little to learn from, and with fewer units a teacher has.
@@ -12,6 +13,9 @@ _FEW_LABELS, _FEW_UNITS, _GOOD_UNITS = 50, 25, 40
 _NEARLY_ALL = 0.99
 # A remark is made if the share of readable records is below this value by this many standard deviations.
 _NEARLY_ALL_READABLE, _DEVIATIONS = 0.97, 3.0
+_HALF = 0.5
+# Usual reason why nearly all labels are undeclared.
+_RANGES = ", and a number to predict has to be cut into ranges first, because there are only classes"
 _MORE = (
     "a larger epsilon, more private records or fewer and better columns may help, but another run costs budget again"
 )
@@ -47,7 +51,8 @@ def _many_unreadable(record: RunRecord) -> Iterator[tuple[str, bool]]:
     if share is not None and error is not None and share + _DEVIATIONS * error < _NEARLY_ALL_READABLE:
         yield (
             f"about {1 - share:.1%} of the private records could not be read and added nothing (standard deviation "
-            f"of this estimate: {error:.1%}); 'dpensemble check' shows their owner why.",
+            f"of this estimate: {error:.1%}); 'dpensemble check' shows their owner why"
+            f"{_RANGES if share < _HALF else ''}.",
             record.labels_are_public,
         )
 
@@ -66,8 +71,13 @@ def _one_answer(record: RunRecord) -> Iterator[tuple[str, bool]]:
         ranks = _RANKS.format(rare="other classes are")
     else:
         ranks = f"{_RANKS.format(rare='the other class is')} or '--threshold'"
+    advice = (
+        "Use the threshold for the costs instead."
+        if record.data.get("decision")
+        else f"But {ranks}. Otherwise {_MORE}."
+    )
     yield (
-        f"the student answers {label!r} for {where}, so {carries}. But {ranks}. Otherwise {_MORE}.",
+        f"the student answers {label!r} for {where}, so {carries}. {advice}",
         record.labels_are_public,
     )
 
@@ -125,8 +135,8 @@ def _small_teachers(record: RunRecord) -> Iterator[tuple[str, bool]]:
         return
     better = max(2, units // _GOOD_UNITS)
     yield (
-        f"{teachers:,} teachers for {units:,} {record.guarantee['unit']}s are about {units / teachers:.0f} "
-        f"{record.guarantee['unit']}s each, which is few to learn from; --teachers {better:,} would give better, but "
+        f"{teachers:,} teachers for {units:,} {plural(record.unit)} are about {units / teachers:.0f} "
+        f"{plural(record.unit)} each, which is few to learn from; --teachers {better:,} would give better, but "
         "fewer, answers.",
         "private_units" not in record.unprotected_data,
     )

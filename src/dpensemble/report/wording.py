@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from dpensemble._nouns import plural
 from dpensemble.report.record import RunRecord
 
 LONGEST_LABEL = 17
@@ -44,6 +45,16 @@ def with_error(value: float, error: float) -> tuple[str, str]:
 def measure(value: float | None) -> str:
     """Write an accuracy or an area with three decimals."""
     return "not available" if value is None or not math.isfinite(value) else f"{value:.3f}"
+
+
+def counted(number_of: int, noun: str) -> str:
+    """Write how many there are of what a noun names."""
+    return f"{number_of:,} {noun if number_of == 1 else plural(noun)}"
+
+
+def either(names: Sequence[str]) -> str:
+    """Write names as alternatives."""
+    return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else "".join(names)
 
 
 def percent(share: float) -> str:

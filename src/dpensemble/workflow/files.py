@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from dpensemble._given import SEVERAL_LABELS
 from dpensemble._guard import guard_private_rows
 from dpensemble.datasets import TablePreparation
 from dpensemble.datasets.columns import as_text, number_columns
@@ -207,6 +208,8 @@ def _without(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 
 def _column(table: pd.DataFrame, column: str, parameter: str, name: str, shown: list[Any]) -> pd.Series:
     if column not in table:
+        if parameter == "target" and set(column.split(",")) <= set(table.columns):
+            raise DataError(f"target={column!r} names several columns, but {SEVERAL_LABELS}")
         names = ", ".join(str(other) for other in table.columns if other in shown) or "none"
         raise DataError(
             f"{parameter}={column!r} is not a column of the {name} table; of the public table's columns it has {names}."

@@ -22,6 +22,7 @@ from dpensemble.quality.costs import Costs
 from dpensemble.quality.release import NoisyHistograms
 from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord
+from dpensemble.report.units import declared_noun
 from dpensemble.student.fitting import class_probabilities, default_student, fit_student
 from dpensemble.workflow.holdout import HeldBack, WithScore, hold_back, scored
 from dpensemble.workflow.label_summary import about_teachers, label_shares, public_alone
@@ -47,6 +48,7 @@ def train(
     fewest_units: int | None = None,
     ledger: Any = None,
     title: str | None = None,
+    unit_name: str | None = None,
     certificate: bool = False,
 ) -> Outcome:
     """Encode, fit, score and record.
@@ -77,7 +79,10 @@ def train(
     ledger : LedgerAccount, optional
         Account of the private records. It is charged before noise is drawn, and may refuse.
     title : str, optional
-        Headline of the page. By default, the data's name.
+        Headline of the page. By default, what is predicted.
+    unit_name : str, optional
+        Noun in the singular for what the unit column names, such as ``"patient"``. By default, it follows from the
+        name of the column, and is ``"person"`` if the name does not contain a noun.
     certificate : bool, default=False
         Certify votes, which takes seconds. Noisy sums are certified in any case.
 
@@ -96,6 +101,7 @@ def train(
         If too few units are held back for any cell of the histogram, before anything is charged.
     """
     _require_possible(tables, model, baseline=baseline, private_report=private_report)
+    noun = None if unit_name is None else declared_noun(unit_name, tables.unit_column)
     asked = QualityRequest(holdout_score, Costs.of(costs), positive_class)
     prepared = _prepare(tables, model, fill=fill, asked=asked, ledger=ledger)
     diagnostics = PrivateDiagnostics(votes=private_report)
@@ -107,6 +113,8 @@ def train(
     certified, refused = _certified(prepared.model, released, asked=certificate)
     if title is not None:
         facts["title"] = title
+    if noun is not None:
+        facts["unit_name"] = noun
     if certified is not None:
         facts["certificate"] = CERTIFICATE
     record = run_record(result, tables, prepared.reader, replace(measured, facts=facts | score), prepared.personal)

@@ -1,0 +1,104 @@
+"""The first screen states a promise in lay words, and a quality only if it may be shown."""
+
+import importlib.util
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpensemble.accounting import gaussian_mu
+from dpensemble.report.risk import advantage, hits
+from dpensemble.report.summary import summary_view
+
+_spec = importlib.util.spec_from_file_location("page_helpers", Path(__file__).with_name("test_page.py"))
+page_helpers = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(page_helpers)
+WORST = page_helpers.WORST
+
+SCORE = {
+    "units": 500, "accuracy": 0.81, "accuracy_low": 0.77, "accuracy_high": 0.85, "auroc": 0.9, "auroc_low": 0.85,
+    "auroc_high": 0.95, "sigma": 6.46, "groups": {},
+    "most_common": {"value": 0.7, "low": 0.65, "high": 0.75, "class": "no"},
+}  # fmt: skip
+FIGURES = Path(__file__).parents[2] / "docs" / "choosing-epsilon.md"
+
+
+def view(*, is_private=False, guarantee=None, without=(), **data):
+    kept = {name: value for name, value in (WORST.data | data).items() if name not in without}
+    return summary_view(replace(WORST, data=kept, guarantee=WORST.guarantee | (guarantee or {})), is_private=is_private)
+
+
+def test_what_was_trained_on_whom():
+    shown = view(
+        target="sick", classes=["no", "yes"], private_units=1200, held_back=200, public_rows=300,
+        unit_column="PatientID", columns=5, guarantee={"unit": "unit", "relation": "replace-one"},
+    )  # fmt: skip
+    text = " ".join(shown["trained"])
+    assert "predicts “sick” (no or yes) from 5 columns" in text
+    assert "from 1,000 private patients. Another 200 were held back" in text
+    assert "300 public rows helped" in text
+    assert "any one patient had been different" in shown["promise"][0]
+
+
+def test_a_secret_number_of_units_is_not_stated():
+    text = " ".join(view(private_units=7351, guarantee={"relation": "add-or-remove-one"})["trained"])
+    assert "7,351" not in text
+    assert "whose number is not published" in text
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 6.0])
+def test_the_promise_is_the_bound_on_right_guesses(epsilon):
+    text = " ".join(view(guarantee={"epsilon": epsilon, "delta": 1e-5})["promise"])
+    (right,) = map(int, re.findall(r"right at most (\d+) times in 100", text))
+    # With two equally likely candidates a guess is right with probability (1 + advantage) / 2.
+    assert 50 * (1 + advantage(epsilon, 1e-5)) <= right < 50 * (1 + advantage(epsilon, 1e-5)) + 1.1
+    assert ("hardly any protection" in text) is (right >= 90)
+
+
+@pytest.mark.parametrize(
+    ("score", "verdict"),
+    [
+        ({}, "Its labels are better than"),
+        ({"accuracy_low": 0.74}, "may be chance"),
+        ({"accuracy": 0.7}, "not better than"),
+        ({"accuracy": None}, "Noise hides"),
+    ],
+)
+def test_the_student_stands_beside_the_most_common_class(score, verdict):
+    quality = view(released_score=SCORE | score)["quality"]
+    assert [row.label for row in quality.rows] == ["this model", "always “no”"]
+    assert verdict in quality.verdict
+    assert quality.chart.count("<rect") >= 1
+
+
+def test_the_area_is_a_share_of_pairs():
+    shown = view(released_score=SCORE, positive_class="yes")
+    assert "higher probability 90 times in 100 (85 to 95)" in shown["quality"].order
+    hidden = dict.fromkeys(("auroc", "auroc_low", "auroc_high"))
+    assert view(released_score=SCORE | hidden)["quality"].order == ""
+
+
+def test_exact_quality_is_for_the_owner_unless_test_rows_are_public():
+    assert view(test_is_public=False)["quality"] is None
+    assert any("were not declared public" in text for text in view(test_is_public=False)["measure"])
+    assert view(test_is_public=False, is_private=True)["quality"] is not None
+    assert view(test_is_public=True)["measure"] is None
+
+
+def test_what_it_must_not_be_used_for():
+    limits = " ".join(view(released_score=SCORE)["not_for"])
+    assert "It is wrong about 19 times in 100." in limits
+    assert "Nobody measured that." in limits
+    assert "do not prove it" in " ".join(view(released_score=SCORE | {"groups": {"sex": []}})["not_for"])
+
+
+def test_the_page_on_choosing_epsilon_has_these_bounds():
+    rows = re.findall(r"^\| ([\d.]+) \| (\d+) \| (\d+) \| ([\d.]+) % \|$", FIGURES.read_text(encoding="utf-8"), re.M)
+    assert len(rows) == 7
+    for epsilon, moments, every, alarms in [map(float, row) for row in rows]:
+        mu = gaussian_mu(epsilon, 1e-5)
+        assert moments == math.ceil(50 * (1 + advantage(epsilon, 1e-5, mu)))
+        assert every == math.ceil(50 * (1 + advantage(epsilon, 1e-5)))
+        assert 100 * hits(0.01, epsilon, 1e-5, mu) <= alarms
