@@ -91,7 +91,7 @@ def test_bad_records_are_stated_whether_or_not_there_are_any(capsys):
     public = replace(SOFT, data=SOFT.data | {"data_is_public": True})
     for record, zeroes, start in (
         (SOFT, True, ""),
-        (known, True, "About 98.1% of the records could be read (± 3.0% by"),
+        (known, True, "About 98.1% (95% interval by noise: 92.2% to 100.0%) of the records could be read. "),
         (known, False, None),
         (public, True, None),
     ):

@@ -15,7 +15,7 @@ from dpensemble.report import RunRecord
 from dpensemble.report.groups import PLAIN, varied_setting
 from dpensemble.report.quality_lines import quality_lines
 from dpensemble.report.usefulness import remarks
-from dpensemble.report.wording import noise, number, positive_class, sums, with_error
+from dpensemble.report.wording import noise, number, positive_class, readable, sums, with_error
 
 
 def print_run(record: RunRecord, page: Path, student: Path, *, zeroes: bool = False) -> None:
@@ -106,9 +106,7 @@ def _released(record: RunRecord) -> list[str]:
 def _bad_records(record: RunRecord) -> str:
     """State what becomes of bad records, and the released estimate of their share if there is one."""
     share, error = record.data.get("readable_share"), record.data.get("readable_share_error")
-    estimate = (
-        "" if share is None else f"About {min(share, 1):.1%} of the records could be read (± {error:.1%} by noise). "
-    )
+    estimate = "" if share is None else f"{readable(share, error)} of the records could be read. "
     return (
         f"Bad records: {estimate}A record with a blank or undeclared label, or an entry that cannot be read, adds "
         "nothing but counts as a record. 'dpensemble check' counts such records, for you only."
