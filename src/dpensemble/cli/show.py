@@ -56,13 +56,15 @@ def print_run(record: RunRecord, page: Path, student: Path, *, zeroes: bool = Fa
 
 
 def _files(record: RunRecord, page: Path, student: Path) -> Iterator[str]:
-    """Yield where the files are, and how to add a missing title."""
+    """Yield where the files are, how to add a missing title, and how to use the student."""
     yield f"Report:  {page}"
     if "title" not in record.data:
         yield f"Title:   none; 'dpensemble report {student.parent} --title \"...\"' adds one."
-    yield f"Student: {student}"
+    decision = record.data.get("decision")
+    threshold = f" --threshold {decision['threshold']:.4g}" if decision else ""
+    yield f"Student: {student}; 'dpensemble predict {student.parent} FILE{threshold}' classifies the rows of a file"
     if "certificate" in record.data:
-        file = page.parent / record.data["certificate"]
+        file = student.parent / record.data["certificate"]
         yield f"Certificate: {file}; check it by 'dpensemble verify {file}'"
 
 
