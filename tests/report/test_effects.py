@@ -130,7 +130,7 @@ def test_nothing_is_said_of_teachers_and_votes_where_there_are_none(name):
 
 def test_the_page_says_what_was_released():
     text = words(render(SOFT))
-    assert "What was released No record gave an answer of its own." in text
+    assert "What was released No single record is released." in text
     assert "one vector of bounded length to each of 3 sums, and only the sums, with random noise" in text
     assert "Released 3 noisy sums" in text
     assert "all of epsilon 1 at delta 1e-05" in text
