@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from dpensemble.report.drawing import WIDTH, Words, dot, line, path, rect, svg, text
 from dpensemble.report.few_people import MARK, Support
+from dpensemble.report.quality_lines import Written
 from dpensemble.report.record import RunRecord
 from dpensemble.report.wording import BAND, number, shorten
 
@@ -201,7 +202,7 @@ def _most(effects: Iterable[dict[str, Any]]) -> float:
     return max(largest, min(_longest_reach(shown), _ROOM * largest))
 
 
-def _longest_reach(effects: Iterable[dict[str, Any]]) -> float:
+def _longest_reach(effects: Iterable[Written]) -> float:
     """Return the largest distance from 0 to the end of a band."""
     reaches = [
         abs(value) + BAND * deviation
