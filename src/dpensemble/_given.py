@@ -71,6 +71,9 @@ def _require_one_each(name: str, y: ArrayLike) -> None:
     try:
         # A matrix has a shape, too. Only lists are converted.
         shape = np.shape(y)
+    except TypeError:
+        # Some containers only allow to be converted.
+        shape = np.asarray(y).shape
     except ValueError:
         # Lists of different lengths have no columns. Each is a bad label.
         return

@@ -255,7 +255,7 @@ def test_changed_inputs_are_refused_and_the_account_can_be_filed(folder, capsys,
 @pytest.mark.parametrize(
     "step",
     [
-        "dpensemble.report.page._score",
+        "dpensemble.report.page._quality_view",
         "dpensemble.workflow.outputs.save_classifier",
         "dpensemble.workflow.train.RunRecord",
     ],

@@ -170,7 +170,7 @@ def test_told_to_stop_while_workers_learn(command, tmp_path):
 
 
 def test_an_interrupt_after_the_files_are_in_place_says_so(command, tmp_path, capsys, monkeypatch, request):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(5)
 

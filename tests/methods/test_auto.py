@@ -14,7 +14,7 @@ PLAIN = {
     "n_public": 5000, "n_units": 16000, "n_columns": 14, "n_classes": 2, "has_units": False, "has_blanks": False,
     "epsilon": 1.0,
 }  # fmt: skip
-FEW = {"n_units": 499}
+FEW = {"n_units": 499, "n_public": 999}
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,10 @@ FEW = {"n_units": 499}
         ({"n_public": 10}, "label-moments"),
         ({"n_public": 0}, "label-moments"),
         (FEW, "private-majority"),
-        ({"n_units": 500}, "label-moments"),
-        ({"n_units": 4000, "epsilon": 0.1}, "private-majority"),
+        (FEW | {"n_units": 500}, "label-moments"),
+        (FEW | {"n_units": 4000, "epsilon": 0.1}, "private-majority"),
+        (FEW | {"n_public": 100}, "private-majority"),
+        (FEW | {"n_public": 1000}, "label-moments"),
         (FEW | {"n_public": 99}, "label-moments"),
         (FEW | {"n_classes": 3}, "label-moments"),
         (FEW | {"has_units": True}, "label-moments"),

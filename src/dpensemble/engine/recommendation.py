@@ -29,9 +29,9 @@ class Recommendation:
     otherwise: str
 
 
-# Votes are more accurate if private records times epsilon are fewer, and public rows are at least this many. Measured;
-# see docs/methods.md.
-_FEWEST_RECORDS, _FEWEST_PUBLIC = 500.0, 100
+# Votes are more accurate, or as accurate, if private records times epsilon are fewer, and public rows are at least this
+# many and fewer than that. Measured (docs/methods.md).
+_FEWEST_RECORDS, _FEWEST_PUBLIC, _MANY_PUBLIC = 500.0, 100, 1000
 _VOTES = "Methods that vote (pate, private-majority and others) accept any base learner, and publish labels."
 
 
@@ -39,12 +39,12 @@ def recommend(facts: PublicFacts) -> Recommendation:
     """Return the method that public information selects."""
     plain = facts.n_classes == 2 and not facts.has_units and not facts.has_blanks
     few = facts.n_units is not None and facts.n_units * facts.epsilon < _FEWEST_RECORDS
-    if few and plain and facts.n_public >= _FEWEST_PUBLIC:
+    if few and plain and _FEWEST_PUBLIC <= facts.n_public < _MANY_PUBLIC:
         return Recommendation(
             "private-majority",
             f"{facts.n_units:,} private records at epsilon={facts.epsilon:g} are too few for sums of many entries, and "
             "a vote has only one entry.",
-            "With more records or a larger epsilon label-moments is better.",
+            f"With more records, a larger epsilon or {_MANY_PUBLIC:,} public rows label-moments is better.",
         )
     if facts.n_public == 0:
         return Recommendation(

@@ -35,6 +35,7 @@ from dpensemble.moments.linear import fit_linear, round_covariance
 from dpensemble.moments.model import columns, expected
 from dpensemble.moments.public_rows import CONSTANT_LOGIT, PublicRows
 from dpensemble.moments.queries import Moments
+from dpensemble.moments.recentring import around_share
 from dpensemble.moments.uncertainty import Information
 
 Singles = NDArray[np.float32]
@@ -77,8 +78,9 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
     of_two = columns(public.n_classes) == 1
     about = [expected(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
     if of_two:
-        rounds = [_of_both(m) for m in rounds]
-        about = [(np.hstack([1 - c, c]), omega) for c, omega in about]
+        pairs = [around_share(m, one, public, n_units) for m, one in zip(rounds, about, strict=True)]
+        rounds = [_of_both(m) for m, _ in pairs]
+        about = [(np.hstack([1 - c, c]), omega) for _, (c, omega) in pairs]
     linear = fit_linear(rounds, about, public, n_units=n_units)
     coefficients, scales = _FIRST_SHARPNESS * linear.coefficients, _FIRST_SHARPNESS * linear.scales
     scales[-1] = CONSTANT_LOGIT / public.constant

@@ -196,7 +196,7 @@ def plan_layout(
     >>> layout.bins, layout.n_cells, round(layout.sigma, 2)
     (7, 14, 5.28)
     >>> layout.for_shares([0.97, 0.03]).bins  # 42 units of a class
-    3
+    2
     """
     groups = dict(groups or {})
     n_classes, noise = len(classes), _noise(epsilon, delta)
