@@ -108,7 +108,7 @@ def _released(record: RunRecord) -> list[str]:
 def _bad_records(record: RunRecord) -> str:
     """State what becomes of bad records, and the released estimate of their share if there is one."""
     share, error = record.data.get("readable_share"), record.data.get("readable_share_error")
-    estimate = "" if share is None else f"{readable(share, error)} of the records could be read. "
+    estimate = "" if share is None or error is None else f"{readable(share, error)} of the records could be read. "
     return (
         f"Bad records: {estimate}A record with a blank or undeclared label, or an entry that cannot be read, adds "
         "nothing but counts as a record. 'dpensemble check' counts such records, for you only."
