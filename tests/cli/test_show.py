@@ -91,7 +91,7 @@ def test_bad_records_are_stated_whether_or_not_there_are_any(capsys):
     public = replace(SOFT, data=SOFT.data | {"data_is_public": True})
     for record, zeroes, start in (
         (SOFT, True, ""),
-        (known, True, "About 98.1% of the records could be read (± 3.0% by"),
+        (known, True, "About 98.1% (95% interval by noise: 92.2% to 100.0%) of the records could be read. "),
         (known, False, None),
         (public, True, None),
     ):
@@ -157,3 +157,15 @@ def test_whatever_was_released_is_shown_in_order(shown):
     assert "later rounds have no more" in render(SOFT)
     assert "<h3>How common wards are</h3>" in page
     assert "<td>0.250</td><td>0.010</td>" in page
+
+
+def test_files_lie_beside_the_student_wherever_the_page_is_written(capsys):
+    decision = {"positive_class": "yes", "threshold": 1 / 21, "why": "Why.", "per_1000": []}
+    for more, option in (({}, ""), ({"decision": decision}, " --threshold 0.04762")):
+        record = replace(SOFT, data=SOFT.data | {"certificate": "certificate.json"} | more)
+        print_run(record, Path("page.html"), Path("run") / "student.skops")
+        lines = capsys.readouterr().out.splitlines()
+        assert (
+            f"Student: run/student.skops; 'dpensemble predict run FILE{option}' classifies the rows of a file" in lines
+        )
+        assert any(line.startswith("Certificate: run/certificate.json;") for line in lines)

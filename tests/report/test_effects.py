@@ -130,7 +130,7 @@ def test_nothing_is_said_of_teachers_and_votes_where_there_are_none(name):
 
 def test_the_page_says_what_was_released():
     text = words(render(SOFT))
-    assert "What was released No record gave an answer of its own." in text
+    assert "What was released No single record is released." in text
     assert "one vector of bounded length to each of 3 sums, and only the sums, with random noise" in text
     assert "Released 3 noisy sums" in text
     assert "all of epsilon 1 at delta 1e-05" in text
@@ -325,6 +325,19 @@ def test_bands_are_drawn_and_named_and_effects_of_curved_models_are_called_appro
     assert "push is approximated by its partial dependence" in page
     assert "Thin lines are 95 % bands by the known noise." in page
     assert "The model weighs each column separately" in render(SOFT)
+
+
+@pytest.mark.parametrize(("deviation", "is_cut"), [(0.01, False), (0.25, False), (9.0, True)])
+def test_a_scale_has_room_for_bands_up_to_a_limit(deviation, is_cut):
+    points = [[float(place), [0.5 if place % 2 else -0.5]] for place in range(9)]
+    effect = {"column": "age", "kind": "number", "importance": 0.5, "points": points}
+    banded = replace(SOFT, effects=[effect | {"deviations": [[deviation]] * 9}])
+    view = effects_view(banded)
+    assert view["cut"] is is_cut
+    assert ("the longest ones are cut at the edge" in render(banded)) is is_cut
+    # The middle is at 95, and the end of the scale 63 above.
+    height = float(re.findall(r"L[\d.]+ ([\d.]+)", str(view["pictures"][0][1]))[0])
+    assert 95 - height == pytest.approx(63 * 0.5 / min(0.5 + 1.96 * deviation, 1.0), abs=0.06)
 
 
 @pytest.mark.parametrize("deviations", [[], [[0.1]], "none", [[-0.1]] * 9, [0.1] * 9, [[math.nan]] * 9])

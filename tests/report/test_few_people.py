@@ -65,6 +65,10 @@ def test_tables_of_more_classes_have_marks():
     three = WARD | {"points": [[name, [value, 0.0, -value]] for name, (value,) in WARD["points"]]}
     view = effects_view(of(2000, three, classes=[*"abc"]))
     assert any("burns*" in cell for _, rows in view["tables"] for row in rows for cell in row)
+    assert view["few"].startswith("*: fewer than 25")
+    # A marked entry that no table lists needs no explanation.
+    middle = {"points": [["surgery", [1.0, 0.0, -1.0]], ["burns", [0.0, 0.0, 0.0]], ["eyes", [-1.0, 0.0, 1.0]]]}
+    assert effects_view(of(2000, WARD | middle | {"rows": [500, 1, 500]}, classes=[*"abc"]))["few"] is None
 
 
 @pytest.mark.parametrize("rows", [[], [1], [1, -1], [1, 0.5], [1, True], "12"])

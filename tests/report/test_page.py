@@ -299,6 +299,14 @@ def test_a_data_dependent_page_says_so_on_top():
     assert "Each released label would have come out almost as likely" in words(render(DEPENDENT))
 
 
+def test_shares_are_written_in_per_cent():
+    data = WORST.data | {"readable_share": 0.98, "readable_share_error": 0.01, "answers": {"no": 0.975, "yes": 0.025}}
+    text = render(replace(WORST, data=data))
+    assert "About 98.0% (95% interval by noise: 96.0% to 100.0%)" in text
+    assert "no: 97.5%, yes: 2.5%" in text
+    assert "Readable share error" not in text
+
+
 def test_the_unit_column_is_named():
     record = replace(WORST, guarantee=GUARANTEE | {"unit": "unit"}, data=WORST.data | {"unit_column": "patient_id"})
     text = words(render(record))

@@ -73,6 +73,27 @@ def test_the_student_stands_beside_the_most_common_class(score, verdict):
     assert quality.chart.count("<rect") >= 1
 
 
+@pytest.mark.parametrize(
+    ("answers", "verdict"),
+    [
+        ({"no": 1.0, "yes": 0.0}, "It gives every public row the label “no”."),
+        ({"no": 0.0, "yes": 1.0}, "may be chance"),
+        ({"no": 0.999, "yes": 0.001}, "may be chance"),
+    ],
+)
+def test_a_student_with_one_answer_is_not_called_better_than_that_answer(answers, verdict):
+    score = SCORE | {"accuracy_low": 0.74}
+    assert verdict in view(released_score=score, answers=answers)["quality"].verdict
+
+
+def test_mistakes_at_the_threshold_are_stated():
+    chosen = {"threshold": 0.05, "missed": {"value": 16.0}, "false_alarms": {"value": 128.0}}
+    usual = {"threshold": 0.5, "missed": {"value": 29.0}, "false_alarms": {"value": 0.0}}
+    for row, stated in ((chosen, True), (chosen | {"missed": {"value": None}}, False)):
+        limits = " ".join(view(released_score=SCORE, decision={"threshold": 0.05, "per_1000": [usual, row]})["not_for"])
+        assert ("With the threshold 0.05 it is wrong about 14 times." in limits) is stated
+
+
 def test_the_area_is_a_share_of_pairs():
     shown = view(released_score=SCORE, positive_class="yes")
     assert "higher probability 90 times in 100 (85 to 95)" in shown["quality"].order

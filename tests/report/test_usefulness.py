@@ -56,7 +56,7 @@ CASES = [
     ),
     (
         with_data(answers={"no": 1.0, "yes": 0.0}, decision={"threshold": 0.05}),
-        "carry no information. Use the threshold for the costs",
+        "carry no information. Use the threshold for the costs instead: 'dpensemble predict --threshold 0.05'.",
         True,
     ),
     (with_data(answers={"no": 0.004, "yes": 0.996}), "answers 'yes' for 99.6% of the public rows", True),

@@ -38,6 +38,15 @@ def test_logits_of_several_classes_have_no_probability_and_no_whiskers_without_b
     words = {node.text for node in texts(svg)}
     assert "Public mean: −1.00" in words
     assert not any("Whiskers" in word for word in words)
+    assert "logit, less the mean logit of all classes" in words
+    assert "logit: the logarithm of the odds" in {node.text for node in texts(picture())}
+
+
+def test_a_contribution_that_rounds_to_0_has_no_sign():
+    svg = picture([Step("age = 55", -0.003, 0.1), Step("ward = a", -0.006, 0.1)])
+    words = {node.text for node in texts(svg)}
+    assert {"0.00", "−0.01"} <= words
+    assert "age = 55: 0.00. ward = a: -0.01." in root_of(svg).find(f"{NAME}desc").text
 
 
 def test_letters_have_no_outline_and_a_copy_in_the_colour_of_the_page_lies_below():

@@ -26,3 +26,9 @@ def test_settings_headings_and_dates():
 def test_areas_under_curves_say_of_which_class():
     assert "'yes'" in wording.positive_class(["no", "yes"], "yes")
     assert "means over 3 classes" in wording.positive_class(["a", "b", "c"], None)
+
+
+def test_the_share_of_readable_records_and_its_interval_stay_within_0_and_1():
+    assert wording.readable(1.0571, 0.0287) == "About 100.0% (95% interval by noise: 94.4% to 100.0%)"
+    assert wording.readable(0.792, 0.115) == "About 79.2% (95% interval by noise: 56.7% to 100.0%)"
+    assert wording.readable(0.01, 0.1) == "About 1.0% (95% interval by noise: 0.0% to 20.6%)"

@@ -15,7 +15,7 @@ from dpensemble.report import RunRecord
 from dpensemble.report.groups import PLAIN, varied_setting
 from dpensemble.report.quality_lines import quality_lines
 from dpensemble.report.usefulness import remarks
-from dpensemble.report.wording import noise, number, positive_class, sums, with_error
+from dpensemble.report.wording import noise, number, positive_class, readable, sums, with_error
 
 
 def print_run(record: RunRecord, page: Path, student: Path, *, zeroes: bool = False) -> None:
@@ -56,13 +56,15 @@ def print_run(record: RunRecord, page: Path, student: Path, *, zeroes: bool = Fa
 
 
 def _files(record: RunRecord, page: Path, student: Path) -> Iterator[str]:
-    """Yield where the files are, and how to add a missing title."""
+    """Yield where the files are, how to add a missing title, and how to use the student."""
     yield f"Report:  {page}"
     if "title" not in record.data:
         yield f"Title:   none; 'dpensemble report {student.parent} --title \"...\"' adds one."
-    yield f"Student: {student}"
+    decision = record.data.get("decision")
+    threshold = f" --threshold {decision['threshold']:.4g}" if decision else ""
+    yield f"Student: {student}; 'dpensemble predict {student.parent} FILE{threshold}' classifies the rows of a file"
     if "certificate" in record.data:
-        file = page.parent / record.data["certificate"]
+        file = student.parent / record.data["certificate"]
         yield f"Certificate: {file}; check it by 'dpensemble verify {file}'"
 
 
@@ -106,9 +108,7 @@ def _released(record: RunRecord) -> list[str]:
 def _bad_records(record: RunRecord) -> str:
     """State what becomes of bad records, and the released estimate of their share if there is one."""
     share, error = record.data.get("readable_share"), record.data.get("readable_share_error")
-    estimate = (
-        "" if share is None else f"About {min(share, 1):.1%} of the records could be read (± {error:.1%} by noise). "
-    )
+    estimate = "" if share is None or error is None else f"{readable(share, error)} of the records could be read. "
     return (
         f"Bad records: {estimate}A record with a blank or undeclared label, or an entry that cannot be read, adds "
         "nothing but counts as a record. 'dpensemble check' counts such records, for you only."

@@ -10,8 +10,9 @@ from markupsafe import Markup
 
 from dpensemble.report.drawing import WIDTH, Words, dot, line, path, rect, svg, text
 from dpensemble.report.few_people import MARK, Support
+from dpensemble.report.quality_lines import Written
 from dpensemble.report.record import RunRecord
-from dpensemble.report.wording import number, shorten
+from dpensemble.report.wording import BAND, number, shorten
 
 # How much fits on a page.
 _COLUMNS, _PICTURES, _TABLES, _BARS, _CLASSES = 15, 6, 4, 8, 5
@@ -21,8 +22,8 @@ _WIDE, _HIGH, _MIDDLE = 300, 190, 150
 # Factors of odds that mark the scales.
 _ROUND = (1.05, 1.1, 1.2, 1.5, 2, 3, 4, 5, 7)
 _LETTER = 7.6
-# Standard deviations to either side that a band covers: 95 % of a normal law.
-_BAND = 1.96
+# A picture has room for bands up to this many times the largest push. Longer bands are cut at its edge.
+_ROOM = 2.0
 
 
 class _Point(NamedTuple):
@@ -46,7 +47,10 @@ def effects_view(record: RunRecord) -> dict[str, Any] | None:
     support = Support.of(record)
     largest = effects[: _PICTURES if n_values == 1 else 0]
     tables = effects[: _TABLES if n_values > 1 else 0]
-    shown = [*largest, *tables]
+    written = [(_name(one["column"]), pushes(one, names, support.few(one))) for one in tables]
+    # A table lists few entries, so a marked one may be missing there.
+    marked = any(f"{MARK} (" in cell for _, rows in written for row in rows for cell in row[1:])
+    marked = marked or any(any(support.few(one)) for one in largest)
     most = {kind: _most(one for one in largest if one["kind"] == kind) for kind in ("number", "category")}
     return {
         "importances": importances(effects[:_COLUMNS]),
@@ -56,12 +60,16 @@ def effects_view(record: RunRecord) -> dict[str, Any] | None:
             (_name(one["column"]), picture(one, most[one["kind"]], names[1], f"effect-{place}", support.few(one)))
             for place, one in enumerate(largest, start=1)
         ],
-        "few": support.sentence() if any(any(support.few(one)) for one in shown) else None,
+        "few": support.sentence(dots=bool(largest)) if marked else None,
         "banded": any("deviations" in one for one in largest),
+        "cut": any(
+            _longest_reach(one for one in largest if one["kind"] == kind) > end * (1 + 1e-9)
+            for kind, end in most.items()
+        ),
         "approximate": any("approximation" in one for one in effects),
         "has_numbers": any(one["kind"] == "number" for one in largest),
         "has_categories": any(one["kind"] != "number" for one in largest),
-        "tables": [(_name(one["column"]), pushes(one, names, support.few(one))) for one in tables],
+        "tables": written,
     }
 
 
@@ -91,9 +99,9 @@ def importances(effects: Sequence[dict[str, Any]]) -> Markup:
 
 
 def picture(effect: dict[str, Any], most: float, towards: str, ident: str, few: Sequence[bool] = ()) -> Markup:
-    """Draw one column's pushes for two classes. `most` is the largest push in any such picture."""
+    """Draw one column's pushes for two classes. `most` is the end of the scale of all such pictures."""
     words = Words(ident, f"{_name(effect['column'])}: pushes towards {shorten(towards, _LONGEST_NAME)}")
-    bands = [_BAND * deviation for (deviation,) in effect.get("deviations") or [[0.0]] * len(effect["points"])]
+    bands = [BAND * deviation for (deviation,) in effect.get("deviations") or [[0.0]] * len(effect["points"])]
     points = [
         _Point(entry, values[0], band, is_few)
         for (entry, values), band, is_few in zip(effect["points"], bands, few or [False] * len(bands), strict=True)
@@ -185,8 +193,23 @@ def _bar_picture(points: Sequence[_Point], most: float, towards: str, words: Wor
 
 
 def _most(effects: Iterable[dict[str, Any]]) -> float:
-    """Return the largest push, but at least a minimum, so that pure noise does not look like an effect."""
-    return max([math.log(1.2), *(abs(value) for one in effects for _, (value,) in one["points"])])
+    """Return the end of a scale: the largest push or, if there is room, the end of the longest band.
+
+    The scale has a minimum, so that pure noise does not look like an effect.
+    """
+    shown = list(effects)
+    largest = max([math.log(1.2), *(abs(value) for one in shown for _, (value,) in one["points"])])
+    return max(largest, min(_longest_reach(shown), _ROOM * largest))
+
+
+def _longest_reach(effects: Iterable[Written]) -> float:
+    """Return the largest distance from 0 to the end of a band."""
+    reaches = [
+        abs(value) + BAND * deviation
+        for one in effects
+        for (_, (value,)), (deviation,) in zip(one["points"], one.get("deviations") or [], strict=False)
+    ]
+    return max(reaches, default=0.0)
 
 
 def _marks(most: float) -> list[float]:

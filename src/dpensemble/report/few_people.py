@@ -46,12 +46,13 @@ class Support:
         counts = rows if effect["kind"] != "number" else _with_neighbours(rows, blanks)
         return [scale * count < FEW for count in counts]
 
-    def sentence(self) -> str:
-        """Return what the mark means."""
+    def sentence(self, *, dots: bool = True) -> str:
+        """Return what the mark means, and with `dots` the hollow dot of a picture."""
         who = f"of the {self.units:,} {plural(self.noun)} are expected to" if self.units is not None else "public rows"
+        mark = f"{MARK} or a hollow dot" if dots else MARK
         return (
-            f"{MARK} or a hollow dot: fewer than {FEW} {who} have such an entry, judged by public rows. This push "
-            "rests on few people, and may be chance."
+            f"{mark}: fewer than {FEW} {who} have such an entry, judged by public rows. This push rests on few people, "
+            "and may be chance."
         )
 
 

@@ -257,6 +257,11 @@ def _tables(record: RunRecord, *, is_private: bool) -> list[tuple[str, list[tupl
     versions: Mapping[str, Any] = record.versions
     withheld = frozenset() if is_private else record.unprotected_data
     shown = {k: v for k, v in record.data.items() if k not in _SHOWN_ABOVE}
+    error = shown.pop("readable_share_error", None)
+    if error is not None and shown.get("readable_share") is not None:
+        shown["readable_share"] = wording.readable(shown["readable_share"], error)
+    if shown.get("answers"):
+        shown["answers"] = {label: wording.percent(share) for label, share in shown["answers"].items()}
     data = {k: "withheld: depends on private rows" if k in withheld and v is not None else v for k, v in shown.items()}
     # A law given as an object may have no short name.
     left_out = _OF_VOTES if record.released_sums and not record.settings.get("n_teachers") else frozenset()

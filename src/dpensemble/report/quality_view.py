@@ -16,6 +16,7 @@ from dpensemble.report.wording import number, shorten
 
 _MOST_CLASSES = 10
 _LONGEST = 30
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def quality_view(record: RunRecord, *, is_private: bool) -> dict[str, object] | None:
@@ -52,12 +53,12 @@ def _headline(score: Written, *, two_classes: bool) -> list[tuple[str, str]]:
     accuracy = {"value": score["accuracy"], "low": score["accuracy_low"], "high": score["accuracy_high"]}
     common = score["most_common"]
     name = "" if common["class"] is None else f" ({shorten(common['class'], _LONGEST)})"
-    rows = [("Right", between(accuracy, None)), (f"Always the most common class{name}", between(common, None))]
+    rows = [("Right", _cell(accuracy, None)), (f"Always the most common class{name}", _cell(common, None))]
     if two_classes:
         curves = score["one_against_rest"][0]
         rows += [
-            ("Area under the ROC curve", between(curves["auroc"], 3)),
-            ("Logarithmic loss of the binned probabilities", between(curves["binned_log_loss"], 3)),
+            ("Area under the ROC curve", _cell(curves["auroc"], 3)),
+            ("Logarithmic loss of the binned probabilities", _cell(curves["binned_log_loss"], 3)),
         ]
     return rows
 
@@ -84,12 +85,12 @@ def _roc_pictures(curves: list[Written]) -> list[tuple[str, Markup]]:
 
 
 def _classes(score: Written) -> list[tuple[str, list[str]]]:
-    areas = {one["class"]: between(one["auroc"], 3) for one in score["one_against_rest"]}
+    areas = {one["class"]: _cell(one["auroc"], 3) for one in score["one_against_rest"]}
     return [
         (
             shorten(one["class"], _LONGEST),
             [
-                *(between(one[name], None) for name in ("share", "recall", "precision")),
+                *(_cell(one[name], None) for name in ("share", "recall", "precision")),
                 areas.get(one["class"], "unknown"),
             ],
         )
@@ -103,7 +104,7 @@ def _groups(groups: list[Written], decision: Written | None) -> tuple[list[str],
     heads = ["Share", "Right"]
     if not thresholds:
         return heads, [
-            (shorten(one["group"], _LONGEST), [between(one[name], None) for name in ("share", "accuracy")])
+            (shorten(one["group"], _LONGEST), [_cell(one[name], None) for name in ("share", "accuracy")])
             for one in groups
         ]
     wanted = [] if decision is None else [decision["threshold"], decision["formula"]]
@@ -114,8 +115,8 @@ def _groups(groups: list[Written], decision: Written | None) -> tuple[list[str],
     rows = []
     for one in groups:
         row = one["thresholds"][place]
-        cells = [between(figure, None) for figure in (one["share"], one["accuracy"], row["sensitivity"])]
-        cells += [between(row["positive_predictive_value"], None), between(row["alarms_per_1000"], 0)]
+        cells = [_cell(figure, None) for figure in (one["share"], one["accuracy"], row["sensitivity"])]
+        cells += [_cell(row["positive_predictive_value"], None), _cell(row["alarms_per_1000"], 0)]
         rows.append((shorten(one["group"], _LONGEST), cells))
     return heads, rows
 
@@ -131,8 +132,14 @@ def _decision(decision: Written) -> dict[str, object]:
         "rows": [
             (
                 f"{row['threshold']:.4g} ({row['name']})",
-                [between(row[name], 0) for name in ("alarms", "missed", "false_alarms", "cost")],
+                [_cell(row[name], 0) for name in ("alarms", "missed", "false_alarms", "cost")],
             )
             for row in decision["per_1000"]
         ],
     }
+
+
+def _cell(figure: Written, decimals: int | None) -> str:
+    """Write a figure and its band for a table, where a line may end before the band, but not within the band."""
+    value, bracket, band = between(figure, decimals).partition(" (")
+    return f"{value}{bracket}{band.replace(' ', _NO_BREAK)}"

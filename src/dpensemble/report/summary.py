@@ -112,7 +112,8 @@ def _quality(record: RunRecord, *, is_private: bool) -> Quality | None:
             "from, with random noise. The promise covers these figures."
         )
         order = _order(_interval(score, "auroc"), record)
-        return _compared(_interval(score, "accuracy"), score.get("most_common"), source, order)
+        answer = _only_answer(record, is_private=is_private)
+        return _compared(_interval(score, "accuracy"), score.get("most_common"), source, order, answer)
     if record.student is None or not (record.scores_are_public or is_private):
         return None
     rows = record.data.get("test_rows") or 0
@@ -124,7 +125,7 @@ def _quality(record: RunRecord, *, is_private: bool) -> Quality | None:
     covered = "public test rows" if record.scores_are_public else "test rows, for you only"
     source = f"Measured on {f'{rows:,} ' if rows else ''}{covered}, without noise."
     area = _interval(exact, "auroc") if exact else {"value": None}
-    return _compared(student, common, source, _order(area, record))
+    return _compared(student, common, source, _order(area, record), _only_answer(record, is_private=is_private))
 
 
 def _order(area: Written, record: RunRecord) -> str:
@@ -139,8 +140,16 @@ def _order(area: Written, record: RunRecord) -> str:
     )
 
 
-def _compared(student: Written, common: Written | None, source: str, order: str) -> Quality:
-    """Compare the student with always giving the most common class."""
+def _only_answer(record: RunRecord, *, is_private: bool) -> str | None:
+    """Return the label that the student gives to all public rows, or None. The labels must be public."""
+    answers = record.data.get("answers") or {}
+    if not (record.labels_are_public or is_private):
+        return None
+    return next((str(label) for label, share in answers.items() if share == 1), None)
+
+
+def _compared(student: Written, common: Written | None, source: str, order: str, answer: str | None) -> Quality:
+    """Compare the student, which may give all public rows one answer, with always giving the most common class."""
     rows = [Interval("this model", student["value"], student["low"], student["high"], "main")]
     verdict = ""
     if common is not None:
@@ -148,6 +157,10 @@ def _compared(student: Written, common: Written | None, source: str, order: str)
         label = f"always “{wording.shorten(str(name), 24)}”" if name is not None else "always the most common class"
         rows.append(Interval(label, common["value"], common["low"], common["high"], "other"))
         verdict = _verdict(student, common)
+        if answer is not None and answer == str(name):
+            # Both figures are of nearly the same labels, so a difference between them is chance and noise.
+            shown = wording.shorten(answer, 24)
+            verdict = f"It gives every public row the label “{shown}”. So both bars measure nearly the same labels."
     return Quality(rows, source, verdict, order)
 
 
@@ -198,7 +211,7 @@ def _not_for(record: RunRecord, quality: Quality | None) -> list[str]:
     value = quality.rows[0].value if quality else None
     wrong = "It makes mistakes."
     if value is not None and math.isfinite(value):
-        wrong = f"It is wrong about {round(100 * (1 - value))} times in 100."
+        wrong = f"It is wrong about {round(100 * (1 - value))} times in 100.{_wrong_at_threshold(record)}"
     by_group = (record.data.get("released_score") or {}).get("groups")
     fair = "The figures by group below do not prove it." if by_group else "Nobody measured that."
     return [
@@ -207,3 +220,13 @@ def _not_for(record: RunRecord, quality: Quality | None) -> list[str]:
         f"People, places or times unlike those of the private {plural(record.unit)}.",
         f"A claim that groups of people are treated alike. {fair}",
     ]
+
+
+def _wrong_at_threshold(record: RunRecord) -> str:
+    """Return how often labels by the threshold for the costs are wrong, which is usually more often."""
+    decision = record.data.get("decision") or {}
+    for row in decision.get("per_1000") or ():
+        mistakes = (row["missed"]["value"], row["false_alarms"]["value"])
+        if row["threshold"] == decision["threshold"] and None not in mistakes:
+            return f" With the threshold {row['threshold']:.2g} it is wrong about {round(sum(mistakes) / 10)} times."
+    return ""

@@ -71,9 +71,10 @@ def _one_answer(record: RunRecord) -> Iterator[tuple[str, bool]]:
         ranks = _RANKS.format(rare="other classes are")
     else:
         ranks = f"{_RANKS.format(rare='the other class is')} or '--threshold'"
+    decision = record.data.get("decision")
     advice = (
-        "Use the threshold for the costs instead."
-        if record.data.get("decision")
+        f"Use the threshold for the costs instead: 'dpensemble predict --threshold {decision['threshold']:.4g}'."
+        if decision
         else f"But {ranks}. Otherwise {_MORE}."
     )
     yield (

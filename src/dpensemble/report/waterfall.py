@@ -77,7 +77,8 @@ def waterfall(
         ends.append(ends[-1] + one.contribution)
     bands = [end + side * one.band for end, one in zip(ends[1:], steps, strict=True) for side in (-1, 1)]
     scale, floor = _Scale.of([*ends, *bands]), _TOP + _STEP * (len(steps) + 2)
-    body = _axis(scale, floor)
+    axis = "logit: the logarithm of the odds" if chances else "logit, less the mean logit of all classes"
+    body = _axis(scale, floor, axis)
     body += _end("Public mean", base, scale, _TOP, chances)
     for place, (one, start, end) in enumerate(zip(steps, ends[:-1], ends[1:], strict=True), start=1):
         body += _bar(one, start, end, scale, _TOP + _STEP * place)
@@ -89,17 +90,17 @@ def waterfall(
     for line, words in enumerate(_notes(attribution, any(one.band for one in steps))):
         body += _label(_LEFT, floor + 62 + 19 * line, words, _SOFT)
     sentences = [f"Public mean {_logit(base, chances)}."]
-    sentences += [f"{shorten(one.label, 80)}: {one.contribution:+.2f}." for one in steps]
+    sentences += [f"{shorten(one.label, 80)}: {_signed(one.contribution)}." for one in steps]
     desc = " ".join([*sentences, f"This row {_logit(ends[-1], chances)}."])
     return str(_SVG.format(width=_WIDTH, height=floor + _FOOT, title=title, desc=desc, page=_PAGE, body=body))
 
 
-def _axis(scale: _Scale, floor: float) -> Markup:
+def _axis(scale: _Scale, floor: float, name: str) -> Markup:
     body = Markup("")
     for tick in scale.ticks():
         body += _line(scale.x(tick), _TOP, scale.x(tick), floor, _GRID)
         body += _label(scale.x(tick), floor + 18, f"{tick:g}".replace("-", "−"), _SOFT, "middle")
-    return body + _label((_LEFT + _RIGHT) / 2, floor + 38, "logit: the logarithm of the odds", _SOFT, "middle")
+    return body + _label((_LEFT + _RIGHT) / 2, floor + 38, name, _SOFT, "middle")
 
 
 def _end(name: str, value: float, scale: _Scale, top: float, chances: bool) -> Markup:
@@ -123,12 +124,17 @@ def _bar(step: Step, start: float, end: float, scale: _Scale, top: float) -> Mar
             high, middle - 4, high, middle + 4, _INK, 1.5
         )
     body += _label(_LEFT, top + 13, shorten(step.label, _LONGEST))
-    return body + _label(outer + 7, top + 32, f"{step.contribution:+.2f}".replace("-", "−"), colour, weight="700")
+    return body + _label(outer + 7, top + 32, _signed(step.contribution).replace("-", "−"), colour, weight="700")
 
 
 def _notes(attribution: str, bands: bool) -> list[str]:
     notes = ["Whiskers: 95 % bands by the known noise."] if bands else []
     return [*notes, f"Attribution: {attribution}.", "This shows what the model uses, not what causes what."]
+
+
+def _signed(value: float) -> str:
+    """Write a contribution with its sign. One that rounds to 0 has none."""
+    return "0.00" if round(value, 2) == 0 else f"{value:+.2f}"
 
 
 def _logit(value: float, chances: bool) -> str:

@@ -11,13 +11,15 @@ from dpensemble._nouns import plural
 from dpensemble.report.record import RunRecord
 
 LONGEST_LABEL = 17
+#: Standard deviations to either side that a 95 % interval of a normal law covers.
+BAND = 1.96
 MEASURES = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC", "brier": "Brier score"}
 # The general rule would mislead for these names.
 _HEADINGS = {
     "compares_rows": "One more sum, to compare public rows by",
     "public_rows_unlike": "Public rows differ from private ones",
     "readable_share": "Share of private records that could be read, as a released sum shows",
-    "readable_share_error": "Standard deviation of the noise of that share",
+    "answers": "Share of each label among the public rows",
 }
 
 
@@ -40,6 +42,14 @@ def with_error(value: float, error: float) -> tuple[str, str]:
         return number(value), number(error)
     decimals = max(0, 1 - math.floor(math.log10(error)))
     return f"{value:,.{decimals}f}", f"{error:,.{decimals}f}"
+
+
+def readable(share: float, error: float) -> str:
+    """Write the estimated share of readable records with its 95 % interval by the noise, both within 0 and 1."""
+    # Around the share within 0 and 1, the interval holds the true share at least as often.
+    value = min(max(share, 0.0), 1.0)
+    low, high = max(value - BAND * error, 0.0), min(value + BAND * error, 1.0)
+    return f"About {percent(value)} (95% interval by noise: {percent(low)} to {percent(high)})"
 
 
 def measure(value: float | None) -> str:
