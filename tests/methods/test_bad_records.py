@@ -197,9 +197,12 @@ def test_blocks_of_parquet_are_judged_as_tables_are(sums, tmp_path):
     first = first_sum_of_fit(sums, table)
     blocks = ParquetBlocks(tmp_path / "t.parquet", "y", unit="who", rows=7, keep_bad=True)
     assert blocks.units[11] == -1
-    sums.clear()
-    LabelMomentsClassifier(**SETTINGS).fit_blocks(blocks, X_public=PUBLIC, units=blocks.units)
-    assert np.array_equal(first, sums[0][0])
+    # A reader with a column of units protects units, also if nobody repeats them.
+    for units in ({"units": blocks.units}, {}):
+        sums.clear()
+        model = LabelMomentsClassifier(**SETTINGS).fit_blocks(blocks, X_public=PUBLIC, **units)
+        assert np.array_equal(first, sums[0][0])
+        assert model.guarantee_.unit == "unit"
     with pytest.raises(DataError, match="rows without a unit"):
         ParquetBlocks(tmp_path / "t.parquet", "y", unit="who")
 

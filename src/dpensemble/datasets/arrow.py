@@ -27,7 +27,7 @@ class ArrowBlocks:
     target : str
         Column of the labels.
     unit : str, optional
-        Column that identifies whose record it is. Give `units` to ``fit_blocks``, too. The stream must have the same
+        Column that identifies whose record it is. ``fit_blocks`` then protects units. The stream must have the same
         order in every round, or it raises.
     drop : sequence of str
         Columns to leave out.

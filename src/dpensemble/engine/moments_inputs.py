@@ -86,6 +86,8 @@ def of_blocks(
         _check_delta(method, n, read.unit, fewest_units)
         in_parts = PublicUnits(numbers, private=read.unit is not None)
         return MomentsSteps(method, parts, public, classes, None, float(n), in_parts)
+    # A reader with a column of units protects units, also if nobody repeats them here.
+    units = getattr(read, "units", None) if units is None else units
     owners = Owners.of(units, 0 if units is None else len(np.asarray(units)), zeroes=zeroes_bad(method))
     units_of = None if owners.units is None else _numbered(owners.units, int(owners.present.sum()))
     shares = None if units_of is None else _shares_of_records(units_of, owners.present)

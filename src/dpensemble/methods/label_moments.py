@@ -230,8 +230,8 @@ class LabelMomentsClassifier(TableClassifier):
             Number of private records, to be compared with the records that are counted. Not used under
             add-or-remove-one, where the number is private.
         units : array-like of shape (n_records,), optional
-            The unit of each record, in the order of `read`. A unit's records may lie in any blocks. A table in parts
-            has a column of units instead.
+            The unit of each record, in the order of `read`. A unit's records may lie in any blocks. By default those of
+            the reader, if it has a column of units. A table in parts has such a column instead.
         X_public, public_units, ledger, fewest_units
             As for `fit`.
 
