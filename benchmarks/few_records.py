@@ -33,7 +33,7 @@ _TABLES = ("adult", "magic", "spambase", "churn", "affairs", "retirement")
 
 
 def reduced(rows: Rows, n_private: int, n_public: int | None) -> Rows:
-    """Return a split with only so many private and public rows, drawn from the seed of the split."""
+    """Return a split with that many private and public rows, drawn from the seed of the split."""
     draw = np.random.default_rng(rows.split)
     kept = np.sort(draw.permutation(len(rows.X_private))[:n_private])
     public = np.sort(draw.permutation(len(rows.X_public))[:n_public])

@@ -14,7 +14,7 @@ Singles = NDArray[np.float32]
 
 # Features above which the square matrix would make a published file large.
 _MOST_FEATURES = 1000
-# Precision, in units of the prior's, below which a direction keeps its coefficient at 0 whatever was released.
+# Precision, in units of the prior's, below which a direction keeps its coefficient at 0, for any released values.
 _LEAST_PRECISION = 1e-4
 
 

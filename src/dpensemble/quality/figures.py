@@ -117,7 +117,7 @@ def _bands(parts: Parts, sigma: float, z: float) -> tuple[Floats, Floats]:
     variance = noise + sampling
     skewness = (z**2 - 1) / 6 * np.abs(1 - 2 * r) * sampling / np.maximum(variance, 1e-300)
     possible = distance <= z * np.sqrt(variance) + np.maximum(skewness, 0)
-    # A set that lies outside of 0 to 1 says nothing. Ends move outwards to the next tested share.
+    # A set that lies outside of 0 to 1 bounds no share. Ends move outwards to the next tested share.
     first = np.where(possible.any(axis=1), possible.argmax(axis=1), 0)
     last = np.where(possible.any(axis=1), len(r) - 1 - possible[:, ::-1].argmax(axis=1), len(r) - 1)
     return r[np.maximum(first - 1, 0)], r[np.minimum(last + 1, len(r) - 1)]

@@ -1,8 +1,8 @@
 r"""The release: cells of held-back units, one exact sum of whole numbers, one charge, one draw.
 
 Each record of a held-back unit falls into one cell of each histogram. A unit's ``k`` records weigh ``1 / k`` each,
-rounded down. So a unit adds a vector ``u`` to a histogram that has no negative entry and a sum of 1 at most, whatever
-its records hold. Then ``|u|**2 <= (sum of u)**2 <= 1``. Because vectors ``u`` and ``v`` of two units have no negative
+rounded down. So a unit adds a vector ``u`` to a histogram that has no negative entry and a sum of 1 at most, for any
+records. Then ``|u|**2 <= (sum of u)**2 <= 1``. Because vectors ``u`` and ``v`` of two units have no negative
 entry, ``|u - v|**2 <= |u|**2 + |v|**2 <= 2``. Over ``h`` histograms squared lengths add up. Replacing a unit moves the
 sum by at most ``sqrt(2 h)``, and adding or removing a unit by at most ``sqrt(h)``.
 

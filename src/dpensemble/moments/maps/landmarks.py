@@ -170,7 +170,7 @@ class KernelDirections(TransformerMixin, BaseEstimator):
             kernel = np.exp(-distances / self.width_)
             features = kernel @ self.matrix_ - self.mean_
             lengths = np.linalg.norm(features, axis=1)
-            # Towards each landmark the kernel grows by itself over the width.
+            # Towards each landmark the kernel grows by its own value over the width.
             towards = (self.landmarks_.T - rows[:, :, None]) * (kernel / (self.width_ * np.maximum(distances, 1e-12)))[
                 :, None, :
             ]
