@@ -7,7 +7,7 @@ scale of each block is set by evidence, as in `dpensemble.moments.evidence`, wit
 most likely coefficients come from a quasi-Newton method that starts at `dpensemble.moments.linear`.
 
 Where rounds are residuals, as for images, logits are averaged with those of linear chances. The two fits err in
-different ways. Linear chances are better where classes can almost be separated, so that few rows determine a softmax.
+different ways. Linear chances were better on MNIST, whose classes can almost be separated.
 
 A factor of all coefficients is fitted last, since shrinkage makes probabilities too cautious. The coefficients are
 fitted to the same noise as the factor, so that the bare likelihood would make probabilities too sharp. The expected
