@@ -10,7 +10,14 @@ from concurrent import futures
 from contextlib import suppress
 from typing import Any
 
-from dpensemble.clusters.vetting import OpaqueTask, check_worker, probe_scheduler, require_encrypted, versions
+from dpensemble.clusters.vetting import (
+    OpaqueTask,
+    check_worker,
+    probe_scheduler,
+    require_encrypted,
+    require_unchanged,
+    versions,
+)
 from dpensemble.errors import InvalidParameterError, TeacherError
 
 _CONNECT_SECONDS = 10
@@ -21,6 +28,7 @@ _PATIENCE_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
 # Tasks in progress for each worker. Their rows are in the scheduler's memory.
 _TASKS_A_WORKER = 2
+_CANCELLED = (futures.CancelledError, asyncio.CancelledError)
 
 
 class DaskCluster:
@@ -62,6 +70,9 @@ class DaskCluster:
                     f"scheduler={scheduler!r} must have at least one worker: start some.", parameter="scheduler"
                 )
             self._vet()
+        except (OSError, *_CANCELLED):
+            self.close()
+            raise TeacherError(self._lost("the scheduler was lost")) from None
         except BaseException:
             self.close()
             raise
@@ -74,20 +85,27 @@ class DaskCluster:
     def _vet(self) -> None:
         """Refuse workers with other versions, that may write to disks, or that are reached without encryption."""
         require_encrypted(self._scheduler, self._client.nthreads())
+        require_unchanged("scheduler")
         self._wanted = versions()
+        where = "the scheduler"
         try:
+            # The scheduler loads tasks, though not what is in them.
+            self._client.run_on_scheduler(repr, OpaqueTask(b"", {}))
+            where = "the workers"
             self._client.run(check_worker, self._wanted)
         except InvalidParameterError:
             raise
         except Exception as error:
             raise InvalidParameterError(
-                f"the workers of scheduler={self._scheduler!r} cannot load dpensemble {self._wanted['dpensemble']} "
+                f"{where} of scheduler={self._scheduler!r} cannot load dpensemble {self._wanted['dpensemble']} "
                 f"({type(error).__name__}): install the same version there.",
                 parameter="scheduler",
             ) from None
 
     def results(self, work: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         """Yield what `work` returns for each tuple of arguments, in order, with a few tasks per worker in progress."""
+        from distributed.protocol.pickle import dumps  # noqa: PLC0415  an optional extra
+
         waiting, under_way = iter(calls), deque[Any]()
         try:
             while True:
@@ -95,13 +113,13 @@ class DaskCluster:
                 # A worker may have joined since.
                 require_encrypted(self._scheduler, self._client.nthreads())
                 for call in _first(waiting, room):
-                    under_way.append(self._client.submit(OpaqueTask(work, call, self._wanted), pure=False))
+                    under_way.append(self._client.submit(OpaqueTask(dumps((work, call)), self._wanted), pure=False))
                 if not under_way:
                     return
                 yield self._result(under_way.popleft())
         except (TeacherError, InvalidParameterError, GeneratorExit):
             raise
-        except (OSError, futures.CancelledError, asyncio.CancelledError):
+        except (OSError, *_CANCELLED):
             raise TeacherError(self._lost("the scheduler was lost")) from None
         except Exception as error:
             # The error's own text may quote rows.

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 from dpensemble._arrays import Rows
 from dpensemble._workers import private_workers
 from dpensemble.clusters.base import active_cluster
+from dpensemble.clusters.vetting import require_unchanged
 
 Report = TypeVar("Report")
 
@@ -49,6 +50,7 @@ def results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[Part], 
     else:
         from joblib import Parallel, delayed  # noqa: PLC0415  takes long to import
 
+        require_unchanged("n_jobs")
         parallel = Parallel(n_jobs=n_jobs, return_as="generator", **private_workers())
         yield from parallel(delayed(_on_part)(work, part) for part in parts)
 

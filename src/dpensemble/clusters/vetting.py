@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import platform
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
+from dpensemble.clusters.source import source_changed, source_digest
 from dpensemble.errors import InvalidParameterError
 
 _PROBE_SECONDS = 3.0
 # Other versions of these libraries could fit other teachers.
 _SAME_VERSIONS = ("dpensemble", "numpy", "scipy", "scikit-learn")
+# Name of the digest of this library's source files among the versions.
+_SOURCE = "the source of dpensemble"
 
 
 def probe_scheduler(scheduler: str, *, speaks: bool) -> None:
@@ -83,7 +87,12 @@ def _is_own(number: str) -> bool:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the libraries that determine the teachers."""
+    """Return what must be the same on all machines: versions of libraries, and a digest of this library's source."""
+    return _of_packages() | {_SOURCE: source_digest()}
+
+
+@lru_cache(1)
+def _of_packages() -> dict[str, str]:
     versions_here = {"python": ".".join(platform.python_version_tuple()[:2])}
     for package in _SAME_VERSIONS:
         try:
@@ -93,16 +102,37 @@ def versions() -> dict[str, str]:
     return versions_here
 
 
-def check_worker(wanted: dict[str, str], dask_worker: Any) -> None:
-    """Raise if a worker has other versions, or may write its memory to a disk."""
+def other_versions(wanted: dict[str, str]) -> str:
+    """Return in words what differs here from the versions of another process. The text is empty if nothing does."""
     installed = versions()
     for package, required in wanted.items():
-        if installed[package] != required:
-            raise InvalidParameterError(
-                f"the cluster has a worker with {package} {installed[package]}, but must have {required}, or teachers "
-                "could differ: install the same version there.",
-                parameter="scheduler",
-            )
+        here = installed.get(package, "none")
+        if here != required and package == _SOURCE:
+            return "other source files of dpensemble than this process, although the version is the same"
+        if here != required:
+            return f"{package} {here}, but must have {required}"
+    return ""
+
+
+def require_unchanged(parameter: str) -> None:
+    """Raise if source files of this library changed under this process, so that workers could run other code."""
+    if source_changed():
+        raise InvalidParameterError(
+            "the source files of dpensemble changed since this process loaded them, so that workers could run other "
+            "code: start this process and all workers again.",
+            parameter=parameter,
+        )
+
+
+def check_worker(wanted: dict[str, str], dask_worker: Any) -> None:
+    """Raise if a worker has other versions, or may write its memory to a disk."""
+    difference = other_versions(wanted)
+    if difference:
+        raise InvalidParameterError(
+            f"the cluster has a worker with {difference}, so that teachers and sums could differ: install the same "
+            "version there, and start the workers again.",
+            parameter="scheduler",
+        )
     memory = dask_worker.memory_manager
     if memory.memory_limit is not None and (memory.memory_target_fraction or memory.memory_spill_fraction):
         raise InvalidParameterError(
@@ -113,17 +143,23 @@ def check_worker(wanted: dict[str, str], dask_worker: Any) -> None:
 
 
 class OpaqueTask:
-    """A function and its arguments, which neither a dashboard nor a worker's log can show."""
+    """A function and its arguments, which neither a dashboard nor a worker's log can show.
 
-    def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...], wanted: dict[str, str]) -> None:
-        self._work, self._arguments, self._wanted = work, arguments, wanted
+    They are pickled, so that the scheduler passes them on as they are, and a worker of other versions never loads them.
+    """
+
+    def __init__(self, payload: bytes, wanted: dict[str, str]) -> None:
+        self._payload, self._wanted = payload, wanted
 
     def __call__(self) -> Any:
         """Call the function, unless this worker joined late and must not."""
         from distributed import get_worker  # noqa: PLC0415  an optional extra
+        from distributed.protocol.pickle import loads  # noqa: PLC0415  an optional extra
 
         check_worker(self._wanted, get_worker())
-        return self._work(*self._arguments)
+        # Written by the client.
+        work, arguments = loads(self._payload)
+        return work(*arguments)
 
     def __repr__(self) -> str:
         """Return a text without the arguments."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 from dpensemble._arrays import Rows
 from dpensemble.clusters.parts import Report
+from dpensemble.clusters.vetting import other_versions, require_unchanged, versions
 from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError, InvalidParameterError
 
@@ -58,16 +59,14 @@ class SparkParts:
         """Yield what `work` returns for the rows of each partition, once a partition."""
         from pyspark import cloudpickle  # noqa: PLC0415  an optional extra
 
+        require_unchanged("frame")
+        task = _task(cloudpickle.dumps(work), versions())
         try:
-            rows = self._frame.mapInArrow(_task(cloudpickle.dumps(work)), "part int, report binary").collect()
+            rows = self._frame.mapInArrow(task, "part int, difference string, report binary").collect()
         except Exception as error:
             kind = type(error).__name__
         else:
-            parts = [row["part"] for row in rows]
-            if len(set(parts)) < len(parts):
-                raise DataError("Spark returned a part of the private records twice, so nothing more was released.")
-            # Written by this library on workers that hold the private rows already.
-            yield from (pickle.loads(bytes(row["report"])) for row in rows)  # noqa: S301
+            yield from _reports(rows)
             return
         # Raised outside the handler, because the text of the error may quote rows.
         raise DataError(
@@ -76,7 +75,22 @@ class SparkParts:
         )
 
 
-def _task(payload: bytes) -> Callable[[Iterator[Rows]], Iterator[Rows]]:
+def _reports(rows: Rows) -> Iterator[Report]:
+    """Yield the reports in the rows of a job. Raise if a part comes twice, or a worker has other versions."""
+    parts = [row["part"] for row in rows]
+    if len(set(parts)) < len(parts):
+        raise DataError("Spark returned a part of the private records twice, so nothing more was released.")
+    for row in rows:
+        if row["difference"]:
+            raise DataError(
+                f"Spark has a worker with {row['difference']}, so that sums could differ: install the same version "
+                "there, and start Spark again."
+            )
+    # Written by this library on workers that hold the private rows already.
+    yield from (pickle.loads(bytes(row["report"])) for row in rows)  # noqa: S301
+
+
+def _task(payload: bytes, wanted: dict[str, str]) -> Callable[[Iterator[Rows]], Iterator[Rows]]:
     """Return the function that a worker calls with the batches of a partition."""
 
     def task(batches: Iterator[Rows]) -> Iterator[Rows]:
@@ -85,11 +99,12 @@ def _task(payload: bytes) -> Callable[[Iterator[Rows]], Iterator[Rows]]:
 
         context = TaskContext.get()
         part = -1 if context is None else context.partitionId()
-        # Written by the driver. The work returns the code of a problem, and raises nothing that quotes a row.
-        report = pickle.dumps(pickle.loads(payload)(exact_frame(batch) for batch in batches))  # noqa: S301
-        yield pa.RecordBatch.from_arrays(
-            [pa.array([part], pa.int32()), pa.array([report], pa.binary())], names=["part", "report"]
-        )
+        difference, report = other_versions(wanted), None
+        if not difference:
+            # Written by the driver. The work returns the code of a problem, and raises nothing that quotes a row.
+            report = pickle.dumps(pickle.loads(payload)(exact_frame(batch) for batch in batches))  # noqa: S301
+        columns = [pa.array([part], pa.int32()), pa.array([difference]), pa.array([report], pa.binary())]
+        yield pa.RecordBatch.from_arrays(columns, names=["part", "difference", "report"])
 
     return task
 
