@@ -14,7 +14,7 @@ import pytest
 from dpensemble import LabelMomentsClassifier, on_cluster
 from dpensemble.datasets.parts import DaskParts, ParquetParts
 from dpensemble.datasets.spark_parts import SparkParts
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.errors import DataError
 
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
 
@@ -134,38 +134,6 @@ def test_rows_that_change_are_refused(world, spark, how):
 def test_a_column_that_is_missing_is_refused(world, spark):
     with pytest.raises(DataError, match="not a column"):
         SparkParts(spark.read.parquet(str(world[1])), "z")
-
-
-class OfACluster:
-    """A DataFrame of a cluster with some settings."""
-
-    columns = ("y",)
-
-    def __init__(self, **settings):
-        self.settings = {name.replace("_", "."): value for name, value in settings.items()}
-        self.sparkSession = self.conf = self
-
-    def get(self, name, default=None):
-        return self.settings.get(name, default)
-
-    def select(self, *names):
-        return self
-
-
-@pytest.mark.parametrize(
-    "missing", ["spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled"]
-)
-def test_clusters_that_do_not_encrypt_are_refused(missing):
-    names = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled")
-    frame = OfACluster(**dict.fromkeys(names, "true"), spark_master="spark://10.0.0.5:7077")
-    SparkParts(frame, "y")
-    frame.settings[missing] = "false"
-    with pytest.raises(InvalidParameterError, match=missing):
-        SparkParts(frame, "y")
-    for local in ("local", "local[2]"):
-        SparkParts(OfACluster(spark_master=local), "y")
-    with pytest.raises(InvalidParameterError, match="must be true"):
-        SparkParts(OfACluster(spark_master="local-cluster[2,1,1024]"), "y")
 
 
 @pytest.fixture(scope="module")

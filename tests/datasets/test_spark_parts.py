@@ -16,8 +16,11 @@ class Frame:
     columns = ("x", "y", "who")
 
     def __init__(self, **settings):
-        self.sparkSession = self.conf = self
+        self.sparkSession = self.sparkContext = self
         self._settings = {"spark.master": "local[2]"} | settings
+
+    def getConf(self):  # noqa: N802
+        return self
 
     def get(self, name, default):
         return self._settings.get(name, default)
@@ -32,19 +35,6 @@ def test_units_reach_no_file_of_this_machine():
         SparkParts(Frame(), "y", unit="who")
     SparkParts(Frame(), "y")
     SparkParts(Frame(**{"spark.io.encryption.enabled": "true"}), "y", unit="who")
-
-
-def test_settings_that_came_too_late_do_not_count():
-    class Context:
-        def getConf(self):  # noqa: N802
-            return {"spark.master": "spark://192.0.2.9:7077"}
-
-    # As after `SparkSession.builder.config(...).getOrCreate()` on a session that runs already.
-    names = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled")
-    frame = Frame(**dict.fromkeys(names, "true"))
-    frame.sparkContext = Context()
-    with pytest.raises(InvalidParameterError, match="start Spark again"):
-        SparkParts(frame, "y")
 
 
 @pytest.mark.parametrize("address", ["sc://192.0.2.9:15002", "sc://192.0.2.9:15002/;use_ssl=false;token=use_ssl"])

@@ -11,13 +11,10 @@ from collections.abc import Callable, Iterator
 
 from dpensemble._arrays import Rows
 from dpensemble.clusters.parts import Report
+from dpensemble.clusters.spark_settings import require_encryption
 from dpensemble.clusters.vetting import other_versions, require_unchanged, versions
 from dpensemble.datasets.parquet_columns import exact_frame
-from dpensemble.errors import DataError, InvalidParameterError
-
-# What must be on, so that no private row crosses a network or reaches a disk in the clear.
-_OF_DISKS = "spark.io.encryption.enabled"
-_ENCRYPTION = ("spark.authenticate", "spark.network.crypto.enabled", _OF_DISKS)
+from dpensemble.errors import DataError
 
 
 class SparkParts:
@@ -43,14 +40,15 @@ class SparkParts:
     ------
     InvalidParameterError
         If the cluster is not on this machine (``local``), and does not encrypt its network and its disks. Also if it is
-        on this machine, a unit is named, and Spark does not encrypt its disks.
+        on this machine, a unit is named, and Spark does not encrypt its disks. Settings with which Spark started count,
+        not those of a session. A server of Spark Connect on another machine must be reached with ``;use_ssl=true``.
     """
 
     def __init__(self, frame: Rows, target: str, *, unit: str | None = None, columns: tuple[str, ...] = ()) -> None:
         for parameter, name in (("target", target), ("unit", unit)):
             if name is not None and name not in frame.columns:
                 raise DataError(f"{parameter}={name!r} is not a column of the DataFrame: name one of its columns.")
-        _require_encrypted(frame.sparkSession, has_units=unit is not None)
+        require_encryption(frame.sparkSession, has_units=unit is not None)
         others = [name for name in (columns or frame.columns) if name not in (target, unit)]
         self.target, self.unit = target, unit
         self._frame = frame.select(*[_quoted(name) for name in (*others, target, *(() if unit is None else (unit,)))])
@@ -111,29 +109,3 @@ def _task(payload: bytes, wanted: dict[str, str]) -> Callable[[Iterator[Rows]], 
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def _require_encrypted(session: Rows, *, has_units: bool) -> None:
-    """Raise if private rows, or what identifies units, could cross a network or reach a disk in the clear."""
-    settings = _settings(session)
-    master = str(settings.get("spark.master", ""))
-    names: tuple[str, ...] = _ENCRYPTION
-    if master == "local" or master.startswith("local["):
-        # Spark writes tasks of more than a megabyte to a file, and tasks hold hashes of units and their key.
-        names = (_OF_DISKS,) if has_units else ()
-    for name in names:
-        if str(settings.get(name, "false")).lower() != "true":
-            raise InvalidParameterError(
-                f"{name} must be true, or private rows or units could be read on a network or a disk: set it, and "
-                "start Spark again.",
-                parameter="frame",
-            )
-
-
-def _settings(session: Rows) -> Rows:
-    """Return the settings with which Spark started. Those of a session may be changed later, without any effect."""
-    try:
-        return session.sparkContext.getConf()
-    except AttributeError:
-        # A session of Spark Connect has those of the server.
-        return session.conf
