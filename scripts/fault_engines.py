@@ -67,7 +67,12 @@ class DaskEngine:
         for process in self.processes:
             process.terminate()
         for process in self.processes:
-            process.wait()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                # A worker that is about to come back waits for the scheduler that has gone.
+                process.kill()
+                process.wait()
         self.processes = []
 
 
@@ -77,6 +82,7 @@ class SparkEngine:
     def __init__(self, place: Path) -> None:
         self.place, self.session = place, None
         os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         names = sorted(name for name in sys.modules if name.split(".")[0] in _LOADED)
         daemon = Path(os.environ["PYTHONPATH"].split(os.pathsep)[0], f"{_DAEMON}.py")
         daemon.write_text(_DAEMON_SOURCE.format(names=names))
@@ -97,12 +103,18 @@ class SparkEngine:
             "spark.speculation": "true",
             "spark.speculation.interval": "200ms",
             "spark.speculation.quantile": "0.5",
+            "spark.speculation.multiplier": "1.1",
+            "spark.speculation.efficiency.enabled": "false",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": str(self.place),
             "spark.local.dir": str(self.place),
             "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             "spark.deploy.maxExecutorRetries": "-1",
             "spark.sql.files.minPartitionNum": "4",
+            # Small jobs take longer to compile than to run.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.sql.adaptive.enabled": "false",
             # Workers are forks of a process that has loaded the library, so that a killed one is back at once.
             "spark.python.daemon.module": _DAEMON,
             # A text in a compressed file would not be found.

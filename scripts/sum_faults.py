@@ -136,7 +136,8 @@ class FaultyWork:
             os.kill(int(stat.rsplit(")", 1)[1].split()[1]), signal.SIGKILL)
             time.sleep(5)
         if kind in {"a straggler", "the engine is lost"}:
-            time.sleep(3)
+            # Spark computes the part again when most others have ended.
+            time.sleep(6 if self.engine == "spark" else 2)
         if kind == "other versions":
             return replace(self.work, wanted={**self.work.wanted, "numpy": "0.1"})(tables)
         if kind == "a row is repeated":

@@ -207,12 +207,11 @@ def test_a_scheduler_without_workers_and_a_stranger_are_refused(tmp_path, monkey
             pass
 
 
-def test_the_command_trains_there(cluster, tmp_path, capsys):
-    command = "train saa --dataset adult --teacher decision-tree --teachers 20 --max-labels 20 --seed 1 --jobs 1"
-    noise = "--insecure-release-seed 2 --quiet --json"
+def test_the_command_trains_there(cluster, options, tmp_path, capsys):
+    command = "train saa --teachers 20 --max-labels 20 --seed 1 --jobs 1 --insecure-release-seed 2 --quiet --json"
     found = []
     for place, more in (("there", ["--backend", "dask", "--scheduler", cluster.address]), ("here", [])):
-        assert main([*command.split(), *noise.split(), "--out", str(tmp_path / place), *more]) == 0
+        assert main([*command.split(), *options, "--out", str(tmp_path / place), *more]) == 0
         capsys.readouterr()
         found.append((tmp_path / place / "labels.csv").read_text())
     assert found[0] == found[1]

@@ -5,57 +5,17 @@ import random
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from dpensemble import LabelMomentsClassifier, on_cluster
+from dpensemble import on_cluster
 from dpensemble.datasets.parts import DaskParts, ParquetParts
 from dpensemble.datasets.spark_parts import SparkParts
-from dpensemble.errors import DataError
+from dpensemble.errors import DataError, InvalidParameterError
 
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
-
-COLUMNS = ["a", "b", "c"]
-# Looked for in all files that an engine leaves.
-PLANTED = "Zq7planted"
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    rng = np.random.default_rng(0)
-    n = 1500
-    table = pd.DataFrame({"a": rng.normal(size=n), "b": rng.choice(["x", "y"], n), "c": rng.integers(0, 9, n)})
-    table["y"], table["who"] = (table["a"] + 0.3 * rng.normal(size=n) > 0).astype(int), rng.integers(0, 900, n)
-    public, private = table.iloc[:300][COLUMNS], table.iloc[300:].copy()
-    private.iloc[5, 1] = PLANTED
-    folder = tmp_path_factory.mktemp("parts")
-    for place, part in enumerate(np.array_split(np.arange(len(private)), 4)):
-        private.iloc[part].to_parquet(folder / f"{place}.parquet", index=False)
-    return public, folder
-
-
-def fitted(parts, public, **settings):
-    model = LabelMomentsClassifier(classes=[0, 1], delta=1e-4, insecure_release_seed=5, **settings)
-    return model.fit_blocks(parts, X_public=public)
-
-
-def values(*arguments, **settings):
-    return [one.values.tolist() for one in fitted(*arguments, **settings).moments_]
-
-
-@pytest.fixture(scope="module")
-def expected(world):
-    public, folder = world
-    return values(ParquetParts(folder, "y", unit="who"), public)
-
-
-@pytest.fixture(scope="module")
-def java():
-    if shutil.which("java") is None:
-        pytest.skip("there is no Java, which Spark needs; Debian's package default-jre-headless has one")
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +30,8 @@ def spark(java, tmp_path_factory):
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.eventLog.enabled", "true")
+        # A text in a compressed file would not be found.
+        .config("spark.eventLog.compress", "false")
         .config("spark.eventLog.dir", str(place))
         .config("spark.local.dir", str(place))
         .config("spark.sql.warehouse.dir", str(place / "warehouse"))
@@ -80,23 +42,24 @@ def spark(java, tmp_path_factory):
     session.stop()
 
 
-def test_spark_releases_what_one_process_releases(world, expected, spark):
-    public, folder = world
-    assert values(SparkParts(spark.read.parquet(str(folder)), "y", unit="who"), public) == expected
-    left = [file for file in Path(spark.place).rglob("*") if file.is_file() and PLANTED.encode() in file.read_bytes()]
-    assert left == []
-    # More partitions than texts in column b, so that some are empty.
-    assert values(SparkParts(spark.read.parquet(str(folder)).repartition(5, "b"), "y", unit="who"), public) == expected
+def test_spark_releases_what_one_process_releases(records, spark):
+    parts = SparkParts(spark.read.parquet(str(records.folder)), "y", unit="who")
+    assert records.values(parts) == records.expected
+    assert records.left_in(spark.place) == []
 
 
-def test_a_task_that_fails_once_changes_nothing(world, expected, spark, tmp_path):
-    public, folder = world
+def test_empty_partitions_change_nothing(records, spark):
+    # More partitions than texts in column b.
+    frame = spark.read.parquet(str(records.folder)).repartition(5, "b")
+    assert records.values(SparkParts(frame, "y", unit="who")) == records.expected
 
+
+def test_a_task_that_fails_once_changes_nothing(records, spark, tmp_path):
     class Failing(SparkParts):
         def results(self, work):
             return super().results(Failed(work, str(tmp_path)))
 
-    assert values(Failing(spark.read.parquet(str(folder)), "y", unit="who"), public) == expected
+    assert records.values(Failing(spark.read.parquet(str(records.folder)), "y", unit="who")) == records.expected
     assert list(tmp_path.iterdir())
 
 
@@ -118,22 +81,104 @@ class Failed:
         return self.work(tables)
 
 
-@pytest.mark.parametrize("how", ["other entries", "other rows"])
-def test_rows_that_change_are_refused(world, spark, how):
+def drawn_entries(frame, functions):
+    draw = functions.udf(lambda: random.SystemRandom().random(), "double").asNondeterministic()
+    return frame.withColumn("a", draw())
+
+
+def drawn_rows(frame, functions):
+    draw = functions.udf(lambda: random.SystemRandom().random(), "double").asNondeterministic()
+    return frame.filter(draw() < 0.9)
+
+
+class OfThisPass(SparkParts):
+    """A table whose plan is planned again for every pass, by a function."""
+
+    def plan(self, draw):
+        self.draw, self.frame = draw, self._frame
+        return self
+
+    def results(self, work):
+        self._frame = self.draw(self.frame)
+        return super().results(work)
+
+
+@pytest.mark.parametrize("change", [drawn_entries, drawn_rows])
+def test_rows_that_change_are_refused(records, spark, change):
     from pyspark.sql import functions
 
-    public, folder = world
-    frame = spark.read.parquet(str(folder))
-    draw = functions.udf(lambda: random.SystemRandom().random(), "double").asNondeterministic()
-    changing = frame.withColumn("a", draw()) if how == "other entries" else frame.filter(draw() < 0.9)
+    changing = change(spark.read.parquet(str(records.folder)), functions)
     with pytest.raises(DataError, match="changed between two passes") as found:
-        fitted(SparkParts(changing, "y", unit="who"), public)
+        records.fitted(SparkParts(changing, "y", unit="who"))
     assert not any(letter.isdigit() for letter in str(found.value))
 
 
-def test_a_column_that_is_missing_is_refused(world, spark):
+def test_rand_is_the_same_in_every_pass_of_a_plan(records, spark):
+    """Spark draws the seed of `rand()` when the plan is made, and each partition draws its rows from it."""
+    from pyspark.sql import functions
+
+    frame = spark.read.parquet(str(records.folder)).withColumn("a", functions.rand())
+    first = records.values(SparkParts(frame, "y", unit="who"))
+    assert first == records.values(SparkParts(frame, "y", unit="who"))
+
+
+def test_a_limit_without_an_order_is_refused_where_other_rows_come(records, spark):
+    """Here the order of the files changes between passes, as on a cluster whose tasks end in another order."""
+    parts = OfThisPass(spark.read.parquet(str(records.folder)), "y", unit="who")
+    orders = iter([1, -1, 1, -1])
+    files = sorted(str(file) for file in records.folder.iterdir())
+    parts.plan(lambda _: spark.read.parquet(files[:: next(orders)][0]).limit(200))
+    with pytest.raises(DataError, match="changed between two passes"):
+        records.fitted(parts)
+
+
+def test_a_table_that_is_written_is_refused(records, spark, tmp_path):
+    """A file that is added between two passes, to a table that Spark reads again."""
+    folder = shutil.copytree(records.folder, tmp_path / "table")
+
+    def plan(_):
+        frame = spark.read.parquet(str(folder))
+        shutil.copy(folder / "1.parquet", folder / "9.parquet")
+        return frame
+
+    with pytest.raises(DataError, match="changed between two passes"):
+        records.fitted(OfThisPass(spark.read.parquet(str(folder)), "y", unit="who").plan(plan))
+    # A plan keeps its list of files.
+    folder = shutil.copytree(records.folder, tmp_path / "other")
+    parts = SparkParts(spark.read.parquet(str(folder)), "y", unit="who")
+    shutil.copy(folder / "1.parquet", folder / "9.parquet")
+    assert records.values(parts) == records.expected
+
+
+def test_workers_of_another_version_are_refused(records, spark, monkeypatch):
+    from dpensemble.clusters import vetting
+    from dpensemble.datasets import spark_parts
+
+    monkeypatch.setattr(spark_parts, "versions", lambda: vetting.versions() | {"python": "3.2"})
+    with pytest.raises(DataError, match=r"a worker with python \S+, but must have 3\.2"):
+        records.fitted(SparkParts(spark.read.parquet(str(records.folder)), "y", unit="who"))
+
+
+def test_a_repeated_id_is_one_unit(records, spark, tmp_path):
+    """All records of one person weigh as much as one record."""
+    table = pd.concat([pd.read_parquet(file) for file in sorted(records.folder.iterdir())], ignore_index=True)
+    once = table.drop_duplicates("who")
+    again = pd.concat([once, once], ignore_index=True)
+    (tmp_path / "once").mkdir()
+    (tmp_path / "twice").mkdir()
+    once.to_parquet(tmp_path / "once" / "0.parquet", index=False)
+    for number, part in enumerate(np.array_split(np.arange(len(again)), 3)):
+        again.iloc[part].to_parquet(tmp_path / "twice" / f"{number}.parquet", index=False)
+    single = records.fitted(ParquetParts(tmp_path / "once", "y", unit="who"))
+    double = records.fitted(SparkParts(spark.read.parquet(str(tmp_path / "twice")), "y", unit="who"))
+    # The rounding of half a record differs, by less than a thousandth of the noise.
+    for one, two in zip(single.moments_, double.moments_, strict=True):
+        np.testing.assert_allclose(one.values, two.values, atol=1e-2)
+
+
+def test_a_column_that_is_missing_is_refused(records, spark):
     with pytest.raises(DataError, match="not a column"):
-        SparkParts(spark.read.parquet(str(world[1])), "z")
+        SparkParts(spark.read.parquet(str(records.folder)), "z")
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +194,7 @@ def dask_cluster(tmp_path_factory):
     begin("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", "s.json", "--no-dashboard")
     for _ in range(2):
         own = ("--nthreads", "1", "--no-dashboard", "--no-nanny", "--memory-limit", "0", "--host", "127.0.0.1")
-        begin("worker", "--scheduler-file", "s.json", *own)
+        begin("worker", "--scheduler-file", "s.json", "--local-directory", str(place / "workers"), *own)
     with distributed.Client(scheduler_file=str(place / "s.json"), timeout=60, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=60)
         yield client.scheduler.address, place
@@ -158,20 +203,54 @@ def dask_cluster(tmp_path_factory):
         process.wait()
 
 
-def test_dask_releases_what_one_process_releases(world, expected, dask_cluster):
-    public, folder = world
+def test_dask_releases_what_one_process_releases(records, dask_cluster):
     address, place = dask_cluster
     with on_cluster("dask", address):
-        assert values(ParquetParts(folder, "y", unit="who"), public) == expected
-        frame = pytest.importorskip("dask.dataframe").read_parquet(str(folder))
-        assert values(DaskParts(frame, "y", unit="who"), public) == expected
-    left = [file for file in place.rglob("*") if file.is_file() and PLANTED.encode() in file.read_bytes()]
-    assert left == []
+        assert records.values(ParquetParts(records.folder, "y", unit="who")) == records.expected
+        frame = pytest.importorskip("dask.dataframe").read_parquet(str(records.folder))
+        assert records.values(DaskParts(frame, "y", unit="who")) == records.expected
+    assert records.left_in(place) == []
 
 
-def test_dask_refuses_parts_that_change(world, dask_cluster):
-    public, folder = world
-    frame = pytest.importorskip("dask.dataframe").read_parquet(str(folder))
+def test_dask_refuses_parts_that_change(records, dask_cluster):
+    frame = pytest.importorskip("dask.dataframe").read_parquet(str(records.folder))
     changing = frame.map_partitions(lambda part: part.sample(frac=0.9))
     with on_cluster("dask", dask_cluster[0]), pytest.raises(DataError, match="changed between two passes"):
-        fitted(DaskParts(changing, "y", unit="who"), public)
+        records.fitted(DaskParts(changing, "y", unit="who"))
+
+
+def test_a_part_without_rows_changes_nothing_on_dask(records, dask_cluster, tmp_path):
+    folder = shutil.copytree(records.folder, tmp_path / "table")
+    pd.read_parquet(folder / "1.parquet")[:0].to_parquet(folder / "7.parquet", index=False)
+    with on_cluster("dask", dask_cluster[0]):
+        assert records.values(ParquetParts(folder, "y", unit="who")) == records.expected
+
+
+def test_files_that_change_between_passes_are_refused_on_dask(records, dask_cluster, tmp_path):
+    folder = shutil.copytree(records.folder, tmp_path / "table")
+
+    class Written(ParquetParts):
+        passes = 0
+
+        def results(self, work):
+            self.passes += 1
+            if self.passes == 3:
+                table = pd.read_parquet(folder / "2.parquet")
+                table.loc[0, "a"] += 1
+                table.to_parquet(folder / "2.parquet", index=False)
+            return super().results(work)
+
+    with on_cluster("dask", dask_cluster[0]), pytest.raises(DataError):
+        records.fitted(Written(folder, "y", unit="who"))
+
+
+def test_a_library_that_changes_under_the_workers_is_refused(records, dask_cluster, monkeypatch):
+    from dpensemble.clusters import on_dask, vetting
+
+    other = vetting.versions() | {"the source of dpensemble": "0123456789abcdef"}
+    with on_cluster("dask", dask_cluster[0]):
+        pass
+    monkeypatch.setattr(on_dask, "versions", lambda: other)
+    refused = pytest.raises(InvalidParameterError, match="a worker with other source files of dpensemble")
+    with refused, on_cluster("dask", dask_cluster[0]):
+        pass

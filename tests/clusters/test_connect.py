@@ -1,0 +1,110 @@
+"""Sums over Spark Connect, on a real server of this host."""
+
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dpensemble.clusters.spark_settings import require_encryption
+from dpensemble.datasets.spark_parts import SparkParts
+from dpensemble.errors import DataError
+
+pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
+_SECONDS = 120
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def server(java, tmp_path_factory):
+    """Yield address, process and folder of a server with encryption of its disks."""
+    pyspark = pytest.importorskip("pyspark")
+    for package in ("grpc", "grpc_status", "google.rpc"):
+        pytest.importorskip(package, reason=f"Spark Connect needs {package}: pip install 'pyspark[connect]'")
+    place, home, port = tmp_path_factory.mktemp("connect"), Path(pyspark.__file__).parent, free_port()
+    if not list((home / "jars").glob("spark-connect*")):
+        pytest.skip("pyspark is installed without the server of Spark Connect")
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": port,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": place,
+        "spark.eventLog.enabled": "true",
+        "spark.io.encryption.enabled": "true",
+        "spark.local.dir": place,
+        "spark.sql.warehouse.dir": place / "warehouse",
+        "spark.ui.enabled": "false",
+    }
+    command = [home / "bin" / "spark-submit", "--master", "local[2]"]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    for name, value in settings.items():
+        command += ["--conf", f"{name}={value}"]
+    own = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(home)}
+    with (place / "log").open("w") as log:
+        process = subprocess.Popen([*map(str, command), "spark-internal"], env=own, cwd=place, stdout=log, stderr=log)
+    try:
+        wait_for(port, process)
+        yield f"sc://127.0.0.1:{port}", place
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def wait_for(port, process):
+    until = time.monotonic() + _SECONDS
+    while time.monotonic() < until:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            assert process.poll() is None, "the server ended"
+            time.sleep(0.2)
+    pytest.fail(f"the server did not start within {_SECONDS} seconds")
+
+
+@pytest.fixture(scope="module")
+def session(server):
+    from pyspark.sql.connect.session import SparkSession
+
+    session = SparkSession(connection=server[0])
+    yield session
+    session.client.close()
+
+
+def test_a_server_releases_what_one_process_releases(records, server, session):
+    parts = SparkParts(session.read.parquet(str(records.folder)), "y", unit="who")
+    assert records.values(parts) == records.expected
+    assert records.left_in(server[1]) == []
+
+
+def test_rows_that_change_are_refused(records, session):
+    from pyspark.sql.connect import functions
+
+    draw = functions.udf(lambda: random.SystemRandom().random(), "double").asNondeterministic()
+    changing = session.read.parquet(str(records.folder)).filter(draw() < 0.9)
+    with pytest.raises(DataError, match="changed between two passes"):
+        records.fitted(SparkParts(changing, "y", unit="who"))
+
+
+def test_a_session_cannot_pretend_other_settings(session):
+    session.conf.set("spark.sql.legacy.setCommandRejectsSparkCoreConfs", "false")
+    session.conf.set("spark.io.encryption.enabled", "false")
+    session.conf.set("spark.master", "spark://10.0.0.5:7077")
+    try:
+        assert session.conf.get("spark.io.encryption.enabled") == "false"
+        # The server encrypts its disks, and is on this machine.
+        require_encryption(session, has_units=True)
+    finally:
+        for name in ("spark.io.encryption.enabled", "spark.master"):
+            session.conf.unset(name)
