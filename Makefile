@@ -96,7 +96,7 @@ torch: $(VENV)/.installed-dev
 
 # Teachers and sums on real clusters of several local processes. Tests are skipped without Dask, or without Spark and Java.
 clusters: $(VENV)/.installed-dev
-	$(BIN)/python -m pip install --quiet --editable '.[dask,spark]'
+	$(BIN)/python -m pip install --quiet --editable '.[dask,spark]' 'pyspark[connect]'
 	$(BIN)/python -m pytest -q tests/clusters
 
 clean:

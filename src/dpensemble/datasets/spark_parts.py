@@ -21,9 +21,9 @@ class SparkParts:
     """Private records of a Spark DataFrame in parts, for `LabelMomentsClassifier.fit_blocks`.
 
     Executors sum up their partitions. Charge, noise and fit stay in this process. The plan of the DataFrame must return
-    the same rows every time, so that `rand()` or a `limit` without an order is refused. Needs ``dpensemble[spark]``
-    here, and the same version of this library on every worker. Sums without noise are in the results of jobs only.
-    Spark's own logs and pages show exact numbers of rows, and are private.
+    the same rows every time. If a `limit` without an order or a random column returns other rows, the run is refused.
+    Needs ``dpensemble[spark]`` here, and the same source files of this library on every worker. Sums without noise are
+    in the results of jobs only. Spark's own logs and pages show exact numbers of rows, and are private.
 
     Parameters
     ----------
