@@ -146,7 +146,7 @@ def _without_privacy(settings: Settings) -> Any:
     if settings["learner"] == "boosting":
         from lightgbm import LGBMClassifier  # noqa: PLC0415 - an extra
 
-        return LGBMClassifier(n_estimators=100, num_leaves=8, min_child_samples=5, n_jobs=1, verbosity=-1)
+        return LGBMClassifier(n_jobs=1, verbosity=-1)
     return LogisticRegression(max_iter=1000)
 
 
