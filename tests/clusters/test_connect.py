@@ -1,7 +1,6 @@
 """Sums over Spark Connect, on a real server of this host."""
 
 import os
-import random
 import socket
 import subprocess
 import sys
@@ -89,12 +88,15 @@ def test_a_server_releases_what_one_process_releases(records, server, session):
 
 
 def test_rows_that_change_are_refused(records, session):
-    from pyspark.sql.connect import functions
+    def losing(batches):
+        import random
 
-    draw = functions.udf(lambda: random.SystemRandom().random(), "double").asNondeterministic()
-    changing = session.read.parquet(str(records.folder)).filter(draw() < 0.9)
+        for batch in batches:
+            yield batch.slice(random.SystemRandom().randrange(50))
+
+    frame = session.read.parquet(str(records.folder))
     with pytest.raises(DataError, match="changed between two passes"):
-        records.fitted(SparkParts(changing, "y", unit="who"))
+        records.fitted(SparkParts(frame.mapInArrow(losing, frame.schema), "y", unit="who"))
 
 
 def test_a_session_cannot_pretend_other_settings(session):
