@@ -19,6 +19,7 @@ from dpensemble.datasets.encoding import ColumnReading
 from dpensemble.datasets.tables import as_table
 from dpensemble.errors import DataError
 from dpensemble.moments.maps.base import ADDITIVE, FeatureMap
+from dpensemble.moments.maps.exact_products import DENSE
 from dpensemble.moments.maps.number_entries import Places, entries_of_numbers, row_slices, stacked
 
 # Finer knots need more public rows, which show where knots lie and how common each one is.
@@ -173,8 +174,17 @@ class TableMap(FeatureMap):
 
     def for_sums(self, X: Rows) -> sparse.csr_matrix | Floats:
         """Return the same features, as an array if that is faster to sum up, because few features are 0."""
-        if self.n_features_out_ > _DENSE * (1 + sum(_slots(column) for column in self.columns_)):
-            return self.transform(X)
+        return self._array(X) if self.n_features_out_ <= _DENSE * self._most_nonzero else self.transform(X)
+
+    def for_products(self, X: Rows) -> sparse.csr_matrix | Floats:
+        """Return the same features, as an array if that is faster to multiply by an array with many columns."""
+        return self._array(X) if self.n_features_out_ <= DENSE * self._most_nonzero else self.transform(X)
+
+    @property
+    def _most_nonzero(self) -> int:
+        return 1 + sum(_slots(column) for column in self.columns_)
+
+    def _array(self, X: Rows) -> Floats:
         table = self._checked(X)
         features, numbers = np.zeros((self.n_features_out_, len(table))), np.arange(len(table))
         for _part, rows, _at, place, weight in self._entries_of(table):
