@@ -77,7 +77,7 @@ RATCHETS = {
     "type(x) is": 15,
     "class patterns on own types": 0,
     "getattr and hasattr outside engine": 78,
-    "lines with Any": 1136,
+    "lines with Any": 1132,
     "exported names": 251,
     "circles of modules": 0,
 }

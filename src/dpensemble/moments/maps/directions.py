@@ -35,9 +35,9 @@ class DirectionsMap(MapOnBase):
     rows differ little should not be drowned by a direction in which they differ much. Each direction is divided by its
     public standard deviation to the power `whitening`. Then every row is made equally long.
 
-    If the base map reads rows alone, its features and the directions are rounded to whole numbers of public units, so
-    that products are exact (`dpensemble.moments.maps.exact_products`). A row then has the same features, to the last
-    digit, beside any other rows.
+    If the base map has ``reads_rows_alone``, its features and the directions are rounded to whole numbers of public
+    units, so that products are exact (`dpensemble.moments.maps.exact_products`). A row then has the same features, to
+    the last digit, beside any other rows.
 
     Parameters
     ----------

@@ -21,9 +21,9 @@ from dpensemble._arrays import Floats, Rows, dense
 _HALF_BITS = 26
 _UNITS = 2.0**_HALF_BITS
 # Rows of a product, which should stay in the cache of a processor, and entries of their features at most.
-_ROWS_AT_ONCE, _ENTRIES_AT_ONCE, _ENTRIES_OF_LENGTHS = 256, 2**24, 2**14
+_ROWS_AT_ONCE, _ENTRIES_AT_ONCE, _ENTRIES_OF_LENGTHS = 256, 2**24, 2**16
 #: Features in multiples of those that differ from 0, up to which products of arrays are faster than sparse ones.
-DENSE = 12
+DENSE = 5
 
 
 def whole_directions(directions: Floats) -> Floats:
@@ -62,10 +62,11 @@ def exact_lengths(products: Floats) -> Floats:
     unit of a row is a power of two that depends only on the largest entry of the row.
     """
     # A power of two that is at least the root of the number of entries.
-    root = ((products.shape[1] - 1).bit_length() + 1) // 2
+    n_rows, n_columns = products.shape
+    root = ((n_columns - 1).bit_length() + 1) // 2
     # Fine parts are up to half of a coarse unit each, so coarse times fine stays below 2**52.
-    fine_units, lengths = 2.0 ** (_HALF_BITS + 1 - root), np.empty(len(products))
-    for rows in _in_chunks(*products.shape, _ENTRIES_OF_LENGTHS):
+    fine_units, lengths = 2.0 ** (_HALF_BITS + 1 - root), np.empty(n_rows)
+    for rows in _in_chunks(n_rows, n_columns, _ENTRIES_OF_LENGTHS):
         part = products[rows]
         _, exponents = np.frexp(np.maximum(part.max(axis=1, initial=0.0), -part.min(axis=1, initial=0.0)))
         exponents += root - _HALF_BITS
