@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpensemble._arrays import Floats
+from dpensemble._progress import pass_named
 from dpensemble.moments.blocks import RecordSums
 from dpensemble.moments.evidence import Fit, fit_moments, starting_fit
 from dpensemble.moments.feature_weights import weights_of_features
@@ -33,7 +34,9 @@ class MomentsSource:
 
         The order is: pass over the records, compare them with those of the first pass, charge, draw.
         """
-        sums = self.blocks.sums(query, len(self.sums.released))
+        number = len(self.sums.released)
+        with pass_named(f"Sum {number + 1}"):
+            sums = self.blocks.sums(query, number)
         total = total_of(sums)
         self.same.require(sums.records)
         return self.sums.release(query, total, share, weight=total_weight)
