@@ -126,6 +126,8 @@ def test_executors_with_other_versions_are_refused(world, monkeypatch):
     assert spark_predictions(student, frame, other_versions=True).num_rows == 250
 
 
+# Spark leaves sockets open.
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.nightly
 def test_spark_gives_the_columns_of_one_machine(world, has_a_deadline, monkeypatch):
     pyspark = pytest.importorskip("pyspark.sql")
@@ -133,15 +135,17 @@ def test_spark_gives_the_columns_of_one_machine(world, has_a_deadline, monkeypat
         pytest.skip("Java is not installed")
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     folder, student, expected = world
-    session = pyspark.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    builder = pyspark.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
     try:
-        frame = session.read.parquet(str(folder / "rows.parquet")).repartition(3)
+        frame = session.read.parquet(str(folder / "rows.parquet")).repartition(2)
         predicted = spark_predictions(student, frame, probabilities=True)
         assert predicted.columns[-3:] == ["label", *CHANCES]
-        require_same(pd.DataFrame(predicted.collect(), columns=predicted.columns), expected)
-        # Other actions use the columns like any others, and the schema of the frame is as it was.
-        assert predicted.where("label = 1").count() == int(expected[:, 0].sum())
+        # The schema of the frame is as it was.
         assert "label" not in frame.columns
+        # New columns are used like any others.
+        some = predicted.where("label >= 0")
+        require_same(pd.DataFrame(some.collect(), columns=some.columns), expected)
     finally:
         session.stop()
 
