@@ -129,7 +129,7 @@ def test_executors_with_other_versions_are_refused(world, monkeypatch):
 # Spark leaves sockets open.
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.nightly
-def test_spark_gives_the_columns_of_one_machine(world, has_a_deadline, monkeypatch):
+def test_spark_gives_the_columns_of_one_machine(world, monkeypatch):
     pyspark = pytest.importorskip("pyspark.sql")
     if not (os.environ.get("JAVA_HOME") or any(os.access(f"{p}/java", os.X_OK) for p in os.environ["PATH"].split(":"))):
         pytest.skip("Java is not installed")
