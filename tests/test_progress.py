@@ -6,6 +6,7 @@ import pytest
 from dpensemble import LabelMomentsClassifier, show_progress
 from dpensemble._progress import ShownPasses, pass_bar, pass_named, progress_bar, progress_heard_by
 from dpensemble.clusters.parts import results_of
+from dpensemble.moments import rounds
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
@@ -19,9 +20,9 @@ class Rows:
 
 
 def test_a_pass_counts_its_parts(capsys):
-    with show_progress(), pass_named("Sum 2"):
+    with show_progress(), pass_named("Round 2 of 3"):
         assert list(results_of(lambda tables: sum(map(len, tables)), [Rows(3), Rows(4)])) == [3, 4]
-    assert "Sum 2: 2 of 2 parts" in capsys.readouterr().err
+    assert "Round 2 of 3: 2 of 2 parts" in capsys.readouterr().err
 
 
 def test_the_first_pass_over_blocks_counts_for_the_next_ones(capsys):
@@ -55,14 +56,18 @@ def test_nothing_is_shown_by_default_and_programs_hear_nothing(capsys):
     assert "7 of 7 parts" in shown
 
 
-def test_a_fit_to_blocks_shows_its_passes_and_reports_rounds_only(capsys):
+def test_a_fit_to_blocks_shows_its_passes_and_reports_rounds_only(capsys, monkeypatch):
+    titles = []
+    monkeypatch.setattr(rounds, "pass_named", lambda title: titles.append(title) or pass_named(title))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(137, 2))
     y = (X[:, 0] > 0).astype(int)
     events = []
-    model = LabelMomentsClassifier(classes=[0, 1], delta=1e-3, rounds=1, insecure_release_seed=0)
+    model = LabelMomentsClassifier(classes=[0, 1], delta=1e-3, rounds=2, insecure_release_seed=0)
     with show_progress(), progress_heard_by(lambda *event: events.append(event)):
         model.fit_blocks(lambda: iter([(X[:100], y[:100]), (X[100:], y[100:])]), X_public=X[:40])
+    # Bars of rounds vanish when the round ends.
     assert "Checking records: 137 records" in capsys.readouterr().err
+    assert titles[-2:] == ["Round 1 of 2", "Round 2 of 2"]
     assert events
     assert "137" not in str(events)

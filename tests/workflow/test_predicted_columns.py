@@ -150,6 +150,8 @@ def test_spark_gives_the_columns_of_one_machine(world, monkeypatch):
         session.stop()
 
 
+# Dask uses what pandas will remove.
+@pytest.mark.filterwarnings("ignore")
 def test_dask_gives_the_columns_of_one_machine(world):
     dataframe = pytest.importorskip("dask.dataframe")
     folder, student, expected = world
