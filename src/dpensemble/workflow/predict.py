@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.persistence import load_classifier
 from dpensemble.workflow.claim import journal_path
 from dpensemble.workflow.explanations import RowExplanations
-from dpensemble.workflow.outputs import STUDENT
+from dpensemble.workflow.outputs import RECORD, STUDENT
 from dpensemble.workflow.unseen_values import UnseenValues
 
 ROWS_AT_ONCE = 100_000
@@ -36,6 +38,17 @@ def load_student(path: Path) -> Any:
     if "encoder" not in getattr(student, "named_steps", {}):
         raise FileError(f"{path} must be a student that `dpensemble train` wrote: give student.skops or its folder.")
     return student
+
+
+def threshold_for_costs(path: Path) -> str | None:
+    """Return the options with which `predict` decides by the costs that a run was given, or None without costs."""
+    file = path / RECORD if path.is_dir() else path.parent / RECORD
+    try:
+        decision = json.loads(file.read_text(encoding="utf-8"))["data"]["decision"]
+        return f"--threshold {decision['threshold']:.4g} --positive-class {shlex.quote(decision['positive_class'])}"
+    except (OSError, ValueError, LookupError, TypeError):
+        # A student may be copied away from its run.
+        return None
 
 
 def predictions(
