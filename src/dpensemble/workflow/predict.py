@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpensemble._arrays import Rows
 from dpensemble._checks import real_between
 from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.encoding import numeric_columns, statements_of
@@ -111,7 +112,7 @@ def _rule(names: Sequence[str], threshold: float | None, positive_class: str | N
     return 1 if positive_class is None else names.index(positive_class), threshold
 
 
-def require_columns(student: Any, columns: Sequence[str], name: str) -> list[str]:
+def require_columns(student: Rows, columns: Sequence[str], name: str) -> list[str]:
     """Return the columns that a student needs, or raise if the table called `name` lacks one."""
     first = statements_of(student.steps[0][1])
     expected = list(student.feature_names_in_ if first.needed_columns is None else first.needed_columns)
