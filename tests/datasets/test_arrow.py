@@ -66,6 +66,16 @@ def test_a_part_takes_rows_in_any_order(world):
     assert model.fit_blocks(part, X_public=public).moments_[-1].values.tolist() == released(table, public)
 
 
+def test_a_part_whose_rows_change_is_refused(world):
+    table, public = world
+    arrow = pa.Table.from_pandas(table)
+    executions = iter([arrow] * 3)
+    part = ArrowPart(lambda: next(executions, arrow.slice(1)).to_reader(), "y", unit="who")
+    model = LabelMomentsClassifier(classes=[0, 1], delta=1e-3, insecure_release_seed=2)
+    with pytest.raises(DataError, match="changed between two passes"):
+        model.fit_blocks(part, X_public=public)
+
+
 def test_duckdb_and_polars(world):
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
     table, public = world

@@ -11,7 +11,7 @@ from dpensemble.datasets.spark_progress import partitions_shown
 
 
 class Tracker:
-    """A job of two stages, of which the second one has three tasks and ends one at each look."""
+    """A job of two stages. The second one has three tasks, and ends one at each look."""
 
     def __init__(self):
         self.done, self.over = 0, Event()
