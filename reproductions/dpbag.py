@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from dpensemble._random import SeededNoise
@@ -103,7 +104,7 @@ def _teachers(settings: Settings, n: int, ks: Sequence[int], repeat: int, place:
         law = LaplaceNoisyMax(k * n / 2)
         labels = sample(law, counts[k], SeededNoise(1000 * repeat + k))
         if k == 1:
-            _learn(figures, f"SAA n={n}", rows, order, _Labelled(labels, free[k]), epsilons, repeat)
+            _learn(figures, f"SAA n={n}", rows, order, _Labelled(labels, free[k]), settings, repeat)
             continue
         own = {
             (epsilon, name): _fitting(spent[k], k * n / 2, epsilon, delta) + breach
@@ -111,9 +112,9 @@ def _teachers(settings: Settings, n: int, ks: Sequence[int], repeat: int, place:
             for name, delta, breach in (("", PUBLISHED_DELTA, 1), (AS_STATED, STATED_DELTA, 0))
         }
         own |= {(epsilon, EXACT): free[k][epsilon, EXACT] for epsilon in epsilons}
-        _learn(figures, f"DPBag n={n} k={k}", rows, order, _Labelled(labels, own), epsilons, repeat)
+        _learn(figures, f"DPBag n={n} k={k}", rows, order, _Labelled(labels, own), settings, repeat)
         if k in settings["data_independent"].get(str(n), ()):
-            _learn(figures, f"DPBag- n={n} k={k}", rows, order, _Labelled(labels, free[k]), epsilons, repeat)
+            _learn(figures, f"DPBag- n={n} k={k}", rows, order, _Labelled(labels, free[k]), settings, repeat)
     return figures
 
 
@@ -125,12 +126,27 @@ def teacher_of(settings: Settings, X_public: NDArray[np.float64]) -> Any:
     return LogisticRegression(max_iter=1000)
 
 
+def student_of(settings: Settings) -> Any:
+    """Return the student's learner, of the teachers' kind. Boosting has the usual settings of XGBoost."""
+    if settings["learner"] == "boosting":
+        return HistGradientBoostingClassifier(
+            learning_rate=0.3,
+            max_depth=6,
+            max_leaf_nodes=2**6,
+            min_samples_leaf=4,
+            l2_regularization=1.0,
+            early_stopping=False,
+            random_state=0,
+        )
+    return LogisticRegression(max_iter=1000)
+
+
 def _without_privacy(settings: Settings) -> Any:
     """Return the learner of all records together."""
     if settings["learner"] == "boosting":
         from lightgbm import LGBMClassifier  # noqa: PLC0415 - an extra
 
-        return LGBMClassifier(n_estimators=100, num_leaves=8, min_child_samples=5, n_jobs=1, verbosity=-1)
+        return LGBMClassifier(n_jobs=1, verbosity=-1)
     return LogisticRegression(max_iter=1000)
 
 
@@ -231,12 +247,12 @@ def _learn(
     rows: Rows,
     order: NDArray[np.int64],
     labelled: _Labelled,
-    epsilons: Sequence[float],
+    settings: Settings,
     repeat: int,
 ) -> None:
     """Note the labels of each budget and account, and how good the student is that learns from them."""
     scored: dict[int, Mapping[str, float]] = {}
-    for epsilon in epsilons:
+    for epsilon in settings["epsilons"]:
         for account in ("", AS_STATED, EXACT):
             n_labels = labelled.bought[epsilon, account]
             found[figure(row, LABELS, column(epsilon), account)] = n_labels
@@ -244,9 +260,7 @@ def _learn(
             if not used:
                 continue
             if used not in scored:
-                student = fit_student(
-                    LogisticRegression(max_iter=1000), rows.X_public[order[:used]], labelled.labels[:used], repeat
-                )
+                student = fit_student(student_of(settings), rows.X_public[order[:used]], labelled.labels[:used], repeat)
                 scored[used] = _scored(student, rows)
             _note(found, row, epsilon, account, scored[used])
 

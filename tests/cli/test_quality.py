@@ -49,6 +49,10 @@ def test_a_run_states_its_cells_beforehand_and_its_quality_afterwards(folder, ca
     assert "for other records" in capsys.readouterr().out
     page = (folder / "run" / "report.html").read_text()
     assert "{" + "'value'" not in page
+    assert main(["predict", "run", "test.csv"]) == 0
+    assert "--positive-class ill decides by the costs of the run" in capsys.readouterr().err
+    assert main(["predict", "run", "test.csv", "--threshold", "0.5"]) == 0
+    assert "by the costs of the run" not in capsys.readouterr().err
 
 
 def test_a_threshold_moves_labels_and_leaves_probabilities(folder, capsys):
@@ -62,6 +66,8 @@ def test_a_threshold_moves_labels_and_leaves_probabilities(folder, capsys):
     for threshold, table in labels.items():
         assert table["probability of ill"].equals(ill)
         assert table["label"].tolist() == np.where(ill >= float(threshold), "ill", "healthy").tolist()
+    assert main(["predict", "run", "test.csv", "--json"]) == 0
+    assert "by the costs of the run" not in capsys.readouterr().err
     assert main(["predict", "run", "test.csv", "--threshold", "0.8", "--positive-class", "healthy", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found == np.where(1 - ill >= 0.8, "healthy", "ill").tolist()

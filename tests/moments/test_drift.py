@@ -25,6 +25,15 @@ def test_alarms_without_drift_are_as_rare_as_stated(n_rows):
     assert alarms <= 4
 
 
+def test_alarms_stay_rare_with_many_features_and_little_noise():
+    # 40 draws at a rate of at most 1e-3: more than 2 happen with a probability below 1e-5. Chi-square raised 40 alarms.
+    rng, alarms = np.random.default_rng(0), 0
+    for _ in range(40):
+        mean = (rng.normal(size=(2000, 60)) / 8).mean(axis=0) + 1e-6 * rng.normal(size=60)
+        alarms += drift(mean, 1e-6, rng.normal(size=(150, 60)) / 8, 2000).alarm
+    assert alarms <= 2
+
+
 def test_a_shift_larger_than_chance_and_noise_is_found():
     rng = np.random.default_rng(0)
     features = rng.normal(size=(1000, 8)) / 4
@@ -138,17 +147,18 @@ def test_private_records_without_units_are_people_with_one_record():
     assert alarms <= 4
 
 
-def test_without_units_the_test_is_the_chi_square_test_of_rows():
+def test_without_units_each_row_is_a_unit():
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(500, 4)) / 4
-    mean = rng.normal(size=4) / 50
-    covariance = rows.T @ rows / 500 - np.outer(rows.mean(axis=0), rows.mean(axis=0))
-    covariance += np.diag(np.abs(rows).max(axis=0) ** 2 / 500)
-    covariance = covariance * (1 / 3000 + 1 / 500) + 0.01**2 * np.eye(4)
-    gap = mean - rows.mean(axis=0)
-    found = drift(mean, 0.01, rows, 3000)
-    assert found.statistic == pytest.approx(gap @ np.linalg.inv(covariance) @ gap, rel=1e-12)
-    assert found.tail == pytest.approx(stats.chi2.sf(found.statistic, 4), rel=1e-12)
+    rows, mean = rng.normal(size=(500, 4)) / 4, rng.normal(size=4) / 50
+    assert drift(mean, 0.01, rows, 3000) == drift(mean, 0.01, rows, 3000, PublicUnits(np.arange(500), private=True))
+
+
+def test_with_much_noise_the_test_is_the_chi_square_test():
+    rng = np.random.default_rng(0)
+    rows, gap = rng.normal(size=(500, 4)) / 4, rng.normal(size=4)
+    found = drift(rows.mean(axis=0) + gap, 0.5, rows, 3000)
+    assert found.statistic == pytest.approx(gap @ gap / 0.5**2, rel=0.01)
+    assert found.tail == pytest.approx(stats.chi2.sf(found.statistic, 4), rel=0.01)
 
 
 def test_the_test_cannot_decide_when_public_units_are_unknown():
@@ -198,9 +208,9 @@ def test_a_run_that_cannot_decide_trusts_public_rows_less(visits, monkeypatch):
     X, y, whose, public, _ = visits
     trusted = []
 
-    def fit_and_note(rounds, public_rows, *, n_units):
+    def fit_and_note(rounds, public_rows, **more):
         trusted.append(public_rows)
-        return fit_softmax(rounds, public_rows, n_units=n_units)
+        return fit_softmax(rounds, public_rows, **more)
 
     monkeypatch.setattr("dpensemble.moments.rounds.fit_softmax", fit_and_note)
     with pytest.warns(UserWarning, match="the test cannot decide whether public rows look like the private ones"):

@@ -21,7 +21,7 @@ from dpensemble.cli.plan_plot import check_folder
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
 from dpensemble.workflow.durable import file_beside
 from dpensemble.workflow.explanations import RowExplanations
-from dpensemble.workflow.predict import load_student, predictions
+from dpensemble.workflow.predict import load_student, predictions, threshold_for_costs
 from dpensemble.workflow.unseen_values import UnseenValues
 
 
@@ -84,6 +84,12 @@ def run(
         typer.echo(json.dumps(answers))
     if loaded.for_release_ is False:
         typer.echo("dpensemble: note: the student is NOT FOR RELEASE; the noise of its run came from a seed.", err=True)
+    by_costs = None if threshold is not None else threshold_for_costs(student)
+    if by_costs is not None:
+        typer.echo(
+            f"dpensemble: note: labels are the most probable classes; {by_costs} decides by the costs of the run.",
+            err=True,
+        )
     note = unseen.sentence()
     if note is not None:
         typer.echo(f"dpensemble: note: {note}", err=True)

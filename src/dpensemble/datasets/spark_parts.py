@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dpensemble._arrays import Rows
 from dpensemble.clusters.parts import Report
 from dpensemble.datasets.parquet_columns import exact_frame
+from dpensemble.datasets.spark_progress import partitions_shown
 from dpensemble.errors import DataError, InvalidParameterError
 
 # What must be on, so that no private row crosses a network or reaches a disk in the clear.
@@ -59,7 +60,8 @@ class SparkParts:
         from pyspark import cloudpickle  # noqa: PLC0415  an optional extra
 
         try:
-            rows = self._frame.mapInArrow(_task(cloudpickle.dumps(work)), "part int, report binary").collect()
+            with partitions_shown(self._frame):
+                rows = self._frame.mapInArrow(_task(cloudpickle.dumps(work)), "part int, report binary").collect()
         except Exception as error:
             kind = type(error).__name__
         else:

@@ -119,25 +119,9 @@ def drift(mean: Floats, spread: float, features: Any, n_units: float, units: Pub
     units : PublicUnits
         The unit of each public row. By default each public row and each private record is a unit of its own.
     """
-    if units.known:
-        return _of_units(mean, spread, dense(features), n_units, units)
-    if units.private:
+    if units.private and not units.known:
         return Drift(math.nan, math.nan, Undecided.UNKNOWN_UNITS)
-    rows, size = features.shape
     features = dense(features)
-    own = features.mean(axis=0)
-    covariance = features.T @ features / rows - np.outer(own, own)
-    # A feature counts as seen once more than it was, at its largest: means of few rows are far from normal.
-    covariance[np.diag_indices(size)] += np.abs(features).max(axis=0) ** 2 / rows
-    covariance *= 1 / n_units + 1 / rows
-    covariance[np.diag_indices(size)] += spread**2
-    gap = mean - own
-    statistic = float(gap @ linalg.solve(covariance, gap, assume_a="pos"))
-    return Drift(statistic, float(stats.chi2.sf(statistic, size)))
-
-
-def _of_units(mean: Floats, spread: float, features: Floats, n_units: float, units: PublicUnits) -> Drift:
-    """Compare means over units, as the module describes."""
     means = units.means(features)
     count, size = means.shape
     if count < 2:
@@ -147,7 +131,7 @@ def _of_units(mean: Floats, spread: float, features: Floats, n_units: float, uni
     between = apart.T @ apart / (count - 1)
     # The factor of the covariance of unit means, and the covariance that is known beside it.
     factor, fixed = 1 / count, np.zeros_like(between)
-    if units.private:
+    if units.private or not units.known:
         factor += 1 / n_units
     else:
         # Each private record is a unit of one record, so its features vary like those of one row of a public unit.

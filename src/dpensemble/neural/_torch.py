@@ -39,6 +39,16 @@ def resolve_device(device: object) -> str:
     raise InvalidParameterError(f"device={device!r} must be available here: use 'auto' or 'cpu'.")
 
 
+def for_processor(module: Module, device: str) -> Module:
+    """Lay out the weights of convolutions as a processor reads them fastest. Results change by rounding only."""
+    return module.to(memory_format=require_torch().channels_last) if device == "cpu" else module
+
+
+def rows_at_once(device: str) -> int:
+    """Return how many rows to predict at once. On a processor few, so that the images of a layer fit its cache."""
+    return 64 if device == "cpu" else 512
+
+
 @contextmanager
 def own_generator(seed: int, device: str) -> Iterator[None]:
     """Seed PyTorch's generators for the block, and restore them afterwards."""

@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble.neural._torch import Module, Tensor, one_thread, own_generator, require_torch, resolve_device
+from dpensemble.neural._torch import (
+    Module,
+    Tensor,
+    for_processor,
+    one_thread,
+    own_generator,
+    require_torch,
+    resolve_device,
+    rows_at_once,
+)
 from dpensemble.neural.block import Stack, Table, logits_of, train_block
 from dpensemble.neural.schedule import Schedule, Training
 from dpensemble.neural.stacked_network import Network, stacked_network
@@ -132,15 +141,18 @@ def _asker(
 ) -> tuple[int, Callable[[Tensor], Tensor]]:
     """Return how many rows to ask about at once, and the function that gives all teachers' logits of them."""
     torch = require_torch()
-    if not isinstance(network, str):
+    # A stack of one is slower than no stack.
+    if not isinstance(network, str) and len(modules) > 1:
         stack = Stack(modules, next(module for module in modules if module is not None), device)
         size = _NUMBERS_IN_VOTING // (len(modules) * max(1, network.numbers_a_row))
         # A multiple of what vector instructions process.
         return max(1, size // 16) * 16, lambda rows: logits_of(stack, network, rows)
+
+    modules = [None if module is None else for_processor(module, device) for module in modules]
 
     def one_by_one(rows: Tensor) -> Tensor:
         absent = torch.zeros((n_classes, len(rows)), device=device)
         with torch.no_grad():
             return torch.stack([absent if module is None else module(rows).T for module in modules])
 
-    return 256, one_by_one
+    return rows_at_once(device), one_by_one

@@ -16,15 +16,21 @@ from dpensemble._checks import names_checked
 from dpensemble._given import ScoresGivenLabels, read_rows, require_labels, require_rows
 from dpensemble._random import public_entropy
 from dpensemble.errors import DataError, InvalidParameterError, TeacherError
-from dpensemble.neural._torch import Module, one_thread, own_generator, require_torch, resolve_device
+from dpensemble.neural._torch import (
+    Module,
+    for_processor,
+    one_thread,
+    own_generator,
+    require_torch,
+    resolve_device,
+    rows_at_once,
+)
 from dpensemble.neural.networks import hidden_layer_network
 from dpensemble.neural.optimizers import Adam, Optimizer
 from dpensemble.neural.schedule import Schedule, Training
 from dpensemble.neural.start import LastLayer, begin_from, checked_start
 from dpensemble.neural.together import StackedTeachers, fit_together
 from dpensemble.neural.training import Trainer, train
-
-_ROWS_AT_ONCE = 512
 
 
 def checked_training_rows(estimator: Any, X: Any, y: Any) -> tuple[NDArray[np.float32], NDArray[Any]]:
@@ -135,11 +141,11 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         with names_checked():
             X = read_rows("X", lambda: validate_data(self, X, dtype=np.float32, reset=False))
         device = resolve_device(self.device)
-        module = self.fitted_module().to(device)
+        module, size = for_processor(self.fitted_module().to(device), device), rows_at_once(device)
         with torch.no_grad():
             logits = [
-                module(self._rows(X[start : start + _ROWS_AT_ONCE], device)).double().softmax(dim=1).cpu().numpy()
-                for start in range(0, len(X), _ROWS_AT_ONCE)
+                module(self._rows(X[start : start + size], device)).double().softmax(dim=1).cpu().numpy()
+                for start in range(0, len(X), size)
             ]
         return np.concatenate(logits)
 

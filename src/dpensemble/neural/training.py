@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble.neural._torch import Module, Tensor, require_torch
+from dpensemble.neural._torch import Module, Tensor, for_processor, require_torch
 from dpensemble.neural.augmentation import moved
 from dpensemble.neural.schedule import Precision, Schedule, Training
 
@@ -21,6 +21,7 @@ def train(module: Module, rows: Tensor, targets: NDArray[np.int64], schedule: Sc
     """Train a network in place, and return whether its numbers are still finite."""
     torch = require_torch()
     ids = torch.as_tensor(targets, device=rows.device)
+    for_processor(module, rows.device.type)
     optimizer = training.optimizer.of(list(module.parameters()))
     module.train()
     for _ in range(training.epochs):
