@@ -269,6 +269,7 @@ def spark_session():
     with tempfile.TemporaryDirectory() as place:
         session = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
         session = session.config("spark.driver.host", "127.0.0.1").config("spark.local.dir", place)
+        session = session.config("spark.ui.showConsoleProgress", "false")
         session = session.config("spark.io.encryption.enabled", "true").getOrCreate()
         try:
             yield session
