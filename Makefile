@@ -94,10 +94,13 @@ reproduce: torch
 torch: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0 opacus
 
-# Teachers and sums on real clusters of several local processes. Tests are skipped without Dask, or without Spark and Java.
+# Teachers, sums and predictions on clusters of several local processes, and private tables in databases. Tests are
+# skipped without Dask, without Spark and Java, or without PostgreSQL.
 clusters: $(VENV)/.installed-dev
-	$(BIN)/python -m pip install --quiet --editable '.[dask,spark]' 'pyspark[connect]'
-	$(BIN)/python -m pytest -q tests/clusters
+	$(BIN)/python -m pip install --quiet --editable '.[dask,spark]' 'pyspark[connect]' \
+		duckdb polars adbc-driver-sqlite adbc-driver-postgresql
+	$(BIN)/python -m pytest -q tests/clusters tests/datasets/test_arrow.py tests/workflow/test_streams.py \
+		tests/workflow/test_predicted_columns.py
 
 clean:
 	rm -rf $(VENV) $(OLDEST) build dist site demo reproduced .mypy_cache .ruff_cache .pytest_cache

@@ -1,4 +1,8 @@
-"""Progress bars on stderr for long work, and progress events for programs. They count only public things."""
+"""Progress bars on stderr for long work, and progress events for programs.
+
+Events count only public things, and so do bars, except those of passes over private records. These count parts or
+records. They are for the screen of the owner of the records, and no event or file holds these numbers.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,9 +10,14 @@ from contextvars import ContextVar
 from time import perf_counter
 from typing import Any
 
+from dpensemble._arrays import Rows
+
 _SHOWN: ContextVar[bool] = ContextVar("progress bars are shown", default=False)
 Hear = Callable[[str, dict[str, Any]], None]
 _HEARD: ContextVar[Hear | None] = ContextVar("who hears of progress", default=None)
+# Bars that are on the screen. More bars are added to them.
+_LIVE: ContextVar[Rows] = ContextVar("bars on the screen", default=None)
+_PASS: ContextVar[str] = ContextVar("what a pass is for", default="Checking records")
 # Largest number of events for one piece of work in a log.
 _STEPS = 20
 
@@ -16,6 +25,8 @@ _STEPS = 20
 @contextmanager
 def show_progress(shown: bool = True) -> Iterator[None]:
     """Show progress bars on stderr for all fits in the block. By default there are none.
+
+    Some bars count parts or records of private tables, so keep what they print to yourself.
 
     Parameters
     ----------
@@ -65,9 +76,84 @@ def progress_bar(title: str, total: float | None, *, shown: bool | None = None) 
         hear("ends", {"work": title, "seconds": round(perf_counter() - start, 3)})
 
 
+def bars_are_shown() -> bool:
+    """Return whether progress bars are shown."""
+    return _SHOWN.get()
+
+
+@contextmanager
+def pass_named(title: str) -> Iterator[None]:
+    """Name what the passes over private records in the block are for. By default, records are checked."""
+    token = _PASS.set(title)
+    try:
+        yield
+    finally:
+        _PASS.reset(token)
+
+
+@contextmanager
+def pass_bar(total: int | None, noun: str) -> Iterator[Callable[[float], None]]:
+    """Show how far a pass over private records is, and yield the advance function. No event reports it."""
+    if not _SHOWN.get():
+        yield _ignore
+        return
+    title, n_done = _PASS.get(), 0
+    with _added_bar(title, total) as (live, task):
+
+        def advance(steps: float) -> None:
+            nonlocal n_done
+            n_done += int(steps)
+            of_all = "" if total is None else f" of {total:,}"
+            live.update(task, advance=steps, description=f"{title}: {n_done:,}{of_all} {noun}")
+
+        yield advance
+
+
+class ShownPasses:
+    """Passes over the same blocks of records, each with a bar. The first pass counts the records."""
+
+    def __init__(self) -> None:
+        self._n_records: int | None = None
+
+    def over(self, blocks: Iterator[tuple[Rows, Rows]]) -> Iterator[tuple[Rows, Rows]]:
+        """Yield blocks of rows and labels, and move the bar."""
+        n_read = 0
+        with pass_bar(self._n_records, "records") as advance:
+            for rows, labels in blocks:
+                yield rows, labels
+                n_read += len(labels)
+                advance(len(labels))
+        self._n_records = n_read
+
+
+@contextmanager
+def _added_bar(title: str, total: float | None) -> Iterator[tuple[Rows, int]]:
+    """Add a bar to those on the screen for the block, and yield both."""
+    live = _LIVE.get()
+    if live is None:
+        with _bars(total) as alone:
+            yield alone, alone.add_task(title, total=total)
+        return
+    task = live.add_task(title, total=total)
+    try:
+        yield live, task
+    finally:
+        live.remove_task(task)
+
+
 @contextmanager
 def _bar(title: str, total: float | None) -> Iterator[Callable[[float], None]]:
-    """Show a bar on stderr, and yield its advance function."""
+    """Show a bar on stderr, and yield its advance function. Bars within the block are added below it."""
+    with _bars(total) as live:
+        task, token = live.add_task(title, total=total), _LIVE.set(live)
+        try:
+            yield lambda steps: live.advance(task, steps)
+        finally:
+            _LIVE.reset(token)
+
+
+def _bars(total: float | None) -> Rows:
+    """Return bars on stderr, which are shown in a block."""
     # Takes long to import, and most programs show no bar.
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import (  # noqa: PLC0415
@@ -81,9 +167,7 @@ def _bar(title: str, total: float | None) -> Iterator[Callable[[float], None]]:
 
     remaining = () if total is None else (TextColumn("left:"), TimeRemainingColumn())
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), *remaining)
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(title, total=total)
-        yield lambda steps: progress.advance(task, steps)
+    return Progress(*columns, console=Console(stderr=True))
 
 
 def _teller(hear: Hear, title: str, total: float | None) -> Callable[[float], None]:

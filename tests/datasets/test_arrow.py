@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from dpensemble import LabelMomentsClassifier
-from dpensemble.datasets.arrow import ArrowBlocks
+from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
 from dpensemble.errors import DataError, InvalidParameterError
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
@@ -55,6 +55,25 @@ def test_records_are_not_taken_for_those_of_other_units(world, first_executions)
     with pytest.raises(DataError, match="order the query") as refusal:
         released(table, public, read)
     assert not any(character.isdigit() for character in str(refusal.value))
+
+
+def test_a_part_takes_rows_in_any_order(world):
+    table, public = world
+    arrow, others = pa.Table.from_pandas(table), pa.Table.from_pandas(table.iloc[::-1])
+    executions = iter([arrow, others, arrow])
+    part = ArrowPart(lambda: next(executions, others).to_reader(max_chunksize=33), "y", unit="who")
+    model = LabelMomentsClassifier(classes=[0, 1], delta=1e-3, insecure_release_seed=2)
+    assert model.fit_blocks(part, X_public=public).moments_[-1].values.tolist() == released(table, public)
+
+
+def test_a_part_whose_rows_change_is_refused(world):
+    table, public = world
+    arrow = pa.Table.from_pandas(table)
+    executions = iter([arrow] * 3)
+    part = ArrowPart(lambda: next(executions, arrow.slice(1)).to_reader(), "y", unit="who")
+    model = LabelMomentsClassifier(classes=[0, 1], delta=1e-3, insecure_release_seed=2)
+    with pytest.raises(DataError, match="changed between two passes"):
+        model.fit_blocks(part, X_public=public)
 
 
 def test_duckdb_and_polars(world):

@@ -1,5 +1,7 @@
 """Checksums of rows: the same for the same records in any order and form, and others for anything that changes."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -73,3 +75,63 @@ def test_a_unit_has_one_hash_whatever_comes_before_it():
     assert np.array_equal(alone, after_1)
     one, same = hashes.texts(pd.Series([5, 5.0], dtype=object))
     assert np.array_equal(one, same)
+
+
+@pytest.mark.parametrize("n_words", [1, 127, 128, 129, 300])
+def test_sums_of_pieces_are_those_of_pythons_integers(n_words):
+    """Also when a row needs several products, and for the largest pieces and coefficients."""
+    hashes = RowChecksums(KEY)
+    coefficients = hashes._coefficients_of(n_words)
+    assert coefficients.shape == (4 * n_words, 6)
+    assert 0 <= coefficients.min() <= coefficients.max() < 2**28
+    rows = np.random.default_rng(0).integers(0, 2**63, (3, n_words), dtype=np.uint64)
+    rows[0] = 2**64 - 1
+    sums = hashes._sums(rows.view(np.float64))
+    for row, own in zip(rows.tolist(), sums.T.tolist(), strict=True):
+        pieces = [word >> 16 * place & 0xFFFF for word in row for place in range(4)]
+        whole = coefficients.astype(int).tolist()
+        wanted = [sum(piece * c[j] for piece, c in zip(pieces, whole, strict=True)) for j in range(6)]
+        assert own == [*(one % 2**64 for one in wanted), n_words]
+    assert 512 * (2**16 - 1) * (2**28 - 1) < 2**53
+
+
+def test_shorter_rows_have_the_first_coefficients_of_longer_rows():
+    one, other = RowChecksums(KEY), RowChecksums(KEY)
+    longer = one._coefficients_of(50)
+    assert np.array_equal(other._coefficients_of(7), longer[:28])
+    assert np.array_equal(one._coefficients_of(7), longer[:28])
+
+
+def test_two_rows_seldom_have_one_sum():
+    """Step 1 of the proof by trying all coefficients: rows of three pieces of 2 bits, coefficients of 3 bits."""
+    rows = np.array(list(product(range(4), repeat=3)))
+    sums = np.array(list(product(range(8), repeat=3))) @ rows.T
+    for place in range(len(rows)):
+        equal = (sums == sums[:, [place]]).mean(axis=0)
+        assert equal[place] == 1
+        assert np.delete(equal, place).max() <= 1 / 8
+
+
+def test_two_collections_seldom_have_one_sum_of_hashes():
+    """Step 2 by trying all functions from three rows to hashes of 3 bits, for up to three copies of each row."""
+    functions = np.array(list(product(range(8), repeat=3)))
+    collections = np.array(list(product(range(4), repeat=3)))
+    totals = functions @ collections.T % 8
+    for place, one in enumerate(collections):
+        equal = (totals == totals[:, [place]]).mean(axis=0)
+        differences = np.abs(collections - one)
+        # The bound holds for each row in which the collections differ, so for the one that differs least.
+        least = np.where(differences == 0, 8, differences).min(axis=1)
+        assert (equal <= least / 8).all()
+
+
+def test_no_change_of_two_rows_cancels():
+    """A sum of linear hashes would not notice that one row gained what another row lost."""
+    rows = np.array([[1.0, 5.0], [2.0, 5.0], [3.0, 6.0]])
+    pieces = np.array([[10, 20, 30, 40], [11, 21, 31, 41]], dtype="<u2").view(np.float64)
+    shifted = np.array([[11, 20, 30, 40], [10, 21, 31, 41]], dtype="<u2").view(np.float64)
+    assert of(pieces, TARGETS[:2], None) != of(shifted, TARGETS[:2], None)
+    swapped = rows.copy()
+    swapped[[0, 1], 0] = rows[[1, 0], 0]
+    assert of(swapped, TARGETS[[0, 0, 1]], None) == of(rows, TARGETS[[0, 0, 1]], None)
+    assert of(swapped, TARGETS[:3], None) != of(rows, TARGETS[:3], None)

@@ -57,8 +57,8 @@ def test_parts_add_up_before_the_remainder_is_divided(name):
     assert parts.shape == (len(public), public.shape[1], 2)
     differences = np.asarray(feature_map.transform(public) @ weights) - reference @ weights
     remainder = np.abs(parts.sum(axis=1) - differences)
-    # An integral along a path has an error. Without a path there is none.
-    assert remainder.max() < (0.1 if name == "curved" else 1e-10)
+    # An integral along a path has an error. Directions read features that are rounded to whole numbers of 2**-26.
+    assert remainder.max() < {"curved": 0.1, "directions": 1e-7}.get(name, 1e-10)
     assert remainder.mean() < 5e-3
 
 
@@ -101,7 +101,8 @@ def test_directions_are_divided_among_columns_through_the_projection():
         for number, column in enumerate(base.columns_):
             own = range(column["start"], column["start"] + sum(column["sizes"]) + 1)
             expected = sum(factor * features[row, i] * feature_map.directions_[i] @ weights[:-1, 0] for i in own)
-            assert parts[row, number, 0] == pytest.approx(expected, abs=1e-10)
+            # The factor is that of rounded features.
+            assert parts[row, number, 0] == pytest.approx(expected, abs=1e-8)
 
 
 @pytest.mark.parametrize(("nodes", "error"), [(32, 0.1), (800, 0.005)])

@@ -8,13 +8,14 @@ from pathlib import Path
 import typer
 
 from dpensemble.cli.option import parts_of
+from dpensemble.cli.where import opened_private, opened_workers
 from dpensemble.datasets import CSVFormat
 from dpensemble.workflow import TableFiles
 from dpensemble.workflow.check import Checked, check
 
 
 def run(
-    private: Path,
+    private: str,
     public: Path | None,
     target: str,
     classes: str,
@@ -29,7 +30,7 @@ def run(
 ) -> None:
     """Count the bad records of a private table. The counts are for the owner only."""
     files = TableFiles(
-        private=private,
+        private=Path(private),
         public=public,
         target=target,
         classes=parts_of(classes),
@@ -38,7 +39,8 @@ def run(
         drop=parts_of(drop) or (),
         form=CSVFormat(sep, decimal, multiline_text),
     )
-    counts = check(files, blanks=not no_blanks)
+    with opened_private(private) as source, opened_workers(files.private, source) as workers:
+        counts = check(files, blanks=not no_blanks, workers=workers)
     typer.echo(json.dumps(counts.to_dict(), indent=2) if as_json else "\n".join(_lines(counts)))
 
 

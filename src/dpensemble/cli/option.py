@@ -38,8 +38,9 @@ class Option:
     @property
     def metavar(self) -> str:
         """Placeholder of its value in help."""
-        folder = self.flag == "--out"
-        return "FOLDER" if folder else "NAME" if self.choices else METAVARS[self.kind]
+        if self.flag in ("--out", "--private"):
+            return "FOLDER" if self.flag == "--out" else "FILE"
+        return "NAME" if self.choices else METAVARS[self.kind]
 
 
 def name_of(flag: str) -> str:

@@ -11,7 +11,8 @@ from dpensemble.cli.option import OUTPUT, PRIVACY, Option, own
 _JSON = own("--json", "Print the result as JSON.", bool, OUTPUT, default=False)
 _TRAIN = (
     own("--dataset", "Packaged data, split in thirds", choices=("adult",)),
-    own("--private", "Private records: CSV, Parquet, Parquet folder.", Path),
+    # Not a path, in which the // of an address would become /.
+    own("--private", "Private records: CSV, Parquet, folder, database."),
     own("--public", "Public rows with the same features.", Path),
     own("--target", "Column to predict."),
     own("--classes", "All possible labels, comma-separated."),

@@ -140,7 +140,7 @@ def recover(
 
 
 def check(
-    private: Annotated[Path, _option(DATA, "Private records: CSV, Parquet, Parquet folder. Required.")],
+    private: Annotated[str, _option(DATA, "CSV, Parquet, folder or database. Required.", metavar="FILE")],
     target: Annotated[str, _option(DATA, "Column to predict. Required.")],
     classes: Annotated[str, _option(DATA, "All possible labels, comma-separated. Required.")],
     public: Annotated[Path | None, _option(DATA, "Public rows with the same features.")] = None,

@@ -26,8 +26,9 @@ from dpensemble.cli.method_commands import Request
 from dpensemble.cli.option import parts_of
 from dpensemble.cli.show import print_run
 from dpensemble.cli.warning_lines import warnings_as_lines
-from dpensemble.cli.where import cluster_of, opened_workers
+from dpensemble.cli.where import cluster_of, opened_private, opened_workers
 from dpensemble.datasets import CSVFormat
+from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.notes import lines, refuse_doubts
 from dpensemble.design import parse_budgets
@@ -74,12 +75,16 @@ def _run(request: Request, log: Hear) -> None:
         estimator(request).set_params(on_bad_record=str(own["on_bad_record"])),
         _account(own["ledger"], own["data_set"]),
     )
-    inputs = [own[name] for name in ("private", "public", "test", "declared_columns") if own.get(name) is not None]
     resumes = unfinished()
-    with _folder(request, inputs, resumes) as place, kept_in(place.drawn), ExitStack() as running:
+    with ExitStack() as running:
+        source = running.enter_context(opened_private(own["private"]))
+        _require_streamable(request, source)
+        place = running.enter_context(_folder(request, source, resumes))
+        running.enter_context(kept_in(place.drawn))
         INTERRUPTS.follow(place.standing, lambda: place.spent)
         where = own.get("cluster"), own.get("scheduler")
-        workers = running.enter_context(opened_workers(own["private"], own.get("jobs"), *where))
+        private = None if own["private"] is None else Path(own["private"])
+        workers = running.enter_context(opened_workers(private, source, own.get("jobs"), *where))
         tables = _checked_tables(request, model, workers)
         read = perf_counter() - start
         log("tables read", {"seconds": round(read, 3), "notes": len(tables.notes)})
@@ -118,16 +123,32 @@ def _run(request: Request, log: Hear) -> None:
         print_run(outcome.record, out / REPORT, out / STUDENT, zeroes=zeroes_bad(model))
 
 
-def _folder(request: Request, inputs: list[Path], resumes: Unfinished | None) -> AbstractContextManager[RunFolder]:
+def _require_streamable(request: Request, source: ArrowSource | None) -> None:
+    """Raise if the private table is streamed, and the method does not sum."""
+    if source is not None and "jobs" not in request.own:
+        raise InvalidParameterError(
+            f"private is streamed, and {request.method} cannot read a stream: train label-moments, or write the table "
+            "as .parquet.",
+            parameter="private",
+        )
+
+
+def _folder(
+    request: Request, source: ArrowSource | None, resumes: Unfinished | None
+) -> AbstractContextManager[RunFolder]:
     """Claim the folder of a new run, or of a run that is being finished."""
     own = request.own
+    named = ("public", "test", "declared_columns", *(() if source is not None else ("private",)))
+    inputs = [Path(own[name]) for name in named if own.get(name) is not None]
+    inputs += () if source is None else source.files
     if resumes is not None:
         return resumed_folder(own["out"], overwrite=resumes.overwrite)
     facts: dict[str, Any] = {"method": request.method, "private": str(own["private"] or own["dataset"])}
     if request.settings.get("insecure_release_seed") is not None:
         facts["for_release"] = False
-    # Nobody can see here whether a table of Spark is still the same, so such a run cannot be finished later.
-    repeatable = own["private"] is None or not Workers.is_table(own["private"])
+    # Nobody can see here whether a table of Spark or of a server is the same, so such a run cannot be finished later.
+    repeatable = own["private"] is None or not Workers.is_table(Path(own["private"]))
+    repeatable &= source is None or bool(source.files)
     about = about_run(ARGUMENTS.get() if repeatable else (), inputs, **facts)
     return claimed_folder(own["out"], overwrite=own["overwrite"], inputs=inputs, about=about)
 
@@ -245,7 +266,7 @@ def _tables(own: dict[str, Any], seed: int | None, options: ReadOptions) -> Tabl
         return replace(tables, groups=declared_groups(parse_groups(own.get("groups")), tables.X_public) or None)
     _require_files(own)
     files = TableFiles(
-        private=own["private"],
+        private=Path(own["private"]),
         public=own["public"],
         target=own["target"],
         classes=parts_of(own["classes"]),

@@ -7,17 +7,36 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from dpensemble.clusters import on_cluster
+from dpensemble.datasets.arrow_sources import ArrowSource, names_source, opened_source
 from dpensemble.datasets.spark_session import spark_session
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow.workers import Workers
 
 
+def opened_private(private: str | None) -> AbstractContextManager[ArrowSource | None]:
+    """Return the context of a private table that is streamed from a database or an Arrow file, or an empty one."""
+    return opened_source(private) if private is not None and names_source(private) else nullcontext()
+
+
 @contextmanager
 def opened_workers(
-    private: Path | None, jobs: int | None, cluster: str | None, scheduler: str | None
+    private: Path | None,
+    source: ArrowSource | None,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    scheduler: str | None = None,
 ) -> Iterator[Workers | None]:
     """Yield who sums up private records, or None if this process does. A session of Spark ends with the block."""
-    if cluster == "spark":
+    if source is not None:
+        if jobs is not None or cluster is not None:
+            parameter = "cluster" if jobs is None else "jobs"
+            raise InvalidParameterError(
+                f"{parameter} cannot be used with a private table that this process streams: leave {parameter} out, or "
+                "write the table as .parquet.",
+                parameter=parameter,
+            )
+        yield Workers(source=source)
+    elif cluster == "spark":
         with spark_session(scheduler) as session:
             yield Workers(1 if jobs is None else jobs, cluster, session)
     elif cluster is None and jobs is None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from dpensemble._arrays import Rows
+from dpensemble._progress import pass_bar
 from dpensemble._workers import private_workers
 from dpensemble.clusters.base import active_cluster
 from dpensemble.clusters.vetting import require_unchanged
@@ -42,6 +43,13 @@ class TableInParts(Protocol):
 
 def results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[Part], n_jobs: int = 1) -> Iterator[Report]:
     """Yield what `work` returns for each part, on the cluster in use, else in `n_jobs` processes of this machine."""
+    with pass_bar(len(parts), "parts") as advance:
+        for result in _results_of(work, parts, n_jobs):
+            advance(1)
+            yield result
+
+
+def _results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[Part], n_jobs: int) -> Iterator[Report]:
     cluster = active_cluster()
     if cluster is not None:
         yield from cluster.results(_on_part, ((work, part) for part in parts))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from dpensemble._arrays import Rows
+from dpensemble.clusters.parts import Report
 from dpensemble.datasets.parquet import ROWS_AT_ONCE, UnitNumbers, unit_numbers
 from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError, InvalidParameterError
@@ -61,7 +62,8 @@ class ArrowBlocks:
         keep_bad: bool = False,
     ) -> None:
         self._source, self._target, self._rows = source, target, rows
-        self.columns = list(self._open().schema.names)
+        with self._open() as reader:
+            self.columns = list(reader.schema.names)
         for parameter, name in (("target", target), ("unit", unit)):
             if name is not None and self.columns.count(name) != 1:
                 raise DataError(f"{parameter}={name!r} is not one column of the stream: name one of its columns.")
@@ -113,3 +115,35 @@ class ArrowBlocks:
                     )
             start += len(block)
             yield block[self._features], block[self._target].to_numpy()
+
+
+class ArrowPart:
+    """Private records of an Arrow stream as one part, for `LabelMomentsClassifier.fit_blocks`.
+
+    Units are recognised by their entries in every round, so rows may come in any order. `ArrowBlocks` describes the
+    arguments.
+    """
+
+    def __init__(self, source: Rows, target: str, *, unit: str | None = None) -> None:
+        self._blocks = ArrowBlocks(source, target)
+        self.target, self.unit = target, unit
+
+    def results(self, work: Callable[[Iterator[Rows]], Report]) -> Iterator[Report]:
+        """Yield what `work` returns for the rows."""
+        kinds: list[str] = []
+        report = work(self._tables(kinds))
+        if kinds:
+            # The text of the error may quote a row.
+            raise DataError(
+                f"the stream of private records ended with an error ({kinds[0]}), so nothing more was released: read "
+                "all of it once with your own program."
+            )
+        yield report
+
+    def _tables(self, kinds: list[str]) -> Iterator[Rows]:
+        """Yield the rows in tables, and note the kind of an error in reading them."""
+        try:
+            yield from self._blocks.blocks(self._blocks.columns, ROWS_AT_ONCE)
+        except Exception as error:
+            kinds.append(type(error).__name__)
+            raise

@@ -78,6 +78,8 @@ class LibraryTransformer:
     compared_: LibraryTransformer | None = None
     #: Returns the same features of rows as `transform`, in the form that is summed up fastest. None for `transform`.
     for_sums: Callable[[Rows], Rows] | None = None
+    #: The same, in the form that is multiplied fastest by an array with many columns.
+    for_products: Callable[[Rows], Rows] | None = None
     #: Whether a row's features depend only on that row, to the last digit, in tables of the public rows' kinds.
     reads_rows_alone: bool = False
     #: Whether each feature depends on only one column, so that the columns of made-up rows may be drawn separately.

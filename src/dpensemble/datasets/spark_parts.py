@@ -14,6 +14,7 @@ from dpensemble.clusters.parts import Report
 from dpensemble.clusters.spark_settings import require_encryption
 from dpensemble.clusters.vetting import other_versions, require_unchanged, versions
 from dpensemble.datasets.parquet_columns import exact_frame
+from dpensemble.datasets.spark_progress import partitions_shown
 from dpensemble.errors import DataError
 
 
@@ -60,7 +61,8 @@ class SparkParts:
         require_unchanged("frame")
         task = _task(cloudpickle.dumps(work), versions())
         try:
-            rows = self._frame.mapInArrow(task, "part int, difference string, report binary").collect()
+            with partitions_shown(self._frame):
+                rows = self._frame.mapInArrow(task, "part int, difference string, report binary").collect()
         except Exception as error:
             kind = type(error).__name__
         else:

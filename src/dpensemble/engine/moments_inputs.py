@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, member
+from dpensemble._progress import ShownPasses
 from dpensemble.accounting import Group
 from dpensemble.allocation.partition import number_units
 from dpensemble.allocation.units import declared_units
@@ -92,7 +93,8 @@ def of_blocks(
     units_of = None if owners.units is None else _numbered(owners.units, int(owners.present.sum()))
     shares = None if units_of is None else _shares_of_records(units_of, owners.present)
     # The key is secret and new, so that nobody can make rows whose change would not be noticed.
-    records = RecordsHere(partial(_blocks, method, read, public, classes, owners, shares), RowChecksums.of_new_key())
+    blocks = partial(_blocks, method, read, public, classes, owners, shares, ShownPasses())
+    records = RecordsHere(blocks, RowChecksums.of_new_key())
     n = _counted(records)
     if n_records is not None and member("relation", method.relation, Relation) is Relation.REPLACE_ONE:
         _require_number(n_records, n)
@@ -130,10 +132,11 @@ def _blocks(
     classes: NDArray[Any],
     owners: Owners,
     shares: tuple[Floats, Integers] | None,
+    passes: ShownPasses,
 ) -> Iterator[Block]:
     """Yield checked blocks of rows, class ids, weights and units."""
     start, zeroes = 0, zeroes_bad(method)
-    for X, y in read():
+    for X, y in passes.over(read()):
         if len(X) != len(y):
             raise DataError(f"a block has {len(X)} rows but {len(y)} labels: give one for each.")
         if not len(X):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpensemble._arrays import Floats
+from dpensemble._progress import pass_named
 from dpensemble.moments.blocks import RecordSums
 from dpensemble.moments.evidence import Fit, fit_moments, starting_fit
 from dpensemble.moments.feature_weights import weights_of_features
@@ -28,12 +29,16 @@ class MomentsSource:
     sums: SumReleaser
     same: SameRecords = field(default_factory=SameRecords)
 
-    def release(self, query: RecordsQuery[Outcome], share: float, total_weight: float = 1.0) -> Outcome:
+    def release(
+        self, query: RecordsQuery[Outcome], share: float, total_weight: float = 1.0, *, title: str = "Statistics"
+    ) -> Outcome:
         """Sum the records exactly, and release the sum for a share of the budget, per unit of weight.
 
-        The order is: pass over the records, compare them with those of the first pass, charge, draw.
+        The order is: pass over the records, compare them with those of the first pass, charge, draw. Bars show the
+        `title` of the pass.
         """
-        sums = self.blocks.sums(query, len(self.sums.released))
+        with pass_named(title):
+            sums = self.blocks.sums(query, len(self.sums.released))
         total = total_of(sums)
         self.same.require(sums.records)
         return self.sums.release(query, total, share, weight=total_weight)
@@ -64,7 +69,8 @@ class Rounds:
         """Release a round for each share of the budget. `after_first` gets the first round before it is fitted."""
         for number, share in enumerate(shares):
             query = self._query(share, first=not number)
-            self.released.append(self.source.release(query, share, self.total_weight))
+            title = f"Round {number + 1} of {len(shares)}"
+            self.released.append(self.source.release(query, share, self.total_weight, title=title))
             if not number:
                 after_first(self.released[0])
             self.fit()

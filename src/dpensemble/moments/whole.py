@@ -10,10 +10,10 @@ Sums of whole numbers below ``2**53`` are exact in doubles, in any order.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dpensemble._arrays import BigIntegers, Floats, Integers, Rows
@@ -30,6 +30,10 @@ _ROOT = 2**7
 # A block's sum of products stays below 2**53, and the sum of recent blocks, in 64 bits, below 2**62.
 _MOST_ROWS_AT_ONCE = 2**18
 _MOST_ROWS = 2**28
+# Answers up to which a product with one after the other is faster.
+_FEW_ANSWERS = 4
+# Entries of a piece, which should stay in the cache of a processor.
+_ENTRIES_AT_ONCE = 2**14
 
 
 def whole_features(features: Any) -> Any:
@@ -38,21 +42,18 @@ def whole_features(features: Any) -> Any:
         rows = features.tocsr().astype(np.float64)
         _require_finite(rows.data)
         rows.sum_duplicates()
-        _cut(rows.data, UNIT)
+        rows.data = np.trunc(np.clip(rows.data, -2.0, 2.0) * UNIT)
         squares = np.add.reduceat(np.append(rows.data**2, 0.0), rows.indptr[:-1])
         # For a row without entries it returns an entry of the next row.
         squares[np.diff(rows.indptr) == 0] = 0.0
         if (squares > UNIT**2).any():
             rows.data = np.trunc(rows.data * np.repeat(_shorter(squares, UNIT), np.diff(rows.indptr)))
         return rows
-    rows = np.asarray(features, dtype=np.float64)
-    _require_finite(rows)
-    return _whole(rows, UNIT, UNIT)
+    return _whole(np.asarray(features, dtype=np.float64), UNIT, UNIT)
 
 
 def whole_answers(answers: Floats, bounds: Floats) -> Floats:
     """Return vectors in whole units, row `i` at most ``bounds[i] * ANSWER_UNIT`` long."""
-    _require_finite(answers)
     return _whole(answers, ANSWER_UNIT, np.floor(bounds * ANSWER_UNIT))
 
 
@@ -70,25 +71,57 @@ def whole_products(features: Any) -> Floats:
     return products
 
 
-def _whole(vectors: Floats, unit: int, longest: Floats | int) -> Floats:
-    return _in_place(vectors.copy(order="K"), unit, longest)
-
-
-def _in_place(whole: Floats, unit: int, longest: Floats | int) -> Floats:
-    _cut(whole, unit)
-    squares = np.einsum("ij,ij->i", whole, whole)
+def _whole(vectors: Floats, unit: int, longest: Floats | int, scale: Floats | None = None) -> Floats:
+    """Return vectors, times the scale if there is one, in whole units. Row `i` is at most ``longest[i]`` long."""
+    whole, squares = _cut(vectors, unit, scale)
+    # False for NaN. Below this limit all entries are finite and between -2 and 2.
+    if not (squares <= (2.0 * unit) ** 2).all():
+        given = vectors if scale is None else vectors * scale
+        _require_finite(given)
+        # Clipping keeps squares of hostile entries finite.
+        whole, squares = _cut(np.clip(given, -2.0, 2.0), unit, None)
     # Most maps return no rows that are too long.
     if (squares > longest**2).any():
-        whole *= _shorter(squares, longest)[:, None]
-        np.trunc(whole, out=whole)
+        factors = _shorter(squares, longest)[:, None]
+        for rows, columns in _pieces(whole):
+            own = whole[rows, columns]
+            own *= factors[rows]
+            np.trunc(own, out=own)
     return whole
 
 
-def _cut(entries: Floats, unit: int) -> None:
-    """Cut entries in place towards zero to whole units. Clipping first keeps squares of hostile entries finite."""
-    np.clip(entries, -2.0, 2.0, out=entries)
-    entries *= unit
-    np.trunc(entries, out=entries)
+def _cut(vectors: Floats, unit: int, scale: Floats | None) -> tuple[Floats, Floats]:
+    """Return vectors, cut towards zero to whole units, and their squared lengths.
+
+    Small pieces stay in the cache of a processor. Squares of whole numbers have the same sum in any order, unless they
+    are longer than allowed.
+    """
+    whole, squares = np.empty_like(vectors), np.zeros(len(vectors))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for rows, columns in _pieces(vectors):
+            part, own = vectors[rows, columns], whole[rows, columns]
+            if scale is not None:
+                part = np.multiply(part, scale[columns], out=own)
+            np.multiply(part, unit, out=own)
+            np.trunc(own, out=own)
+            squares[rows] += np.square(own) @ np.ones(own.shape[1])
+    return whole, squares
+
+
+def _pieces(vectors: Floats) -> Iterator[tuple[slice, slice]]:
+    """Yield rows and columns of pieces that lie together in memory."""
+    n_rows, n_columns = vectors.shape
+    if vectors.strides[0] >= vectors.strides[1]:
+        size = max(1, _ENTRIES_AT_ONCE // max(n_columns, 1))
+        yield from ((slice(start, start + size), slice(None)) for start in range(0, n_rows, size))
+    else:
+        size = max(1, _ENTRIES_AT_ONCE // max(n_rows, 1))
+        yield from ((slice(None), slice(start, start + size)) for start in range(0, n_columns, size))
+
+
+def _require_finite(entries: Floats) -> None:
+    if not np.isfinite(entries).all():
+        raise DataError("a feature map gave NaN or infinity: give it rows that it can take, or another map.")
 
 
 def _shorter(squares: Floats, longest: Floats | int) -> Floats:
@@ -97,17 +130,12 @@ def _shorter(squares: Floats, longest: Floats | int) -> Floats:
     return np.where(squares <= longest**2, 1.0, longest / np.sqrt(np.maximum(squares, 1.0)) * (1 - 1e-9))
 
 
-def _require_finite(entries: NDArray[Any]) -> None:
-    if not np.isfinite(entries).all():
-        raise DataError("a feature map gave NaN or infinity: give it rows that it can take, or another map.")
-
-
 def scaled(features: Rows, scale: Floats | None) -> Rows:
     """Return whole features with weighted coordinates. Rows have the same largest length as before."""
     if scale is None:
         return features
     if not sparse.issparse(features):
-        return _in_place(features * (scale / UNIT), UNIT, UNIT)
+        return _whole(features, UNIT, UNIT, scale / UNIT)
     weighted = features.tocsr(copy=True)
     weighted.data *= (scale / UNIT)[weighted.indices]
     return whole_features(weighted)
@@ -137,7 +165,11 @@ class ExactSum:
             raise DataError(f"{n_rows:,} records are more than can be summed exactly at once: give smaller blocks.")
         if self._recent_rows + n_rows > _MOST_ROWS:
             self._total, self._recent, self._recent_rows = self.total, None, 0
-        block = np.rint(features.T @ answers).astype(np.int64)
+        if sparse.issparse(features) or answers.shape[1] > _FEW_ANSWERS:
+            products = features.T @ answers
+        else:
+            products = np.stack([features.T @ answers[:, column] for column in range(answers.shape[1])], axis=1)
+        block = np.rint(products).astype(np.int64)
         self._recent = block if self._recent is None else self._recent + block
         self._recent_rows += n_rows
 

@@ -13,6 +13,7 @@ from dpensemble._guard import guard_private_rows
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, named_units, readable_rows
 from dpensemble.workflow.files import file_tables
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
+from dpensemble.workflow.workers import Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +39,9 @@ class Checked:
 
 
 @guard_private_rows()
-def check(files: TableFiles, *, blanks: bool = True) -> Checked:
+def check(files: TableFiles, *, blanks: bool = True, workers: Workers | None = None) -> Checked:
     """Count the bad records of a private table. Without `blanks`, a record with a missing entry is bad, too."""
-    tables = file_tables(files, ReadOptions(blanks=True, takes_blocks=True, on_bad_record="zero"))
+    tables = file_tables(files, ReadOptions(blanks=True, takes_blocks=True, on_bad_record="zero", workers=workers))
     classes = np.unique(np.asarray(declared_classes(tables.classes)))
     units = tables.units if tables.stream is None else tables.stream.units
     present = np.ones(tables.n_records, dtype=bool) if units is None else named_units(units)[1]

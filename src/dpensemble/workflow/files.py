@@ -55,6 +55,7 @@ def file_tables(
     classes = declared_labels(files.classes)
     budgets_column = None if budgets is None else budgets.column
     files.refuse_overlaps(budgets_column)
+    source = None if options.workers is None else options.workers.source
     if options.workers is not None:
         options.workers.require_possible(files.private)
     streamed = options.workers is not None or wants_blocks(
@@ -97,7 +98,7 @@ def file_tables(
     release_unused()
     X_test, y_test, test_groups = _test_rows(files, kinds, private_only, groups)
     tables = Tables(
-        name=files.private.name,
+        name=files.private.name if source is None else source.name,
         classes=classes,
         X_private=features,
         y_private=labels,

@@ -183,7 +183,10 @@ def _require_possible(tables: Tables, name: str, settings: Mapping[str, object])
         raise InvalidParameterError("holdout_score requires analysis='worst-case', whose epsilon is public: set it.")
     if tables.budgets is not None or tables.stream is not None:
         what = "records have their own budgets" if tables.stream is None else "private records are read in blocks"
-        raise InvalidParameterError(f"holdout_score cannot be used when {what}: give test rows (--test) instead.")
+        raise InvalidParameterError(
+            f"holdout_score cannot be used when {what}: give test rows (--test) instead"
+            f"{'' if tables.stream is None else ', or score a run on fewer records that fit into memory'}."
+        )
     if not {"epsilon", "delta"} <= set(settings):
         raise InvalidParameterError(
             f"holdout_score requires a method with epsilon and delta, which {name} has not: give test rows "

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpensemble._arrays import Rows
 from dpensemble._checks import real_between
 from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.encoding import numeric_columns, statements_of
@@ -76,7 +77,7 @@ def predictions(
     for table in table_chunks(rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text):
         if len(table):
             numbered = table.set_index(pd.RangeIndex(start, start + len(table)))
-            features = _features(student, numbered, rows)
+            features = features_of(student, numbered, str(rows))
             if unseen is not None:
                 unseen.add(features)
             labels = _with_labels(student, numbered, features, rows, keep, probabilities, rule)
@@ -111,16 +112,25 @@ def _rule(names: Sequence[str], threshold: float | None, positive_class: str | N
     return 1 if positive_class is None else names.index(positive_class), threshold
 
 
-def _features(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
+def require_columns(student: Rows, columns: Sequence[str], name: str) -> list[str]:
+    """Return the columns that a student needs, or raise if the table called `name` lacks one."""
+    first = statements_of(student.steps[0][1])
+    expected = list(student.feature_names_in_ if first.needed_columns is None else first.needed_columns)
+    lacking = [column for column in expected if column not in columns]
+    if lacking:
+        raise DataError(
+            f"{name} lacks the columns {lacking} that the student was trained on{_alike(lacking, columns)}."
+        )
+    return expected
+
+
+def features_of(student: Any, table: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the columns that a student was trained on, with the kinds of its public rows."""
     first, encoder = statements_of(student.steps[0][1]), statements_of(student.named_steps["encoder"])
-    expected = list(student.feature_names_in_ if first.needed_columns is None else first.needed_columns)
-    lacking = [name for name in expected if name not in table.columns]
-    if lacking:
-        raise DataError(f"{rows} lacks the columns {lacking} that the student was trained on{_alike(lacking, table)}.")
+    expected = require_columns(student, list(table.columns), name)
     # The student's public rows define the kinds of columns. The new rows never do.
     features = as_kinds("new", first.as_declared(table[expected]), numeric_columns(student.steps[0][1]))
-    require_complete(str(rows), features, blanks=first.takes_blanks or encoder.takes_blanks)
+    require_complete(name, features, blanks=first.takes_blanks or encoder.takes_blanks)
     return features
 
 
@@ -161,8 +171,8 @@ def _beside(labels: pd.DataFrame, reasons: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([labels, reasons], axis=1)
 
 
-def _alike(lacking: Sequence[str], table: pd.DataFrame) -> str:
+def _alike(lacking: Sequence[str], columns: Sequence[str]) -> str:
     """Return a hint if a column differs only in capitals or blanks."""
-    there = {str(name).strip().casefold() for name in table.columns}
+    there = {str(name).strip().casefold() for name in columns}
     alike = [name for name in lacking if str(name).strip().casefold() in there]
     return f"; {alike[0]!r} has other capitals or spaces" if alike else ""

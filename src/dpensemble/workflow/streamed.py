@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Rows
 from dpensemble.datasets import ParquetBlocks
+from dpensemble.datasets.arrow import ArrowBlocks
+from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.datasets.tables import require_complete
 from dpensemble.errors import DataError, InvalidParameterError
@@ -67,7 +70,11 @@ def private_stream(files: TableFiles, kinds: ColumnKinds, workers: Workers | Non
         n_records = int(workers.frame(files.private).count())
         require_two(range(n_records))
         return PrivateStream(n_records, None, _by_the_cluster, parts)
-    blocks = ParquetBlocks(files.private, files.target, unit=files.unit, drop=files.drop, keep_bad=keep_bad)
+    blocks: ParquetBlocks | _Streamed
+    if workers is not None and workers.source is not None:
+        blocks = _Streamed(workers.source, files, keep_bad)
+    else:
+        blocks = ParquetBlocks(files.private, files.target, unit=files.unit, drop=files.drop, keep_bad=keep_bad)
     require_two(range(blocks.n_records))
 
     def read() -> Iterator[tuple[pd.DataFrame, Any]]:
@@ -79,6 +86,24 @@ def private_stream(files: TableFiles, kinds: ColumnKinds, workers: Workers | Non
             yield conversion(rows, pd.Series(entries))
 
     return PrivateStream(blocks.n_records, blocks.units, read, parts)
+
+
+class _Streamed:
+    """The rows of a source in blocks, like `ParquetBlocks`."""
+
+    def __init__(self, source: ArrowSource, files: TableFiles, keep_bad: bool) -> None:
+        self._source, self._files, self._keep_bad = source, files, keep_bad
+        column = files.target if files.unit is None else files.unit
+        self.n_records = sum(batch.num_rows for batch in source.stream([column]))
+        self.units = None if files.unit is None else self._read([column, files.target]).units
+
+    def __call__(self) -> Iterator[tuple[pd.DataFrame, Rows]]:
+        """Yield records and their labels, block by block."""
+        return self._read([name for name in self._source.columns if name not in self._files.drop])()
+
+    def _read(self, columns: Sequence[str]) -> ArrowBlocks:
+        source = partial(self._source.stream, columns)
+        return ArrowBlocks(source, self._files.target, unit=self._files.unit, keep_bad=self._keep_bad)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +143,8 @@ def _parts(files: TableFiles, conversion: _RowsAndLabels, workers: Workers) -> C
 
 def private_columns(private: Path, workers: Workers | None) -> list[str]:
     """Return the columns of a private table that is not read as a whole."""
+    if workers is not None and workers.source is not None:
+        return list(workers.source.columns)
     if workers is not None and workers.is_table(private):
         return list(workers.frame(private).columns)
     return list(ParquetTable(private).columns)

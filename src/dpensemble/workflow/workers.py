@@ -12,6 +12,8 @@ import pandas as pd
 from dpensemble._arrays import Rows
 from dpensemble._checks import integer_between
 from dpensemble.clusters.parts import Report, TableInParts
+from dpensemble.datasets.arrow import ArrowPart
+from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.parquet import is_parquet
 from dpensemble.datasets.parts import ParquetParts
 from dpensemble.datasets.spark_parts import SparkParts
@@ -24,17 +26,20 @@ _TABLE = "spark:"
 class Workers:
     """Who sums private records: `jobs` processes of this machine or, if one is named, a cluster.
 
-    `session` is a session of Spark, for a cluster of Spark.
+    `session` is a session of Spark, for a cluster of Spark. `source` streams the private table to this process.
     """
 
     jobs: int = 1
     cluster: str | None = None
     session: Rows | None = None
+    source: ArrowSource | None = None
 
     def require_possible(self, private: Path) -> None:
         """Raise if the private table cannot be read by these workers."""
         integer_between("jobs", self.jobs, 1)
         self.require_session(private)
+        if self.source is not None:
+            return
         if self.cluster is not None and self.jobs > 1:
             raise InvalidParameterError(
                 f"jobs={self.jobs} are processes of this machine, and the cluster has workers of its own: leave jobs "
@@ -78,6 +83,9 @@ class Workers:
 
     def parts(self, private: Path, target: str, unit: str | None, columns: Sequence[str]) -> TableInParts:
         """Return the private table in parts."""
+        if self.source is not None:
+            named = (*columns, target, *(() if unit is None else (unit,)))
+            return ArrowPart(partial(self.source.stream, named), target, unit=unit)
         if self.session is not None:
             return SparkParts(self.frame(private), target, unit=unit, columns=tuple(columns))
         return ParquetParts(private, target, unit=unit, columns=tuple(columns), n_jobs=self.jobs)

@@ -131,3 +131,23 @@ def test_maps_of_earlier_versions_are_read(public):
     back = TableMap.__new__(TableMap)
     back.__setstate__(earlier)
     assert (back.transform(public) != fitted.transform(public)).nnz == 0
+
+
+@pytest.mark.parametrize("knots", [(2,), (3,), (2, 3, 5), (4, 9), (2, 9, 33), (2, 70)])
+@pytest.mark.parametrize("share_missing", [0.0, 0.2])
+def test_sparse_features_and_arrays_are_the_same_to_the_last_bit(knots, share_missing, monkeypatch):
+    """All ways to find the knots beside a number, at knots, between them and outside of them."""
+    rng = np.random.default_rng(0)
+    numbers = np.vstack([rng.normal(size=(1500, 3)).round(2), [[9.0, -9.0, 0.0]] * 4])
+    rows = pd.DataFrame(numbers, columns=list("abc")).assign(d=rng.choice(np.array(["x", "y"], dtype=object), 1504))
+    rows = rows.mask(rng.random(rows.shape) < share_missing)
+    fitted = TableMap(knots=knots).fit(rows)
+    at_knots = pd.DataFrame({name: fitted.columns_[place]["knots"][-1] for place, name in enumerate("ab")})
+    rows = pd.concat([rows, at_knots])
+    features = fitted.transform(rows)
+    monkeypatch.setattr("dpensemble.moments.maps.tables._DENSE", 1000)
+    monkeypatch.setattr("dpensemble.moments.maps.tables.DENSE", 1000)
+    for array in (fitted.for_sums(rows), fitted.for_products(rows)):
+        assert isinstance(array, np.ndarray)
+        assert np.array_equal(array, features.toarray())
+    assert np.allclose(np.square(array).sum(axis=1), 1, rtol=1e-12)

@@ -13,6 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from dpensemble._arrays import Floats, row_count, rows_at
 from dpensemble.datasets.encoding import ColumnReading, statements_of
 from dpensemble.moments.maps.base import ADDITIVE, SCALED, FeatureMap, MapOnBase, octaves_of
+from dpensemble.moments.maps.exact_products import (
+    exact_lengths,
+    exact_products,
+    whole_directions,
+    whole_features,
+)
 
 # Directions with less than this share of the largest public variance are noise of arithmetic.
 _LEAST_SHARE = 1e-6
@@ -28,6 +34,10 @@ class DirectionsMap(MapOnBase):
     Noise is the same on every feature, so a signal that many columns share should be one feature. A direction in which
     rows differ little should not be drowned by a direction in which they differ much. Each direction is divided by its
     public standard deviation to the power `whitening`. Then every row is made equally long.
+
+    If the base map has ``reads_rows_alone``, its features and the directions are rounded to whole numbers of public
+    units, so that products are exact (`dpensemble.moments.maps.exact_products`). A row then has the same features, to
+    the last digit, beside any other rows.
 
     Parameters
     ----------
@@ -73,6 +83,8 @@ class DirectionsMap(MapOnBase):
         variances, vectors = (_of_rows if wide else _of_features)(features, self.mean_, self.n_directions)
         n_kept = min(self.n_directions, int(np.sum(variances > _LEAST_SHARE * max(variances[0], _LEAST_SHARE))))
         self.directions_ = vectors[:, :n_kept] * variances[:n_kept] ** (-self.whitening / 2)
+        if self.reads_rows_alone:
+            self.mean_, self.directions_ = whole_features(self.mean_), whole_directions(self.directions_)
         self.n_features_out_ = n_kept + 1
         self.blocks_ = octaves_of(n_kept)
         self.nonnegative_ = False
@@ -83,19 +95,28 @@ class DirectionsMap(MapOnBase):
         """Return the features of rows, shape (n_rows, n_features_out)."""
         check_is_fitted(self)
         rows = self._along(X)
-        lengths = np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-        rows *= np.sqrt(1 - self.constant**2) / lengths
-        return np.hstack([rows, np.full((len(rows), 1), self.constant)])
+        features = np.empty((len(rows), rows.shape[1] + 1))
+        np.multiply(rows, self._factors(rows)[:, None], out=features[:, :-1])
+        features[:, -1] = self.constant
+        return features
 
     def _along(self, X: Any) -> Floats:
         """Return rows along the directions, in blocks of rows if there are very many features."""
-        n_rows = row_count(X)
-        size = max(1, _FEATURES_AT_ONCE // self.directions_.shape[0])
-        if n_rows <= size or not self.reads_rows_alone:
+        if not self.reads_rows_alone:
             return np.asarray(self.base_.transform(X) @ self.directions_) - self.mean_ @ self.directions_
-        blocks = (rows_at(X, slice(start, start + size)) for start in range(0, n_rows, size))
-        projections = np.concatenate([np.asarray(self.base_.transform(block) @ self.directions_) for block in blocks])
-        return projections - self.mean_ @ self.directions_
+        n_rows, features_of = row_count(X), statements_of(self.base_).for_products or self.base_.transform
+        size = max(1, _FEATURES_AT_ONCE // self.directions_.shape[0])
+        blocks = [rows_at(X, slice(start, start + size)) for start in range(0, max(n_rows, 1), size)]
+        products = [exact_products(features_of(block), self.directions_) for block in blocks]
+        rows = products[0] if len(products) == 1 else np.concatenate(products)
+        rows -= self.mean_ @ self.directions_
+        return rows
+
+    def _factors(self, rows: Floats) -> Floats:
+        """Return factors that make rows along the directions equally long."""
+        lengths = exact_lengths(rows) if self.reads_rows_alone else np.linalg.norm(rows, axis=1)
+        factors: Floats = np.sqrt(1 - self.constant**2) / np.maximum(lengths, 1e-12)
+        return factors
 
     @property
     def table_columns(self) -> list[ColumnReading] | None:  # type: ignore[override]
@@ -115,15 +136,11 @@ class DirectionsMap(MapOnBase):
     def column_parts(self, X: pd.DataFrame | Floats, weights: Floats, reference: Floats) -> Floats:  # noqa: ARG002
         """Return what each column adds along the directions, in units of the length of the row."""
         parts = self.base_.column_parts(X, self.directions_ @ weights[:-1], self.mean_)
-        lengths = np.maximum(np.linalg.norm(self._along(X), axis=1), 1e-12)
-        return parts * (np.sqrt(1 - self.constant**2) / lengths)[:, None, None]
+        return parts * self._factors(self._along(X))[:, None, None]
 
     def coefficients_of_base(self, coefficients: Floats, X: Any) -> Floats:
         """Return coefficients of the base map's features from those of these features, for rows of average length."""
-        rows = self._along(X)
-        lengths = np.maximum(np.linalg.norm(rows, axis=1), 1e-12)
-        factor = np.sqrt(1 - self.constant**2) * float(np.mean(1 / lengths))
-        of_base: Floats = factor * (self.directions_ @ coefficients[:-1])
+        of_base: Floats = float(np.mean(self._factors(self._along(X)))) * (self.directions_ @ coefficients[:-1])
         return of_base
 
     def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[FeatureMap, Floats] | None:

@@ -19,7 +19,14 @@ from dpensemble.datasets.encoding import ColumnReading
 from dpensemble.datasets.tables import as_table
 from dpensemble.errors import DataError
 from dpensemble.moments.maps.base import ADDITIVE, FeatureMap
-from dpensemble.moments.maps.number_entries import Places, entries_of_numbers, row_slices, stacked
+from dpensemble.moments.maps.exact_products import DENSE
+from dpensemble.moments.maps.number_entries import (
+    Weights,
+    row_slices,
+    stacked,
+    weights_of_numbers,
+    write_weights,
+)
 
 # Finer knots need more public rows, which show where knots lie and how common each one is.
 _ROWS_PER_KNOT = 15
@@ -162,9 +169,11 @@ class TableMap(FeatureMap):
         kind = np.int32 if max(per_row * n_rows, self.n_features_out_) < 2**31 else np.int64
         # Slots of missing entries are left out if all entries of a column are present.
         where, data = np.zeros((per_row, n_rows), dtype=kind), np.zeros((per_row, n_rows))
-        for part, rows, at, place, weight in self._entries_of(table):
-            where[slots[part] + at, rows] = place
-            data[slots[part] + at, rows] = weight
+        for part, rows, entries in self._entries_of(table):
+            starts = self._starts[part][:, None]
+            for at, (places, weights) in enumerate(entries):
+                where[slots[part] + at, rows] = starts + places
+                data[slots[part] + at, rows] = weights
         where[-1], data[-1] = self.n_features_out_ - 1, 1.0 / self.length_
         indptr = np.arange(0, per_row * n_rows + 1, per_row, dtype=kind)
         features = sparse.csr_matrix((data.T.ravel(), where.T.ravel(), indptr), shape=(n_rows, self.n_features_out_))
@@ -173,15 +182,23 @@ class TableMap(FeatureMap):
 
     def for_sums(self, X: Rows) -> sparse.csr_matrix | Floats:
         """Return the same features, as an array if that is faster to sum up, because few features are 0."""
-        if self.n_features_out_ > _DENSE * (1 + sum(_slots(column) for column in self.columns_)):
-            return self.transform(X)
+        return self._array(X) if self.n_features_out_ <= _DENSE * self._most_nonzero else self.transform(X)
+
+    def for_products(self, X: Rows) -> sparse.csr_matrix | Floats:
+        """Return the same features, as an array if that is faster to multiply by an array with many columns."""
+        return self._array(X) if self.n_features_out_ <= DENSE * self._most_nonzero else self.transform(X)
+
+    @property
+    def _most_nonzero(self) -> int:
+        return 1 + sum(_slots(column) for column in self.columns_)
+
+    def _array(self, X: Rows) -> Floats:
         table = self._checked(X)
-        features, numbers = np.zeros((self.n_features_out_, len(table))), np.arange(len(table))
-        for _part, rows, _at, place, weight in self._entries_of(table):
-            if place.shape[1] == 1:
-                features[place[:, 0], rows] = weight
-            else:
-                features[place, numbers[rows]] = weight
+        features = np.zeros((self.n_features_out_, len(table)))
+        starts = self._starts
+        for part, rows, entries in self._entries_of(table, all_knots=True):
+            for some in entries:
+                write_weights(features, starts[part], rows, some)
         features[-1] = 1.0 / self.length_
         return features.T
 
@@ -194,38 +211,23 @@ class TableMap(FeatureMap):
             )
         return table
 
+    @property
+    def _starts(self) -> NDArray[np.int64]:
+        return np.array([column["start"] for column in self.columns_], dtype=np.int64)
+
     def _entries_of(
-        self, table: pd.DataFrame
-    ) -> Iterator[tuple[NDArray[np.int64], slice, int, NDArray[np.int64], Floats]]:
-        """Yield columns, rows, the slot of an entry, its feature and its weight, shape (n_columns, n_rows).
-
-        Features have the shape (n_columns, 1) if all rows have the same feature.
-        """
-        starts: NDArray[np.int64] = np.array([column["start"] for column in self.columns_], dtype=np.int64)
-        for part, rows, entries in self._in_steps(table):
-            root = np.sqrt(self.columns_[int(part[0])]["square"])
-            for at, (place, weight) in enumerate(entries):
-                weighted = weight * root
-                weighted /= self.length_
-                features: NDArray[np.int64] = np.add(starts[part][:, None], place)
-                yield part, rows, at, features, weighted
-
-    def _in_steps(
-        self, table: pd.DataFrame
-    ) -> Iterator[tuple[NDArray[np.int64], slice, Iterator[tuple[Places, Floats]]]]:
+        self, table: pd.DataFrame, *, all_knots: bool = False
+    ) -> Iterator[tuple[NDArray[np.int64], slice, Iterator[Weights]]]:
         """Yield similar columns and some rows, with places within columns and weights of their entries."""
         alike: dict[tuple[int, ...], list[int]] = {}
         for number, column in enumerate(self.columns_):
             if column["kind"] == "number":
                 alike.setdefault(tuple(column["sizes"]), []).append(number)
             else:
-                entries = _of_category(column, table.iloc[:, number])
-                yield (
-                    np.array([number]),
-                    slice(0, len(table)),
-                    ((place[None], weight[None]) for place, weight in entries),
-                )
+                entries = _of_category(column, table.iloc[:, number], self._length_of(column))
+                yield np.array([number]), slice(0, len(table)), iter([entries])
         for members in alike.values():
+            length = self._length_of(self.columns_[members[0]])
             for part, (numbers, odd) in in_parts(table, np.array(members), numbers_of):
                 if odd.any():
                     name = self.columns_[int(part[np.argmax(odd)])]["name"]
@@ -234,7 +236,11 @@ class TableMap(FeatureMap):
                     )
                 knots = stacked([self.columns_[number]["knots"] for number in part.tolist()])
                 for rows in row_slices(len(table), len(part)):
-                    yield part, rows, entries_of_numbers(knots, np.ascontiguousarray(numbers[rows].T))
+                    own = np.ascontiguousarray(numbers[rows].T)
+                    yield part, rows, weights_of_numbers(knots, own, length, all_knots=all_knots)
+
+    def _length_of(self, column: ColumnReading) -> float:
+        return float(np.sqrt(column["square"]) / self.length_)
 
     def reference(self, public: pd.DataFrame) -> Floats:
         """Return the mean features of public rows, shape (n_features_out,)."""
@@ -294,12 +300,18 @@ class TableMap(FeatureMap):
         return np.asarray([*(text for column in self.columns_ for text in _words(column)), "constant"], dtype=object)
 
 
-def feature_values(feature_map: FeatureMap, column: dict[str, Any], values: pd.Series) -> Floats:
+def feature_values(feature_map: FeatureMap, column: ColumnReading, values: pd.Series) -> Floats:
     """Return the features of a single column, shape (n_values, n_features_of_the_column)."""
-    features = np.zeros((len(values), sum(column["sizes"]) + 1))
-    for place, weight in _entries(column, values):
-        np.add.at(features, (np.arange(len(values)), place), weight * np.sqrt(column["square"]) / feature_map.length_)
-    return features
+    length = float(np.sqrt(column["square"]) / feature_map.length_)
+    if column["kind"] == "category":
+        entries = iter([_of_category(column, values, length)])
+    else:
+        numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
+        entries = weights_of_numbers(stacked([column["knots"]]), numbers[None], length)
+    features = np.zeros((sum(column["sizes"]) + 1, len(values)))
+    for some in entries:
+        write_weights(features, np.zeros(1, dtype=np.int64), slice(0, len(values)), some)
+    return features.T
 
 
 def quantiles(values: Floats, n: int) -> Floats:
@@ -328,25 +340,15 @@ def quantiles(values: Floats, n: int) -> Floats:
 
 
 def _slots(column: dict[str, Any]) -> int:
-    """Return how many places `_entries` yields for a column."""
+    """Return how many features of a column a row may have."""
     return 1 if column["kind"] == "category" else 1 + sum(1 if size == 1 else 2 for size in column["sizes"])
 
 
-def _entries(column: dict[str, Any], values: pd.Series) -> Iterator[tuple[NDArray[np.int64], Floats]]:
-    """Yield places within a column and weights, whose squares sum to 1 a row."""
-    if column["kind"] == "category":
-        yield from _of_category(column, values)
-        return
-    numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
-    for place, weight in entries_of_numbers(stacked([column["knots"]]), numbers[None]):
-        yield np.broadcast_to(place, numbers[None].shape)[0], weight[0]
-
-
-def _of_category(column: dict[str, Any], values: pd.Series) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+def _of_category(column: ColumnReading, values: pd.Series, length: float) -> Weights:
     last, text = sum(column["sizes"]), as_text(values)
-    place = pd.Index(column["categories"], dtype=object).get_indexer(text)
+    place = pd.Index(column["categories"], dtype=object).get_indexer(pd.Index(text, dtype=object))
     place = np.where(place < 0, last - 1, place)
-    yield np.where(text.isna(), last, place), np.ones(len(values))
+    return Weights(np.where(text.isna(), last, place)[None], np.full((1, len(values)), length))
 
 
 def _words(column: dict[str, Any]) -> Iterator[str]:

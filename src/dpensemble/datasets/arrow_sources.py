@@ -1,0 +1,134 @@
+"""Private tables with an Arrow stream that the command line can name: Arrow files, DuckDB, SQLite and PostgreSQL.
+
+A source opens one connection and reads every round from it. PostgreSQL shows all rounds one snapshot, and a file that
+is open for reading in DuckDB cannot be written. The checksums of a run notice rows that change in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from dpensemble._arrays import Rows
+from dpensemble.datasets.database_addresses import PostgreSQLAddress, file_and_table
+from dpensemble.datasets.database_tables import distinct_columns, duckdb_table, postgresql_table, sqlite_table
+from dpensemble.errors import FileError, InvalidParameterError
+
+_ENDINGS = (".arrow", ".feather", ".ipc")
+_DUCKDB, _SQLITE, _POSTGRESQL = "duckdb:", "sqlite:", ("postgresql:", "postgres:")
+_FORMS = "duckdb:FILE:TABLE, sqlite:FILE:TABLE, postgresql://USER@HOST/DATABASE?table=TABLE or spark:TABLE"
+
+
+class ArrowSource(Protocol):
+    """A private table whose rows can be streamed again every round."""
+
+    @property
+    def name(self) -> str:
+        """What reports call the table, without user, host and folder."""
+        ...
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of its columns."""
+        ...
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Files that hold all of its rows. Empty if nobody can see here whether the rows are still the same."""
+        ...
+
+    def stream(self, columns: Sequence[str]) -> Rows:
+        """Open a stream of all rows, as record batches of some columns."""
+        ...
+
+
+def names_source(text: str) -> bool:
+    """Return whether a text is the address of a database or the path of an Arrow file. See `opened_source`."""
+    return text.startswith((_DUCKDB, _SQLITE, *_POSTGRESQL)) or "://" in text or text.lower().endswith(_ENDINGS)
+
+
+@contextmanager
+def opened_source(text: str) -> Iterator[ArrowSource]:
+    """Yield the table with an address, and close its connection after the block.
+
+    Parameters
+    ----------
+    text : str
+        A file in Arrow's IPC format (``.arrow``, ``.feather`` or ``.ipc``), ``duckdb:FILE:TABLE``,
+        ``sqlite:FILE:TABLE``, or ``postgresql://USER@HOST/DATABASE?table=TABLE``. Tables may be views. Without any
+        password: PostgreSQL takes it from ``PGPASSWORD`` or ``~/.pgpass``.
+
+    Raises
+    ------
+    InvalidParameterError
+        If the address is unknown or holds a password, or if a package is missing.
+    FileError, DataError
+        If the file, the database or the table cannot be read.
+    """
+    with ExitStack() as open_things:
+        if text.startswith(_DUCKDB):
+            yield duckdb_table(open_things, *file_and_table(text, _DUCKDB))
+        elif text.startswith(_SQLITE):
+            yield sqlite_table(open_things, *file_and_table(text, _SQLITE))
+        elif text.startswith(_POSTGRESQL):
+            yield postgresql_table(open_things, PostgreSQLAddress.of(text))
+        elif "://" in text:
+            # The text may hold a password, so it is not repeated.
+            raise InvalidParameterError(
+                f"private must be a file or one of {_FORMS}: for another database, call fit_blocks in Python.",
+                parameter="private",
+            )
+        else:
+            yield _arrow_file(Path(text))
+
+
+def _arrow_file(path: Path) -> ArrowFile:
+    try:
+        with _batches(path) as (schema, _):
+            return ArrowFile(path.name, distinct_columns(schema.names, path.name), (path,))
+    except (OSError, ValueError) as error:
+        reason = "there is no such file" if not path.exists() else type(error).__name__
+    raise FileError(f"{path} cannot be read as an Arrow file ({reason}): give a file in Arrow's IPC format.")
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowFile:
+    """A file in Arrow's IPC format, with or without an index of its batches."""
+
+    name: str
+    columns: list[str]
+    files: tuple[Path, ...]
+
+    def stream(self, columns: Sequence[str]) -> Rows:
+        """Open a stream of all rows."""
+        import pyarrow as pa  # noqa: PLC0415  takes long to import
+
+        names = list(columns)
+        with _batches(self.files[0]) as (schema, _):
+            chosen = pa.schema([schema.field(name) for name in names])
+        return pa.RecordBatchReader.from_batches(chosen, self._chosen(names))
+
+    def _chosen(self, names: list[str]) -> Iterator[Rows]:
+        with _batches(self.files[0]) as (_, batches):
+            for batch in batches:
+                yield batch.select(names)
+
+
+@contextmanager
+def _batches(path: Path) -> Iterator[tuple[Rows, Iterator[Rows]]]:
+    """Yield the schema of an Arrow file and its batches, which are read one at a time."""
+    import pyarrow as pa  # noqa: PLC0415  takes long to import
+
+    # Not mapped into memory: a file that becomes shorter would end the process.
+    with pa.OSFile(str(path)) as file:
+        try:
+            reader = pa.ipc.open_file(file)
+        except pa.ArrowInvalid:
+            file.seek(0)
+            stream = pa.ipc.open_stream(file)
+            yield stream.schema, iter(stream)
+        else:
+            yield reader.schema, (reader.get_batch(number) for number in range(reader.num_record_batches))

@@ -1,0 +1,265 @@
+"""`train --private` and `check` on Arrow files and databases: the release of a Parquet file, or one sentence.
+
+PostgreSQL is a server of the tests' own. Tests of a database are skipped if its package is not installed.
+"""
+
+import json
+import sqlite3
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import dpensemble.cli.train
+from dpensemble.cli import main
+from dpensemble.datasets import arrow_sources
+from dpensemble.errors import FileError
+from dpensemble.workflow.journal import COMMAND
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning"),
+    pytest.mark.usefixtures("few_synthetic_rows"),
+]
+SETTINGS = "--target y --classes 0,1 --unit who --drop code --delta 1e-3 --insecure-release-seed 1 --quiet --json"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("streams")
+    rng = np.random.default_rng(0)
+    n = 550
+    table = pd.DataFrame({"size": rng.normal(size=n), "town": rng.choice(["York", "Bath", None], n), "code": 1})
+    table["y"], table["who"] = np.where(table["size"] > 0, 1, 0), rng.integers(0, 150, n)
+    table["big"] = 2**60 + np.arange(n)
+    table.loc[3, "size"], table.loc[4, "y"] = np.nan, 7
+    private, public = table.iloc[:300], table.iloc[300:].drop(columns=["who", "y"])
+    public.to_parquet(place / "public.parquet", index=False)
+    private.to_parquet(place / "private.parquet", index=False)
+    return place
+
+
+@pytest.fixture(scope="module")
+def private(folder):
+    return pa.Table.from_pandas(pd.read_parquet(folder / "private.parquet"))
+
+
+@pytest.fixture(autouse=True)
+def without_rehearsal(monkeypatch):
+    """Leave out the run on stand-in records, which reads no private table."""
+    monkeypatch.setattr(dpensemble.cli.train, "rehearse", lambda *_, **__: None)
+
+
+def train(folder, capsys, private, *more, method="label-moments", settings=SETTINGS, out="out"):
+    out = folder / out
+    tables = ["--private", str(private), "--public", str(folder / "public.parquet"), "--out", str(out), "--overwrite"]
+    code = main(["train", method, *tables, *settings.split(), *more])
+    shown = capsys.readouterr()
+    if code:
+        return code, shown.err
+    record = json.loads(shown.out)
+    for name in ("seconds", "created"):
+        record.pop(name)
+    # The name of the table is the only other difference.
+    return (
+        (out / "labels.csv").read_bytes(),
+        (out / "certificate.json").read_bytes(),
+        record["data"].pop("name"),
+        record,
+    )
+
+
+def counts(folder, capsys, private):
+    files = ["--private", str(private), "--public", str(folder / "public.parquet")]
+    given = "--target y --classes 0,1 --unit who --drop code --json"
+    assert main(["check", *files, *given.split()]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture(scope="module")
+def expected(folder):
+    """Return what the Parquet file releases, and its counts."""
+    memory = {}
+
+    def expected(capsys):
+        if not memory:
+            labels, certificate, _, record = train(folder, capsys, folder / "private.parquet")
+            memory["release"] = labels, certificate, record
+            memory["counts"] = counts(folder, capsys, folder / "private.parquet")
+        return memory["release"], memory["counts"]
+
+    return expected
+
+
+def require_same(folder, capsys, private, name, expected):
+    labels, certificate, shown, record = train(folder, capsys, private)
+    release, checked = expected(capsys)
+    assert shown == name
+    assert (labels, certificate, record) == release
+    assert counts(folder, capsys, private) == checked
+
+
+def write_ipc(path, table, *, index):
+    with (pa.ipc.new_file if index else pa.ipc.new_stream)(str(path), table.schema) as writer:
+        writer.write_table(table, max_chunksize=70)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "index"), [("private.arrow", True), pytest.param("private.ipc", False, marks=pytest.mark.nightly)]
+)
+def test_arrow_files_release_what_parquet_releases(folder, capsys, private, expected, name, index):
+    require_same(folder, capsys, write_ipc(folder / name, private, index=index), name, expected)
+
+
+@pytest.mark.nightly
+def test_duckdb_releases_what_parquet_releases(folder, capsys, expected):
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(str(folder / "clinic.duckdb")) as connection:
+        connection.execute(f"create table visits as from '{folder / 'private.parquet'}'")
+        connection.execute("create view Recent as from visits")
+    require_same(folder, capsys, f"duckdb:{folder / 'clinic.duckdb'}:main.visits", "main.visits", expected)
+    with arrow_sources.opened_source(f"duckdb:{folder / 'clinic.duckdb'}:visits") as source:
+        assert source.files[0] == folder / "clinic.duckdb"
+    # The rows of a view may lie elsewhere, so that nobody can compare them.
+    with arrow_sources.opened_source(f"duckdb:{folder / 'clinic.duckdb'}:recent") as source:
+        assert source.files == ()
+
+
+def as_sqlite(folder, private):
+    with sqlite3.connect(folder / "clinic.db") as connection:
+        private.to_pandas().to_sql("visits", connection, index=False, if_exists="replace")
+    connection.close()
+    return f"sqlite:{folder / 'clinic.db'}:visits"
+
+
+@pytest.mark.nightly
+def test_sqlite_releases_what_parquet_releases(folder, capsys, private, expected):
+    pytest.importorskip("adbc_driver_sqlite")
+    require_same(folder, capsys, as_sqlite(folder, private), "visits", expected)
+
+
+@pytest.mark.nightly
+def test_postgresql_releases_what_parquet_releases(folder, capsys, private, expected, postgresql):
+    dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
+    with dbapi.connect(postgresql.address) as connection, connection.cursor() as cursor:
+        cursor.execute("create schema clinic")
+        cursor.adbc_ingest("visits", private, db_schema_name="clinic")
+        connection.commit()
+    require_same(folder, capsys, f"{postgresql.address}?table=clinic.visits", "clinic.visits", expected)
+
+
+def test_every_round_sees_the_rows_of_one_moment(private, postgresql):
+    dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
+    with dbapi.connect(postgresql.address) as connection, connection.cursor() as cursor:
+        cursor.adbc_ingest("visits", private)
+        connection.commit()
+        with arrow_sources.opened_source(f"{postgresql.address}?table=visits") as source:
+            assert source.stream(["y"]).read_all().num_rows == 300
+            cursor.execute("delete from visits where y = 1")
+            connection.commit()
+            # A stream that was not read to its end does not keep the next one waiting.
+            source.stream(["y", "who"]).close()
+            assert source.stream(["y"]).read_all().num_rows == 300
+
+
+@pytest.mark.parametrize(
+    ("address", "more", "message"),
+    [
+        ("private.arrow", ("--jobs", "2"), "jobs cannot be used with a private table that this process streams"),
+        ("private.arrow", ("--cluster", "dask"), "cluster cannot be used with"),
+        ("private.arrow", ("--holdout-score", "0.2"), "holdout_score cannot be used when private records are read in"),
+        ("private.arrow", ("--baseline",), "baseline=True requires all private records in memory"),
+        ("private.arrow", ("--groups", "town"), "groups cannot be used when"),
+        ("none.arrow", (), "there is no such file"),
+        ("public.feather", (), "cannot be read as an Arrow file"),
+        ("duckdb:visits", (), "write duckdb:FILE:TABLE"),
+        ("postgresql://ann:hunter2@host/clinic?table=visits", (), "must not hold a password"),
+        ("postgresql://ann@host/clinic?table=visits&password=hunter2", (), "must not hold a password"),
+        ("postgresql://ann@host/clinic", (), "such as postgresql://USER@HOST/DATABASE?table=TABLE"),
+        ("snowflake://ann:hunter2@account", (), "call fit_blocks in Python"),
+    ],
+)
+def test_what_cannot_be_streamed_is_refused(folder, capsys, private, address, more, message):
+    write_ipc(folder / "private.arrow", private, index=True)
+    (folder / "public.feather").write_bytes(b"no table")
+    given = address if ":" in address else folder / address
+    code, shown = train(folder, capsys, given, *more)
+    assert code == 2
+    assert message in shown.splitlines()[-1]
+    assert "hunter2" not in shown
+
+
+def test_methods_that_do_not_sum_refuse_streams(folder, capsys, private):
+    write_ipc(folder / "private.arrow", private, index=True)
+    settings = SETTINGS.replace("--unit who ", "")
+    code, shown = train(folder, capsys, folder / "private.arrow", method="pate", settings=settings)
+    assert (code, "pate cannot read a stream: train label-moments" in shown) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("address", "package"),
+    [
+        ("duckdb:clinic.duckdb:visits", "duckdb"),
+        ("sqlite:clinic.db:visits", "adbc-driver-sqlite"),
+        ("postgresql:///clinic?table=visits", "adbc-driver-postgresql"),
+    ],
+)
+def test_a_missing_package_is_named(folder, capsys, monkeypatch, address, package):
+    # None makes an import fail.
+    monkeypatch.setitem(__import__("sys").modules, package.replace("-", "_"), None)
+    code, shown = train(folder, capsys, address)
+    assert (code, f"run pip install {package}." in shown) == (2, True)
+
+
+@pytest.fixture
+def broken(folder, private, monkeypatch):
+    """Return an Arrow file whose last pass ends with an error that quotes a row."""
+    path, reads = write_ipc(folder / "broken.arrow", private, index=True), []
+    plain = arrow_sources.ArrowFile.stream
+
+    def stream(self, columns):
+        reads.append(columns)
+
+        def batches():
+            yield from plain(self, columns)
+            if len(reads) == 7:
+                raise OSError("row York 4711")
+
+        return pa.RecordBatchReader.from_batches(plain(self, columns).schema, batches())
+
+    monkeypatch.setattr(arrow_sources.ArrowFile, "stream", stream)
+    return path
+
+
+@pytest.mark.nightly
+def test_an_error_of_a_stream_hides_its_rows_and_the_run_can_be_finished(folder, capsys, broken, private, expected):
+    out = folder / "failed"
+    code, shown = train(folder, capsys, broken, out="failed")
+    assert code == 1
+    assert "ended with an error (OSError)" in shown
+    assert "4711" not in shown
+    plain = broken.read_bytes()
+    write_ipc(broken, private.slice(1), index=True)
+    assert main(["recover", str(out)]) == 2
+    assert "has changed since the run" in capsys.readouterr().err
+    broken.write_bytes(plain)
+    assert main(["recover", str(out)]) == 0
+    assert (out / "labels.csv").read_bytes() == expected(capsys)[0][0]
+
+
+def test_only_runs_on_compared_files_keep_their_command(folder, capsys, private, monkeypatch):
+    duckdb = pytest.importorskip("duckdb")
+    write_ipc(folder / "private.arrow", private, index=True)
+    with duckdb.connect(str(folder / "views.duckdb")) as connection:
+        connection.execute(f"create view visits as from '{folder / 'private.parquet'}'")
+    facts = []
+
+    def claimed(*_, about, **__):
+        facts.append(about)
+        raise FileError("no folder")
+
+    monkeypatch.setattr(dpensemble.cli.train, "claimed_folder", claimed)
+    for address in (folder / "private.arrow", f"duckdb:{folder / 'views.duckdb'}:visits"):
+        assert train(folder, capsys, address)[0] == 2
+    assert [COMMAND in about for about in facts] == [True, False]
