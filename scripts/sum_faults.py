@@ -73,9 +73,9 @@ REASONS = {
     "the engine is lost": "scheduler was lost|a job of Spark failed",
     "a part comes twice": _CHANGED,
     "a part is lost": _CHANGED,
-    "a file changes": f"{_CHANGED}|cannot be used|could not be read|a job of Spark failed",
+    "a file changes": f"{_CHANGED}|was changed or removed|could not be read|a job of Spark failed",
     "a file is added": _CHANGED,
-    "a file is removed": "cannot be used|could not be read|a job of Spark failed",
+    "a file is removed": "was changed or removed|could not be read|a job of Spark failed",
     "the library changes": "source files of dpensemble",
 }
 

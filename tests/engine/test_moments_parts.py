@@ -111,6 +111,20 @@ def test_records_that_cannot_be_used_are_refused_by_code(world, tmp_path):
     assert str(found.value) == PROBLEMS["record"]
 
 
+@pytest.mark.parametrize("change", ["removed", "longer"])
+def test_a_file_that_is_no_longer_the_same_is_refused_by_code(world, tmp_path, change):
+    private, public, _ = world
+    private.to_parquet(tmp_path / "records.parquet", index=False)
+    parts = ParquetParts(tmp_path, "y", unit="who")
+    if change == "removed":
+        (tmp_path / "records.parquet").unlink()
+    else:
+        pd.concat([private, private]).to_parquet(tmp_path / "records.parquet", index=False)
+    with pytest.raises(DataError) as found:
+        LabelMomentsClassifier(**SETTINGS).fit_blocks(parts, X_public=public)
+    assert str(found.value) == PROBLEMS["file"]
+
+
 def test_units_are_a_column_of_a_table_in_parts(world):
     private, public, folder = world
     with pytest.raises(InvalidParameterError, match="column of units"):

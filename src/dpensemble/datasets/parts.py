@@ -13,7 +13,7 @@ from dpensemble._checks import integer_between
 from dpensemble.clusters.parts import Report, results_of
 from dpensemble.datasets.parquet import ROWS_AT_ONCE, ParquetTable
 from dpensemble.datasets.parquet_columns import exact_frame
-from dpensemble.errors import DataError
+from dpensemble.errors import DataError, FileError
 
 # Smaller row groups are read as one part.
 _ROWS_OF_A_PART = 2**17
@@ -38,7 +38,7 @@ class RowGroups:
             ):
                 yield exact_frame(batch)[list(self.columns)]
         if self.path.stat().st_size != self.n_bytes:
-            raise DataError("a part of the private table was changed while it was read.")
+            raise FileError("a part of the private table was changed while it was read.")
 
 
 class ParquetParts:

@@ -38,8 +38,9 @@ PROBLEMS = {
     ),
     "versions": (
         "a worker has other versions of Python, dpensemble, numpy, scipy or scikit-learn, so that sums could differ; "
-        "install the same versions there."
+        "install the same versions there, and start the workers again."
     ),
+    "file": "a file of the private table was changed or removed while it was read; give files that stay as they are.",
     "error": "a part of the private records could not be read or summed; look at the part on your own machine.",
 }
 
@@ -111,6 +112,8 @@ class PartTask:
             # Many small products: threads that wait for each other take many times as long on a busy machine.
             with guard_private_rows(), one_thread():
                 return self._check(tables) if self.query is None else PartReport(self._sums(self.query, tables))
+        except OSError:
+            return PartReport(nothing, problem="file")
         except DPEnsembleError:
             return PartReport(nothing, problem="record")
         except Exception:
