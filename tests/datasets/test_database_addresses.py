@@ -37,9 +37,9 @@ def test_a_file_and_a_table_are_needed(text):
         ("postgresql://127.0.0.1/c?table=a.t", {"PGHOSTADDR": ELSEWHERE}, "postgresql://127.0.0.1/c?sslmode=require"),
         (f"postgresql:///c?table=a.t&host={ELSEWHERE}", {}, f"postgresql:///c?host={ELSEWHERE}&sslmode=require"),
         (
-            f"postgresql://127.0.0.1,{ELSEWHERE}/c?table=a.t",
+            "postgresql:///c?table=a.t&application_name=a%20b&host=%2Frun",
             {},
-            f"postgresql://127.0.0.1,{ELSEWHERE}/c?sslmode=require",
+            "postgresql:///c?application_name=a%20b&host=%2Frun",
         ),
         ("postgresql:///c?table=a.t", {"PGSERVICE": "clinic"}, "postgresql:///c?sslmode=require"),
         # What encrypts already is left as it is.
@@ -79,9 +79,28 @@ def test_a_connection_in_the_clear_is_refused(text, environment):
         "postgresql:ann:hunter2@host/c?table=t",
         "postgresql://ann:hunter2@[host/c?table=t",
         "postgresql://ann@host/c#hunter2",
+        # urlsplit ends the user at /, and libpq does not. A ? ends both.
+        "postgresql://ann:hunter2/w0rd@localhost/c?table=t",
+        "postgresql://ann:hunter2?w0rd@localhost/c?table=t",
+        "postgresql://ann:hunter2@1@localhost/c?table=t",
+        "postgresql://hunter2/x@localhost/c?table=t",
+        "postgresql://localhost:hunter2/c?table=t",
+        "postgresql://@hunter2/c?table=t",
+        # Several hosts, also behind an escaped comma.
+        f"postgresql://127.0.0.1,{ELSEWHERE}/c?table=t",
+        "postgresql://%2Ftmp%2Cevil.example/c?table=t",
+        "postgresql://u@evil.example,@localhost/c?table=t",
+        "postgresql:///c?table=t&host=/tmp,evil.example",
     ],
 )
 def test_passwords_and_mistakes_are_refused_without_repeating_them(text):
     with pytest.raises(InvalidParameterError, match="private must") as refusal:
         PostgreSQLAddress.of(text, {})
+    assert "hunter2" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["scram_client_key", "oauth_client_secret", "passfile", "options"])
+def test_settings_that_may_hold_a_secret_are_refused(name):
+    with pytest.raises(InvalidParameterError, match=f"must not set {name}") as refusal:
+        PostgreSQLAddress.of(f"postgresql://ann@localhost/c?table=t&{name}=hunter2", {})
     assert "hunter2" not in str(refusal.value)

@@ -5,6 +5,8 @@ PostgreSQL is a server of the tests' own. Tests of a database are skipped if its
 
 import json
 import sqlite3
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -14,7 +16,8 @@ import pytest
 import dpensemble.cli.train
 from dpensemble.cli import main
 from dpensemble.datasets import arrow_sources
-from dpensemble.errors import FileError
+from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
+from dpensemble.errors import DataError, FileError
 from dpensemble.workflow.journal import COMMAND
 
 pytestmark = [
@@ -117,13 +120,7 @@ def test_duckdb_releases_what_parquet_releases(folder, capsys, expected):
     duckdb = pytest.importorskip("duckdb")
     with duckdb.connect(str(folder / "clinic.duckdb")) as connection:
         connection.execute(f"create table visits as from '{folder / 'private.parquet'}'")
-        connection.execute("create view Recent as from visits")
     require_same(folder, capsys, f"duckdb:{folder / 'clinic.duckdb'}:main.visits", "main.visits", expected)
-    with arrow_sources.opened_source(f"duckdb:{folder / 'clinic.duckdb'}:visits") as source:
-        assert source.files[0] == folder / "clinic.duckdb"
-    # The rows of a view may lie elsewhere, so that nobody can compare them.
-    with arrow_sources.opened_source(f"duckdb:{folder / 'clinic.duckdb'}:recent") as source:
-        assert source.files == ()
 
 
 def as_sqlite(folder, private):
@@ -248,11 +245,9 @@ def test_an_error_of_a_stream_hides_its_rows_and_the_run_can_be_finished(folder,
     assert (out / "labels.csv").read_bytes() == expected(capsys)[0][0]
 
 
-def test_only_runs_on_compared_files_keep_their_command(folder, capsys, private, monkeypatch):
-    duckdb = pytest.importorskip("duckdb")
-    write_ipc(folder / "private.arrow", private, index=True)
-    with duckdb.connect(str(folder / "views.duckdb")) as connection:
-        connection.execute(f"create view visits as from '{folder / 'private.parquet'}'")
+@pytest.fixture
+def about(monkeypatch):
+    """Return the facts of the journals of runs that end before they begin."""
     facts = []
 
     def claimed(*_, about, **__):
@@ -260,6 +255,87 @@ def test_only_runs_on_compared_files_keep_their_command(folder, capsys, private,
         raise FileError("no folder")
 
     monkeypatch.setattr(dpensemble.cli.train, "claimed_folder", claimed)
-    for address in (folder / "private.arrow", f"duckdb:{folder / 'views.duckdb'}:visits"):
+    return facts
+
+
+def test_only_runs_on_arrow_files_keep_their_command(folder, capsys, private, about):
+    pytest.importorskip("adbc_driver_sqlite")
+    for address in (write_ipc(folder / "private.arrow", private, index=True), as_sqlite(folder, private)):
         assert train(folder, capsys, address)[0] == 2
-    assert [COMMAND in about for about in facts] == [True, False]
+    assert [COMMAND in one for one in about] == [True, False]
+
+
+def test_duckdb_reads_its_own_tables_only(folder, capsys):
+    """A view, or a file that is named like a table, would be read in the light of other rows."""
+    duckdb = pytest.importorskip("duckdb")
+    path = folder / "views.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"create view visits as from '{folder / 'private.parquet'}'")
+    for name in ("visits", folder / "private.parquet", "duckdb_tables"):
+        code, shown = train(folder, capsys, f"duckdb:{path}:{name}")
+        assert (code, f"{name} is not a table of views.duckdb" in shown) == (2, True)
+
+
+def test_a_file_of_duckdb_stays_locked_while_it_is_open(folder):
+    duckdb = pytest.importorskip("duckdb")
+    path = folder / "locked.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("create table visits as select 1 as y")
+    write = "import duckdb, sys; duckdb.connect(sys.argv[1]).execute('delete from visits')"
+    with arrow_sources.opened_source(f"duckdb:{path}:visits") as source:
+        assert source.files == ()
+        assert (
+            subprocess.run([sys.executable, "-c", write, str(path)], capture_output=True, check=False).returncode != 0
+        )
+        assert source.stream(["y"]).read_all().num_rows == 1
+
+
+def test_a_number_of_sqlite_has_one_form(folder):
+    pytest.importorskip("adbc_driver_sqlite")
+    with sqlite3.connect(folder / "forms.db") as connection:
+        connection.execute("create table visits (who, town)")
+        entries = [(5, None), (5.0, None), (-0.0, ""), (0, "York"), (2.5, None), (1e300, "x"), (0.1 + 0.2, "x")]
+        connection.executemany("insert into visits values (?, ?)", entries)
+    connection.close()
+    with arrow_sources.opened_source(f"sqlite:{folder / 'forms.db'}:visits") as source:
+        rows = source.stream(["who", "town"]).read_all().to_pydict()
+    assert rows["who"][:5] == ["5", "5", "0", "0", "2.5"]
+    assert [float(one) for one in rows["who"][5:]] == [1e300, 0.1 + 0.2]
+    assert rows["town"] == [None, None, None, "York", None, "x", "x"]
+
+
+def test_a_first_batch_without_entries_decides_nothing_about_later_ones(folder):
+    pytest.importorskip("adbc_driver_sqlite")
+    with sqlite3.connect(folder / "blanks.db") as connection:
+        connection.execute("create table visits (town text)")
+        connection.executemany("insert into visits values (?)", [(None,)] * 2000 + [("York",)])
+    connection.close()
+    with arrow_sources.opened_source(f"sqlite:{folder / 'blanks.db'}:visits") as source:
+        assert source.stream(["town"]).read_all()["town"].to_pylist()[-2:] == [None, "York"]
+
+
+@pytest.mark.parametrize("kind", ["numeric", "citext", "character(5)", "interval"])
+def test_units_of_postgresql_have_one_form(kind, postgresql):
+    dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
+    with dbapi.connect(postgresql.address) as connection, connection.cursor() as cursor:
+        if kind == "citext":
+            cursor.execute("select count(*) from pg_available_extensions where name = 'citext'")
+            if not cursor.fetchone()[0]:
+                pytest.skip("the server has no extension citext")
+            cursor.execute("create extension citext")
+        cursor.execute(f'create table visits (who {kind}, "y" integer, name text)')
+        connection.commit()
+    with arrow_sources.opened_source(f"{postgresql.address}?table=visits") as source:
+        source.require_unit("y")
+        source.require_unit("name")
+        with pytest.raises(DataError, match="unit='who' has the type"):
+            source.require_unit("who")
+
+
+def test_units_of_arrow_have_one_form():
+    for column in (pa.array([[1]]), pa.array([{"a": 1.0}]), pa.array([pa.MonthDayNano([1, 0, 0])])):
+        with pytest.raises(DataError, match="could count as several"):
+            ArrowPart(pa.table({"y": [1], "who": column}), "y", unit="who")
+        with pytest.raises(DataError, match="could count as several"):
+            ArrowBlocks(pa.table({"y": [1], "who": column}), "y", unit="who")
+    ArrowPart(pa.table({"y": [1], "who": pa.array(["a"]).dictionary_encode()}), "y", unit="who")

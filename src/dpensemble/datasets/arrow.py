@@ -63,13 +63,21 @@ class ArrowBlocks:
     ) -> None:
         self._source, self._target, self._rows = source, target, rows
         with self._open() as reader:
-            self.columns = list(reader.schema.names)
+            schema = reader.schema
+        self.columns = list(schema.names)
         for parameter, name in (("target", target), ("unit", unit)):
             if name is not None and self.columns.count(name) != 1:
                 raise DataError(f"{parameter}={name!r} is not one column of the stream: name one of its columns.")
+        if unit is not None:
+            require_unit_type(unit, schema.field(unit).type)
         self._features = [name for name in self.columns if name not in (target, unit, *drop)]
         self._unit, self._numbers = unit, UnitNumbers()
         self.units = None if unit is None else unit_numbers(self, unit, keep_bad, self._numbers)
+
+    def type_of(self, column: str) -> Rows:
+        """Return the type of a column in Arrow."""
+        with self._open() as reader:
+            return reader.schema.field(column).type
 
     def _open(self) -> Rows:
         import pyarrow as pa  # noqa: PLC0415  takes long to import
@@ -126,6 +134,8 @@ class ArrowPart:
 
     def __init__(self, source: Rows, target: str, *, unit: str | None = None) -> None:
         self._blocks = ArrowBlocks(source, target)
+        if unit is not None:
+            require_unit_type(unit, self._blocks.type_of(unit))
         self.target, self.unit = target, unit
 
     def results(self, work: Callable[[Iterator[Rows]], Report]) -> Iterator[Report]:
@@ -147,3 +157,18 @@ class ArrowPart:
         except Exception as error:
             kinds.append(type(error).__name__)
             raise
+
+
+def require_unit_type(unit: str, kind: Rows) -> None:
+    """Raise if equal entries of a type may have several forms, as intervals and lists do."""
+    from pyarrow import types  # noqa: PLC0415  takes long to import
+
+    plain = kind.value_type if types.is_dictionary(kind) else kind
+    plain = plain.storage_type if getattr(plain, "extension_name", "") == "arrow.uuid" else plain
+    checks = "null boolean integer floating decimal string large_string string_view date timestamp binary"
+    checks += " large_binary fixed_size_binary"
+    if not any(getattr(types, f"is_{name}")(plain) for name in checks.split() if hasattr(types, f"is_{name}")):
+        raise DataError(
+            f"unit={unit!r} has the type {kind}, whose equal entries can be written in several ways, so that one "
+            "person could count as several: convert the column to text or whole numbers."
+        )

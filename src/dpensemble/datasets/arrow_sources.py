@@ -1,7 +1,7 @@
 """Private tables with an Arrow stream that the command line can name: Arrow files, DuckDB, SQLite and PostgreSQL.
 
 A source opens one connection and reads every round from it. PostgreSQL shows all rounds one snapshot, and a file that
-is open for reading in DuckDB cannot be written. The checksums of a run notice rows that change in any case.
+is open for reading in DuckDB is locked. The checksums of a run notice rows that change in any case.
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ class ArrowSource(Protocol):
         """Open a stream of all rows, as record batches of some columns."""
         ...
 
+    def require_unit(self, column: str) -> None:
+        """Raise if equal entries of a column may arrive in several forms, so that one unit could count as several."""
+        ...
+
 
 def names_source(text: str) -> bool:
     """Return whether a text is the address of a database or the path of an Arrow file. See `opened_source`."""
@@ -58,8 +62,9 @@ def opened_source(text: str) -> Iterator[ArrowSource]:
     ----------
     text : str
         A file in Arrow's IPC format (``.arrow``, ``.feather`` or ``.ipc``), ``duckdb:FILE:TABLE``,
-        ``sqlite:FILE:TABLE``, or ``postgresql://USER@HOST/DATABASE?table=TABLE``. Tables may be views. Without any
-        password: PostgreSQL takes it from ``PGPASSWORD`` or ``~/.pgpass``.
+        ``sqlite:FILE:TABLE``, or ``postgresql://USER@HOST/DATABASE?table=TABLE``. SQLite and PostgreSQL may have
+        views, which must make each row from records of one unit alone. Without any password: PostgreSQL takes it from
+        ``PGPASSWORD`` or ``~/.pgpass``.
 
     Raises
     ------
@@ -101,6 +106,9 @@ class ArrowFile:
     name: str
     columns: list[str]
     files: tuple[Path, ...]
+
+    def require_unit(self, column: str) -> None:
+        """Do nothing: `ArrowBlocks` checks types of Arrow."""
 
     def stream(self, columns: Sequence[str]) -> Rows:
         """Open a stream of all rows."""

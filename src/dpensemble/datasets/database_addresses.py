@@ -6,12 +6,26 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from dpensemble.clusters.vetting import is_here
 from dpensemble.errors import InvalidParameterError
 
 _ENCRYPTS = ("require", "verify-ca", "verify-full")
+# Settings of libpq that hold no secret. The address is part of a run's records.
+_SETTINGS = (
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "host",
+    "hostaddr",
+    "port",
+    "service",
+    "connect_timeout",
+    "application_name",
+    "target_session_attrs",
+)
 
 
 def file_and_table(text: str, scheme: str) -> tuple[Path, str]:
@@ -54,23 +68,34 @@ class PostgreSQLAddress:
             If the address holds a password, names no table, or asks for a connection to another machine without
             encryption. Errors never repeat an address before it is known to hold no password.
         """
+        start, _, query = text.partition("?")
+        user, at, place = start.partition("://")[2].rpartition("@")
         try:
-            parts = urlsplit(text)
-            settings = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query), keep_blank_values=True))
-            has_password = parts.password is not None
+            parts, settings = urlsplit(text), dict(parse_qsl(query, strict_parsing=bool(query), keep_blank_values=True))
+            host, _ = unquote(place.partition("/")[0]), parts.port
         except ValueError:
             raise _malformed() from None
-        if has_password or "password" in settings or "sslpassword" in settings:
+        if ":" in user or {"password", "sslpassword"} & settings.keys():
             raise InvalidParameterError(
                 "private must not hold a password, because other users can see it in the list of processes: leave it "
                 "out, and set PGPASSWORD or write ~/.pgpass.",
                 parameter="private",
             )
         table = settings.pop("table", "")
-        if not table or not text.startswith((f"{parts.scheme}://",)) or parts.fragment:
+        # One host and one user. A second @ or a ? may be a part of a password, and libpq splits hosts at commas.
+        odd = "/" in user or "@" in user + query or (at and not user) or "#" in text
+        several = any("," in named for named in (host, settings.get("host", ""), settings.get("hostaddr", "")))
+        if not table or not text.startswith(f"{parts.scheme}://") or odd or several:
             raise _malformed()
+        for name in settings:
+            if name not in _SETTINGS:
+                raise InvalidParameterError(
+                    f"private must not set {name}: use {', '.join(_SETTINGS)} only, and write other settings of libpq "
+                    "into a service file.",
+                    parameter="private",
+                )
         mode = settings.get("sslmode", environment.get("PGSSLMODE"))
-        if not _stays_here(parts.netloc, settings, environment) and mode not in _ENCRYPTS:
+        if not _stays_here(host, settings, environment) and mode not in _ENCRYPTS:
             if mode is not None:
                 raise InvalidParameterError(
                     f"sslmode={mode!r} would let private rows cross a network in the clear: write "
@@ -78,8 +103,8 @@ class PostgreSQLAddress:
                     parameter="private",
                 )
             settings["sslmode"] = "require"
-        start, query = text.partition("?")[0], urlencode(settings)
-        return cls(f"{start}?{query}" if query else start, table)
+        kept = urlencode(settings, quote_via=quote)
+        return cls(f"{start}?{kept}" if kept else start, table)
 
 
 def _malformed() -> InvalidParameterError:
@@ -89,15 +114,15 @@ def _malformed() -> InvalidParameterError:
     )
 
 
-def _stays_here(netloc: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> bool:
+def _stays_here(host: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> bool:
     """Return whether a connection surely stays on this machine. A service may name any host."""
     if "service" in settings or "PGSERVICE" in environment:
         return False
-    named = settings.get("host") or netloc.rpartition("@")[2] or environment.get("PGHOST", "")
+    named = settings.get("host") or host or environment.get("PGHOST", "")
     numbers = settings.get("hostaddr") or environment.get("PGHOSTADDR", "")
-    return all(_is_local(host) for host in (*named.split(","), *numbers.split(",")) if host)
+    return all(_is_local(one) for one in (*named.split(","), *numbers.split(",")) if one)
 
 
 def _is_local(host: str) -> bool:
     """Return whether a host is a socket in a folder or an address of this machine."""
-    return host.startswith(("/", "@", "%2F", "%2f")) or is_here(f"tcp://{host}")
+    return host.startswith(("/", "@")) or is_here(f"tcp://{host}")

@@ -6,7 +6,7 @@ never repeated, since their texts may quote rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,18 +16,30 @@ from dpensemble.datasets.database_addresses import PostgreSQLAddress
 from dpensemble.datasets.parquet import ROWS_AT_ONCE
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
+# Types of PostgreSQL whose equal entries arrive in one form. Not numeric, with 5 and 5.0, or types that ignore case.
+_UNIT_TYPES = {"smallint", "integer", "bigint", "text", "character varying", "uuid", "date", "boolean"}
+# Equal numbers are one text. A cast of another float keeps 15 digits only. The driver needs a text in every row.
+_SQLITE_TEXT = (
+    "ifnull(case when typeof({0}) <> 'real' then cast({0} as text) "
+    "when {0} = cast({0} as integer) and abs({0}) < 9007199254740992 then cast(cast({0} as integer) as text) "
+    "else printf('%!.17g', {0}) end, '')"
+)
 # A name is one of the database, never a variable of this process.
 _DUCKDB_SETTINGS = {"python_enable_replacements": "false"}
 
 
 @dataclass(frozen=True, eq=False)
 class DuckDBTable:
-    """A table or view of DuckDB."""
+    """A table of DuckDB."""
 
     name: str
     columns: list[str]
-    files: tuple[Path, ...]
     connection: Rows = field(repr=False)
+    # Reading the file here would end the lock that keeps other processes from writing.
+    files: tuple[Path, ...] = ()
+
+    def require_unit(self, column: str) -> None:
+        """Do nothing: `ArrowBlocks` checks types of Arrow."""
 
     def stream(self, columns: Sequence[str]) -> Rows:
         """Open a stream of all rows."""
@@ -37,7 +49,7 @@ class DuckDBTable:
 
 
 def duckdb_table(open_things: ExitStack, path: Path, table: str) -> DuckDBTable:
-    """Open a table or view of a DuckDB file for reading."""
+    """Open a table of a DuckDB file for reading."""
     try:
         import duckdb  # noqa: PLC0415  optional
     except ImportError:
@@ -52,26 +64,42 @@ def duckdb_table(open_things: ExitStack, path: Path, table: str) -> DuckDBTable:
             "process is writing, and that the package duckdb is as new as the file."
         ) from None
     try:
+        tables = connection.sql("select database_name, schema_name, table_name from duckdb_tables()").fetchall()
+        wanted = table.lower().split(".")
+        if not any([part.lower() for part in one[-len(wanted) :]] == wanted for one in tables):
+            # A view may read other files, whose entries DuckDB reads in the light of other rows. So may a file's name.
+            raise DataError(
+                f"{table} is not a table of {path.name}: name a table, or create one of the rows of a view."
+            )
         columns = connection.sql(_selection(("*",), table) + " limit 0").columns
-        # The rows of a view may come from other files.
-        views = connection.sql("select database_name, schema_name, view_name from duckdb_views()").fetchall()
     except duckdb.Error as error:
         raise _unreadable_table(table, error) from None
-    wanted = table.lower().split(".")
-    is_view = any([part.lower() for part in view[-len(wanted) :]] == wanted for view in views)
-    files = () if is_view else (path, path.with_name(path.name + ".wal"))
-    return DuckDBTable(table, distinct_columns(columns, table), files, connection)
+    return DuckDBTable(table, distinct_columns(columns, table), connection)
 
 
 @dataclass(frozen=True, eq=False)
 class DatabaseTable:
-    """A table or view behind a driver of ADBC. With `as_text`, entries are texts."""
+    """A table or view behind a driver of ADBC. With `as_text`, entries are texts, and an empty text is missing.
+
+    `types` are the types of columns, if equal entries of some types may arrive in several forms.
+    """
 
     name: str
     columns: list[str]
-    files: tuple[Path, ...]
     connection: Rows = field(repr=False)
     as_text: bool = False
+    types: Mapping[str, str] | None = None
+    # A server keeps its rows, and reading a file of SQLite here would end its lock.
+    files: tuple[Path, ...] = ()
+
+    def require_unit(self, column: str) -> None:
+        """Raise if equal entries of a column may arrive in several forms."""
+        kind = None if self.types is None else self.types.get(column, "unknown")
+        if kind is not None and kind not in _UNIT_TYPES:
+            raise DataError(
+                f"unit={column!r} has the type {kind}, whose equal entries can be written in several ways, so that one "
+                "person could count as several: name a view that casts the column to bigint or text."
+            )
 
     def stream(self, columns: Sequence[str]) -> Rows:
         """Open a stream of all rows."""
@@ -87,7 +115,7 @@ class DatabaseTable:
             cursor.execute(query)
             reader = cursor.fetch_record_batch()
             yield reader.schema
-            yield from reader
+            yield from map(_with_blanks, reader) if self.as_text else reader
 
 
 def sqlite_table(open_things: ExitStack, path: Path, table: str) -> DatabaseTable:
@@ -105,8 +133,7 @@ def sqlite_table(open_things: ExitStack, path: Path, table: str) -> DatabaseTabl
     except Error as error:
         raise _unreadable_table(table, error) from None
     # The driver guesses a column's type from its first entries, so that one record could change how others are read.
-    files = (path, path.with_name(path.name + "-wal"))
-    return DatabaseTable(table, columns, files, connection, as_text=True)
+    return DatabaseTable(table, columns, connection, as_text=True)
 
 
 def postgresql_table(open_things: ExitStack, address: PostgreSQLAddress) -> DatabaseTable:
@@ -129,10 +156,30 @@ def postgresql_table(open_things: ExitStack, address: PostgreSQLAddress) -> Data
             for setting in ("synchronize_seqscans = off", "max_parallel_workers_per_gather = 0"):
                 # A scan then begins at the first row every time, so that counts by row agree between two scans.
                 cursor.execute(f"set local {setting}")
+            types = _types(cursor, address.table)
         columns = _column_names(connection, address.table)
     except Error as error:
         raise _unreadable_table(address.table, error) from None
-    return DatabaseTable(address.table, columns, (), connection)
+    return DatabaseTable(address.table, columns, connection, types=types)
+
+
+def _types(cursor: Rows, table: str) -> dict[str, str]:
+    """Return the type of each column of a table of PostgreSQL."""
+    cursor.execute(
+        "select attname::text, atttypid::regtype::text from pg_attribute "
+        "where attrelid = $1::text::regclass and attnum > 0 and not attisdropped",
+        (_quoted_table(table),),
+    )
+    return dict(cursor.fetchall())
+
+
+def _with_blanks(batch: Rows) -> Rows:
+    """Return texts with empty ones as missing entries."""
+    import pyarrow as pa  # noqa: PLC0415  takes long to import
+    import pyarrow.compute as pc  # noqa: PLC0415  takes long to import
+
+    columns = [pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def _column_names(connection: Rows, table: str) -> list[str]:
@@ -144,11 +191,7 @@ def _column_names(connection: Rows, table: str) -> list[str]:
 def _selection(columns: Sequence[str], table: str, *, as_text: bool = False) -> str:
     names = ["*"] if columns == ("*",) else [_quoted(name) for name in columns]
     if as_text:
-        # All digits of a float: a cast to text keeps 15 only.
-        names = [
-            f"case typeof({name}) when 'real' then printf('%!.17g', {name}) else cast({name} as text) end as {name}"
-            for name in names
-        ]
+        names = [f"{_SQLITE_TEXT.format(name)} as {name}" for name in names]
     return f"select {', '.join(names)} from {_quoted_table(table)}"  # noqa: S608  names are quoted
 
 

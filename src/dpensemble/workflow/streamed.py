@@ -94,6 +94,8 @@ class _Streamed:
     def __init__(self, source: ArrowSource, files: TableFiles, keep_bad: bool) -> None:
         self._source, self._files, self._keep_bad = source, files, keep_bad
         column = files.target if files.unit is None else files.unit
+        if files.unit is not None and files.unit in source.columns:
+            source.require_unit(files.unit)
         self.n_records = sum(batch.num_rows for batch in source.stream([column]))
         self.units = None if files.unit is None else self._read([column, files.target]).units
 
