@@ -214,11 +214,11 @@ def test_a_centre_from_private_labels_shows(small, monkeypatch):
     made_up(monkeypatch)
     release = MomentsSource.release
 
-    def private(self, query, share, total_weight=1.0):
+    def private(self, query, share, total_weight=1.0, **more):
         labels = np.concatenate([block.targets for block in self.blocks])
         if getattr(query, "centre", None) is not None:
             query = replace(query, centre=query.centre + labels.mean())
-        return release(self, query, share, total_weight)
+        return release(self, query, share, total_weight, **more)
 
     monkeypatch.setattr(MomentsSource, "release", private)
     other_y = y.copy()

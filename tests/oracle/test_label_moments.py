@@ -322,14 +322,14 @@ def test_forgotten_weights_of_units_are_caught(monkeypatch):
 def test_a_centre_from_private_labels_is_caught(monkeypatch):
     release = MomentsSource.release
 
-    def private(self, query, share, total_weight=1.0):
+    def private(self, query, share, total_weight=1.0, **more):
         centre = getattr(query, "centre", None)
         if centre is None:
-            return release(self, query, share, total_weight)
+            return release(self, query, share, total_weight, **more)
         seen_labels = np.concatenate([block.targets for block in self.blocks])
         steep = 1e3 * (seen_labels.mean() - 0.45)
         # The published parts stay the same. Only the sum changes.
-        found = release(self, replace(query, centre=centre * 0 + steep), share, total_weight)
+        found = release(self, replace(query, centre=centre * 0 + steep), share, total_weight, **more)
         return replace(found, centre=centre)
 
     monkeypatch.setattr(MomentsSource, "release", private)
@@ -351,10 +351,10 @@ def test_a_count_that_is_not_charged_is_caught(monkeypatch):
 
     release = MomentsSource.release
 
-    def exact(self, query, share, total_weight=1.0):
+    def exact(self, query, share, total_weight=1.0, **more):
         if isinstance(query, UnitCount):
             return float(sum(len(block.weights) for block in self.blocks)), 0.0
-        return release(self, query, share, total_weight)
+        return release(self, query, share, total_weight, **more)
 
     monkeypatch.setattr(MomentsSource, "release", exact)
     assert rounds_and_sums() == (5, 3)

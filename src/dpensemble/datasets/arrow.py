@@ -164,10 +164,22 @@ def require_unit_type(unit: str, kind: Rows) -> None:
     from pyarrow import types  # noqa: PLC0415  takes long to import
 
     plain = kind.value_type if types.is_dictionary(kind) else kind
-    plain = plain.storage_type if getattr(plain, "extension_name", "") == "arrow.uuid" else plain
-    checks = "null boolean integer floating decimal string large_string string_view date timestamp binary"
-    checks += " large_binary fixed_size_binary"
-    if not any(getattr(types, f"is_{name}")(plain) for name in checks.split() if hasattr(types, f"is_{name}")):
+    plain = plain.storage_type if str(plain) == "extension<arrow.uuid>" else plain
+    have_one_form = (
+        types.is_null,
+        types.is_boolean,
+        types.is_integer,
+        types.is_floating,
+        types.is_decimal,
+        types.is_string,
+        types.is_large_string,
+        types.is_date,
+        types.is_timestamp,
+        types.is_binary,
+        types.is_large_binary,
+        types.is_fixed_size_binary,
+    )
+    if not any(check(plain) for check in have_one_form) and str(plain) not in ("string_view", "binary_view"):
         raise DataError(
             f"unit={unit!r} has the type {kind}, whose equal entries can be written in several ways, so that one "
             "person could count as several: convert the column to text or whole numbers."

@@ -71,7 +71,7 @@ class SparkParts:
         # Raised outside the handler, because the text of the error may quote rows.
         raise DataError(
             f"a job of Spark failed ({kind}), so nothing more was released: see the logs of Spark, and install "
-            "dpensemble and its libraries for every worker."
+            "dpensemble and its libraries for every worker, whose Python PYSPARK_PYTHON names."
         )
 
 
