@@ -37,10 +37,17 @@ def test_units_reach_no_file_of_this_machine():
     SparkParts(Frame(**{"spark.io.encryption.enabled": "true"}), "y", unit="who")
 
 
-@pytest.mark.parametrize("address", ["sc://192.0.2.9:15002", "sc://192.0.2.9:15002/;use_ssl=false;token=use_ssl"])
+@pytest.mark.parametrize("address", ["sc://192.0.2.9:15002", "sc://192.0.2.9:15002/;use_ssl=false;user_id=use_ssl"])
 def test_sums_cross_no_network_in_the_clear(address):
     with pytest.raises(InvalidParameterError, match="in the clear"), spark_session(address):
         pass
+
+
+def test_a_token_is_refused_without_repeating_it():
+    address = "sc://192.0.2.9:15002/;use_ssl=true;token=hunter2"
+    with pytest.raises(InvalidParameterError, match="must not hold a token") as refusal, spark_session(address):
+        pass
+    assert "hunter2" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("address", ["sc://127.0.0.1:1", "sc://192.0.2.9:15002/;use_ssl=true"])

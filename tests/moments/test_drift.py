@@ -180,6 +180,13 @@ def test_the_test_cannot_decide_when_public_units_are_few(n_units):
     assert "too few units" in found.warning()
 
 
+def test_the_test_cannot_decide_when_public_rows_are_few():
+    rows = np.random.default_rng(0).normal(size=(9, 8)) / 4
+    found = drift(rows.mean(axis=0) + 1, 0.001, rows, 3000)
+    assert found.undecided is Undecided.FEW_ROWS
+    assert "public rows are too few" in found.warning()
+
+
 @pytest.fixture(scope="module")
 def visits():
     """1,500 private visits of 300 people, and 1,000 public ones of 200 others; the visits of one person are alike."""

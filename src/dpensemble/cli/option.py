@@ -29,6 +29,7 @@ class Option:
     required: bool = False
     hidden: bool = False
     also: str | None = None
+    placeholder: str = ""
 
     @property
     def key(self) -> str:
@@ -38,9 +39,7 @@ class Option:
     @property
     def metavar(self) -> str:
         """Placeholder of its value in help."""
-        if self.flag in ("--out", "--private"):
-            return "FOLDER" if self.flag == "--out" else "FILE"
-        return "NAME" if self.choices else METAVARS[self.kind]
+        return self.placeholder or ("NAME" if self.choices else METAVARS[self.kind])
 
 
 def name_of(flag: str) -> str:

@@ -12,7 +12,7 @@ _JSON = own("--json", "Print the result as JSON.", bool, OUTPUT, default=False)
 _TRAIN = (
     own("--dataset", "Packaged data, split in thirds", choices=("adult",)),
     # Not a path, in which the // of an address would become /.
-    own("--private", "Private records: CSV, Parquet, folder, database."),
+    own("--private", "Private records: CSV, Parquet, folder, database.", placeholder="FILE"),
     own("--public", "Public rows with the same features.", Path),
     own("--target", "Column to predict."),
     own("--classes", "All possible labels, comma-separated."),
@@ -33,7 +33,7 @@ _TRAIN = (
     own("--sep", "Separator of columns in CSV, such as ';' or tab."),
     own("--decimal", "Decimal sign of numbers in CSV: . or ,"),
     own("--multiline-text", "Quoted texts in CSV may hold line breaks.", bool, default=False),
-    own("--out", "Folder for report, student and labels. Required.", Path, OUTPUT, required=True),
+    own("--out", "Folder for report, student and labels. Required.", Path, OUTPUT, required=True, placeholder="FOLDER"),
     own("--ledger", "File or address of a ledger that must allow it.", panel=PRIVACY),
     own("--data-set", "Name of the records' account in --ledger.", panel=PRIVACY),
     own("--title", "Headline of the page.", panel=OUTPUT),

@@ -37,6 +37,11 @@ class ArrowBlocks:
     keep_bad : bool, default=False
         Whether a row without a unit is kept, with the number -1 in `units`. By default, it raises.
 
+    Raises
+    ------
+    DataError
+        If a column is missing, or if equal entries of the type of `unit` may have several forms (lists, intervals).
+
     Attributes
     ----------
     units : ndarray of shape (n_records,) or None
@@ -182,5 +187,5 @@ def require_unit_type(unit: str, kind: Rows) -> None:
     if not any(check(plain) for check in have_one_form) and str(plain) not in ("string_view", "binary_view"):
         raise DataError(
             f"unit={unit!r} has the type {kind}, whose equal entries can be written in several ways, so that one "
-            "person could count as several: convert the column to text or whole numbers."
+            "person could count as several: convert the column to whole numbers, or write equal entries as one text."
         )

@@ -98,7 +98,8 @@ class DatabaseTable:
         if kind is not None and kind not in _UNIT_TYPES:
             raise DataError(
                 f"unit={column!r} has the type {kind}, whose equal entries can be written in several ways, so that one "
-                "person could count as several: name a view that casts the column to bigint or text."
+                "person could count as several: name a view that casts the column to bigint, or that writes equal "
+                "entries as one text."
             )
 
     def stream(self, columns: Sequence[str]) -> Rows:

@@ -28,12 +28,12 @@ def spark_session(address: str | None = None) -> Iterator[Rows]:
     Raises
     ------
     InvalidParameterError
-        If pyspark or Java is missing, or Spark does not start. Also if a server of Spark Connect is on another machine,
-        and the address does not ask for encryption.
+        If pyspark or Java is missing, or Spark does not start. Also if an address of Spark Connect holds a token, or if
+        its server is on another machine and the address does not ask for encryption.
     """
     connects = address is not None and address.startswith(_CONNECT)
     if address is not None and connects:
-        _require_encrypted(address)
+        _require_safe(address)
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415  an optional extra
     except ImportError:
@@ -72,10 +72,16 @@ def spark_session(address: str | None = None) -> Iterator[Rows]:
     )
 
 
-def _require_encrypted(address: str) -> None:
-    """Raise if sums without noise would cross a network in the clear, from a server of Spark Connect to here."""
-    asks = "use_ssl=true" in address.lower().split(";")
-    if not (asks or is_here(address)):
+def _require_safe(address: str) -> None:
+    """Raise if others could read a token, or sums without noise on their way from a server of Spark Connect to here."""
+    settings = address.lower().split(";")
+    if any(one.strip().startswith("token") for one in settings):
+        raise InvalidParameterError(
+            "scheduler must not hold a token, because other users can see it in the list of processes: leave it out, "
+            "and set SPARK_CONNECT_AUTHENTICATE_TOKEN.",
+            parameter="scheduler",
+        )
+    if not ("use_ssl=true" in settings or is_here(address)):
         raise InvalidParameterError(
             f"scheduler={address!r} would send sums without noise over a network in the clear: write "
             "sc://HOST:15002/;use_ssl=true.",

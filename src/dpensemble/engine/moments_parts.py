@@ -37,7 +37,8 @@ PROBLEMS = {
         "map cannot read; run dpensemble check, or give on_bad_record='zero'."
     ),
     "versions": (
-        "a worker has other versions of Python, dpensemble, numpy, scipy or scikit-learn, so that sums could differ; "
+        "a worker has other versions of Python, numpy, scipy or scikit-learn, or another copy of dpensemble, so that "
+        "sums could differ; "
         "install the same versions there, and start the workers again."
     ),
     "file": "a file of the private table was changed or removed while it was read; give files that stay as they are.",

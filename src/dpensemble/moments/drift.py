@@ -41,11 +41,13 @@ class Undecided(StrEnum):
 
     UNKNOWN_UNITS = "private records have units, and which public rows belong to one unit is unknown"
     FEW_UNITS = "public rows belong to too few units"
+    FEW_ROWS = "public rows are too few"
 
 
 _REMEDIES = {
     Undecided.UNKNOWN_UNITS: "give public_units= to fit, or a public table with the column of --unit",
     Undecided.FEW_UNITS: "use public rows of more units",
+    Undecided.FEW_ROWS: "use more of them",
 }
 
 
@@ -121,11 +123,12 @@ def drift(mean: Floats, spread: float, features: Any, n_units: float, units: Pub
     """
     if units.private and not units.known:
         return Drift(math.nan, math.nan, Undecided.UNKNOWN_UNITS)
+    few = Undecided.FEW_UNITS if units.known else Undecided.FEW_ROWS
     features = dense(features)
     means = units.means(features)
     count, size = means.shape
     if count < 2:
-        return Drift(math.nan, math.nan, Undecided.FEW_UNITS)
+        return Drift(math.nan, math.nan, few)
     own = means.mean(axis=0)
     apart = means - own
     between = apart.T @ apart / (count - 1)
@@ -150,7 +153,7 @@ def drift(mean: Floats, spread: float, features: Any, n_units: float, units: Pub
     expected = max(estimated + float(np.trace(linalg.cho_solve((root, True), fixed))), float(size))
     free_units = count - float(leverages.sum())
     if expected > _MOST_EXCESS * size or free_units < _LEAST_FREEDOM:
-        return Drift(statistic, math.nan, Undecided.FEW_UNITS)
+        return Drift(statistic, math.nan, few)
     freedom = min(free_units / max(estimated / expected, 1e-6) ** 2, _MOST_FREEDOM)
     # An F distribution has the mean freedom / (freedom - 2).
     return Drift(statistic, float(stats.f.sf(statistic / expected * freedom / (freedom - 2), size, freedom)))

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from dpensemble._arrays import Rows
+from dpensemble.clusters.vetting import other_versions as difference_from
 from dpensemble.clusters.vetting import versions
 from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError, InvalidParameterError
@@ -149,10 +150,11 @@ def _with_columns(predicted: _Predicted, wanted: dict[str, str] | None, batches:
     """Yield the batches of a partition with the new columns."""
     import pyarrow as pa  # noqa: PLC0415  takes long to import
 
-    if wanted is not None and versions() != wanted:
+    difference = "" if wanted is None else difference_from(wanted)
+    if difference:
         raise DataError(
-            "an executor has other versions of Python, dpensemble, numpy, scipy or scikit-learn, so that predictions "
-            "could differ: install the same versions there, or give other_versions=True."
+            f"an executor has {difference}, so that predictions could differ: install the same version there, or give "
+            "other_versions=True."
         )
     for batch in batches:
         new = predicted.of_rows(exact_frame(batch.select(predicted.needed)))
