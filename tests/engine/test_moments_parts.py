@@ -1,5 +1,6 @@
 """Sums of parts: the release of `fit`, to the last bit, and refusals before anything is drawn."""
 
+import contextvars
 import pickle
 
 import numpy as np
@@ -123,6 +124,28 @@ def test_a_file_that_is_no_longer_the_same_is_refused_by_code(world, tmp_path, c
     with pytest.raises(DataError) as found:
         LabelMomentsClassifier(**SETTINGS).fit_blocks(parts, X_public=public)
     assert str(found.value) == PROBLEMS["file"]
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [(OSError, "file"), (DataError, "record"), (ValueError, "error"), (ZeroDivisionError, "error")],
+)
+def test_a_worker_reports_the_code_of_an_error(world, error, problem):
+    """A worker has no guard around its task, which would hide what kind of error there was."""
+    _, public, folder = world
+
+    class Alone(ParquetParts):
+        def results(self, work):
+            def broken():
+                raise error("row 4711")
+                yield
+
+            context = contextvars.Context()
+            yield context.run(work, broken())
+
+    with pytest.raises(DataError) as found:
+        LabelMomentsClassifier(**SETTINGS).fit_blocks(Alone(folder, "y", unit="who"), X_public=public)
+    assert str(found.value) == PROBLEMS[problem]
 
 
 def test_units_are_a_column_of_a_table_in_parts(world):

@@ -109,16 +109,17 @@ class PartTask:
         nothing = PartialSums(None, round=self.number)
         if versions() != self.wanted:
             return PartReport(nothing, problem="versions")
-        try:
-            # Many small products: threads that wait for each other take many times as long on a busy machine.
-            with guard_private_rows(), one_thread():
+        # Many small products: threads that wait for each other take many times as long on a busy machine.
+        with guard_private_rows(), one_thread():
+            # Within the guard, which would make an error of any kind one of this library.
+            try:
                 return self._check(tables) if self.query is None else PartReport(self._sums(self.query, tables))
-        except OSError:
-            return PartReport(nothing, problem="file")
-        except DPEnsembleError:
-            return PartReport(nothing, problem="record")
-        except Exception:
-            return PartReport(nothing, problem="error")
+            except OSError:
+                return PartReport(nothing, problem="file")
+            except DPEnsembleError:
+                return PartReport(nothing, problem="record")
+            except Exception:
+                return PartReport(nothing, problem="error")
 
     def _check(self, tables: Iterator[Rows]) -> PartReport:
         checksums, rows, checksum, hashes = RowChecksums(self.key), 0, 0, []
