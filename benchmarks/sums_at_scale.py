@@ -26,7 +26,7 @@ import pandas as pd
 
 from dpensemble import LabelMomentsClassifier, load_adult, on_cluster, three_way_split
 from dpensemble.datasets.parts import DaskParts, ParquetParts
-from dpensemble.datasets.spark_parts import SparkParts
+from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
 
 ROUTES = {
     "fit": "fit, in memory",
@@ -34,7 +34,8 @@ ROUTES = {
     "two": "two processes",
     "dask": "Dask, two workers, Parquet",
     "frame": "Dask, two workers, frame",
-    "spark": "Spark, local[2]",
+    "spark": "Spark, local[2], Parquet",
+    "rows": "Spark, local[2], DataFrame",
 }
 ROWS_OF_A_PART = 2**17
 # Rows from which the table is not loaded into memory as a whole, unless asked for.
@@ -230,7 +231,12 @@ def source_of(name, parts, columns):
             yield DaskParts(dask.read_parquet(str(parts)), **columns) if frame else ParquetParts(parts, **columns)
     else:
         with spark_session() as session:
-            yield SparkParts(session.read.parquet(str(parts)), **columns)
+            rows = name == "rows"
+            yield (
+                SparkParts(session.read.parquet(str(parts)), **columns)
+                if rows
+                else ParquetOnSpark(session, parts, **columns)
+            )
 
 
 @contextmanager

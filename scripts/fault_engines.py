@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dpensemble import on_cluster
 from dpensemble.datasets.parts import ParquetParts
-from dpensemble.datasets.spark_parts import SparkParts
+from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
 
 TARGET, UNIT = "y", "who"
 _DAEMON = "warm_daemon"
@@ -80,7 +80,7 @@ class SparkEngine:
     """A local cluster of Spark with two executors, encryption and speculation."""
 
     def __init__(self, place: Path) -> None:
-        self.place, self.session = place, None
+        self.place, self.session, self.n_tables = place, None, 0
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         names = sorted(name for name in sys.modules if name.split(".")[0] in _LOADED)
@@ -128,8 +128,12 @@ class SparkEngine:
 
     @contextmanager
     def table(self, folder: Path):
-        """Yield the table of a folder."""
-        yield SparkParts(self.session.read.parquet(str(folder)), TARGET, unit=UNIT)
+        """Yield the table of a folder, which Spark and the executors' Python read in turns."""
+        self.n_tables += 1
+        if self.n_tables % 2:
+            yield ParquetOnSpark(self.session, folder, TARGET, unit=UNIT)
+        else:
+            yield SparkParts(self.session.read.parquet(str(folder)), TARGET, unit=UNIT)
 
     def lose(self) -> None:
         """Stop the session."""

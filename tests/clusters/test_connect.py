@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpensemble.clusters.spark_settings import require_encryption
-from dpensemble.datasets.spark_parts import SparkParts
+from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
 from dpensemble.errors import DataError
 
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
@@ -84,6 +84,7 @@ def session(server):
 def test_a_server_releases_what_one_process_releases(records, server, session):
     parts = SparkParts(session.read.parquet(str(records.folder)), "y", unit="who")
     assert records.values(parts) == records.expected
+    assert records.values(ParquetOnSpark(session, records.folder, "y", unit="who")) == records.expected
     assert records.left_in(server[1]) == []
 
 

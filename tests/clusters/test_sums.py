@@ -12,7 +12,7 @@ import pytest
 
 from dpensemble import on_cluster
 from dpensemble.datasets.parts import DaskParts, ParquetParts
-from dpensemble.datasets.spark_parts import SparkParts
+from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
 from dpensemble.errors import DataError, InvalidParameterError
 
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
@@ -42,9 +42,17 @@ def spark(java, tmp_path_factory):
     session.stop()
 
 
-def test_spark_releases_what_one_process_releases(records, spark):
-    parts = SparkParts(spark.read.parquet(str(records.folder)), "y", unit="who")
-    assert records.values(parts) == records.expected
+def read_by_spark(session, folder, kind=SparkParts):
+    return kind(session.read.parquet(str(folder)), "y", unit="who")
+
+
+def read_by_python(session, folder, kind=ParquetOnSpark):
+    return kind(session, folder, "y", unit="who")
+
+
+@pytest.mark.parametrize("reader", [read_by_spark, read_by_python])
+def test_spark_releases_what_one_process_releases(records, spark, reader):
+    assert records.values(reader(spark, records.folder)) == records.expected
     assert records.left_in(spark.place) == []
 
 
@@ -54,13 +62,37 @@ def test_empty_partitions_change_nothing(records, spark):
     assert records.values(SparkParts(frame, "y", unit="who")) == records.expected
 
 
-def test_a_task_that_fails_once_changes_nothing(records, spark, tmp_path):
-    class Failing(SparkParts):
+@pytest.mark.parametrize(("reader", "kind"), [(read_by_spark, SparkParts), (read_by_python, ParquetOnSpark)])
+def test_a_task_that_fails_once_changes_nothing(records, spark, tmp_path, reader, kind):
+    class Failing(kind):
         def results(self, work):
             return super().results(Failed(work, str(tmp_path)))
 
-    assert records.values(Failing(spark.read.parquet(str(records.folder)), "y", unit="who")) == records.expected
+    assert records.values(reader(spark, records.folder, Failing)) == records.expected
     assert list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("place", [-1, 1])
+def test_a_part_that_spark_loses_or_repeats_is_refused(records, spark, place):
+    """A session that runs other numbers of tasks than parts."""
+
+    class Other:
+        sparkContext = spark.sparkContext  # noqa: N815
+
+        def range(self, start, end, step, n_partitions):
+            return spark.range(start, end + place, step, n_partitions + place)
+
+    with pytest.raises(DataError, match=r"of the private records|a job of Spark failed"):
+        records.fitted(read_by_python(Other(), records.folder))
+
+
+def test_a_file_that_an_executor_does_not_see_is_refused(records, spark, tmp_path):
+    folder = shutil.copytree(records.folder, tmp_path / "table")
+    parts = read_by_python(spark, folder)
+    (folder / "1.parquet").unlink()
+    with pytest.raises(DataError, match="changed or removed") as refusal:
+        records.fitted(parts)
+    assert str(folder) not in str(refusal.value)
 
 
 class Failed:

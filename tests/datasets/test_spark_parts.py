@@ -5,7 +5,7 @@ import sys
 import pandas as pd
 import pytest
 
-from dpensemble.datasets.spark_parts import SparkParts
+from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
 from dpensemble.datasets.spark_session import spark_session
 from dpensemble.errors import InvalidParameterError
 
@@ -29,11 +29,16 @@ class Frame:
         return pd.DataFrame(columns=columns)
 
 
-def test_units_reach_no_file_of_this_machine():
+def test_units_reach_no_file_of_this_machine(tmp_path):
+    written = tmp_path / "table.parquet"
+    pd.DataFrame({"x": [1.0], "y": [0], "who": [1]}).to_parquet(written)
     # Hashes of 40,000 units make a task that Spark writes to a file.
     with pytest.raises(InvalidParameterError, match=r"spark\.io\.encryption\.enabled must be true"):
         SparkParts(Frame(), "y", unit="who")
+    with pytest.raises(InvalidParameterError, match=r"spark\.io\.encryption\.enabled must be true"):
+        ParquetOnSpark(Frame(), written, "y", unit="who")
     SparkParts(Frame(), "y")
+    ParquetOnSpark(Frame(), written, "y")
     SparkParts(Frame(**{"spark.io.encryption.enabled": "true"}), "y", unit="who")
 
 

@@ -16,7 +16,7 @@ from dpensemble.datasets.arrow import ArrowPart
 from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.parquet import is_parquet
 from dpensemble.datasets.parts import ParquetParts
-from dpensemble.datasets.spark_parts import SparkParts
+from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
 from dpensemble.errors import InvalidParameterError
 
 _TABLE = "spark:"
@@ -66,11 +66,9 @@ class Workers:
         return str(private).startswith(_TABLE)
 
     def frame(self, private: Path) -> Rows:
-        """Return the DataFrame of a table of Spark, or of the Parquet files as Spark reads them."""
+        """Return the DataFrame of a table of Spark."""
         if self.session is None:
             raise InvalidParameterError("cluster must be 'spark' to read a table of Spark.", parameter="cluster")
-        if not self.is_table(private):
-            return self.session.read.parquet(str(private.absolute()))
         name = str(private).removeprefix(_TABLE)
         try:
             return self.session.table(name)
@@ -87,7 +85,9 @@ class Workers:
             named = (*columns, target, *(() if unit is None else (unit,)))
             return ArrowPart(partial(self.source.stream, named), target, unit=unit)
         if self.session is not None:
-            return SparkParts(self.frame(private), target, unit=unit, columns=tuple(columns))
+            if self.is_table(private):
+                return SparkParts(self.frame(private), target, unit=unit, columns=tuple(columns))
+            return ParquetOnSpark(self.session, private, target, unit=unit, columns=tuple(columns))
         return ParquetParts(private, target, unit=unit, columns=tuple(columns), n_jobs=self.jobs)
 
 
