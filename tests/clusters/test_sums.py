@@ -1,5 +1,6 @@
 """Sums on real clusters: the release of one process, to the last bit, through faults, and with nothing left behind."""
 
+import json
 import os
 import random
 import shutil
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 
 from dpensemble import on_cluster
+from dpensemble.cli import main
 from dpensemble.datasets.parts import DaskParts, ParquetParts
 from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
 from dpensemble.errors import DataError, InvalidParameterError
@@ -286,3 +288,21 @@ def test_a_library_that_changes_under_the_workers_is_refused(records, dask_clust
     refused = pytest.raises(InvalidParameterError, match="a worker with other source files of dpensemble")
     with refused, on_cluster("dask", dask_cluster[0]):
         pass
+
+
+def test_the_command_line_releases_the_score_of_one_process(records, spark, dask_cluster, tmp_path, capsys):
+    """Held-back units of files, on both engines: labels, score and guarantee are the same to the last bit."""
+    records.public.to_parquet(tmp_path / "public.parquet", index=False)
+
+    def trained(*more):
+        tables = ["--private", str(records.folder), "--public", str(tmp_path / "public.parquet"), "--unit", "who"]
+        settings = "--target y --classes 0,1 --delta 1e-4 --epsilon 4 --seed 1 --insecure-release-seed 5"
+        given = [*tables, *settings.split(), "--holdout-score", "0.3", "--groups", "b=x|y", "--overwrite", *more]
+        assert main(["train", "label-moments", *given, "--out", str(tmp_path / "run"), "--json", "--quiet"]) == 0
+        record = json.loads(capsys.readouterr().out)
+        return (tmp_path / "run" / "labels.csv").read_bytes(), record["data"]["released_score"], record["guarantee"]
+
+    expected = trained()
+    assert trained("--cluster", "spark") == expected
+    assert trained("--cluster", "dask", "--scheduler", dask_cluster[0]) == expected
+    assert expected[1]["units"] > 100

@@ -15,6 +15,7 @@ from dpensemble.ledger import Ledger
 from dpensemble.workflow import Tables, train
 from dpensemble.workflow.holdout import ASSUMPTIONS, WithScore, hold_back
 from dpensemble.workflow.rehearsal import stand_ins
+from dpensemble.workflow.streamed import PrivateStream
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
@@ -120,6 +121,12 @@ def test_a_rehearsal_without_public_rows_has_no_blanks_that_the_student_does_not
             {"budgets": np.full(1500, 1.0)},
             0.2,
             "cannot be used when records have their own budgets",
+        ),
+        (
+            LabelMomentsClassifier(**SETTINGS),
+            {"stream": PrivateStream(1500, None, lambda: iter(()))},
+            0.2,
+            "requires records with fixed places, which a database",
         ),
     ],
 )

@@ -165,9 +165,8 @@ def test_every_round_sees_the_rows_of_one_moment(private, postgresql):
     [
         ("private.arrow", ("--jobs", "2"), "jobs cannot be used with a private table that this process streams"),
         ("private.arrow", ("--cluster", "dask"), "cluster cannot be used with"),
-        ("private.arrow", ("--holdout-score", "0.2"), "holdout_score cannot be used when private records are read in"),
         ("private.arrow", ("--baseline",), "baseline=True requires all private records in memory"),
-        ("private.arrow", ("--groups", "town"), "groups cannot be used when"),
+        ("private.arrow", ("--groups", "town"), "groups require held-back units or test rows"),
         ("none.arrow", (), "there is no such file"),
         ("public.feather", (), "cannot be read as an Arrow file"),
         ("duckdb:visits", (), "write duckdb:FILE:TABLE"),

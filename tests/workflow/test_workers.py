@@ -74,7 +74,7 @@ def test_declared_columns_are_summed_in_parts(folder, capsys):
     ("more", "message"),
     [
         (("--jobs", "0"), "jobs=0"),
-        (("--jobs", "2", "--holdout-score", "0.2"), "holdout_score cannot be used when private records are read in"),
+        (("--jobs", "2", "--holdout-score", "0.01"), "would hold back 1, which is too few for a score"),
         (("--jobs", "2", "--baseline"), "baseline=True requires all private records in memory"),
         (("--cluster", "dask"), "requires the address of a scheduler"),
         (("--cluster", "dask", "--jobs", "2"), "jobs=2 are processes of this machine"),

@@ -40,7 +40,7 @@ from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file
 from dpensemble.workflow import train as run_training
 from dpensemble.workflow.charging import JournaledAccount
 from dpensemble.workflow.group_columns import declared_groups, parse_groups
-from dpensemble.workflow.holdout import hold_back
+from dpensemble.workflow.holdout import choose
 from dpensemble.workflow.journal import CHARGE
 from dpensemble.workflow.outputs import REPORT, STUDENT, write_outcome
 from dpensemble.workflow.rehearsal import rehearse
@@ -178,18 +178,16 @@ def _takes_blocks(request: Request, model: Any) -> bool:
         return False
     if model.takes_tables or own["in_blocks"]:
         return True
-    return model.relation == "replace-one" and not own["baseline"] and own["holdout_score"] is None
+    return model.relation == "replace-one" and not own["baseline"]
 
 
 def _print_cells(tables: Tables, model: Any, share: float, options: dict[str, Any]) -> None:
     """State which cells the released quality has, before anything is charged."""
-    _, held = hold_back(
-        tables, model, share, costs=Costs.of(options["costs"]), positive_class=options["positive_class"]
-    )
+    choice = choose(tables, model, share, costs=Costs.of(options["costs"]), positive_class=options["positive_class"])
     declared = options["unit_name"]
     noun = None if declared is None else declared_noun(declared, tables.unit_column)
-    unit = unit_noun("record" if tables.units is None else "unit", tables.unit_column, noun)
-    typer.echo(f"dpensemble: note: {held.layout.sentence(unit)}", err=True)
+    unit = unit_noun("unit" if choice.by_unit else "record", tables.unit_column, noun)
+    typer.echo(f"dpensemble: note: {choice.layout.sentence(unit)}", err=True)
 
 
 def _costs(own: Mapping[str, float | None]) -> dict[str, float] | None:

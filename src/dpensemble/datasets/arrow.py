@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import Rows
 from dpensemble.clusters.parts import Report
@@ -142,6 +143,13 @@ class ArrowPart:
         if unit is not None:
             require_unit_type(unit, self._blocks.type_of(unit))
         self.target, self.unit = target, unit
+        self._held: NDArray[np.bool_] | None = None
+
+    def without(self, held: NDArray[np.bool_]) -> ArrowPart:
+        """Return the same stream without the rows at some places. `held` has an entry for each row, in order."""
+        rest = copy(self)
+        rest._held = held
+        return rest
 
     def results(self, work: Callable[[Iterator[Rows]], Report]) -> Iterator[Report]:
         """Yield what `work` returns for the rows."""
@@ -157,8 +165,11 @@ class ArrowPart:
 
     def _tables(self, kinds: list[str]) -> Iterator[Rows]:
         """Yield the rows in tables, and note the kind of an error in reading them."""
+        start = 0
         try:
-            yield from self._blocks.blocks(self._blocks.columns, ROWS_AT_ONCE)
+            for table in self._blocks.blocks(self._blocks.columns, ROWS_AT_ONCE):
+                yield table if self._held is None else table[~self._held[start : start + len(table)]]
+                start += len(table)
         except Exception as error:
             kinds.append(type(error).__name__)
             raise

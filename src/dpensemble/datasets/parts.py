@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from dpensemble._arrays import Rows
+from dpensemble._arrays import Integers, Rows
 from dpensemble._checks import integer_between
 from dpensemble.clusters.parts import Report, results_of
 from dpensemble.datasets.parquet import ROWS_AT_ONCE, ParquetTable
@@ -21,15 +24,28 @@ _ROWS_OF_A_PART = 2**17
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowGroups:
-    """Some row groups of a Parquet file."""
+    """Some row groups of a Parquet file. `held` has the places of rows to leave out, counted within the part."""
 
     path: Path
     groups: tuple[int, ...]
     columns: tuple[str, ...]
     n_bytes: int
+    n_rows: int
+    held: Integers | None = None
 
     def tables(self) -> Iterator[pd.DataFrame]:
         """Yield the rows in tables. Raise if the file has another size than before."""
+        if self.held is None:
+            yield from self._tables()
+            return
+        remains = np.ones(self.n_rows, dtype=bool)
+        remains[self.held] = False
+        start = 0
+        for table in self._tables():
+            yield table[remains[start : start + len(table)]]
+            start += len(table)
+
+    def _tables(self) -> Iterator[pd.DataFrame]:
         from pyarrow.parquet import ParquetFile  # noqa: PLC0415  takes long to import
 
         with ParquetFile(self.path) as file:
@@ -94,6 +110,21 @@ class ParquetParts:
         """Yield what `work` returns for the tables of each part, once a part."""
         return results_of(work, self.parts, self.n_jobs)
 
+    def without(self, held: NDArray[np.bool_]) -> ParquetParts:
+        """Return the same table without the rows at some places. `held` has an entry for each row, in order."""
+        rest = copy(self)
+        rest.parts = parts_without(self.parts, held)
+        return rest
+
+
+def parts_without(parts: Sequence[RowGroups], held: NDArray[np.bool_]) -> list[RowGroups]:
+    """Return the parts of a table without the rows at some places."""
+    ends = np.cumsum([part.n_rows for part in parts])
+    if len(held) != ends[-1]:
+        raise DataError(f"held has {len(held):,} entries for {ends[-1]:,} rows: give one entry for each row.")
+    marks = np.split(held, ends[:-1])
+    return [replace(part, held=np.flatnonzero(own)) for part, own in zip(parts, marks, strict=True)]
+
 
 def _parts_of(path: Path, columns: tuple[str, ...]) -> Iterator[RowGroups]:
     from pyarrow.parquet import ParquetFile  # noqa: PLC0415  takes long to import
@@ -105,7 +136,7 @@ def _parts_of(path: Path, columns: tuple[str, ...]) -> Iterator[RowGroups]:
         groups.append(group)
         rows += size
         if rows >= _ROWS_OF_A_PART or group == len(sizes) - 1:
-            yield RowGroups(path, tuple(groups), columns, n_bytes)
+            yield RowGroups(path, tuple(groups), columns, n_bytes, rows)
             groups, rows = [], 0
 
 

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import partial
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dpensemble._arrays import Rows
 from dpensemble.clusters.parts import Report
 from dpensemble.clusters.spark_settings import require_encryption
 from dpensemble.clusters.vetting import other_versions, require_unchanged, versions
 from dpensemble.datasets.parquet_columns import exact_frame
-from dpensemble.datasets.parts import ParquetParts, RowGroups
+from dpensemble.datasets.parts import ParquetParts, RowGroups, parts_without
 from dpensemble.datasets.spark_progress import partitions_shown
 from dpensemble.errors import DataError
 
@@ -97,6 +101,12 @@ class ParquetOnSpark:
         if len(reports) != len(self.parts):
             raise DataError("Spark lost a part of the private records, so nothing more was released.")
         yield from reports
+
+    def without(self, held: NDArray[np.bool_]) -> ParquetOnSpark:
+        """Return the same table without the rows at some places. `held` has an entry for each row, in order."""
+        rest = copy(self)
+        rest.parts = parts_without(self.parts, held)
+        return rest
 
 
 def _on_rows(work: Callable[[Iterator[Rows]], Report], batches: Iterator[Rows]) -> Report:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -65,11 +66,6 @@ def file_tables(
     declared = _declaration(files, budgets_column)
     public = declared_grid(declared).empty if files.public is None else files.read(files.public, guess=True)
     _refuse_unknown_drops(files.drop, written, public)
-    if streamed and files.groups:
-        raise InvalidParameterError(
-            "groups cannot be used when private records are read in blocks: give one smaller file, or leave them out.",
-            parameter="groups",
-        )
     groups = declared_groups(files.groups, public if files.public is not None else None)
     # Before columns are dropped, since a student need not read a column whose groups are compared.
     private_groups = _group_entries(written, "private", groups, list(public.columns))
@@ -88,7 +84,8 @@ def file_tables(
     )
     stream: PrivateStream | None = None
     if streamed:
-        stream, units = private_stream(files, kinds, options.workers), None
+        others = replace(files, drop=(*files.drop, *only_groups))
+        stream, units = private_stream(others, kinds, options.workers, list(groups)), None
         features, labels = kinds.public.iloc[:0], target
     else:
         features = kinds.private_features(_without(written, [files.target, *private_only]))

@@ -16,7 +16,7 @@ from dpensemble._guard import guard_private_rows
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble._spending import Spending, announce
 from dpensemble.allocation.partition import number_units
-from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, units_or_none, zeroes_bad
+from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, units_or_none
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.quality.costs import Costs
 from dpensemble.quality.layout import Layout, plan_layout
@@ -33,8 +33,8 @@ from dpensemble.workflow.group_columns import group_places
 from dpensemble.workflow.tables import Tables
 
 _FEWEST = 20
-# A figure needs no more units than this, and each is read separately.
-_MOST_UNITS = 5_000
+# A figure needs no more units or records than this. Each unit is read separately.
+_MOST_UNITS, _MOST_RECORDS = 5_000, 100_000
 ASSUMPTIONS = (
     "Which units (or records) are held back follows from their places in the private table and a public seed. The "
     "model learns nothing from them, and only a noisy histogram of the released student's probabilities for them is "
@@ -120,23 +120,36 @@ def _class_names(classes: Sequence[object]) -> tuple[str, ...]:
     return tuple(str(label) for label in np.unique(np.asarray(declared_classes(classes))))
 
 
-def hold_back(
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Which units are held back, and the public cells for them. `unit_of` is -1 for a record without a unit.
+
+    With `by_unit` a column names the units. Otherwise each record is a unit.
+    """
+
+    unit_of: Integers
+    by_unit: bool
+    chosen: NDArray[np.bool_]
+    layout: Layout
+    required: tuple[float, ...]
+
+    @property
+    def held(self) -> NDArray[np.bool_]:
+        """Whether each record is held back."""
+        return self.chosen[self.unit_of] & (self.unit_of >= 0)
+
+
+def choose(
     tables: Tables, model: Any, share: float, *, costs: Costs | None = None, positive_class: str | None = None
-) -> tuple[Tables, HeldBack]:
-    """Divide the private records into training and scoring records, and choose the cells that the budget supports."""
+) -> Choice:
+    """Choose the units to hold back by their places and the public seed, and the cells that the budget supports."""
     share = real_between("holdout_score", share, 0.0, 0.5)
     settings = model.get_params(deep=False)
     _require_possible(tables, model.name, settings | {"analysis": model.analysis})
     positive = positive_place(tables.classes, positive_class, costs)
-    names = tables.units
-    if names is not None and zeroes_bad(model):
-        # A record without a unit is not part of the data, as in `fit`.
-        names, present = units_or_none(names)
-        tables = _part(tables, present)
-        names = tables.units
-    unit_of = np.arange(tables.n_records) if names is None else number_units(names.tolist())[1]
+    unit_of, by_unit = _numbers(tables)
     n_units = int(unit_of.max()) + 1
-    n_held = int(share * n_units) if tables.units is None else min(int(share * n_units), _MOST_UNITS)
+    n_held = min(int(share * n_units), _MOST_UNITS if by_unit else _MOST_RECORDS)
     if n_held < _FEWEST:
         raise InvalidParameterError(
             f"holdout_score={share:g} of {n_units:,} would hold back {n_held}, which is too few for a score: hold "
@@ -155,23 +168,47 @@ def hold_back(
     seed = seed_sequence(public_entropy(model.random_state), Stream.SPLIT)
     chosen = np.zeros(n_units, dtype=bool)
     chosen[np.random.default_rng(seed).permutation(n_units)[:n_held]] = True
-    held = chosen[unit_of]
-    groups = {}
-    for column, values in (tables.groups or {}).items():
-        entries = (tables.X_private if tables.private_groups is None else tables.private_groups)[column]
-        groups[column] = group_places(entries[held], values)
-    numbers = np.unique(unit_of[held], return_inverse=True)[1]
+    return Choice(unit_of, by_unit, chosen, layout, required)
+
+
+def hold_back(
+    tables: Tables, model: Any, share: float, *, costs: Costs | None = None, positive_class: str | None = None
+) -> tuple[Tables, HeldBack]:
+    """Divide the private records into training and scoring records. `choose` describes the arguments."""
+    choice = choose(tables, model, share, costs=costs, positive_class=positive_class)
+    held = choice.held
+    if tables.stream is not None:
+        stream, rows = tables.stream.divided(held)
+        X, y, entries, rest = rows.rows, pd.Series(rows.labels), rows.groups, replace(tables, stream=stream)
+    else:
+        X, y = tables.X_private[held], tables.y_private[held]
+        entries = (tables.X_private if tables.private_groups is None else tables.private_groups)[held]
+        rest = _part(tables, ~held)
     back = HeldBack(
-        X=tables.X_private[held],
-        y=tables.y_private[held],
-        unit_of=numbers,
-        n_units=n_held,
-        by_unit=tables.units is not None,
-        groups=groups,
-        layout=layout,
-        required=required,
+        X=X,
+        y=y,
+        unit_of=np.unique(choice.unit_of[held], return_inverse=True)[1],
+        n_units=int(choice.chosen.sum()),
+        by_unit=choice.by_unit,
+        groups={column: group_places(entries[column], values) for column, values in (tables.groups or {}).items()},
+        layout=choice.layout,
+        required=choice.required,
     )
-    return _part(tables, ~held), back
+    return rest, back
+
+
+def _numbers(tables: Tables) -> tuple[Integers, bool]:
+    """Return the number of each record's unit in order of first appearance, and whether a column names the units."""
+    if tables.stream is not None:
+        units = tables.stream.units
+        return (np.arange(tables.n_records), False) if units is None else (units, True)
+    if tables.units is None:
+        return np.arange(tables.n_records), False
+    # In `fit`, a record without a unit adds nothing or raises an error.
+    names, present = units_or_none(tables.units)
+    numbers = np.full(len(present), -1, dtype=np.int64)
+    numbers[present] = number_units(np.asarray(names)[present].tolist())[1]
+    return numbers, True
 
 
 def _require_possible(tables: Tables, name: str, settings: Mapping[str, object]) -> None:
@@ -181,11 +218,14 @@ def _require_possible(tables: Tables, name: str, settings: Mapping[str, object])
         )
     if settings["analysis"] != "worst-case":
         raise InvalidParameterError("holdout_score requires analysis='worst-case', whose epsilon is public: set it.")
-    if tables.budgets is not None or tables.stream is not None:
-        what = "records have their own budgets" if tables.stream is None else "private records are read in blocks"
+    if tables.budgets is not None:
         raise InvalidParameterError(
-            f"holdout_score cannot be used when {what}: give test rows (--test) instead"
-            f"{'' if tables.stream is None else ', or score a run on fewer records that fit into memory'}."
+            "holdout_score cannot be used when records have their own budgets: give test rows (--test) instead."
+        )
+    if tables.stream is not None and tables.stream.placed is None:
+        raise InvalidParameterError(
+            "holdout_score requires records with fixed places, which a database or a table of Spark does not give: "
+            "write the private table as .parquet, or give test rows (--test) instead."
         )
     if not {"epsilon", "delta"} <= set(settings):
         raise InvalidParameterError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import BudgetError, DataError, TeacherError
 from dpensemble.moments.grid import declared_grid
 from dpensemble.persistence import save_classifier
+from dpensemble.workflow.held_rows import HeldRows
 from dpensemble.workflow.outputs import STUDENT, file_contents
 from dpensemble.workflow.streamed import PrivateStream
 from dpensemble.workflow.tables import Tables
@@ -94,7 +95,7 @@ def stand_ins(tables: Tables, model: Any) -> Tables:
     if tables.X_test is not None:
         result = replace(result, X_test=test, y_test=test_labels)
     if tables.stream is not None:
-        return replace(result, stream=_stream(rows, labels, whose))
+        return replace(result, stream=_stream(rows, labels, whose, result.private_groups))
     if tables.budgets is not None:
         whose = tables.units
     return replace(result, X_private=rows, y_private=labels, units=whose)
@@ -140,10 +141,24 @@ def _with_bad(rows: pd.DataFrame, labels: pd.Series) -> tuple[pd.DataFrame, pd.S
     return rows.assign(**{name: infinite[name] for name in numbers}), labels.where(places != 2)
 
 
-def _stream(rows: pd.DataFrame, labels: pd.Series, units: Any) -> PrivateStream:
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Stand-ins in memory."""
+
+    rows: pd.DataFrame
+    labels: pd.Series
+    groups: pd.DataFrame
+    files: tuple[Path, ...] = ()
+
+    def at(self, held: NDArray[np.bool_]) -> HeldRows:
+        return HeldRows(self.rows[held], self.labels[held].to_numpy(), self.groups[held])
+
+
+def _stream(rows: pd.DataFrame, labels: pd.Series, units: Any, groups: pd.DataFrame | None) -> PrivateStream:
     def read() -> Iterator[tuple[pd.DataFrame, Any]]:
         half = len(rows) // 2
         for part in (slice(0, half), slice(half, None)):
             yield rows[part], labels[part].to_numpy()
 
-    return PrivateStream(len(rows), units, read)
+    entries = pd.DataFrame(index=rows.index) if groups is None else groups
+    return PrivateStream(len(rows), units, read, placed=_Rows(rows, labels, entries))

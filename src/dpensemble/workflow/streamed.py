@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Rows
+from dpensemble._arrays import Integers, Rows
 from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.arrow import ArrowBlocks
 from dpensemble.datasets.arrow_sources import ArrowSource
@@ -19,6 +20,16 @@ from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.datasets.tables import require_complete
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.workflow.column_kinds import LEAVE_OUT, ColumnKinds, require_two
+from dpensemble.workflow.held_rows import (
+    Blocks,
+    HeldRows,
+    Placed,
+    PlacedParts,
+    RemainingParts,
+    RowsOfFiles,
+    UnchangedFiles,
+    remaining_blocks,
+)
 from dpensemble.workflow.table_files import TableFiles
 from dpensemble.workflow.workers import Conversion, ConvertedParts, Workers
 
@@ -31,12 +42,14 @@ class PrivateStream:
     """Private records in blocks: their number, their units, and a function that reads them again from the start.
 
     `parts` are the same records for processes or a cluster. Units of a table of Spark are known to the cluster only.
+    `placed` is None if records have no fixed places, as in a database.
     """
 
     n_records: int
-    units: NDArray[Any] | None
-    read: Callable[[], Iterator[tuple[pd.DataFrame, Any]]]
+    units: Integers | None
+    read: Blocks
     parts: ConvertedParts | None = None
+    placed: Placed | None = None
 
     @property
     def has_units(self) -> bool:
@@ -50,6 +63,28 @@ class PrivateStream:
             return int(self.units.max()) + 1
         return None if self.has_units else self.n_records
 
+    def divided(self, held: NDArray[np.bool_]) -> tuple[PrivateStream, HeldRows]:
+        """Return the stream without the records at some places, and these records."""
+        if self.placed is None:
+            raise DataError("records of a database or a cluster have no fixed places: write them to files.")
+        files = UnchangedFiles(self.placed.files)
+        rows, parts = self.placed.at(held), self.parts
+        if parts is not None:
+            # Files in parts have places, too.
+            table = cast("PlacedParts", parts.table)
+            parts = ConvertedParts(RemainingParts(table, held, files), parts.conversion)
+        read = remaining_blocks(self.read, held, files)
+        units = None if self.units is None else _renumbered(self.units[~held])
+        return PrivateStream(self.n_records - len(rows.labels), units, read, parts), rows
+
+
+def _renumbered(units: Integers) -> Integers:
+    """Return units with the numbers 0, 1, 2, and -1 for a record without a unit."""
+    present = units >= 0
+    numbers = np.full(len(units), -1, dtype=np.int64)
+    numbers[present] = np.unique(units[present], return_inverse=True)[1]
+    return numbers
+
 
 def wants_blocks(private: Path, *, able: bool, asked: bool) -> bool:
     """Return whether to read private records in blocks: if `asked`, or if `able` and the table is a folder or large."""
@@ -62,19 +97,22 @@ def wants_blocks(private: Path, *, able: bool, asked: bool) -> bool:
     return asked or private.is_dir() or private.stat().st_size > LARGE or ParquetTable(private).n_bytes > LARGE
 
 
-def private_stream(files: TableFiles, kinds: ColumnKinds, workers: Workers | None = None) -> PrivateStream:
-    """Return the private records in blocks, with the public table's columns and kinds. `workers` also get them."""
-    keep_bad, conversion = kinds.options.keep_bad, _RowsAndLabels(kinds.without_rows(), files.target)
+def private_stream(
+    files: TableFiles, kinds: ColumnKinds, workers: Workers | None = None, groups: Sequence[str] = ()
+) -> PrivateStream:
+    """Return the private records in blocks, with the public table's columns and kinds. `workers` also get them.
+
+    `groups` are columns whose entries belong to held-back records. `files.drop` may leave them out of the features.
+    """
+    conversion = _RowsAndLabels(kinds.without_rows(), files.target)
     parts = None if workers is None else _parts(files, conversion, workers)
     if workers is not None and workers.is_table(files.private):
         n_records = int(workers.frame(files.private).count())
         require_two(range(n_records))
         return PrivateStream(n_records, None, _by_the_cluster, parts)
-    blocks: ParquetBlocks | _Streamed
-    if workers is not None and workers.source is not None:
-        blocks = _Streamed(workers.source, files, keep_bad)
-    else:
-        blocks = ParquetBlocks(files.private, files.target, unit=files.unit, drop=files.drop, keep_bad=keep_bad)
+    source = None if workers is None else workers.source
+    written = partial(_written, files, source, kinds.options.keep_bad)
+    blocks = written(files.drop)
     require_two(range(blocks.n_records))
 
     def read() -> Iterator[tuple[pd.DataFrame, Any]]:
@@ -85,14 +123,27 @@ def private_stream(files: TableFiles, kinds: ColumnKinds, workers: Workers | Non
             start += len(block)
             yield conversion(rows, pd.Series(entries))
 
-    return PrivateStream(blocks.n_records, blocks.units, read, parts)
+    fixed = ParquetTable(files.private).files if source is None else source.files
+    no_features = [name for name in groups if name in files.drop]
+    more = written([name for name in files.drop if name not in groups]) if no_features else blocks
+    placed = RowsOfFiles(tuple(fixed), more, conversion, tuple(groups), tuple(no_features)) if fixed else None
+    return PrivateStream(blocks.n_records, blocks.units, read, parts, placed)
+
+
+def _written(
+    files: TableFiles, source: ArrowSource | None, keep_bad: bool, drop: Sequence[str]
+) -> ParquetBlocks | _Streamed:
+    """Return the private records in blocks, as they are written."""
+    if source is not None:
+        return _Streamed(source, files, drop, keep_bad)
+    return ParquetBlocks(files.private, files.target, unit=files.unit, drop=drop, keep_bad=keep_bad)
 
 
 class _Streamed:
     """The rows of a source in blocks, like `ParquetBlocks`."""
 
-    def __init__(self, source: ArrowSource, files: TableFiles, keep_bad: bool) -> None:
-        self._source, self._files, self._keep_bad = source, files, keep_bad
+    def __init__(self, source: ArrowSource, files: TableFiles, drop: Sequence[str], keep_bad: bool) -> None:
+        self._source, self._files, self._drop, self._keep_bad = source, files, drop, keep_bad
         column = files.target if files.unit is None else files.unit
         if files.unit is not None and files.unit in source.columns:
             source.require_unit(files.unit)
@@ -101,7 +152,7 @@ class _Streamed:
 
     def __call__(self) -> Iterator[tuple[pd.DataFrame, Rows]]:
         """Yield records and their labels, block by block."""
-        return self._read([name for name in self._source.columns if name not in self._files.drop])()
+        return self._read([name for name in self._source.columns if name not in self._drop])()
 
     def _read(self, columns: Sequence[str]) -> ArrowBlocks:
         source = partial(self._source.stream, columns)

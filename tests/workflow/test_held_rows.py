@@ -1,0 +1,179 @@
+"""Held-back records of private files in blocks or parts: those of a table in memory, and never among the others."""
+
+import json
+import os
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from dpensemble.cli import main
+from dpensemble.datasets.arrow import ArrowPart
+from dpensemble.datasets.parts import ParquetParts
+from dpensemble.errors import DataError, FileError
+from dpensemble.workflow.held_rows import RemainingParts, RowsOfFiles, UnchangedFiles, remaining_blocks
+from dpensemble.workflow.workers import ConvertedParts
+
+pytestmark = [pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")]
+
+N = 600
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("held")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"size": rng.normal(size=N + 300), "town": rng.choice(["York", "Bath"], N + 300)})
+    table["y"] = np.where(table["size"] + rng.normal(0, 0.5, len(table)) > 0, 1, 0)
+    # Records of a person lie in several parts.
+    table["who"] = rng.integers(0, 200, len(table))
+    table["ward"] = rng.choice(["a", "b", "c"], len(table))
+    private, public = table[:N], table[N:].drop(columns=["who", "y"])
+    (place / "parts").mkdir()
+    for name, part in zip("abc", np.split(np.arange(N), [50, 320]), strict=True):
+        private.iloc[part].to_parquet(place / "parts" / f"{name}.parquet", index=False, row_group_size=100)
+    private.to_parquet(place / "private.parquet", index=False)
+    private.to_feather(place / "private.arrow")
+    public.drop(columns="ward").to_parquet(place / "public.parquet", index=False)
+    return place
+
+
+def train(folder, capsys, private, *more, method="label-moments"):
+    out = folder / "out"
+    tables = ["--private", str(folder / private), "--public", str(folder / "public.parquet"), "--out", str(out)]
+    settings = "--target y --classes 0,1 --delta 1e-3 --epsilon 4 --seed 1 --insecure-release-seed 1"
+    tables += ["--overwrite", "--quiet", "--json"]
+    code = main(["train", method, *tables, *settings.split(), *more])
+    shown = capsys.readouterr()
+    if code:
+        return code, shown.err
+    record = json.loads(shown.out)
+    return (out / "labels.csv").read_bytes(), record["data"]["released_score"], record["guarantee"]
+
+
+GROUPS = ("--groups", "town,ward=a|b")
+UNITS = (*GROUPS, "--unit", "who")
+ROWS = (*GROUPS, "--drop", "who,ward")
+
+
+@pytest.fixture(scope="module")
+def in_memory(folder):
+    """Results of tables in memory, by their options."""
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("private", "more"),
+    [
+        ("parts", UNITS),
+        ("parts", (*UNITS, "--jobs", "1")),
+        ("private.arrow", UNITS),
+        ("parts", ROWS),
+        ("parts", (*ROWS, "--jobs", "1")),
+        pytest.param("parts", (*UNITS, "--jobs", "2"), marks=pytest.mark.nightly),
+        pytest.param("private.parquet", (*ROWS, "--in-blocks"), marks=pytest.mark.nightly),
+        pytest.param("private.arrow", (*ROWS, "--on-bad-record", "raise"), marks=pytest.mark.nightly),
+    ],
+)
+def test_the_score_is_that_of_a_table_in_memory(folder, capsys, in_memory, private, more):
+    """Labels, histograms by group and the guarantee are the same to the last bit."""
+    same = UNITS if "--unit" in more else ROWS
+    if same not in in_memory:
+        in_memory[same] = train(folder, capsys, "private.parquet", "--holdout-score", "0.3", *same)
+    expected = in_memory[same]
+    assert train(folder, capsys, private, "--holdout-score", "0.3", *more) == expected
+    assert [one["group"] for one in expected[1]["groups"]["ward"]] == ["a", "b", "other"]
+
+
+@pytest.mark.parametrize("more", [UNITS, pytest.param(ROWS, marks=pytest.mark.nightly)])
+def test_votes_have_the_score_of_a_table_in_memory(folder, capsys, more):
+    given = (*more, "--holdout-score", "0.3", "--n-teachers", "20")
+    expected = train(folder, capsys, "private.parquet", *given, method="pate")
+    assert train(folder, capsys, "parts", *given, method="pate") == expected
+
+
+@pytest.mark.parametrize("more", [("--jobs", "1"), ()])
+def test_held_back_units_teach_nothing(folder, capsys, monkeypatch, more):
+    """No record of a held-back person is among those that are summed, and no other record is missing."""
+    seen = {}
+    plain = RowsOfFiles.at
+
+    def at(self, held):
+        rows = plain(self, held)
+        seen["held"] = held
+        return rows
+
+    monkeypatch.setattr(RowsOfFiles, "at", at)
+    results = ConvertedParts.results
+
+    def counted(self, work):
+        seen["whos"] = []
+        return results(self, lambda tables: work(_noted(tables, seen["whos"])))
+
+    monkeypatch.setattr(ConvertedParts, "results", counted)
+    assert train(folder, capsys, "parts", *UNITS, "--holdout-score", "0.3", *more)[1]["units"] > 20
+    private = pd.read_parquet(folder / "private.parquet")
+    held = seen["held"]
+    assert not set(private["who"][held]) & set(private["who"][~held])
+    if more:
+        assert sorted(seen["whos"]) == sorted(private["who"][~held])
+
+
+def _noted(tables, whos):
+    for table in tables:
+        whos.extend(table["who"])
+        yield table
+
+
+def test_parts_without_rows_have_all_others(folder):
+    private = pd.read_parquet(folder / "private.parquet")
+    held = np.random.default_rng(1).random(N) < 0.3
+    arrow = pa.Table.from_pandas(private, preserve_index=False)
+    for table in (
+        ParquetParts(folder / "parts", "y"),
+        ArrowPart(lambda: arrow.to_reader(max_chunksize=70), "y"),
+        ParquetParts(folder / "parts", "y").without(~held),
+    ):
+        rest = table.without(held)
+        rows = pd.concat(rest.results(lambda tables: pd.concat(list(tables))), ignore_index=True)
+        assert rows["size"].tolist() == private["size"][~held].tolist()
+    whole = pd.concat(ParquetParts(folder / "parts", "y").results(lambda tables: pd.concat(list(tables))))
+    assert len(whole) == N
+    with pytest.raises(DataError, match="held has 3 entries for 600 rows"):
+        ParquetParts(folder / "parts", "y").without(np.ones(3, dtype=bool))
+
+
+def test_a_file_that_changes_after_records_were_held_back_ends_the_pass(tmp_path):
+    """A row that moves to another place could be held back and summed."""
+    file = tmp_path / "a.parquet"
+    table = pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": [0, 1, 0]})
+    table.to_parquet(file, index=False)
+    held = np.array([True, False, False])
+    parts, files = ParquetParts(file, "y"), UnchangedFiles([file])
+    rest = RemainingParts(parts, held, files)
+
+    def read():
+        yield pd.read_parquet(file)[["x"]], pd.read_parquet(file)["y"].to_numpy()
+
+    blocks = remaining_blocks(read, held, files)
+    assert [frame["x"].tolist() for frame in rest.results(lambda tables: next(iter(tables)))] == [[2.0, 3.0]]
+    assert [block["x"].tolist() for block, _ in blocks()] == [[2.0, 3.0]]
+    table.iloc[[1, 0, 2]].to_parquet(file, index=False)
+    os.utime(file, ns=(0, 0))
+    with pytest.raises(DataError, match="changed or removed after its held-back records"):
+        list(blocks())
+    # A part whose size differs is refused where it is read.
+    with pytest.raises((DataError, FileError), match="was changed"):
+        list(rest.results(list))
+    file.unlink()
+    with pytest.raises(DataError, match="changed or removed"):
+        files.require_same()
+
+
+def test_other_numbers_of_records_than_before_are_refused():
+    def read():
+        yield pd.DataFrame({"x": [1.0]}), np.array([0])
+
+    with pytest.raises(DataError, match="changed its number of records"):
+        list(remaining_blocks(read, np.array([True, False]), UnchangedFiles([]))())
