@@ -161,7 +161,7 @@ def test_a_file_that_changes_after_records_were_held_back_ends_the_pass(tmp_path
     assert [block["x"].tolist() for block, _ in blocks()] == [[2.0, 3.0]]
     table.iloc[[1, 0, 2]].to_parquet(file, index=False)
     os.utime(file, ns=(0, 0))
-    with pytest.raises(DataError, match="changed or removed after its held-back records"):
+    with pytest.raises(DataError, match="changed or removed during the run"):
         list(blocks())
     # A part whose size differs is refused where it is read.
     with pytest.raises((DataError, FileError), match="was changed"):
@@ -169,6 +169,19 @@ def test_a_file_that_changes_after_records_were_held_back_ends_the_pass(tmp_path
     file.unlink()
     with pytest.raises(DataError, match="changed or removed"):
         files.require_same()
+
+
+def test_a_file_that_changes_after_its_units_were_numbered_is_refused(folder, capsys, monkeypatch):
+    """The places of persons are those of the first pass."""
+    plain = RowsOfFiles.at
+
+    def at(self, held):
+        os.utime(folder / "parts" / "b.parquet")
+        return plain(self, held)
+
+    monkeypatch.setattr(RowsOfFiles, "at", at)
+    code, shown = train(folder, capsys, "parts", *UNITS, "--holdout-score", "0.3", "--jobs", "1")
+    assert (code, "changed" in shown) == (2, True)
 
 
 def test_other_numbers_of_records_than_before_are_refused():

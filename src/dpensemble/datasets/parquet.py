@@ -36,7 +36,7 @@ class ParquetTable:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self._parts = _parts_of(self.path)
+        self._parts = files_of(self.path)
         self.n_rows, self.n_bytes, other = 0, 0, 0
         for place, part in enumerate(self._parts):
             with _open_part(part, self.path) as file:
@@ -190,7 +190,8 @@ def is_parquet(path: Path) -> bool:
     return path.suffix.lower() in _ENDINGS or path.is_dir()
 
 
-def _parts_of(path: Path) -> list[Path]:
+def files_of(path: Path) -> list[Path]:
+    """Return the files of a table in Parquet, in order. Raise if a folder has other files."""
     if not path.is_dir():
         return [path]
     inside = [

@@ -46,8 +46,8 @@ class Placed(Protocol):
     """Private records with fixed places."""
 
     @property
-    def files(self) -> tuple[Path, ...]:
-        """Files that hold all records."""
+    def files(self) -> UnchangedFiles:
+        """Files that hold all records, as they were before any of them was read."""
         ...
 
     def at(self, held: NDArray[np.bool_]) -> HeldRows:
@@ -59,11 +59,12 @@ class Placed(Protocol):
 class RowsOfFiles:
     """Private records of files, where each has a fixed place.
 
-    `read` yields rows and labels as written. `convert` returns them with the public kinds. `groups` are columns to
-    keep as written, and `no_features` are those of them that `convert` does not take.
+    `files` are as they were before any of them was read. `read` yields rows and labels as written. `convert` returns
+    them with the public kinds. `groups` are columns to keep as written, and `no_features` are those of them that
+    `convert` does not take.
     """
 
-    files: tuple[Path, ...]
+    files: UnchangedFiles
     read: Blocks
     convert: Callable[[pd.DataFrame, pd.Series], tuple[pd.DataFrame, Rows]]
     groups: tuple[str, ...]
@@ -78,6 +79,7 @@ class RowsOfFiles:
             tables.append(table)
             labels.append(own)
             groups.append(rows[list(self.groups)])
+        self.files.require_same()
         return HeldRows(_stacked(tables), np.concatenate(labels), _stacked(groups))
 
 
@@ -88,8 +90,8 @@ def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
 class UnchangedFiles:
     """The size and the time of the last change of each file, to be compared after each pass.
 
-    If a file changed between the pass that read the held-back rows and a pass that reads the remaining ones, a record
-    could be among both.
+    If a file changed after its units were numbered or its held-back rows were read, a record could be held back and
+    remain.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
@@ -99,8 +101,8 @@ class UnchangedFiles:
         """Raise if a file changed."""
         if any(_state(file) != state for file, state in self._states.items()):
             raise DataError(
-                "a file of the private table was changed or removed after its held-back records were read, so nothing "
-                "more was released: train on a copy that does not change."
+                "a file of the private table was changed or removed during the run, so nothing more was released: "
+                "train on a copy that does not change."
             )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import BudgetError, DataError, TeacherError
 from dpensemble.moments.grid import declared_grid
 from dpensemble.persistence import save_classifier
-from dpensemble.workflow.held_rows import HeldRows
+from dpensemble.workflow.held_rows import HeldRows, UnchangedFiles
 from dpensemble.workflow.outputs import STUDENT, file_contents
 from dpensemble.workflow.streamed import PrivateStream
 from dpensemble.workflow.tables import Tables
@@ -148,7 +149,7 @@ class _Rows:
     rows: pd.DataFrame
     labels: pd.Series
     groups: pd.DataFrame
-    files: tuple[Path, ...] = ()
+    files: UnchangedFiles = field(default_factory=partial(UnchangedFiles, ()))
 
     def at(self, held: NDArray[np.bool_]) -> HeldRows:
         return HeldRows(self.rows[held], self.labels[held].to_numpy(), self.groups[held])

@@ -16,7 +16,7 @@ from dpensemble._arrays import Integers, Rows
 from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.arrow import ArrowBlocks
 from dpensemble.datasets.arrow_sources import ArrowSource
-from dpensemble.datasets.parquet import ParquetTable, is_parquet
+from dpensemble.datasets.parquet import ParquetTable, files_of, is_parquet
 from dpensemble.datasets.tables import require_complete
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.workflow.column_kinds import LEAVE_OUT, ColumnKinds, require_two
@@ -67,8 +67,7 @@ class PrivateStream:
         """Return the stream without the records at some places, and these records."""
         if self.placed is None:
             raise DataError("records of a database or a cluster have no fixed places: write them to files.")
-        files = UnchangedFiles(self.placed.files)
-        rows, parts = self.placed.at(held), self.parts
+        files, rows, parts = self.placed.files, self.placed.at(held), self.parts
         if parts is not None:
             # Files in parts have places, too.
             table = cast("PlacedParts", parts.table)
@@ -111,6 +110,8 @@ def private_stream(
         require_two(range(n_records))
         return PrivateStream(n_records, None, _by_the_cluster, parts)
     source = None if workers is None else workers.source
+    fixed = files_of(files.private) if source is None else source.files
+    unchanged = UnchangedFiles(fixed)
     written = partial(_written, files, source, kinds.options.keep_bad)
     blocks = written(files.drop)
     require_two(range(blocks.n_records))
@@ -123,10 +124,9 @@ def private_stream(
             start += len(block)
             yield conversion(rows, pd.Series(entries))
 
-    fixed = ParquetTable(files.private).files if source is None else source.files
     no_features = [name for name in groups if name in files.drop]
     more = written([name for name in files.drop if name not in groups]) if no_features else blocks
-    placed = RowsOfFiles(tuple(fixed), more, conversion, tuple(groups), tuple(no_features)) if fixed else None
+    placed = RowsOfFiles(unchanged, more, conversion, tuple(groups), tuple(no_features)) if fixed else None
     return PrivateStream(blocks.n_records, blocks.units, read, parts, placed)
 
 
