@@ -259,8 +259,9 @@ def dask_of_two_workers():
             with on_cluster("dask", where):
                 yield dask.dataframe
         finally:
+            # A worker that loses its scheduler may wait for it for ever.
             for process in processes:
-                process.terminate()
+                process.kill()
             for process in processes:
                 process.wait()
 
