@@ -8,12 +8,10 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from dpensemble import LabelMomentsClassifier, PATEClassifier, WeightingPATEClassifier
-from dpensemble._spending import Spending
-from dpensemble.cost import PrivacyCost
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.ledger import Ledger
 from dpensemble.workflow import Tables, train
-from dpensemble.workflow.holdout import ASSUMPTIONS, WithScore, hold_back
+from dpensemble.workflow.holdout import ASSUMPTIONS, hold_back
 from dpensemble.workflow.rehearsal import stand_ins
 from dpensemble.workflow.streamed import PrivateStream
 
@@ -150,16 +148,3 @@ def test_a_fit_and_its_score_are_one_release_in_a_ledger(tmp_path, monkeypatch):
     # A unit teaches or scores, so the larger of both is paid, and a score costs what noisy sums cost.
     assert spent[0] == spent[1]
     assert [one.what for one in account.history()] == ["LabelMomentsClassifier and its score"]
-
-
-def test_a_score_costs_its_own_price_where_the_fit_costs_less(tmp_path, monkeypatch):
-    monkeypatch.setenv("DPENSEMBLE_STATE", str(tmp_path / "state"))
-    account = Ledger.create(tmp_path / "ledger.db").open_account("t", epsilon=3, delta=1e-5)
-    paid = WithScore(account)
-    free = PrivacyCost.zero()
-    paid.one_release("a fit")([Spending(name="everyone", epsilon=1.0, delta=1e-5, find_cost=lambda: free)])
-    assert account.state().spent.loss > 200_000
-    paid.require_paid(1.0, 1e-5)
-    for epsilon, delta in ((1.001, 1e-5), (1.0, 1.1e-5)):
-        with pytest.raises(BudgetError, match="in parts"):
-            paid.require_paid(epsilon, delta)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,10 +14,10 @@ from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import declared_classes, real_between
 from dpensemble._guard import guard_private_rows
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
-from dpensemble._spending import Spending, announce
+from dpensemble._spending import announce
 from dpensemble.allocation.partition import number_units
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, units_or_none
-from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.errors import InvalidParameterError
 from dpensemble.quality.costs import Costs
 from dpensemble.quality.layout import Layout, plan_layout
 from dpensemble.quality.release import (
@@ -25,11 +25,11 @@ from dpensemble.quality.release import (
     NoisyHistograms,
     exact_total,
     public_edges,
-    quality_cost,
     release_histograms,
 )
 from dpensemble.relations import Relation
 from dpensemble.workflow.group_columns import group_places
+from dpensemble.workflow.score_account import WithScore
 from dpensemble.workflow.tables import Tables
 
 _FEWEST = 20
@@ -58,42 +58,6 @@ class HeldBack:
     groups: dict[str, Integers]
     layout: Layout
     required: tuple[float, ...]
-
-
-class WithScore:
-    """An account that is charged for a fit and its score together, before either is drawn.
-
-    The place of a unit decides whether the unit is used for the fit or for the score. So a replaced unit changes either
-    the fit, whose score is then computed as before, or only the score. Together they cost the larger of both, for each
-    Renyi order and as a trade-off (parallel composition: F. McSherry, SIGMOD 2009, Theorem 4).
-    """
-
-    def __init__(self, ledger: Any) -> None:
-        self._ledger = ledger
-        self._paid: list[Spending] = []
-
-    def one_release(self, what: str) -> Callable[[Sequence[Spending]], None]:
-        """Return the function that charges one fit and its score."""
-        charge = self._ledger.one_release(f"{what} and its score")
-
-        def both(spendings: Sequence[Spending]) -> None:
-            # Of several spendings on one account, the ledger takes the largest.
-            charge([*spendings, *(_score_of(one) for one in spendings)])
-            self._paid.extend(spendings)
-
-        return both
-
-    def require_paid(self, epsilon: float, delta: float) -> None:
-        """Raise unless a single charge of the fit covers the score. Charges of parts are not added up."""
-        if not any(epsilon <= one.epsilon and delta <= one.delta for one in self._paid):
-            raise BudgetError(
-                f"holdout_score: a score at epsilon={epsilon:g}, delta={delta:g} was not charged to the ledger, "
-                "because the fit was charged in parts; leave it out."
-            )
-
-
-def _score_of(fit: Spending) -> Spending:
-    return replace(fit, find_cost=lambda: quality_cost(fit.epsilon, fit.delta))
 
 
 def positive_place(classes: Sequence[object], positive_class: str | None, costs: Costs | None) -> int:

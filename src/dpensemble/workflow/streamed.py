@@ -104,14 +104,15 @@ def private_stream(
     `groups` are columns whose entries belong to held-back records. `files.drop` may leave them out of the features.
     """
     conversion = _RowsAndLabels(kinds.without_rows(), files.target)
-    parts = None if workers is None else _parts(files, conversion, workers)
     if workers is not None and workers.is_table(files.private):
         n_records = int(workers.frame(files.private).count())
         require_two(range(n_records))
-        return PrivateStream(n_records, None, _by_the_cluster, parts)
+        return PrivateStream(n_records, None, _by_the_cluster, _parts(files, conversion, workers))
     source = None if workers is None else workers.source
     fixed = files_of(files.private) if source is None else source.files
+    # Before anything is read, since places follow from what is read.
     unchanged = UnchangedFiles(fixed)
+    parts = None if workers is None else _parts(files, conversion, workers)
     written = partial(_written, files, source, kinds.options.keep_bad)
     blocks = written(files.drop)
     require_two(range(blocks.n_records))
