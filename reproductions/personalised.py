@@ -243,6 +243,8 @@ def ratios(settings: Settings, seed: int) -> Iterator[Cell]:
     for repeat in range(seed, seed + settings["repeats"]):
         for c in settings["ratios"]:
             for kind in settings["methods"]:
+                if kind == UPSAMPLED and c > settings["most_copies"]:
+                    continue
                 cost = settings["seconds_an_ensemble"] * ((c + 1) / 2 if kind == UPSAMPLED else 0.2) + 5
                 yield Cell(
                     name=f"{kind}-{c}-run{repeat}", seconds=cost, work=partial(_ratio, settings, kind, c, repeat)
