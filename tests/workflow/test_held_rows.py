@@ -88,8 +88,9 @@ def test_the_score_is_that_of_a_table_in_memory(folder, capsys, in_memory, priva
 
 @pytest.mark.parametrize("more", [UNITS, pytest.param(ROWS, marks=pytest.mark.nightly)])
 def test_votes_have_the_score_of_a_table_in_memory(folder, capsys, more):
-    given = (*more, "--holdout-score", "0.3", "--n-teachers", "20")
+    given = (*more, "--holdout-score", "0.3", "--teachers", "20")
     expected = train(folder, capsys, "private.parquet", *given, method="pate")
+    assert expected[1]["units"] > 20
     assert train(folder, capsys, "parts", *given, method="pate") == expected
 
 
@@ -190,3 +191,38 @@ def test_other_numbers_of_records_than_before_are_refused():
 
     with pytest.raises(DataError, match="changed its number of records"):
         list(remaining_blocks(read, np.array([True, False]), UnchangedFiles([]))())
+
+
+def test_a_block_of_held_back_rows_alone_is_left_out():
+    def read():
+        for x in (1.0, 2.0):
+            yield pd.DataFrame({"x": [x]}), np.array([0])
+
+    blocks = remaining_blocks(read, np.array([True, False]), UnchangedFiles([]))
+    assert [block["x"].tolist() for block, _ in blocks()] == [[2.0]]
+
+
+@pytest.mark.parametrize(
+    ("column", "entry", "message"),
+    [("y", 7, "a label that is not among classes"), ("size", np.inf, "row 14, counting from 0")],
+)
+def test_a_bad_held_back_record_raises_before_anything_is_spent(
+    tmp_path, capsys, monkeypatch, folder, column, entry, message
+):
+    """Row 14 is held back."""
+    plain, places = RowsOfFiles.at, []
+    monkeypatch.setattr(RowsOfFiles, "at", lambda self, held: places.append(held) or plain(self, held))
+    table = pd.read_parquet(folder / "private.parquet").astype({"y": float})
+    (tmp_path / "parts").mkdir()
+    for seed in ("1", "2", "3", "4", "5", "6", "7", "8", "9"):
+        table.to_parquet(tmp_path / "parts" / "a.parquet", index=False)
+        places.clear()
+        settings = ("--holdout-score", "0.3", *ROWS, "--on-bad-record", "raise", "--seed", seed)
+        assert len(train(folder, capsys, tmp_path / "parts", *settings)) == 3
+        if places[0][14]:
+            break
+    table.loc[14, column] = entry
+    table.to_parquet(tmp_path / "parts" / "a.parquet", index=False)
+    code, shown = train(folder, capsys, tmp_path / "parts", *settings)
+    assert (code, message in shown) == (2, True)
+    assert not list(folder.glob("out-spent-*"))

@@ -82,7 +82,7 @@ class ParquetTable:
             with _open_part(part, self.path) as file:
                 tables.append(exact_frame(file.read(columns=self.columns))[self.columns])
         full = [table for table in tables if len(table)]
-        return full[0] if len(full) == 1 else _stacked(full)
+        return full[0] if len(full) == 1 else stacked(full)
 
 
 class ParquetBlocks:
@@ -176,7 +176,7 @@ def unit_numbers(table: _InBlocks, unit: str, keep_bad: bool, units: UnitNumbers
     return np.concatenate(numbers)
 
 
-def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
+def stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
     """Return stacked tables. A column with several types keeps the types of its parts, entry by entry."""
     mixed = [name for name in tables[0].columns if len({table[name].dtype for table in tables}) > 1]
     if mixed:

@@ -12,7 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Rows
+from dpensemble._guard import guard_private_rows
 from dpensemble.clusters.parts import Report
+from dpensemble.datasets.parquet import stacked
 from dpensemble.errors import DataError
 
 Blocks = Callable[[], Iterator[tuple[pd.DataFrame, Rows]]]
@@ -70,25 +72,27 @@ class RowsOfFiles:
     groups: tuple[str, ...]
     no_features: tuple[str, ...]
 
+    @guard_private_rows()
     def at(self, held: NDArray[np.bool_]) -> HeldRows:
         """Return the records at some places. `held` has an entry for each record."""
         tables, labels, groups = [], [], []
         for block, entries, start, of_block in _with_places(self.read, held):
-            rows = block[of_block].set_axis(start + np.flatnonzero(of_block))
-            table, own = self.convert(rows.drop(columns=list(self.no_features)), pd.Series(entries[of_block]))
+            features = block.drop(columns=list(self.no_features))
+            try:
+                table, own = self.convert(features[of_block], pd.Series(entries[of_block]))
+            except DataError:
+                # The same error, with the row of the whole table.
+                self.convert(features.set_axis(pd.RangeIndex(start, start + len(block))), pd.Series(entries))
+                raise
             tables.append(table)
             labels.append(own)
-            groups.append(rows[list(self.groups)])
+            groups.append(block.loc[of_block, list(self.groups)])
         self.files.require_same()
-        return HeldRows(_stacked(tables), np.concatenate(labels), _stacked(groups))
-
-
-def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
-    return pd.concat(tables, ignore_index=True)
+        return HeldRows(stacked(tables), np.concatenate(labels), stacked(groups))
 
 
 class UnchangedFiles:
-    """The size and the time of the last change of each file, to be compared after each pass.
+    """The size and the times of the last changes of each file, to be compared after each pass.
 
     If a file changed after its units were numbered or its held-back rows were read, a record could be held back and
     remain.
@@ -124,7 +128,8 @@ def remaining_blocks(read: Blocks, held: NDArray[np.bool_], files: UnchangedFile
 
     def remaining() -> Iterator[tuple[pd.DataFrame, Rows]]:
         for block, labels, _, of_block in _with_places(read, held):
-            yield block[~of_block], labels[~of_block]
+            if not of_block.all():
+                yield block[~of_block], labels[~of_block]
         files.require_same()
 
     return remaining
@@ -140,9 +145,9 @@ def _with_places(read: Blocks, held: NDArray[np.bool_]) -> Iterator[tuple[pd.Dat
         raise DataError("the private table changed its number of records while it was read: train on a copy.")
 
 
-def _state(file: Path) -> tuple[int, int, int] | None:
+def _state(file: Path) -> tuple[int, ...] | None:
     try:
         status = file.stat()
     except OSError:
         return None
-    return status.st_size, status.st_mtime_ns, status.st_ino
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino

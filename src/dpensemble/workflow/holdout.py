@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats, Integers
+from dpensemble._arrays import Floats, Integers, Rows
 from dpensemble._checks import declared_classes, real_between
 from dpensemble._guard import guard_private_rows
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble._spending import announce
 from dpensemble.allocation.partition import number_units
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, units_or_none
-from dpensemble.errors import InvalidParameterError
+from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.quality.costs import Costs
 from dpensemble.quality.layout import Layout, plan_layout
 from dpensemble.quality.release import (
@@ -161,10 +161,25 @@ def hold_back(
     return rest, back
 
 
+@guard_private_rows()
+def require_scorable(held: HeldBack, read: Callable[[pd.DataFrame], Rows], classes: Sequence[object]) -> None:
+    """Raise for a held-back record that the fit would refuse, since the score comes after the charge.
+
+    `read` is `Reader.held_back`. Call this if bad records raise errors.
+    """
+    if (class_ids_or_bad(np.unique(np.asarray(classes)), held.y.to_numpy()) == BAD).any():
+        raise DataError("a held-back record has a label that is not among classes: declare every possible label.")
+    rows, _ = read(held.X)
+    if isinstance(rows, np.ndarray) and np.isinf(rows).any():
+        raise DataError("a held-back record has a number that is too large: correct it, or leave the column out.")
+
+
 def _numbers(tables: Tables) -> tuple[Integers, bool]:
     """Return the number of each record's unit in order of first appearance, and whether a column names the units."""
     if tables.stream is not None:
         units = tables.stream.units
+        if units is not None and units.max() < 0:
+            raise DataError("units is missing for every record: give the owner of each record, or leave units out.")
         return (np.arange(tables.n_records), False) if units is None else (units, True)
     if tables.units is None:
         return np.arange(tables.n_records), False

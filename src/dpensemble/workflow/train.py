@@ -14,7 +14,7 @@ from sklearn.base import clone
 from dpensemble._guard import guard_private_rows
 from dpensemble.budget_groups import PersonalBudgets
 from dpensemble.certificates import certificate_of_fit
-from dpensemble.datasets.bad_records import readable_rows
+from dpensemble.datasets.bad_records import readable_rows, zeroes_bad
 from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.persistence import require_savable
@@ -24,7 +24,7 @@ from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord
 from dpensemble.report.units import declared_noun
 from dpensemble.student.fitting import class_probabilities, default_student, fit_student
-from dpensemble.workflow.holdout import HeldBack, hold_back, scored
+from dpensemble.workflow.holdout import HeldBack, hold_back, require_scorable, scored
 from dpensemble.workflow.label_summary import about_teachers, label_shares, public_alone
 from dpensemble.workflow.metrics import scores
 from dpensemble.workflow.outputs import CERTIFICATE, Outcome
@@ -177,6 +177,8 @@ def _prepare(tables: Tables, model: Any, *, fill: bool, asked: QualityRequest, l
     asked.check(tables)
     if asked.share is not None:
         teaching, held = hold_back(tables, model, asked.share, costs=asked.costs, positive_class=asked.positive_class)
+        if not zeroes_bad(model):
+            require_scorable(held, reader.held_back, tables.classes)
         ledger = None if ledger is None else WithScore(ledger)
     public = None if tables.declared_columns is not None else reader.transform(tables.X_public)
     return _Prepared(tables, teaching, held, model, reader, public, personal, ledger, alone, seconds)
