@@ -231,12 +231,10 @@ def source_of(name, parts, columns):
             yield DaskParts(dask.read_parquet(str(parts)), **columns) if frame else ParquetParts(parts, **columns)
     else:
         with spark_session() as session:
-            rows = name == "rows"
-            yield (
-                SparkParts(session.read.parquet(str(parts)), **columns)
-                if rows
-                else ParquetOnSpark(session, parts, **columns)
-            )
+            if name == "rows":
+                yield SparkParts(session.read.parquet(str(parts)), **columns)
+            else:
+                yield ParquetOnSpark(session, parts, **columns)
 
 
 @contextmanager

@@ -8,6 +8,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import dpensemble.cli.train
+from dpensemble._spending import listen
 from dpensemble.cli import main
 from dpensemble.datasets.arrow import ArrowPart
 from dpensemble.datasets.parts import ParquetParts
@@ -202,27 +204,43 @@ def test_a_block_of_held_back_rows_alone_is_left_out():
     assert [block["x"].tolist() for block, _ in blocks()] == [[2.0]]
 
 
-@pytest.mark.parametrize(
-    ("column", "entry", "message"),
-    [("y", 7, "a label that is not among classes"), ("size", np.inf, "row 14, counting from 0")],
-)
-def test_a_bad_held_back_record_raises_before_anything_is_spent(
-    tmp_path, capsys, monkeypatch, folder, column, entry, message
-):
-    """Row 14 is held back."""
-    plain, places = RowsOfFiles.at, []
-    monkeypatch.setattr(RowsOfFiles, "at", lambda self, held: places.append(held) or plain(self, held))
-    table = pd.read_parquet(folder / "private.parquet").astype({"y": float})
+@pytest.fixture
+def dated(folder, tmp_path, capsys, monkeypatch):
+    """Write private and public tables with dates, and return a place among the held-back records of a run on them."""
+    held = []
+    plain = RowsOfFiles.at
+    monkeypatch.setattr(RowsOfFiles, "at", lambda self, places: held.append(places) or plain(self, places))
     (tmp_path / "parts").mkdir()
-    for seed in ("1", "2", "3", "4", "5", "6", "7", "8", "9"):
-        table.to_parquet(tmp_path / "parts" / "a.parquet", index=False)
-        places.clear()
-        settings = ("--holdout-score", "0.3", *ROWS, "--on-bad-record", "raise", "--seed", seed)
-        assert len(train(folder, capsys, tmp_path / "parts", *settings)) == 3
-        if places[0][14]:
-            break
-    table.loc[14, column] = entry
-    table.to_parquet(tmp_path / "parts" / "a.parquet", index=False)
-    code, shown = train(folder, capsys, tmp_path / "parts", *settings)
-    assert (code, message in shown) == (2, True)
-    assert not list(folder.glob("out-spent-*"))
+    for name, place in (("private", "parts/a"), ("public", "public")):
+        table = pd.read_parquet(folder / f"{name}.parquet")
+        days = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(len(table)), unit="D")
+        table = table.assign(day=days.strftime("%Y-%m-%d"), **({"y": table["y"].astype(float)} if "y" in table else {}))
+        table.to_parquet(tmp_path / f"{place}.parquet", index=False)
+    assert len(train(tmp_path, capsys, "parts", *ROWS, "--holdout-score", "0.3")) == 3
+    return int(np.flatnonzero(held[-1])[0])
+
+
+@pytest.mark.parametrize("method", ["label-moments", "pate"])
+@pytest.mark.parametrize(
+    ("column", "entry"), [("y", 7.0), ("size", np.inf), ("size", 1.797e308), ("day", "2024-02-31"), ("town", None)]
+)
+@pytest.mark.parametrize("private", ["parts", pytest.param("parts/a.parquet", marks=pytest.mark.nightly)])
+def test_a_bad_held_back_record_costs_nothing(dated, tmp_path, capsys, monkeypatch, private, method, column, entry):
+    """The record raises before the charge, or the method takes it. `parts/a.parquet` is read into memory."""
+    # A rehearsal announces a budget, too, and spends nothing.
+    monkeypatch.setattr(dpensemble.cli.train, "rehearse", lambda *_, **__: None)
+    file = tmp_path / "parts" / "a.parquet"
+    table = pd.read_parquet(file)
+    table.loc[dated, column] = entry
+    table.to_parquet(file, index=False)
+    charges = []
+    with listen(charges.append):
+        given = (*ROWS, "--holdout-score", "0.3", "--on-bad-record", "raise")
+        ended = train(tmp_path, capsys, private, *given, method=method)
+    assert (len(ended) == 3) == bool(charges)
+    if column == "y" or entry == np.inf:
+        assert ended[0] == 2
+        assert "private" in ended[1] or "held-back" in ended[1]
+    assert "2024-02-31" not in str(ended)
+    if entry == np.inf:
+        assert f"row {dated}, counting from 0" in ended[1]

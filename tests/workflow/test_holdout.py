@@ -10,7 +10,7 @@ from sklearn.naive_bayes import GaussianNB
 from dpensemble import LabelMomentsClassifier, PATEClassifier, WeightingPATEClassifier
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.ledger import Ledger
-from dpensemble.workflow import Tables, train
+from dpensemble.workflow import Tables, holdout, train
 from dpensemble.workflow.holdout import ASSUMPTIONS, hold_back
 from dpensemble.workflow.rehearsal import stand_ins
 from dpensemble.workflow.streamed import PrivateStream
@@ -46,6 +46,14 @@ def test_every_unit_either_teaches_or_scores(units):
     if units is not None:
         assert not set(kept.units) & set(units[held.X.index])
         assert np.bincount(held.unit_of).tolist() == [3] * 100
+
+
+@pytest.mark.parametrize(("units", "limit"), [(None, "_MOST_RECORDS"), (np.arange(1500) // 2, "_MOST_UNITS")])
+def test_a_score_needs_no_more_than_the_largest_number_of_units(units, limit, monkeypatch):
+    monkeypatch.setattr(holdout, limit, 40)
+    kept, held = hold_back(tables(units=units), PATEClassifier(**SETTINGS), 0.5)
+    assert held.n_units == 40
+    assert len(kept.X_private) == 1500 - len(held.X)
 
 
 def test_a_record_changes_training_or_the_score_and_never_both():

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import Rows
 from dpensemble.clusters.parts import Report
-from dpensemble.datasets.parquet import ROWS_AT_ONCE, UnitNumbers, unit_numbers
+from dpensemble.datasets.parquet import ROWS_AT_ONCE, UnitNumbers, rows_without, unit_numbers
 from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError, InvalidParameterError
 
@@ -165,11 +165,9 @@ class ArrowPart:
 
     def _tables(self, kinds: list[str]) -> Iterator[Rows]:
         """Yield the rows in tables, and note the kind of an error in reading them."""
-        start = 0
+        tables = self._blocks.blocks(self._blocks.columns, ROWS_AT_ONCE)
         try:
-            for table in self._blocks.blocks(self._blocks.columns, ROWS_AT_ONCE):
-                yield table if self._held is None else table[~self._held[start : start + len(table)]]
-                start += len(table)
+            yield from tables if self._held is None else rows_without(tables, self._held)
         except Exception as error:
             kinds.append(type(error).__name__)
             raise

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from dpensemble._arrays import Integers
 from dpensemble.datasets.columns import as_text, distinct_entries
@@ -58,7 +59,7 @@ class ParquetTable:
             raise DataError(f"{self.path} names a column twice: rename one of them.")
         if not self.n_rows:
             raise DataError(f"{self.path} has no rows: give a table with rows.")
-        self._seen = [_state(part) for part in self._parts]
+        self._seen = [state_of(part) for part in self._parts]
 
     @property
     def files(self) -> list[Path]:
@@ -72,7 +73,7 @@ class ParquetTable:
             with _open_part(part, self.path) as file:
                 for batch in file.iter_batches(batch_size=rows, columns=names, use_threads=False):
                     yield exact_frame(batch)[names]
-            if _state(part) != seen:
+            if state_of(part) != seen:
                 raise DataError(f"{self.path} was changed while it was read: train on a copy that does not change.")
 
     def whole(self) -> pd.DataFrame:
@@ -176,6 +177,14 @@ def unit_numbers(table: _InBlocks, unit: str, keep_bad: bool, units: UnitNumbers
     return np.concatenate(numbers)
 
 
+def rows_without(tables: Iterator[pd.DataFrame], held: NDArray[np.bool_]) -> Iterator[pd.DataFrame]:
+    """Yield tables without the rows at some places. `held` has an entry for each row of all tables, in order."""
+    start = 0
+    for table in tables:
+        yield table[~held[start : start + len(table)]]
+        start += len(table)
+
+
 def stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
     """Return stacked tables. A column with several types keeps the types of its parts, entry by entry."""
     mixed = [name for name in tables[0].columns if len({table[name].dtype for table in tables}) > 1]
@@ -227,6 +236,10 @@ def _names(schema: Any) -> list[str]:
     return [name for name in schema.names if name not in index]
 
 
-def _state(part: Path) -> tuple[int, int]:
-    status = part.stat()
-    return status.st_size, status.st_mtime_ns
+def state_of(file: Path) -> tuple[int, ...] | None:
+    """Return the size of a file, the times of its last changes and its number on the disk. None without such a file."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpensemble._arrays import Integers, Rows
 from dpensemble._checks import integer_between
 from dpensemble.clusters.parts import Report, results_of
-from dpensemble.datasets.parquet import ROWS_AT_ONCE, ParquetTable
+from dpensemble.datasets.parquet import ROWS_AT_ONCE, ParquetTable, rows_without
 from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError, FileError
 
@@ -34,16 +34,12 @@ class RowGroups:
     held: Integers | None = None
 
     def tables(self) -> Iterator[pd.DataFrame]:
-        """Yield the rows in tables. Raise if the file has another size than before."""
+        """Return the rows in tables. Raise if the file has another size than before."""
         if self.held is None:
-            yield from self._tables()
-            return
-        remains = np.ones(self.n_rows, dtype=bool)
-        remains[self.held] = False
-        start = 0
-        for table in self._tables():
-            yield table[remains[start : start + len(table)]]
-            start += len(table)
+            return self._tables()
+        held = np.zeros(self.n_rows, dtype=bool)
+        held[self.held] = True
+        return rows_without(self._tables(), held)
 
     def _tables(self) -> Iterator[pd.DataFrame]:
         from pyarrow.parquet import ParquetFile  # noqa: PLC0415  takes long to import
@@ -112,18 +108,13 @@ class ParquetParts:
 
     def without(self, held: NDArray[np.bool_]) -> ParquetParts:
         """Return the same table without the rows at some places. `held` has an entry for each row, in order."""
+        ends = np.cumsum([part.n_rows for part in self.parts])
+        if len(held) != ends[-1]:
+            raise DataError(f"held has {len(held):,} entries for {ends[-1]:,} rows: give one entry for each row.")
+        marks = np.split(held, ends[:-1])
         rest = copy(self)
-        rest.parts = parts_without(self.parts, held)
+        rest.parts = [replace(part, held=np.flatnonzero(own)) for part, own in zip(self.parts, marks, strict=True)]
         return rest
-
-
-def parts_without(parts: Sequence[RowGroups], held: NDArray[np.bool_]) -> list[RowGroups]:
-    """Return the parts of a table without the rows at some places."""
-    ends = np.cumsum([part.n_rows for part in parts])
-    if len(held) != ends[-1]:
-        raise DataError(f"held has {len(held):,} entries for {ends[-1]:,} rows: give one entry for each row.")
-    marks = np.split(held, ends[:-1])
-    return [replace(part, held=np.flatnonzero(own)) for part, own in zip(parts, marks, strict=True)]
 
 
 def _parts_of(path: Path, columns: tuple[str, ...]) -> Iterator[RowGroups]:

@@ -20,7 +20,7 @@ from dpensemble.clusters.parts import Report
 from dpensemble.clusters.spark_settings import require_encryption
 from dpensemble.clusters.vetting import other_versions, require_unchanged, versions
 from dpensemble.datasets.parquet_columns import exact_frame
-from dpensemble.datasets.parts import ParquetParts, RowGroups, parts_without
+from dpensemble.datasets.parts import ParquetParts, RowGroups
 from dpensemble.datasets.spark_progress import partitions_shown
 from dpensemble.errors import DataError
 
@@ -88,24 +88,24 @@ class ParquetOnSpark:
     def __init__(
         self, session: Rows, path: Path | str, target: str, *, unit: str | None = None, columns: tuple[str, ...] = ()
     ) -> None:
-        files = ParquetParts(path, target, unit=unit, columns=columns)
+        self._files = ParquetParts(path, target, unit=unit, columns=columns)
         require_encryption(session, has_units=unit is not None)
-        self.target, self.unit, self.parts = files.target, files.unit, files.parts
-        self._session = session
+        self.target, self.unit, self._session = target, unit, session
 
     def results(self, work: Callable[[Iterator[Rows]], Report]) -> Iterator[Report]:
         """Yield what `work` returns for the tables of each part, once a part."""
         # A partition of the range holds one number: the place of a part.
-        places = self._session.range(0, len(self.parts), 1, len(self.parts))
-        reports = list(_results(places, partial(_on_part, work, self.parts)))
-        if len(reports) != len(self.parts):
+        parts = self._files.parts
+        places = self._session.range(0, len(parts), 1, len(parts))
+        reports = list(_results(places, partial(_on_part, work, parts)))
+        if len(reports) != len(parts):
             raise DataError("Spark lost a part of the private records, so nothing more was released.")
         yield from reports
 
     def without(self, held: NDArray[np.bool_]) -> ParquetOnSpark:
         """Return the same table without the rows at some places. `held` has an entry for each row, in order."""
         rest = copy(self)
-        rest.parts = parts_without(self.parts, held)
+        rest._files = self._files.without(held)
         return rest
 
 

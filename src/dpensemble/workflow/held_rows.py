@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpensemble._arrays import Rows
 from dpensemble._guard import guard_private_rows
 from dpensemble.clusters.parts import Report
-from dpensemble.datasets.parquet import stacked
+from dpensemble.datasets.parquet import stacked, state_of
 from dpensemble.errors import DataError
 
 Blocks = Callable[[], Iterator[tuple[pd.DataFrame, Rows]]]
@@ -99,11 +99,11 @@ class UnchangedFiles:
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
-        self._states = {file: _state(file) for file in files}
+        self._states = {file: state_of(file) for file in files}
 
     def require_same(self) -> None:
         """Raise if a file changed."""
-        if any(_state(file) != state for file, state in self._states.items()):
+        if any(state_of(file) != state for file, state in self._states.items()):
             raise DataError(
                 "a file of the private table was changed or removed during the run, so nothing more was released: "
                 "train on a copy that does not change."
@@ -143,11 +143,3 @@ def _with_places(read: Blocks, held: NDArray[np.bool_]) -> Iterator[tuple[pd.Dat
         start += len(block)
     if start != len(held):
         raise DataError("the private table changed its number of records while it was read: train on a copy.")
-
-
-def _state(file: Path) -> tuple[int, ...] | None:
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,26 +10,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats, Integers, Rows
+from dpensemble._arrays import Integers
 from dpensemble._checks import declared_classes, real_between
-from dpensemble._guard import guard_private_rows
-from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
-from dpensemble._spending import announce
+from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble.allocation.partition import number_units
-from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, units_or_none
+from dpensemble.datasets.bad_records import units_or_none
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.quality.costs import Costs
 from dpensemble.quality.layout import Layout, plan_layout
-from dpensemble.quality.release import (
-    HeldRecords,
-    NoisyHistograms,
-    exact_total,
-    public_edges,
-    release_histograms,
-)
 from dpensemble.relations import Relation
 from dpensemble.workflow.group_columns import group_places
-from dpensemble.workflow.score_account import WithScore
 from dpensemble.workflow.tables import Tables
 
 _FEWEST = 20
@@ -161,19 +151,6 @@ def hold_back(
     return rest, back
 
 
-@guard_private_rows()
-def require_scorable(held: HeldBack, read: Callable[[pd.DataFrame], Rows], classes: Sequence[object]) -> None:
-    """Raise for a held-back record that the fit would refuse, since the score comes after the charge.
-
-    `read` is `Reader.held_back`. Call this if bad records raise errors.
-    """
-    if (class_ids_or_bad(np.unique(np.asarray(classes)), held.y.to_numpy()) == BAD).any():
-        raise DataError("a held-back record has a label that is not among classes: declare every possible label.")
-    rows, _ = read(held.X)
-    if isinstance(rows, np.ndarray) and np.isinf(rows).any():
-        raise DataError("a held-back record has a number that is too large: correct it, or leave the column out.")
-
-
 def _numbers(tables: Tables) -> tuple[Integers, bool]:
     """Return the number of each record's unit in order of first appearance, and whether a column names the units."""
     if tables.stream is not None:
@@ -223,46 +200,3 @@ def _part(tables: Tables, which: NDArray[np.bool_]) -> Tables:
         units=None if tables.units is None else tables.units[which],
         private_groups=None if groups is None else groups[which].reset_index(drop=True),
     )
-
-
-@guard_private_rows()
-def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore | None = None) -> NoisyHistograms:
-    """Release histograms of a fitted model on held-back records, at the epsilon and delta of the model's guarantee."""
-    stated, classes = model.result_.guarantee, model.result_.classes
-    if paid is not None:
-        paid.require_paid(stated.epsilon, stated.delta)
-    # Without public rows, bins do not depend on the model.
-    expected = None if public is None else model.predict_proba(public)
-    layout = replace(held.layout, epsilon=stated.epsilon, delta=stated.delta)
-    if expected is not None and len(expected):
-        layout = layout.for_shares(expected.mean(axis=0).tolist(), len(set(held.required)))
-    edges = public_edges(layout, expected, held.required)
-    probable, readable = _probabilities(model, held, read)
-    ids = class_ids_or_bad(classes, held.y.to_numpy())
-    records = HeldRecords(
-        probabilities=probable,
-        truth=np.maximum(ids, 0),
-        groups=held.groups,
-        unit_of=held.unit_of,
-        n_units=held.n_units,
-        # A record with an undeclared label adds nothing, whatever the setting for bad records.
-        usable=(ids != BAD) & readable,
-    )
-    total = exact_total(layout, edges, records)
-    seed = model.insecure_release_seed
-    noise = noise_source(None if seed is None else seed_integer(seed, Stream.SPLIT))
-    announce(model.result_.design.groups)
-    return release_histograms(layout, edges, total, noise)
-
-
-def _probabilities(model: Any, held: HeldBack, read: Any) -> tuple[Floats, Any]:
-    if not held.by_unit:
-        rows, readable = read(held.X)
-        return model.predict_proba(rows), readable
-    # With more or fewer rows before them, the results of other units' rows could differ in the last digit.
-    probabilities, readable = np.empty((len(held.X), len(model.result_.classes))), np.empty(len(held.X), dtype=bool)
-    order = np.argsort(held.unit_of, kind="stable")
-    for places in np.split(order, np.flatnonzero(np.diff(held.unit_of[order])) + 1):
-        rows, readable[places] = read(held.X.iloc[places])
-        probabilities[places] = model.predict_proba(rows)
-    return probabilities, readable

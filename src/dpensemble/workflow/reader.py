@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.datasets.bad_records import readable_array, readable_rows, zeroes_bad
 from dpensemble.datasets.columns import number_columns
-from dpensemble.errors import InvalidParameterError
+from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.student.published import marked, release_mark, with_names
 from dpensemble.workflow.workers import ConvertedParts
 
@@ -71,7 +71,10 @@ class Reader:
     def held_back(self, table: pd.DataFrame) -> tuple[Any, NDArray[np.bool_]]:
         """Return private rows for the student, and which of them are readable. The other rows become zeros."""
         if not self._keep_bad:
-            return self.transform(table), np.ones(len(table), dtype=bool)
+            rows = self.transform(table)
+            if self._encoder is not None and np.isinf(rows).any():
+                raise DataError("a number is too large to be standardised: correct it, or leave the column out.")
+            return rows, np.ones(len(table), dtype=bool)
         if self._encoder is None:
             table, readable = readable_rows(table, nan=self._takes_nan)
             return self.transform(table), readable

@@ -24,7 +24,7 @@ from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord
 from dpensemble.report.units import declared_noun
 from dpensemble.student.fitting import class_probabilities, default_student, fit_student
-from dpensemble.workflow.holdout import HeldBack, hold_back, require_scorable, scored
+from dpensemble.workflow.holdout import HeldBack, hold_back
 from dpensemble.workflow.label_summary import about_teachers, label_shares, public_alone
 from dpensemble.workflow.metrics import scores
 from dpensemble.workflow.outputs import CERTIFICATE, Outcome
@@ -32,6 +32,7 @@ from dpensemble.workflow.personal import require_budgets
 from dpensemble.workflow.quality_facts import QualityRequest, quality_facts
 from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.run_record import Measured, run_record
+from dpensemble.workflow.score import require_scorable, scored
 from dpensemble.workflow.score_account import WithScore
 from dpensemble.workflow.tables import Tables
 
