@@ -91,6 +91,7 @@ BAD = [
     ("t.csv.gz", "no gzip", FileError, "it is not a gzip file"),
     ("t.zip", "no zip", FileError, "it is not a zip file"),
     ("t.xlsx", "", FileError, "save it as CSV there"),
+    ("t.duckdb", "", FileError, "t.duckdb:TABLE, otherwise use .csv"),
     ("t.csv", None, FileError, "there is no such file"),
 ]
 

@@ -57,7 +57,7 @@ _IN_BLOCKS = own("--in-blocks", "Read large private Parquet in blocks.", bool, d
 _PARTS = (
     own("--cluster", "Sum on a cluster (--scheduler, or here: --jobs)", choices=("dask", "spark")),
     own("--scheduler", "Its address, such as tls://10.0.0.5:8786.", hidden=True),
-    own("--jobs", "Processes that sum up parts of Parquet [1]", int, hidden=True),
+    own("--jobs", "Processes that sum up parts of Parquet; -1 takes all cores [1]", int, hidden=True),
 )
 _CERTIFY = own("--certificate", "Also certify votes; sums always are.", bool, OUTPUT, default=False)
 _DECLARED = own("--declared-columns", "Columns as JSON, when no rows are public.", Path)

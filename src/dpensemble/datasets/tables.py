@@ -41,6 +41,8 @@ from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
 _MOST_NAMED = 20
+# What usually holds a database, and how its addresses begin.
+_DATABASES = {".duckdb": "duckdb", ".db": "sqlite", ".sqlite": "sqlite", ".sqlite3": "sqlite"}
 
 
 def read_table(
@@ -118,15 +120,22 @@ def table_chunks(
             start += len(table)
 
 
+def _instead(path: Path) -> str:
+    """Return the beginning of a suggestion for the file of another program."""
+    ending = path.suffix.lower()
+    if ending in (".xlsx", ".xls", ".ods"):
+        return "save it as CSV there, and "
+    database = _DATABASES.get(ending)
+    return f"for private records of a database give {database}:{path}:TABLE, otherwise " if database else ""
+
+
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
     """Turn errors about a file that cannot be read as a table into one sentence."""
     if not is_csv(path) and not is_parquet(path):
-        excel = path.suffix.lower() in (".xlsx", ".xls", ".ods")
         raise FileError(
-            f"{path} is not a table that can be read; "
-            f"{'save it as CSV there, and ' * excel}use .csv, .csv.gz, .csv.zip, .tsv, .parquet or a folder of "
-            ".parquet."
+            f"{path} is not a table that can be read; {_instead(path)}use .csv, .csv.gz, .csv.zip, .tsv, .parquet or a "
+            "folder of .parquet."
         )
     try:
         yield
