@@ -1,7 +1,8 @@
 """Write docs/results.md and its figures from the results in docs/results, which `python -m reproductions` made.
 
-Run ``python -m reproductions.results_page``. With ``--take DIR`` the command first copies results from the folder of a
-run. A test checks that the page agrees with the results.
+Run ``python -m reproductions.results_page``. With ``--take DIR`` the command first copies results and finished parts
+from the folder of a run. Copy ``docs/results/cells`` to ``DIR/cells`` to continue a published run with more repeats.
+A test checks that the page agrees with the results.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from reproductions.page import (
     blocks_of,
     blocks_without_result,
 )
+from reproductions.running import CELLS, FULL
 
 DOCS = Path(__file__).parent.parent / "docs"
 FOLDER, PAGE, IMAGES = "results", "results.md", "images"
@@ -282,14 +284,21 @@ def _draw_answers(results: Mapping[str, TableResult], folder: Path) -> None:
     )
 
 
+def take(run: Path, folder: Path) -> None:
+    """Copy results, and the finished parts of full runs, from the folder of a run to that of published results."""
+    for path in sorted((run / FOLDER).glob("*.json")):
+        shutil.copy(path, folder / path.name)
+    if (run / CELLS / FULL).is_dir():
+        shutil.copytree(run / CELLS / FULL, folder / CELLS / FULL, dirs_exist_ok=True)
+
+
 def main() -> None:
     """Take results from a run if asked to, and write the page and its figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--take", type=Path, help="folder of a run whose results to copy first")
     options = parser.parse_args()
     if options.take is not None:
-        for path in sorted((options.take / FOLDER).glob("*.json")):
-            shutil.copy(path, DOCS / FOLDER / path.name)
+        take(options.take, DOCS / FOLDER)
     results = read_results(DOCS / FOLDER)
     (DOCS / PAGE).write_text(as_markdown(page(results)), encoding="utf-8")
     draw(results, DOCS / IMAGES)

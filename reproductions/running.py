@@ -15,6 +15,9 @@ from reproductions.declared import UNSTAMPED, Cell, Experiment, Table
 from reproductions.store import CellStore, Stored, Workplace, versions
 from reproductions.summary import TableResult, duration, summary
 
+#: Folder of finished parts in that of a run, and its folder of full settings.
+CELLS, FULL = "cells", "full"
+
 Tell = Callable[[str], None]
 # Seconds of finished cells that count as much as the declared estimate.
 _PRIOR = 30.0
@@ -127,8 +130,8 @@ def _part(experiment: Experiment, settings: RunSettings) -> _Part:
         "seed": settings.seed,
         "versions": versions(experiment.packages),
     }
-    kind = "quick" if settings.quick else "full"
-    store = CellStore(settings.out / "cells" / kind / experiment.name, stamp)
+    kind = "quick" if settings.quick else FULL
+    store = CellStore(settings.out / CELLS / kind / experiment.name, stamp)
     cells = tuple(experiment.cells(chosen, settings.seed))
     found = {cell.name: stored for cell in cells if (stored := store.load(cell.name)) is not None}
     return _Part(experiment, store, cells, found)

@@ -1,13 +1,17 @@
 """The page of results matches the committed results, and leaves no table of the papers out."""
 
+import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
-from reproductions import TABLES, read_results, results_page
+from reproductions import TABLES, RunSettings, read_results, reproduce, results_page, write_results
 from reproductions.coverage import COVERAGE, TEXTS
 from reproductions.page import as_markdown
+from reproductions.store import Stored
+from reproductions.summary import summary
 
 ROOT = Path(__file__).parents[2]
 RESULTS = read_results(ROOT / "docs" / "results")
@@ -68,3 +72,30 @@ def test_the_figures_of_the_page_are_drawn_from_the_results(tmp_path):
     assert len(pictures) == 4
     for picture in pictures:
         assert (tmp_path / picture).read_text() == (ROOT / "docs" / "images" / picture).read_text()
+
+
+def test_a_published_run_is_continued_from_its_finished_parts(tiny, counter, tmp_path):
+    first, published = RunSettings(out=tmp_path / "first", repeats=1), tmp_path / "published"
+    published.mkdir()
+    write_results(reproduce([tiny()], first, lambda _: None), first.out)
+    results_page.take(first.out, published)
+    assert read_results(published)["tiny-1"].runs == 1
+    # As the documentation states: copy the cells, and ask for more repeats.
+    later = RunSettings(out=tmp_path / "later", repeats=3)
+    shutil.copytree(published / "cells", later.out / "cells")
+    assert reproduce([tiny()], later, lambda _: None)[0].runs == 3
+    assert sorted(counter.ran) == [(name, repeat) for name in ("one", "three") for repeat in range(3)]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_published_parts_give_the_published_figures(table):
+    folder = ROOT / "docs" / "results" / "cells" / "full" / table.experiment.name
+    parts = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    if not parts:
+        pytest.skip("its parts are not published")
+    found = summary(table, {str(i): Stored(**_without_stamp(part)) for i, part in enumerate(parts)}, False, 0)
+    assert RESULTS[table.name].entries == found.entries
+
+
+def _without_stamp(part):
+    return {name: value for name, value in part.items() if name != "stamp"}
