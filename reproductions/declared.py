@@ -16,8 +16,9 @@ Settings = Mapping[str, Any]
 
 # The setting that changes how much is run rather than what. More repeats continue from fewer.
 REPEATS = "repeats"
-# Settings that results do not depend on: the number of runs, and an estimate of time.
-UNSTAMPED = (REPEATS, "seconds_an_ensemble")
+# Settings that results do not depend on: the number of runs, the largest number of runs of slow rows, and an estimate
+# of time.
+UNSTAMPED = (REPEATS, "most_repeats", "seconds_an_ensemble")
 
 
 class Status(StrEnum):
