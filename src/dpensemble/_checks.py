@@ -46,6 +46,11 @@ def integer_between(name: str, value: object, minimum: int, maximum: int = 2**31
     raise InvalidParameterError(f"{name}={shown(value)} is not an integer from {minimum} to {maximum}.", parameter=name)
 
 
+def number_of_processes(name: str, value: object) -> int:
+    """Return `value` as an int if it is a number of processes, or -1, which takes all cores as in joblib."""
+    return -1 if isinstance(value, Integral) and value == -1 else integer_between(name, value, 1)
+
+
 def shown(value: object) -> str:
     """Return a setting's text, cut if it would fill the screen. For public values only."""
     if isinstance(value, Integral) and abs(int(value)) >= 10**40:

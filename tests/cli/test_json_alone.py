@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dpensemble.cli import main
+from dpensemble.cli.ledger_commands import LEDGER
 from dpensemble.cli.manifest import METHODS
 from dpensemble.cli.method_choice import methods_of
+from dpensemble.cli.service_commands import KEYS
 from dpensemble.cli.static_commands import (
-    _KEYS,
-    _LEDGER,
     check,
     compare,
     gamma,
@@ -105,7 +105,7 @@ def document(tmp_path, monkeypatch, capfd):
 
 def test_every_command_has_a_line():
     others = {one.__name__ for one in (check, compare, gamma, report, recover, predict, verify, serve)}
-    grouped = {f"{group} {name}" for group, names in (("ledger", _LEDGER), ("keys", _KEYS)) for name in names}
+    grouped = {f"{group} {name}" for group, names in (("ledger", LEDGER), ("keys", KEYS)) for name in names}
     assert set(LINES) == others | grouped
     assert set(TRAINED) | {"auto", "label-moments"} == set(methods_of("train"))
     assert set(PLANNED) <= set(methods_of("plan")) <= set(METHODS)

@@ -53,13 +53,13 @@ def test_parts_release_what_the_whole_releases(world, relation, unit, on_bad_rec
     assert model.guarantee_ == guarantee
 
 
-def test_two_processes_release_what_one_releases(world):
+def test_several_processes_release_what_one_releases(world):
     _, public, folder = world
-    one, two = (
+    one, two, all_cores = (
         LabelMomentsClassifier(**SETTINGS).fit_blocks(ParquetParts(folder, "y", unit="who", n_jobs=n), X_public=public)
-        for n in (1, 2)
+        for n in (1, 2, -1)
     )
-    assert values(one) == values(two)
+    assert values(one) == values(two) == values(all_cores)
 
 
 class Faulty(ParquetParts):

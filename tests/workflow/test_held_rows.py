@@ -73,7 +73,7 @@ def in_memory(folder):
         ("private.arrow", UNITS),
         ("parts", ROWS),
         ("parts", (*ROWS, "--jobs", "1")),
-        pytest.param("parts", (*UNITS, "--jobs", "2"), marks=pytest.mark.nightly),
+        pytest.param("parts", (*UNITS, "--jobs", "-1"), marks=pytest.mark.nightly),
         pytest.param("private.parquet", (*ROWS, "--in-blocks"), marks=pytest.mark.nightly),
         pytest.param("private.arrow", (*ROWS, "--on-bad-record", "raise"), marks=pytest.mark.nightly),
     ],

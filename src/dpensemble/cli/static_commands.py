@@ -2,65 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from dpensemble.cli.command_parts import Commands, Json, Plot, option, run_command
 from dpensemble.cli.help import PlainCommand, PlainGroup
-from dpensemble.cli.interrupts import INTERRUPTS
+from dpensemble.cli.ledger_commands import LEDGER
 from dpensemble.cli.option import DATA, METHOD, OUTPUT, PRIVACY
+from dpensemble.cli.service_commands import KEYS, serve
 from dpensemble.relations import Relation
 
 
-def _option(panel: str, text: str, *names: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, metavar=metavar)
-
-
-_Json = Annotated[bool, _option(OUTPUT, "Print the result as JSON.", "--json")]
-_Plot = Annotated[Path | None, _option(OUTPUT, "Also draw it as SVG.")]
-
-
 def compare(
-    dataset: Annotated[
-        str | None, _option(DATA, "adult, digits (no download), mnist or fashion-mnist. [adult]")
-    ] = None,
-    table: Annotated[Path | None, _option(DATA, "Public table of your own with labels, CSV or Parquet.")] = None,
-    target: Annotated[str | None, _option(DATA, "Column of --table to predict.")] = None,
-    sep: Annotated[str | None, _option(DATA, "What separates columns of --table: ';', tab, ...")] = None,
-    decimal: Annotated[str | None, _option(DATA, "Decimal sign of numbers in --table: . or ,")] = None,
-    multiline_text: Annotated[bool, _option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
-    classes: Annotated[str | None, _option(DATA, "Labels of images to keep, such as 3,8.")] = None,
-    public_rows: Annotated[int | None, _option(DATA, "Public rows, for methods that release labels.")] = None,
-    epsilon: Annotated[float, _option(PRIVACY, "Whole budget of each method. [1]")] = 1.0,
-    delta: Annotated[float, _option(PRIVACY, "Delta of each method; bagging needs 1/records or more. [1e-05]")] = 1e-5,
+    dataset: Annotated[str | None, option(DATA, "adult, digits (no download), mnist or fashion-mnist. [adult]")] = None,
+    table: Annotated[Path | None, option(DATA, "Public table of your own with labels, CSV or Parquet.")] = None,
+    target: Annotated[str | None, option(DATA, "Column of --table to predict.")] = None,
+    sep: Annotated[str | None, option(DATA, "What separates columns of --table: ';', tab, ...")] = None,
+    decimal: Annotated[str | None, option(DATA, "Decimal sign of numbers in --table: . or ,")] = None,
+    multiline_text: Annotated[bool, option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
+    classes: Annotated[str | None, option(DATA, "Labels of images to keep, such as 3,8.")] = None,
+    public_rows: Annotated[int | None, option(DATA, "Public rows, for methods that release labels.")] = None,
+    epsilon: Annotated[float, option(PRIVACY, "Whole budget of each method. [1]")] = 1.0,
+    delta: Annotated[float, option(PRIVACY, "Delta of each method; bagging needs 1/records or more. [1e-05]")] = 1e-5,
     relation: Annotated[
         Relation,
-        _option(PRIVACY, "add-or-remove-one (default), as DP-SGD is accounted; or replace-one, which costs it twice."),
+        option(PRIVACY, "add-or-remove-one (default), as DP-SGD is accounted; or replace-one, which costs it twice."),
     ] = Relation.ADD_OR_REMOVE_ONE,
     insecure_release_seed: Annotated[
-        int | None, _option(PRIVACY, "Seed the noise: repeatable, and NOT FOR RELEASE.", metavar="INT")
+        int | None, option(PRIVACY, "Seed the noise: repeatable, and NOT FOR RELEASE.", metavar="INT")
     ] = None,
     methods: Annotated[
         str | None,
-        _option(
+        option(
             METHOD,
             "Comma-separated; a law may follow, as in pate:optimal. "
             "[label-moments,bagging,pate,bagged-pate,private-majority,darrm,dp-sgd]",
         ),
     ] = None,
     learner: Annotated[
-        str, _option(METHOD, "Base learner, as for train --teacher, or cnn. [logistic-regression]")
+        str, option(METHOD, "Base learner, as for train --teacher, or cnn. [logistic-regression]")
     ] = "logistic-regression",
-    teachers: Annotated[int | None, _option(METHOD, "Teachers that vote. [one for 25 records, at most 250]")] = None,
-    repeats: Annotated[int, _option(METHOD, "Runs of each method. [3]")] = 3,
-    seed: Annotated[int | None, _option(METHOD, "Public seed; not of the noise.")] = None,
-    jobs: Annotated[int, _option(METHOD, "Parallel workers; -1 takes all cores. [-1]")] = -1,
-    out: Annotated[Path | None, _option(OUTPUT, "File for the result as JSON.")] = None,
-    as_json: _Json = False,
-    quiet: Annotated[bool, _option(OUTPUT, "No progress bar.", "--quiet")] = False,
+    teachers: Annotated[int | None, option(METHOD, "Teachers that vote. [one for 25 records, at most 250]")] = None,
+    repeats: Annotated[int, option(METHOD, "Runs of each method. [3]")] = 3,
+    seed: Annotated[int | None, option(METHOD, "Public seed; not of the noise.")] = None,
+    jobs: Annotated[int, option(METHOD, "Parallel workers; -1 takes all cores. [-1]")] = -1,
+    out: Annotated[Path | None, option(OUTPUT, "File for the result as JSON.")] = None,
+    as_json: Json = False,
+    quiet: Annotated[bool, option(OUTPUT, "No progress bar.", "--quiet")] = False,
 ) -> None:
     """Compare methods on public data, on the same rows and with the same budget.
 
@@ -68,29 +58,29 @@ def compare(
 
     Example: dpensemble compare --dataset adult --epsilon 1 --delta 1e-5
     """
-    _run("compare", **locals())
+    run_command("compare", **locals())
 
 
 def gamma(
-    teachers: Annotated[int, _option(METHOD, "Number of teachers. Required.")],
-    epsilon: Annotated[float, _option(PRIVACY, "Epsilon of each teacher. Required.")],
-    m: Annotated[float, _option(PRIVACY, "Epsilon of the answer, in units of a teacher's. Required.", "--m")],
-    Delta: Annotated[float, _option(PRIVACY, "Delta of each teacher. [0]", "--Delta")] = 0.0,
-    delta: Annotated[float, _option(PRIVACY, "Delta of the answer. [0]", "--delta")] = 0.0,
+    teachers: Annotated[int, option(METHOD, "Number of teachers. Required.")],
+    epsilon: Annotated[float, option(PRIVACY, "Epsilon of each teacher. Required.")],
+    m: Annotated[float, option(PRIVACY, "Epsilon of the answer, in units of a teacher's. Required.", "--m")],
+    Delta: Annotated[float, option(PRIVACY, "Delta of each teacher. [0]", "--Delta")] = 0.0,
+    delta: Annotated[float, option(PRIVACY, "Delta of the answer. [0]", "--delta")] = 0.0,
     prior: Annotated[
         str,
-        _option(
+        option(
             METHOD,
             "What is assumed about votes: 'alike' (one common probability, any), '0.5-1' (one in that range), "
             "'0.2:0.5,0.9:0.5' (a histogram of it), or '0.75' (independent teachers of that mean). [alike]",
         ),
     ] = "alike",
     constraints: Annotated[
-        str, _option(METHOD, "Search monotone noise functions (default), or all (few teachers only).")
+        str, option(METHOD, "Search monotone noise functions (default), or all (few teachers only).")
     ] = "monotone",
-    plot: _Plot = None,
-    certificate: Annotated[Path | None, _option(OUTPUT, "Also write what 'dpensemble verify' checks.")] = None,
-    as_json: _Json = False,
+    plot: Plot = None,
+    certificate: Annotated[Path | None, option(OUTPUT, "Also write what 'dpensemble verify' checks.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Find the private majority of private teachers with the least error (two classes). No data are read.
 
@@ -98,36 +88,36 @@ def gamma(
 
     Example: dpensemble gamma --teachers 11 --epsilon 0.1 --m 3
     """
-    _run("gamma", **locals())
+    run_command("gamma", **locals())
 
 
 def report(
     run: Annotated[Path, typer.Argument(help="Folder that `dpensemble train` wrote.")],
-    out: Annotated[Path | None, _option(OUTPUT, "Path of the page. [in the folder of the run]")] = None,
-    title: Annotated[str | None, _option(OUTPUT, "Another headline of the page.")] = None,
+    out: Annotated[Path | None, option(OUTPUT, "Path of the page. [in the folder of the run]")] = None,
+    title: Annotated[str | None, option(OUTPUT, "Another headline of the page.")] = None,
     unit_name: Annotated[
-        str | None, _option(OUTPUT, "Noun for what the unit column names, such as patient.", "--unit-name")
+        str | None, option(OUTPUT, "Noun for what the unit column names, such as patient.", "--unit-name")
     ] = None,
     private: Annotated[
-        bool, _option(OUTPUT, "Write the page with secret vote statistics: not for sharing.", "--private")
+        bool, option(OUTPUT, "Write the page with secret vote statistics: not for sharing.", "--private")
     ] = False,
     registry: Annotated[
-        Path | None, _option(OUTPUT, "Also write an entry for OpenDP's registry of deployments (YAML).")
+        Path | None, option(OUTPUT, "Also write an entry for OpenDP's registry of deployments (YAML).")
     ] = None,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Show an earlier run, and write its page again.
 
     Example: dpensemble report demo --out page.html
     """
-    _run("report", **locals())
+    run_command("report", **locals())
 
 
 def recover(
     run: Annotated[Path, typer.Argument(help="The folder given to `dpensemble train --out`.")],
-    overwrite: Annotated[bool, _option(OUTPUT, "Replace a later run in that folder.", "--overwrite")] = False,
-    give_up: Annotated[bool, _option(OUTPUT, "File the account instead of finishing.", "--give-up")] = False,
-    as_json: _Json = False,
+    overwrite: Annotated[bool, option(OUTPUT, "Replace a later run in that folder.", "--overwrite")] = False,
+    give_up: Annotated[bool, option(OUTPUT, "File the account instead of finishing.", "--give-up")] = False,
+    as_json: Json = False,
 ) -> None:
     """Finish a failed or killed run from what it has drawn, without a second charge.
 
@@ -136,172 +126,68 @@ def recover(
 
     Example: dpensemble recover demo
     """
-    _run("recover", **locals())
+    run_command("recover", **locals())
 
 
 def check(
-    private: Annotated[str, _option(DATA, "CSV, Parquet, folder or database. Required.", metavar="FILE")],
-    target: Annotated[str, _option(DATA, "Column to predict. Required.")],
-    classes: Annotated[str, _option(DATA, "All possible labels, comma-separated. Required.")],
-    public: Annotated[Path | None, _option(DATA, "Public rows with the same features.")] = None,
-    declared_columns: Annotated[Path | None, _option(DATA, "Columns as JSON, when no rows are public.")] = None,
-    unit: Annotated[str | None, _option(DATA, "Column naming whose record it is.")] = None,
-    drop: Annotated[str | None, _option(DATA, "Columns to leave out, comma-separated.")] = None,
-    sep: Annotated[str | None, _option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
-    decimal: Annotated[str | None, _option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
-    multiline_text: Annotated[bool, _option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
+    private: Annotated[str, option(DATA, "CSV, Parquet, folder or database. Required.", metavar="FILE")],
+    target: Annotated[str, option(DATA, "Column to predict. Required.")],
+    classes: Annotated[str, option(DATA, "All possible labels, comma-separated. Required.")],
+    public: Annotated[Path | None, option(DATA, "Public rows with the same features.")] = None,
+    declared_columns: Annotated[Path | None, option(DATA, "Columns as JSON, when no rows are public.")] = None,
+    unit: Annotated[str | None, option(DATA, "Column naming whose record it is.")] = None,
+    drop: Annotated[str | None, option(DATA, "Columns to leave out, comma-separated.")] = None,
+    sep: Annotated[str | None, option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
+    decimal: Annotated[str | None, option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
+    multiline_text: Annotated[bool, option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
     no_blanks: Annotated[
-        bool, _option(DATA, "For a method that takes no blanks, without --fill.", "--no-blanks")
+        bool, option(DATA, "For a method that takes no blanks, without --fill.", "--no-blanks")
     ] = False,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Count the private records that cannot be read, before anything is charged. The counts are for the owner only.
 
     Example: dpensemble check --private p.csv --public q.csv --target y --classes no,yes
     """
-    _run("check", **locals())
+    run_command("check", **locals())
 
 
 def predict(
     student: Annotated[Path, typer.Argument(help="student.skops of a run, or its folder.")],
     rows: Annotated[Path, typer.Argument(help="Rows to classify, CSV or Parquet; any number.")],
-    out: Annotated[Path | None, _option(OUTPUT, "Write a CSV file instead of printing.")] = None,
+    out: Annotated[Path | None, option(OUTPUT, "Write a CSV file instead of printing.")] = None,
     probabilities: Annotated[
-        bool, _option(OUTPUT, "Also give the probability of each label.", "--probabilities", "--proba")
+        bool, option(OUTPUT, "Also give the probability of each label.", "--probabilities", "--proba")
     ] = False,
-    keep: Annotated[str | None, _option(OUTPUT, "Columns to repeat beside the label, comma-separated.")] = None,
+    keep: Annotated[str | None, option(OUTPUT, "Columns to repeat beside the label, comma-separated.")] = None,
     threshold: Annotated[
-        float | None, _option(OUTPUT, "Probability from which a row gets the positive class. [most probable class]")
+        float | None, option(OUTPUT, "Probability from which a row gets the positive class. [most probable class]")
     ] = None,
     positive_class: Annotated[
-        str | None, _option(OUTPUT, "Class that --threshold is about. [the second of two]", "--positive-class")
+        str | None, option(OUTPUT, "Class that --threshold is about. [the second of two]", "--positive-class")
     ] = None,
-    sep: Annotated[str | None, _option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
-    decimal: Annotated[str | None, _option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
-    multiline_text: Annotated[bool, _option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
+    sep: Annotated[str | None, option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
+    decimal: Annotated[str | None, option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
+    multiline_text: Annotated[bool, option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
     explain: Annotated[
-        bool, _option(OUTPUT, "Also give what each column adds to the logit of each row.", "--explain")
+        bool, option(OUTPUT, "Also give what each column adds to the logit of each row.", "--explain")
     ] = False,
     explain_plot: Annotated[
-        Path | None, _option(OUTPUT, "Draw the explanation of one row as SVG.", "--explain-plot")
+        Path | None, option(OUTPUT, "Draw the explanation of one row as SVG.", "--explain-plot")
     ] = None,
-    explain_row: Annotated[int, _option(OUTPUT, "Number of that row. [0]", "--explain-row")] = 0,
-    as_json: _Json = False,
+    explain_row: Annotated[int, option(OUTPUT, "Number of that row. [0]", "--explain-row")] = 0,
+    as_json: Json = False,
 ) -> None:
     """Classify rows with a saved student. This costs no privacy. Rows are counted from 0.
 
     Example: dpensemble predict demo new.csv --proba --keep patient_id --out labels.csv
     """
-    _run("predict", **locals())
-
-
-_Where = Annotated[str, typer.Argument(metavar="LEDGER", help="File, or postgresql://user@host/name.")]
-_Name = Annotated[str, typer.Argument(metavar="DATA_SET", help="Name of the data set.")]
-
-
-def ledger_create(ledger: _Where, as_json: _Json = False) -> None:
-    """Create a ledger and its signing key.
-
-    Example: dpensemble ledger create ledger.db
-    """
-    _run("ledger", action="create", ledger=ledger, as_json=as_json)
-
-
-def ledger_open(
-    ledger: _Where,
-    data_set: _Name,
-    epsilon: Annotated[float, _option(PRIVACY, "Budget of all releases, for good. Required.")],
-    delta: Annotated[float | None, _option(PRIVACY, "Its delta. Required.")] = None,
-    how: Annotated[
-        str,
-        _option(PRIVACY, "How costs add up: renyi (default), gdp, zcdp, or basic (one or two releases).", "--filter"),
-    ] = "renyi",
-    relation: Annotated[
-        Relation, _option(PRIVACY, "Neighbouring relation of all releases. [replace-one]")
-    ] = Relation.REPLACE_ONE,
-    order: Annotated[
-        float | None, _option(PRIVACY, "Renyi order. [the order at which Gaussian noise costs least]")
-    ] = None,
-    group: Annotated[str | None, _option(PRIVACY, "Refused: a later run may name the same people otherwise.")] = None,
-    as_json: _Json = False,
-) -> None:
-    """Open the account of a data set: a budget for all releases of it, for good. The budget never changes.
-
-    Example: dpensemble ledger open ledger.db patients --epsilon 3 --delta 1e-5
-    """
-    _run("ledger", action="open", **locals())
-
-
-def ledger_show(ledger: _Where, as_json: _Json = False) -> None:
-    """Verify the ledger, and show what is left of each data set.
-
-    Example: dpensemble ledger show ledger.db
-    """
-    _run("ledger", action="show", ledger=ledger, as_json=as_json)
-
-
-def ledger_verify(
-    ledger: _Where,
-    checkpoint: Annotated[
-        list[Path] | None, _option(DATA, "Signed checkpoint from another place; several may be given.")
-    ] = None,
-    as_json: _Json = False,
-) -> None:
-    """Check every hash and every sum, and that no entry before a checkpoint is missing.
-
-    Example: dpensemble ledger verify ledger.db --checkpoint october.json
-    """
-    _run("ledger", action="verify", ledger=ledger, checkpoint=checkpoint or [], as_json=as_json)
-
-
-def ledger_export(
-    ledger: _Where,
-    out: Annotated[Path, _option(OUTPUT, "File for all entries, one line of JSON each. Required.")],
-    as_json: _Json = False,
-) -> None:
-    """Write all entries to a file. They contain answers and settings, but no votes.
-
-    Example: dpensemble ledger export ledger.db --out entries.jsonl
-    """
-    _run("ledger", action="export", ledger=ledger, out=out, as_json=as_json)
-
-
-def ledger_checkpoint(
-    ledger: _Where,
-    out: Annotated[Path, _option(OUTPUT, "File for the signed statement. Required.")],
-    as_json: _Json = False,
-) -> None:
-    """Sign the ledger's last entry. Store the file away from the ledger, for ledger verify.
-
-    Example: dpensemble ledger checkpoint ledger.db --out october.json
-    """
-    _run("ledger", action="checkpoint", ledger=ledger, out=out, as_json=as_json)
-
-
-def ledger_protect(ledger: _Where, as_json: _Json = False) -> None:
-    """Verify the ledger, and create missing triggers, for example in a ledger of an earlier version.
-
-    Example: dpensemble ledger protect ledger.db
-    """
-    _run("ledger", action="protect", ledger=ledger, as_json=as_json)
-
-
-def ledger_forget(
-    ledger: _Where,
-    name: Annotated[str, _option(PRIVACY, "Id of the earlier ledger. Required.", "--id")],
-    witness: Annotated[Path | None, _option(DATA, "Its witness file, if not in the usual folder.")] = None,
-    as_json: _Json = False,
-) -> None:
-    """Give up a ledger for good, so that another ledger can take its place.
-
-    Example: dpensemble ledger forget ledger.db --id 113b2ca8-57aa-4c2a-a06a-2f8012c9d723
-    """
-    _run("ledger", action="forget", ledger=ledger, name=name, witness=witness, as_json=as_json)
+    run_command("predict", **locals())
 
 
 def verify(
     file: Annotated[Path, typer.Argument(help="Folder of a run, or a certificate of `plan`, `gamma` or `train`.")],
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Check a certificate with a program that shares no code with this library.
 
@@ -309,66 +195,7 @@ def verify(
 
     Example: dpensemble verify certificate.json
     """
-    _run("verify", **locals())
-
-
-def serve(
-    config: Annotated[Path, typer.Argument(help="The service's configuration, TOML.")],
-    host: Annotated[str, _option(OUTPUT, "Address to listen at. [127.0.0.1]")] = "127.0.0.1",
-    port: Annotated[int, _option(OUTPUT, "Port. [8000]")] = 8000,
-    certificate: Annotated[Path | None, _option(OUTPUT, "Certificate for TLS, unless a proxy does it.")] = None,
-    certificate_key: Annotated[Path | None, _option(OUTPUT, "Its key.")] = None,
-    check: Annotated[bool, _option(OUTPUT, "Only print what would be served, and check it.", "--check")] = False,
-    as_json: _Json = False,
-) -> None:
-    """Answer over HTTP, from posted votes or hosted teachers. Each answer is charged before it is drawn.
-
-    Example: dpensemble serve service.toml --port 8000
-    """
-    _run("serve", **locals())
-
-
-_Keys = Annotated[Path, typer.Argument(metavar="KEYS", help="File of keys.")]
-
-
-def keys_create(
-    keys: _Keys,
-    holder: Annotated[str, typer.Argument(metavar="HOLDER", help="Whose key it is.")],
-    scope: Annotated[list[str], _option(PRIVACY, "read, predict, metrics or own; several may be given. Required.")],
-    grant: Annotated[list[str] | None, _option(PRIVACY, "Grant of the key; several may be given. [all]")] = None,
-    days: Annotated[int | None, _option(PRIVACY, "Days until it expires. [never]")] = None,
-    as_json: _Json = False,
-) -> None:
-    """Create an API key for the service, and print it once. The file stores a hash.
-
-    Example: dpensemble keys create keys.json alice --scope read --scope predict
-    """
-    _run("keys", action="create", **locals())
-
-
-def keys_list(keys: _Keys, as_json: _Json = False) -> None:
-    """List API keys without their secrets.
-
-    Example: dpensemble keys list keys.json
-    """
-    _run("keys", action="list", keys=keys, as_json=as_json)
-
-
-def keys_revoke(
-    keys: _Keys, key: Annotated[str, typer.Argument(metavar="ID", help="Id from keys list.")], as_json: _Json = False
-) -> None:
-    """Revoke an API key at once.
-
-    Example: dpensemble keys revoke keys.json 1f2e3d4c5b6a
-    """
-    _run("keys", action="revoke", keys=keys, key=key, as_json=as_json)
-
-
-def _run(command: str, **values: Any) -> None:
-    """Import the module of a command and run it."""
-    with INTERRUPTS.at_once():
-        module = import_module(f"dpensemble.cli.{command}")
-    module.run(**values)
+    run_command("verify", **locals())
 
 
 def add_static_command(app: typer.Typer, name: str) -> None:
@@ -383,8 +210,7 @@ def add_static_command(app: typer.Typer, name: str) -> None:
     app.add_typer(group, name=name, help=about)
 
 
-_Actions = dict[str, Callable[..., None]]
-_COMMANDS: _Actions = {
+_COMMANDS: Commands = {
     "check": check,
     "compare": compare,
     "gamma": gamma,
@@ -394,19 +220,8 @@ _COMMANDS: _Actions = {
     "verify": verify,
     "serve": serve,
 }
-_LEDGER: _Actions = {
-    "create": ledger_create,
-    "open": ledger_open,
-    "show": ledger_show,
-    "verify": ledger_verify,
-    "export": ledger_export,
-    "checkpoint": ledger_checkpoint,
-    "protect": ledger_protect,
-    "forget": ledger_forget,
-}
-_KEYS: _Actions = {"create": keys_create, "list": keys_list, "revoke": keys_revoke}
-_GROUPS: dict[str, tuple[_Actions, str]] = {
-    "ledger": (_LEDGER, "Keep a permanent account of what is spent on data sets."),
-    "keys": (_KEYS, "Create, list and revoke API keys of the service."),
+_GROUPS: dict[str, tuple[Commands, str]] = {
+    "ledger": (LEDGER, "Keep a permanent account of what is spent on data sets."),
+    "keys": (KEYS, "Create, list and revoke API keys of the service."),
 }
 STATIC_COMMANDS = (*_COMMANDS, *_GROUPS)

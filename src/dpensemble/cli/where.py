@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-from joblib import effective_n_jobs
-
 from dpensemble.clusters import on_cluster
 from dpensemble.datasets.arrow_sources import ArrowSource, names_source, opened_source
 from dpensemble.datasets.spark_session import spark_session
@@ -40,20 +38,13 @@ def opened_workers(
         yield Workers(source=source)
     elif cluster == "spark":
         with spark_session(scheduler) as session:
-            yield Workers(_processes(jobs), cluster, session)
+            yield Workers(1 if jobs is None else jobs, cluster, session)
     elif cluster is None and jobs is None:
         if private is not None:
             Workers().require_session(private)
         yield None
     else:
-        yield Workers(_processes(jobs), cluster)
-
-
-def _processes(jobs: int | None) -> int:
-    """Return a number of processes. -1 takes all cores, as for other methods."""
-    if jobs == -1:
-        return effective_n_jobs(jobs)
-    return 1 if jobs is None else jobs
+        yield Workers(1 if jobs is None else jobs, cluster)
 
 
 def cluster_of(backend: str | None, cluster: str | None, scheduler: str | None) -> AbstractContextManager[None]:

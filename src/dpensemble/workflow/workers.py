@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from dpensemble._arrays import Rows
-from dpensemble._checks import integer_between
+from dpensemble._checks import number_of_processes
 from dpensemble.clusters.parts import Report, TableInParts
 from dpensemble.datasets.arrow import ArrowPart
 from dpensemble.datasets.arrow_sources import ArrowSource
@@ -36,11 +36,11 @@ class Workers:
 
     def require_possible(self, private: Path) -> None:
         """Raise if the private table cannot be read by these workers."""
-        integer_between("jobs", self.jobs, 1)
+        number_of_processes("jobs", self.jobs)
         self.require_session(private)
         if self.source is not None:
             return
-        if self.cluster is not None and self.jobs > 1:
+        if self.cluster is not None and self.jobs != 1:
             raise InvalidParameterError(
                 f"jobs={self.jobs} are processes of this machine, and the cluster has workers of its own: leave jobs "
                 "out.",

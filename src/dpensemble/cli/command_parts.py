@@ -1,0 +1,32 @@
+"""What the declarations of commands share: options, and the import of the module that does the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpensemble.cli.interrupts import INTERRUPTS
+from dpensemble.cli.option import OUTPUT
+
+#: Functions of typer by what people type.
+Commands = dict[str, Callable[..., None]]
+
+
+def option(panel: str, text: str, *names: str, metavar: str | None = None) -> Any:
+    """Return an option with its panel of the help. The text states the default."""
+    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, metavar=metavar)
+
+
+def run_command(command: str, **values: Any) -> None:
+    """Import the module of a command and run it."""
+    with INTERRUPTS.at_once():
+        module = import_module(f"dpensemble.cli.{command}")
+    module.run(**values)
+
+
+Json = Annotated[bool, option(OUTPUT, "Print the result as JSON.", "--json")]
+Plot = Annotated[Path | None, option(OUTPUT, "Also draw it as SVG.")]

@@ -1,0 +1,127 @@
+"""Options of the commands `dpensemble ledger ACTION`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpensemble.cli.command_parts import Commands, Json, option, run_command
+from dpensemble.cli.option import DATA, OUTPUT, PRIVACY
+from dpensemble.relations import Relation
+
+_Where = Annotated[str, typer.Argument(metavar="LEDGER", help="File, or postgresql://user@host/name.")]
+_Name = Annotated[str, typer.Argument(metavar="DATA_SET", help="Name of the data set.")]
+
+
+def ledger_create(ledger: _Where, as_json: Json = False) -> None:
+    """Create a ledger and its signing key.
+
+    Example: dpensemble ledger create ledger.db
+    """
+    run_command("ledger", action="create", ledger=ledger, as_json=as_json)
+
+
+def ledger_open(
+    ledger: _Where,
+    data_set: _Name,
+    epsilon: Annotated[float, option(PRIVACY, "Budget of all releases, for good. Required.")],
+    delta: Annotated[float | None, option(PRIVACY, "Its delta. Required.")] = None,
+    how: Annotated[
+        str,
+        option(PRIVACY, "How costs add up: renyi (default), gdp, zcdp, or basic (one or two releases).", "--filter"),
+    ] = "renyi",
+    relation: Annotated[
+        Relation, option(PRIVACY, "Neighbouring relation of all releases. [replace-one]")
+    ] = Relation.REPLACE_ONE,
+    order: Annotated[
+        float | None, option(PRIVACY, "Renyi order. [the order at which Gaussian noise costs least]")
+    ] = None,
+    group: Annotated[str | None, option(PRIVACY, "Refused: a later run may name the same people otherwise.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Open the account of a data set: a budget for all releases of it, for good. The budget never changes.
+
+    Example: dpensemble ledger open ledger.db patients --epsilon 3 --delta 1e-5
+    """
+    run_command("ledger", action="open", **locals())
+
+
+def ledger_show(ledger: _Where, as_json: Json = False) -> None:
+    """Verify the ledger, and show what is left of each data set.
+
+    Example: dpensemble ledger show ledger.db
+    """
+    run_command("ledger", action="show", ledger=ledger, as_json=as_json)
+
+
+def ledger_verify(
+    ledger: _Where,
+    checkpoint: Annotated[
+        list[Path] | None, option(DATA, "Signed checkpoint from another place; several may be given.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check every hash and every sum, and that no entry before a checkpoint is missing.
+
+    Example: dpensemble ledger verify ledger.db --checkpoint october.json
+    """
+    run_command("ledger", action="verify", ledger=ledger, checkpoint=checkpoint or [], as_json=as_json)
+
+
+def ledger_export(
+    ledger: _Where,
+    out: Annotated[Path, option(OUTPUT, "File for all entries, one line of JSON each. Required.")],
+    as_json: Json = False,
+) -> None:
+    """Write all entries to a file. They contain answers and settings, but no votes.
+
+    Example: dpensemble ledger export ledger.db --out entries.jsonl
+    """
+    run_command("ledger", action="export", ledger=ledger, out=out, as_json=as_json)
+
+
+def ledger_checkpoint(
+    ledger: _Where,
+    out: Annotated[Path, option(OUTPUT, "File for the signed statement. Required.")],
+    as_json: Json = False,
+) -> None:
+    """Sign the ledger's last entry. Store the file away from the ledger, for ledger verify.
+
+    Example: dpensemble ledger checkpoint ledger.db --out october.json
+    """
+    run_command("ledger", action="checkpoint", ledger=ledger, out=out, as_json=as_json)
+
+
+def ledger_protect(ledger: _Where, as_json: Json = False) -> None:
+    """Verify the ledger, and create missing triggers, for example in a ledger of an earlier version.
+
+    Example: dpensemble ledger protect ledger.db
+    """
+    run_command("ledger", action="protect", ledger=ledger, as_json=as_json)
+
+
+def ledger_forget(
+    ledger: _Where,
+    name: Annotated[str, option(PRIVACY, "Id of the earlier ledger. Required.", "--id")],
+    witness: Annotated[Path | None, option(DATA, "Its witness file, if not in the usual folder.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Give up a ledger for good, so that another ledger can take its place.
+
+    Example: dpensemble ledger forget ledger.db --id 113b2ca8-57aa-4c2a-a06a-2f8012c9d723
+    """
+    run_command("ledger", action="forget", ledger=ledger, name=name, witness=witness, as_json=as_json)
+
+
+LEDGER: Commands = {
+    "create": ledger_create,
+    "open": ledger_open,
+    "show": ledger_show,
+    "verify": ledger_verify,
+    "export": ledger_export,
+    "checkpoint": ledger_checkpoint,
+    "protect": ledger_protect,
+    "forget": ledger_forget,
+}
