@@ -10,7 +10,8 @@ from dpensemble import DiscriminantClassifier, LabelMomentsClassifier, load_clas
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.cli import main
 from dpensemble.errors import BudgetError, DataError
-from dpensemble.moments.discriminant import ClassMeans, ClassProducts, OwnScore, PublicDirections, exact_product
+from dpensemble.moments.class_sums import ClassMeans, ClassProducts, OwnScore
+from dpensemble.moments.public_directions import PublicDirections, exact_product
 from dpensemble.moments.queries import partial_sums
 from dpensemble.moments.whole import UNIT, WHOLE, WholeBlock, whole_features
 
@@ -138,7 +139,7 @@ def test_the_command_trains_and_reports(tmp_path, monkeypatch, capsys):
     pd.DataFrame(rings(300, 1)[0], columns=list("abcd")).to_csv("public.csv", index=False)
     line = "train discriminant --private private.csv --public public.csv --target y --classes 0,1,2 --out run --quiet"
     assert main(line.split()) == 0
-    assert ": the size and the mean of each class (noise 5.561); " in capsys.readouterr().out
+    assert ": the size and the mean of each class (5.561); " in capsys.readouterr().out
     assert main(["verify", "run/certificate.json"]) == 0
     assert main(["predict", "run", "public.csv", "--out", "labels.csv"]) == 0
 

@@ -7,7 +7,8 @@ import pytest
 
 from dpensemble.methods import DiscriminantClassifier
 from dpensemble.methods import discriminant as steps
-from dpensemble.moments import discriminant
+from dpensemble.moments import public_directions
+from dpensemble.moments.class_sums import ClassMeans
 from dpensemble.moments.whole import UNIT, WHOLE
 from dpensemble.releases import SumReleaser
 
@@ -80,19 +81,19 @@ def test_forgotten_weights_of_units_are_caught(monkeypatch, relation):
 
 
 def test_points_that_are_not_cut_are_caught(monkeypatch):
-    monkeypatch.setattr(discriminant, "whole_features", lambda features: np.trunc(features * UNIT))
+    monkeypatch.setattr(public_directions, "whole_features", lambda features: np.trunc(features * UNIT))
     assert max(ratios(monkeypatch, "replace-one")) > 1.5
 
 
 def test_a_sensitivity_of_one_for_means_is_caught(monkeypatch):
-    monkeypatch.setattr(discriminant.ClassMeans, "replacing", WHOLE)
+    monkeypatch.setattr(ClassMeans, "replacing", WHOLE)
     assert ratios(monkeypatch, "replace-one")[0] > 1.4
 
 
 def test_rows_of_very_many_columns_are_read_alone():
     rng = np.random.default_rng(0)
     rows = 64 * np.sign(rng.normal(size=(300, 3000)))
-    public = discriminant.PublicDirections.of(rng.normal(size=(60, 3000)))
+    public = public_directions.PublicDirections.of(rng.normal(size=(60, 3000)))
     together = public.points(rows)
     for place in range(0, 300, 37):
         assert np.array_equal(public.points(rows[place : place + 1])[0], together[place])
@@ -103,13 +104,13 @@ def test_rows_of_very_many_columns_are_read_alone():
 def test_without_units_equal_records_add_a_vector_each(monkeypatch):
     X, y = np.repeat(ROWS[:2], 30, axis=0), np.repeat([0, 1], 30)
     sizes = []
-    read = discriminant.ClassMeans.read
+    read = ClassMeans.read
 
     def noted(self, sums, spread):
         sizes.append(sums[0] * UNIT / 11_586)
         return read(self, sums, spread)
 
-    monkeypatch.setattr(discriminant.ClassMeans, "read", noted)
+    monkeypatch.setattr(ClassMeans, "read", noted)
     for relation in RELATIONS:
         model = DiscriminantClassifier(
             classes=[0, 1], epsilon=1e6, delta=1e-3, relation=relation, insecure_release_seed=0

@@ -24,7 +24,17 @@ from dpensemble.engine.params import store_params
 from dpensemble.engine.records import PrivateRecords, ReleasedLabels
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, run
-from dpensemble.moments import discriminant
+from dpensemble.moments.class_sums import ClassMeans, ClassProducts, OwnScore
+from dpensemble.moments.discriminant import DiscriminantModel
+from dpensemble.moments.discriminant_fit import (
+    calibrated,
+    common_whitening,
+    covariances,
+    own_scores,
+    squared_radius,
+    with_covariances,
+)
+from dpensemble.moments.public_directions import PublicDirections
 from dpensemble.moments.queries import AnyQuery, partial_sums, total_of
 from dpensemble.moments.whole import WholeBlock, whole_features
 from dpensemble.relations import Relation
@@ -91,7 +101,7 @@ class DiscriminantClassifier(ArrayClassifier):
     References
     ----------
     Quadratic discriminant analysis with shrinkage: J. H. Friedman, "Regularized discriminant analysis", JASA 1989.
-    Sums and proofs: `dpensemble.moments.discriminant`. Exact trade-off: B. Balle and Y.-X. Wang, ICML 2018.
+    Sums and proofs: `dpensemble.moments.class_sums`. Exact trade-off: B. Balle and Y.-X. Wang, ICML 2018.
 
     Examples
     --------
@@ -203,7 +213,7 @@ class DiscriminantSteps(Steps):
         self.design = self.method.design(n_classes=len(self.classes))
         self.records.check_delta(self.design.groups[0].budget, self.relation, self.fewest_units)
         self.meter = self.design.meter()
-        self._public = discriminant.PublicDirections.of(self.rows)
+        self._public = PublicDirections.of(self.rows)
         # Equal records are separate units here: each adds its own vector.
         units = self.records.units
         unit_of = np.arange(len(self.records.targets)) if units is None else number_units(self.records.identities)[1]
@@ -232,20 +242,20 @@ class DiscriminantSteps(Steps):
         self._sums = SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise)
         n_classes, public = len(self.classes), self._public.points(self.rows)
         first, second, third = self.design.shares
-        by_means = discriminant.ClassMeans(n_classes)
+        by_means = ClassMeans(n_classes)
         means = self._sums.release(by_means, self._sum(by_means, lambda points, _: points), first)
         advance(1)
-        model = discriminant.DiscriminantModel.of(self._public, means, self.classes)
-        model.whitening_[:] = discriminant.common_whitening(self._public, public, means)
-        radius = np.sqrt(discriminant.squared_radius(public.shape[1]))
-        by_products = discriminant.ClassProducts(n_classes)
+        model = DiscriminantModel.of(self._public, means, self.classes)
+        model.whitening_[:] = common_whitening(self._public, public, means)
+        radius = np.sqrt(squared_radius(public.shape[1]))
+        by_products = ClassProducts(n_classes)
         total = self._sum(by_products, lambda points, ids: whole_features(model.own_differences(points, ids) / radius))
         spreads = self._sums.release(by_products, total, second)
         advance(1)
-        model = discriminant.with_covariances(model, discriminant.covariances(means, spreads))
-        by_score = discriminant.OwnScore()
-        total = self._sum(by_score, lambda points, ids: discriminant.own_scores(model, points, ids))
-        self._model = discriminant.calibrated(model, self._sums.release(by_score, total, third), means, public)
+        model = with_covariances(model, covariances(means, spreads))
+        by_score = OwnScore()
+        total = self._sum(by_score, lambda points, ids: own_scores(model, points, ids))
+        self._model = calibrated(model, self._sums.release(by_score, total, third), means, public)
         advance(1)
 
     def learn(self) -> Any:
