@@ -32,11 +32,12 @@ WITH, WITHOUT = "with-replacement", "distinct"
 MOMENTS = "Label moments, epsilon 1, delta 1e-5"
 # A pass over one image on one core, and one with its own clipped gradient. Then the factor of a deeper network, whose
 # products have bfloat16 factors.
-_A_PASS, _A_GRADIENT = 2e-4, 6e-4
-_DEEPER = {"mnist": 1, "cifar-10": 45}
+_A_PASS, _A_GRADIENT = 8e-5, 6e-4
+_DEEPER = {"mnist": 1, "cifar-10": 120}
 # Passes over the test images, which are forward only, in passes of training.
 _TO_SCORE = 2500
-_SAME_DISTRIBUTION = 1000
+#: The first test images are public, and all others are for scoring.
+SAME_DISTRIBUTION = 1000
 
 
 def row_of(k: int) -> str:
@@ -76,7 +77,7 @@ def from_public(settings: Settings, seed: int) -> Iterator[Cell]:
             seconds, start = _A_PASS * (k * settings["epochs"] + start), 0
             yield Cell(name=f"k{k}-run{repeat}", seconds=seconds, work=partial(_fine_tuned, settings, k, repeat))
     for repeat in repeats if settings["pate_epochs"] else ():
-        seconds = _A_PASS * 60_000 * settings["pate_epochs"]
+        seconds = _A_PASS * (60_000 * settings["pate_epochs"] + 500 * settings["pate_student_epochs"])
         yield Cell(name=f"pate-run{repeat}", seconds=seconds, work=partial(_pate, settings, repeat))
 
 
@@ -110,9 +111,12 @@ def _scored(model: Any, data: ImageDataset, first: int = 0) -> float:
     return 100 * float(model.score(data.scaled(data.X_test)[first:], data.y_test[first:]))
 
 
-def _model(network: Any, k: int, repeat: int, n_models: int = 1, scheme: str = WITH) -> BaggingPrivacyClassifier:
+def model_of_draws(
+    learner: Any, k: int, repeat: int, n_models: int = 1, scheme: str = WITH
+) -> BaggingPrivacyClassifier:
+    """Return the classifier of one run: `k` draws for `n_models` models."""
     return BaggingPrivacyClassifier(
-        network,
+        learner,
         classes=tuple(range(10)),
         n_teachers=n_models,
         subsample=k // n_models,
@@ -124,7 +128,7 @@ def _model(network: Any, k: int, repeat: int, n_models: int = 1, scheme: str = W
 
 def _bagged(settings: Settings, k: int, repeat: int, place: Workplace) -> Figures:  # noqa: ARG001
     data = _images(settings)[0]()
-    model = _model(_network(settings, data), k, repeat).fit(data.scaled(data.X_train), data.y_train)
+    model = model_of_draws(_network(settings, data), k, repeat).fit(data.scaled(data.X_train), data.y_train)
     row = row_of(k)
     # None of a scheme that the paper does not have.
     epsilon, delta = model.published_ or (np.nan, np.nan)
@@ -178,8 +182,8 @@ def _moments(repeat: int, place: Workplace) -> Figures:  # noqa: ARG001
         delta=1e-5,
         random_state=repeat,
         insecure_release_seed=repeat,
-    ).fit(X, data.y_train, X_public=X_test[:_SAME_DISTRIBUTION])
-    right = np.mean(model.predict(X_test[_SAME_DISTRIBUTION:]) == data.y_test[_SAME_DISTRIBUTION:])
+    ).fit(X, data.y_train, X_public=X_test[:SAME_DISTRIBUTION])
+    right = np.mean(model.predict(X_test[SAME_DISTRIBUTION:]) == data.y_test[SAME_DISTRIBUTION:])
     return {figure(MOMENTS, ACCURACY, BAGGING): 100 * float(right)}
 
 
@@ -206,8 +210,8 @@ def _tuned(settings: Settings, data: ImageDataset, repeat: int, **more: Any) -> 
 
 def _fine_tuned(settings: Settings, k: int, repeat: int, place: Workplace) -> Figures:  # noqa: ARG001
     data = load_mnist()
-    model = _model(_tuned(settings, data, repeat), k, repeat).fit(data.scaled(data.X_train), data.y_train)
-    return {figure(row_of(k), ACCURACY, BAGGING): _scored(model, data, _SAME_DISTRIBUTION)}
+    model = model_of_draws(_tuned(settings, data, repeat), k, repeat).fit(data.scaled(data.X_train), data.y_train)
+    return {figure(row_of(k), ACCURACY, BAGGING): _scored(model, data, SAME_DISTRIBUTION)}
 
 
 def _pate(settings: Settings, repeat: int, place: Workplace) -> Figures:
@@ -215,7 +219,7 @@ def _pate(settings: Settings, repeat: int, place: Workplace) -> Figures:
     data = load_mnist()
     network = _tuned(settings, data, repeat, epochs=settings["pate_epochs"])
     X: NDArray[Any] = data.scaled(data.X_train)
-    X_test: NDArray[Any] = data.scaled(data.X_test)[:_SAME_DISTRIBUTION]
+    X_test: NDArray[Any] = data.scaled(data.X_test)[:SAME_DISTRIBUTION]
     n_teachers = settings["pate_teachers"]
 
     def taught() -> NDArray[np.unsignedinteger]:
@@ -225,31 +229,45 @@ def _pate(settings: Settings, repeat: int, place: Workplace) -> Figures:
         ).fit(X, data.y_train, lambda _: None)
         return ensemble.vote(X_test).ballots
 
-    made_from = ("PATE from Fashion-MNIST", settings["start_epochs"], settings["pate_epochs"], repeat)
-    votes = Votes(place.kept((*made_from, settings["batch_size"], n_teachers), taught), len(data.classes))
+    trained = (settings["start_epochs"], settings["pate_epochs"], repeat, settings["batch_size"], n_teachers)
+    votes = Votes(place.kept(("PATE from Fashion-MNIST", *trained), taught), len(data.classes))
+    learner = _tuned(settings, data, repeat, epochs=settings["pate_student_epochs"])
+
+    def score(rows: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
+        return _scored(fit_student(learner, X_test[rows], labels, repeat), data, SAME_DISTRIBUTION)
+
+    return pate_figures(votes, settings, repeat, score)
+
+
+def pate_figures(
+    votes: Votes, settings: Settings, repeat: int, score: Callable[[NDArray[np.int64], NDArray[np.int64]], float]
+) -> Figures:
+    """Return what students score that learn from each row's number of answers, and from what epsilon 1 allows.
+
+    `score` takes the places of answered rows and their labels.
+    """
     threshold, gate, sigma = settings["pate_law"]
     law = ConfidentNoisyMax(threshold=threshold, threshold_sigma=gate, sigma=sigma)
-    order = np.random.default_rng(repeat).permutation(len(X_test))
+    order = np.random.default_rng(repeat).permutation(votes.n_queries)
     outcomes = sample(law, votes.counts[order], SeededNoise(repeat))
-    answered = np.flatnonzero(outcomes < len(data.classes))
+    answered = np.flatnonzero(outcomes < votes.n_classes)
 
-    def score(answers: int) -> float:
+    def score_of(answers: int) -> float:
         rows = answered[:answers]
-        student = fit_student(network, X_test[order[rows]], outcomes[rows], repeat)
-        return _scored(student, data, _SAME_DISTRIBUTION)
+        return score(order[rows], outcomes[rows])
 
-    design = PATEClassifier(n_teachers=n_teachers, law=law).design(n_classes=len(data.classes))
-    affordable = score(plan(design, epsilon=1.0, delta=1e-5).labels)
+    design = PATEClassifier(n_teachers=votes.n_teachers, law=law).design(n_classes=votes.n_classes)
+    affordable = score_of(plan(design, epsilon=1.0, delta=1e-5).labels)
     figures = {}
     for k, answers in zip(settings["sizes"], settings["answers"], strict=True):
-        figures[figure(row_of(k), ACCURACY, PATE)] = score(answers)
+        figures[figure(row_of(k), ACCURACY, PATE)] = score_of(answers)
         figures[figure(row_of(k), ACCURACY, PATE, EXACT)] = affordable
     return figures
 
 
 def _split_up(settings: Settings, draws: int, n_models: int, scheme: str, repeat: int, place: Workplace) -> Figures:  # noqa: ARG001
     data = load_mnist()
-    model = _model(_tuned(settings, data, repeat), draws, repeat, n_models, scheme)
+    model = model_of_draws(_tuned(settings, data, repeat), draws, repeat, n_models, scheme)
     model.fit(data.scaled(data.X_train), data.y_train)
     row = drawn_row(draws, scheme)
-    return {figure(row, ACCURACY, f"N={n_models}"): _scored(model, data, _SAME_DISTRIBUTION)}
+    return {figure(row, ACCURACY, f"N={n_models}"): _scored(model, data, SAME_DISTRIBUTION)}

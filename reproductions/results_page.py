@@ -152,7 +152,7 @@ def _table_of(how: str) -> str:
 def _state(how: str, status: str, results: Mapping[str, TableResult]) -> str:
     """Return the status, and whether results are on this page."""
     name = _table_of(how)
-    if name not in {table.name for table in TABLES} or status == "needs data":
+    if name not in {table.name for table in TABLES}:
         return status
     if name not in results:
         return "stand-in, not run for this page" if status == "stand-in" else "declared, not run for this page"

@@ -64,14 +64,14 @@ DECLARED = """
 paper = "Nobody,"
 [notes]
 shared = "A shared sentence."
-[experiments.none]
-run = "none"
-[experiments.none.settings]
+[experiments.tiny]
+run = "dpbag"
+[experiments.tiny.settings]
 [[tables]]
 name = "nobody-1"
 where = "table 1"
 title = "Nothing"
-experiment = "none"
+experiment = "tiny"
 about = ["shared", "And one of its own."]
 panels = [{ title = "A", columns = ["x"] }]
 [tables.published]
@@ -91,7 +91,7 @@ def test_a_file_declares_tables_and_shares_notes(tmp_path):
     ("before", "after", "message"),
     [
         ('title = "Nothing"', 'titel = "Nothing"', "table 'nobody-1' has an unknown key 'titel'"),
-        ('run = "none"', 'run = "magic"', "lacks or does not know 'magic'"),
+        ('run = "dpbag"', 'run = "magic"', "lacks or does not know 'magic'"),
         ('where = "table 1"', "", "lacks or does not know 'where'"),
         ('row = "1"', 'row = "1 2"', "has 2 entries and not 1"),
         ("[notes]", "[notes", "cannot be read as TOML"),

@@ -8,7 +8,7 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from dpensemble.datasets import load_digit_images
-from reproductions import TABLES, Workplace, bagging, figure, personalised
+from reproductions import TABLES, Workplace, bagging, bagging_pretrained, figure, personalised
 from reproductions.data import Rows
 
 BY_NAME = {table.name: table for table in TABLES}
@@ -94,7 +94,7 @@ def few_images(monkeypatch):
     monkeypatch.setattr(bagging, "load_mnist", load_digit_images)
     monkeypatch.setattr(bagging, "load_fashion_mnist", load_digit_images)
     monkeypatch.setattr(bagging, "bagging_cnn", digit_cnn)
-    monkeypatch.setattr(bagging, "_SAME_DISTRIBUTION", 100)
+    monkeypatch.setattr(bagging, "SAME_DISTRIBUTION", 100)
 
 
 def test_models_of_draws(few_images, tmp_path):
@@ -123,6 +123,13 @@ def test_models_of_colour_pictures(monkeypatch, tmp_path):
     assert found[figure("k=64", "Delta", "value", "exact")] > 0.5
 
 
+@pytest.mark.parametrize(("asked", "runs"), [(None, [3, 1, 0]), (1, [1, 1, 0])])
+def test_slow_rows_have_fewer_runs(asked, runs):
+    experiment = BY_NAME["bagging-3"].experiment
+    names = [cell.name for cell in experiment.cells(experiment.chosen(quick=False, repeats=asked), 0)]
+    assert [sum(name.startswith(f"k{k}-") for name in names) for k in (1000, 5000, 10_000)] == runs
+
+
 def test_models_that_begin_from_public_images(few_images, tmp_path):
     settings = {"sizes": [500], "epochs": 2, "start_epochs": 1, "pate_epochs": 0, "repeats": 1}
     found = figures(BY_NAME["bagging-4"].experiment, settings, Workplace(tmp_path))
@@ -137,17 +144,39 @@ def test_a_student_of_pate_learns_from_the_answers_of_its_row(few_images, monkey
             return 0.5
 
     def student(network, X, y, repeat):
-        learned.append(len(y))
+        learned.append((len(y), network.epochs))
         return Learner()
 
     monkeypatch.setattr(bagging, "fit_student", student)
     monkeypatch.setattr(bagging, "plan", lambda design, **budget: SimpleNamespace(labels=20))
     settings = {"sizes": [50, 60], "answers": [5, 30], "epochs": 1, "start_epochs": 1, "repeats": 1}
-    settings |= {"pate_epochs": 1, "pate_teachers": 3, "pate_law": [1, 150, 40]}
+    settings |= {"pate_epochs": 1, "pate_student_epochs": 7, "pate_teachers": 3, "pate_law": [1, 150, 40]}
     found = figures(BY_NAME["bagging-4"].experiment, settings, Workplace(tmp_path))
     # What epsilon 1 allows, and then each row's number.
-    assert learned == [20, 5, 30]
+    assert learned == [(20, 7), (5, 7), (30, 7)]
     assert found[figure("k=50", "Accuracy in %", "PATE", "exact")] == 50.0
+
+
+def test_last_layers_learn_from_what_a_public_network_sees(monkeypatch, tmp_path):
+    digits = load_digit_images()
+    seen = []
+
+    def squared(data, pictures):
+        seen.append(len(pictures))
+        return data.scaled(pictures) ** 2
+
+    monkeypatch.setattr(bagging_pretrained, "load_cifar10", load_digit_images)
+    monkeypatch.setattr(bagging_pretrained, "_seen", squared)
+    monkeypatch.setattr(bagging_pretrained, "SAME_DISTRIBUTION", 100)
+    monkeypatch.setattr(bagging, "plan", lambda design, **budget: SimpleNamespace(labels=30))
+    settings = {"pictures": 1000, "tests": 300, "sizes": [300, 600], "answers": [10, 20], "repeats": 1}
+    settings |= {"pate_teachers": 20, "pate_law": [10, 5, 2]}
+    found = figures(BY_NAME["bagging-5"].experiment, settings, Workplace(tmp_path))
+    # Pictures are looked at once for all cells.
+    assert seen == [1000, min(300, len(digits.X_test))]
+    assert found[figure("k=600", "Accuracy in %", "Bagging")] > 70
+    assert found[figure("k=600", "Accuracy in %", "PATE")] > 20
+    assert found[figure(bagging.MOMENTS, "Accuracy in %", "Bagging")] > 25
 
 
 def test_several_models_of_one_budget(few_images, tmp_path):
