@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpensemble._checks import integer_between
+from dpensemble._checks import integer_between, number_of_processes
 from dpensemble.cli.app import with_exit_code
 from dpensemble.cli.help import PlainCommand
 from dpensemble.cli.interrupts import INTERRUPTS
@@ -17,15 +17,15 @@ from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError
 from reproductions.catalogue import TABLES, chosen
 from reproductions.declared import Table
-from reproductions.results import HTML, MARKDOWN, write_results
+from reproductions.results import HTML, MARKDOWN, RESULTS, read_results, write_results
 from reproductions.running import RunSettings
 from reproductions.running import reproduce as run_tables
 
 PROGRAM = "python -m reproductions"
 
 
-def _option(panel: str, text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False)
+def _option(panel: str, text: str, *names: str, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, metavar=metavar)
 
 
 def reproduce(
@@ -33,16 +33,18 @@ def reproduce(
         list[str] | None,
         typer.Argument(metavar="[TABLE...]", help="Tables, such as dpbag-5; a beginning, such as dpbag; or all."),
     ] = None,
-    listed: Annotated[bool, _option("Method", "List the tables, and what each needs.", "--list")] = False,
+    listed: Annotated[bool, _option("Method", "List the tables, and what is missing to run them.", "--list")] = False,
     quick: Annotated[bool, _option("Method", "Smaller settings: minutes for all tables together.", "--quick")] = False,
     repeats: Annotated[int | None, _option("Method", "Independent runs, instead of the declared number.")] = None,
     seed: Annotated[int, _option("Method", "Seed of the first run. [0]")] = 0,
     jobs: Annotated[int, _option("Method", "Parallel workers; -1 takes all cores. [-1]")] = -1,
-    out: Annotated[Path, _option("Output", "Folder for results and the page. [reproduced]")] = Path("reproduced"),
+    out: Annotated[Path, _option("Output", "Folder for results and the page. [reproduced]", metavar="DIR")] = Path(
+        "reproduced"
+    ),
     as_json: Annotated[bool, _option("Output", "Print the result as JSON.", "--json")] = False,
     quiet: Annotated[bool, _option("Output", "No progress bar, and no estimate.", "--quiet")] = False,
 ) -> None:
-    """Print published tables beside the library's results. The same command resumes a stopped run.
+    """Compare published tables with the library's results, on a page. The same command resumes a stopped run.
 
     Example: python -m reproductions dpbag-5 dpbag-6 --quick
     """
@@ -52,14 +54,17 @@ def reproduce(
     if not tables:
         raise InvalidParameterError(f"no table was named: use all, or some of {', '.join(t.name for t in TABLES)}.")
     selected, everything = chosen(tables)
-    if out.exists() and not out.is_dir():
-        raise FileError(f"out={str(out)!r} is a file: give a folder.")
+    for place in (out, *out.parents):
+        if place.exists() and not place.is_dir():
+            raise FileError(f"out={str(out)!r} cannot be a folder, since {place} is a file: give another folder.")
+    # A file that does not belong there is named before the run.
+    read_results(out / RESULTS)
     settings = RunSettings(
         out=out,
         quick=quick,
         seed=integer_between("seed", seed, 0),
         repeats=None if repeats is None else integer_between("repeats", repeats, 1),
-        n_jobs=jobs,
+        n_jobs=number_of_processes("jobs", jobs),
         progress=not quiet and sys.stderr.isatty(),
     )
     INTERRUPTS.follow(lambda: f"finished parts are in {out}, and the same command resumes from there", lambda: False)

@@ -27,7 +27,7 @@ class Status(StrEnum):
     DONE = "done"
     """On the paper's data."""
     STAND_IN = "stand-in"
-    """On other data, since the paper's are private."""
+    """On other data or by another network, since the paper's cannot be had."""
     NOT_APPLICABLE = "not applicable"
     """Nothing to compute."""
 
@@ -126,11 +126,14 @@ class Panel:
         Settings at which it was printed.
     digits : int
         Decimals that the paper prints.
+    mixed : bool
+        Whether the paper prints some figures with fewer decimals, without zeros at the end.
     """
 
     title: str
     columns: tuple[str, ...]
     digits: int = 4
+    mixed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

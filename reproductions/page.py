@@ -104,13 +104,14 @@ def _grid(table: Table, panel: Panel, entries: Sequence[Entry]) -> Grid:
             entry = by_place.get((row, column))
             if entry is None:
                 continue
-            cells = [row, column] if len(columns) > 1 else [row]
+            alone = row in table.ours and sum(place[0] == row for place in by_place) == 1
+            cells = [row, "–" if alone else column] if len(columns) > 1 else [row]
             if printed:
-                cells.append(_number(entry.published, panel.digits))
+                cells.append(_printed(entry.published, panel))
             if found:
                 cells.append(_with_spread(entry, panel.digits))
             if printed:
-                cells.append(_signed(entry, panel.digits))
+                cells.append(_signed(entry, panel))
             rows.append(cells + [_number(entry.beside.get(key), panel.digits) for key in beside])
     return Grid(header, rows)
 
@@ -119,17 +120,21 @@ def _number(value: float | None, digits: int) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
+def _printed(value: float | None, panel: Panel) -> str:
+    return f"{value:,}" if panel.mixed and value is not None else _number(value, panel.digits)
+
+
 def _with_spread(entry: Entry, digits: int) -> str:
     spread = "" if entry.spread is None else f" ± {entry.spread:,.{digits}f}"
     return _number(entry.reproduced, digits) + spread
 
 
-def _signed(entry: Entry, digits: int) -> str:
+def _signed(entry: Entry, panel: Panel) -> str:
     if entry.difference is None:
         return "–"
     # Bold where it is more than chance.
-    text = f"{entry.difference:+,.{digits}f}"
-    return f"**{text}**" if entry.agrees(digits) is False else text
+    text = f"{entry.difference:+,.{panel.digits}f}"
+    return f"**{text}**" if entry.agrees(None if panel.mixed else panel.digits) is False else text
 
 
 def as_markdown(blocks: Sequence[Block]) -> str:

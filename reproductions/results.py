@@ -45,7 +45,7 @@ def page_of(results: dict[str, TableResult]) -> list[Block]:
         Heading(1, TITLE),
         Paragraph(
             "Each figure is the mean over independent runs, ± their standard deviation. A difference in bold is more "
-            "than twice that. What stands right of it nobody printed."
+            "than twice that. Columns to the right of the difference are not in the paper."
         ),
     ]
     for table in TABLES:

@@ -13,7 +13,7 @@ from dpensemble._progress import progress_bar
 from dpensemble.errors import FileError
 from reproductions.declared import UNSTAMPED, Cell, Experiment, Table
 from reproductions.store import CellStore, Stored, Workplace, versions
-from reproductions.summary import TableResult, duration, summary
+from reproductions.summary import TableResult, duration, number_and_word, summary
 
 #: Folder of finished parts in that of a run, and its folder of full settings.
 CELLS, FULL = "cells", "full"
@@ -112,10 +112,8 @@ def reproduce(tables: Sequence[Table], settings: RunSettings, tell: Tell, *, str
             parts[table.experiment.name] = _part(table.experiment, settings)
     for part in parts.values():
         if part.store.stale:
-            tell(
-                f"{part.experiment.name}: {len(part.store.stale)} earlier results are not used and are run again, "
-                f"such as {part.store.stale[0]}."
-            )
+            stale = number_and_word(len(part.store.stale), "earlier result is", "earlier results are")
+            tell(f"{part.experiment.name}: {stale} not used, and run again: {_few(part.store.stale)}.")
     tell(_estimate(list(parts.values())))
     _run(list(parts.values()), settings)
     return [summary(table, parts[table.experiment.name].found, settings.quick, settings.seed) for table in wanted]
@@ -156,7 +154,13 @@ def _estimate(parts: Sequence[_Part]) -> str:
     """Report the work ahead, and about how long it takes on one core."""
     cells = [cell for part in parts for cell in part.to_do]
     there = sum(len(part.found) for part in parts)
-    kept = f"; {there} are there already" if there else ""
+    kept = f"; {number_and_word(there, 'is', 'are')} there already" if there else ""
     if not cells:
         return f"Nothing is left to run{kept}."
-    return f"{len(cells)} parts to run, about {duration(sum(part.seconds for part in parts))} on one core{kept}."
+    ahead = duration(sum(part.seconds for part in parts))
+    return f"{number_and_word(len(cells), 'part', 'parts')} to run, about {ahead} on one core{kept}."
+
+
+def _few(names: Sequence[str]) -> str:
+    """Return the first of some names."""
+    return names[0] + (" and others" if len(names) > 1 else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -52,11 +53,16 @@ class Entry:
             return None
         return self.reproduced - self.published
 
-    def agrees(self, digits: int) -> bool | None:
-        """Return whether the difference is within twice the spread and the rounding, or None if runs are too few."""
-        difference, rounding = self.difference, 0.5 * 10.0**-digits + 1e-12
+    def agrees(self, digits: int | None) -> bool | None:
+        """Return whether the difference is within twice the spread and the rounding, or None if runs are too few.
+
+        `digits` are the decimals that were printed, or None for those of the figure itself.
+        """
+        difference = self.difference
         if difference is None:
             return None
+        decimals = _decimals(self.published) if digits is None else digits
+        rounding = 0.5 * 10.0**-decimals + 1e-12
         if abs(difference) <= rounding:
             return True
         if self.spread is None or self.runs < _RUNS:
@@ -82,8 +88,8 @@ class TableResult:
         What it was computed with.
     entries : tuple of Entry
         Row by row.
-    digits : dict of str to int
-        Decimals by panel.
+    digits : dict of str to int or None
+        Printed decimals by panel, None where figures have different numbers of them.
     note : str
         What else is to be known about where it comes from.
     cpu_seconds : float or None
@@ -96,7 +102,7 @@ class TableResult:
     seconds: float
     versions: dict[str, str]
     entries: tuple[Entry, ...]
-    digits: dict[str, int]
+    digits: dict[str, int | None]
     note: str = ""
     cpu_seconds: float | None = None
 
@@ -135,16 +141,17 @@ class TableResult:
         counts = self.counts()
         if not counts["published"]:
             return "The paper prints no numbers here, only a picture, so there is nothing to subtract."
-        parts = []
-        if counts["agree"]:
-            parts.append(f"{counts['agree']} agree within twice the spread from run to run")
-        if counts["differ"]:
-            parts.append(f"{counts['differ']} differ by more")
-        if counts["unknown"]:
-            parts.append(f"{counts['unknown']} were run too few times (below {_RUNS}) to judge")
-        if counts["missing"]:
-            parts.append(f"{counts['missing']} were not run")
-        return f"Of {counts['published']} published figures {', '.join(parts)}."
+        spread = "twice the spread from run to run"
+        more = "by more" if counts["agree"] else f"by more than {spread}"
+        said = (
+            ("agree", "agrees", "agree", f"within {spread}"),
+            ("differ", "differs", "differ", more),
+            ("unknown", "was", "were", f"run too few times (below {_RUNS}) to judge"),
+            ("missing", "was", "were", "not run"),
+        )
+        parts = [f"{number_and_word(counts[key], *words)} {rest}" for key, *words, rest in said if counts[key]]
+        printed = number_and_word(counts["published"], "published figure", "published figures")
+        return f"Of {printed} {', '.join(parts)}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -223,8 +230,19 @@ def summary(table: Table, cells: Mapping[str, Stored], quick: bool, seed: int) -
         cpu_seconds=round(sum(cpu), 1) if len(cpu) == len(cells) else None,
         versions=versions(table.experiment.packages),
         entries=tuple(entries),
-        digits={panel.title: panel.digits for panel in table.panels},
+        digits={panel.title: None if panel.mixed else panel.digits for panel in table.panels},
     )
+
+
+def number_and_word(number: int, one: str, several: str) -> str:
+    """Return a number with the word for one or for several."""
+    return f"{number} {one if number == 1 else several}"
+
+
+def _decimals(figure: float | None) -> int:
+    """Return the decimals of a figure as people write it."""
+    exponent = Decimal(str(figure)).as_tuple().exponent
+    return max(0, -int(exponent))
 
 
 def duration(seconds: float) -> str:

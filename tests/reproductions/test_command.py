@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from dpensemble.cli import main as command_line
-from reproductions import TABLES
+from reproductions import TABLES, data
 
 main = partial(command_line, app="reproductions.command")
 
@@ -15,7 +15,7 @@ def test_a_simulation_is_run_shown_and_resumed(capsys, tmp_path):
     arguments = ["darrm-figure-2", "--out", str(tmp_path)]
     assert main(arguments) == 0
     out, errors = capsys.readouterr()
-    assert "darrm-figure-2: Of 1 published figures 1 agree" in out
+    assert "darrm-figure-2: Of 1 published figure 1 agrees" in out
     assert "4 parts to run, about 1 s on one core." in errors
     assert "published" in (tmp_path / "results.md").read_text(encoding="utf-8")
     assert "<table>" in (tmp_path / "results.html").read_text(encoding="utf-8")
@@ -45,15 +45,19 @@ def test_the_list_names_every_table(capsys):
     [
         (["magic"], "table='magic' is unknown: use all, or some of dpbag-1,"),
         ([], "no table was named: use all, or some of"),
-        (["bagging-5"], "bagging-5 needs VGG16 trained on ImageNet"),
+        (["bagging-5"], "bagging-5 needs a network that learned ImageNet, which is not installed: run pip install"),
         (["dpbag-5", "--repeats", "0"], "repeats=0 is not an integer from 1"),
         (["dpbag-5", "--seed", "-1"], "seed=-1 is not an integer from 0"),
-        (["dpbag-5", "--out", __file__], "is a file: give a folder"),
+        (["dpbag-5", "--out", __file__], "is a file: give another folder"),
+        (["dpbag-5", "--out", f"{__file__}/within"], f"since {__file__} is a file: give another folder"),
+        (["dpbag-5", "--jobs", "0"], "jobs=0 is not an integer from 1"),
     ],
     ids=lambda value: " ".join(value)[:20] if isinstance(value, list) else "",
 )
 def test_bad_input_is_refused_in_one_sentence(capsys, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
+    # As without the optional packages, which are installed on some machines.
+    monkeypatch.setattr(data, "find_spec", lambda name: object() if name == "torch" else None)
     assert main(arguments) == 2
     out, errors = capsys.readouterr()
     assert out == ""
@@ -67,3 +71,11 @@ def test_help_is_one_screen(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 60
     assert max(map(len, lines)) <= 80
+
+
+def test_a_file_that_is_no_result_is_named_before_the_run(capsys, tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "notes.json").write_text("[]")
+    assert main(["darrm-figure-2", "--out", str(tmp_path)]) == 2
+    assert "notes.json is no result of python -m reproductions" in capsys.readouterr().err
+    assert not (tmp_path / "cells").exists()

@@ -40,7 +40,7 @@ def test_published_reproduced_and_difference_are_of_the_same_entry(tiny, run):
     assert one.agrees(2) is True
     assert three.agrees(2) is False
     assert result.counts() == {"published": 2, "agree": 1, "differ": 1, "unknown": 0, "missing": 0}
-    assert "1 differ by more" in result.verdict()
+    assert "1 differs by more" in result.verdict()
 
 
 def test_few_runs_do_not_tell(tiny, run):
@@ -106,7 +106,7 @@ def test_a_run_stopped_and_resumed_with_another_version_starts_again_and_names_b
     monkeypatch.setattr(store_module, "version", later("numpy", "99.1"))
     (result,) = run(tiny())
     assert len(counter.ran) == 8
-    assert "3 earlier results are not used and are run again" in run.said[0]
+    assert "3 earlier results are not used, and run again" in run.said[0]
     assert f"made with numpy {np.__version__} and not 99.1" in run.said[0]
     assert "scikit-learn" not in run.said[0]
     assert result.versions["numpy"] == "99.1"
@@ -153,7 +153,7 @@ def test_a_broken_file_is_run_anew(tiny, run, counter, tmp_path, content):
     (tmp_path / "cells" / "full" / "tiny" / "one-run0.json").write_text(content)
     run(tiny(), repeats=1)
     assert counter.ran == [("one", 0)]
-    assert "1 earlier results are not used" in run.said[0]
+    assert "1 earlier result is not used" in run.said[0]
 
 
 def test_missing_data_are_named_with_where_to_put_them(tiny, run, absent):

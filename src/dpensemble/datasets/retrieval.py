@@ -144,9 +144,7 @@ def _read(path: Path, largest: int, unpack: Callable[[bytes], _Content]) -> _Con
     try:
         return unpack(raw)
     except NotAsPublished as fault:
-        raise FileError(
-            f"{path} is not the published file ({fault}): replace it, or delete it to have it downloaded."
-        ) from None
+        raise FileError(f"{path} is not the published file ({fault}): replace it by the published one.") from None
 
 
 def _downloaded(published: PublishedImages, file: PublishedFile, searched: list[Path], progress: bool) -> bytes:
