@@ -98,7 +98,7 @@ def test_a_file_that_is_not_the_published_one_is_refused(
     ):
         (folder / name).write_bytes(raw)
         with pytest.raises(
-            FileError, match=rf"{name} is not the published file .*{fault}.*: replace it, or delete"
+            FileError, match=rf"{name} is not the published file .*{fault}.*: replace it by the published one"
         ) as found:
             get(published, home)
         assert str(folder / name) in str(found.value)
