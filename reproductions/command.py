@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from dpensemble._checks import integer_between, number_of_processes
+from dpensemble._checks import integer_between, number_of_workers
 from dpensemble.cli.app import with_exit_code
+from dpensemble.cli.command_parts import Json, option
 from dpensemble.cli.help import PlainCommand
 from dpensemble.cli.interrupts import INTERRUPTS
+from dpensemble.cli.option import METHOD, OUTPUT
 from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError
 from reproductions.catalogue import TABLES, chosen
@@ -24,25 +26,21 @@ from reproductions.running import reproduce as run_tables
 PROGRAM = "python -m reproductions"
 
 
-def _option(panel: str, text: str, *names: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, metavar=metavar)
-
-
 def reproduce(
     tables: Annotated[
         list[str] | None,
         typer.Argument(metavar="[TABLE...]", help="Tables, such as dpbag-5; a beginning, such as dpbag; or all."),
     ] = None,
-    listed: Annotated[bool, _option("Method", "List the tables, and what is missing to run them.", "--list")] = False,
-    quick: Annotated[bool, _option("Method", "Smaller settings: minutes for all tables together.", "--quick")] = False,
-    repeats: Annotated[int | None, _option("Method", "Independent runs, instead of the declared number.")] = None,
-    seed: Annotated[int, _option("Method", "Seed of the first run. [0]")] = 0,
-    jobs: Annotated[int, _option("Method", "Parallel workers; -1 takes all cores. [-1]")] = -1,
-    out: Annotated[Path, _option("Output", "Folder for results and the page. [reproduced]", metavar="DIR")] = Path(
+    listed: Annotated[bool, option(METHOD, "List the tables, and what is missing to run them.", "--list")] = False,
+    quick: Annotated[bool, option(METHOD, "Smaller settings: minutes for all tables together.", "--quick")] = False,
+    repeats: Annotated[int | None, option(METHOD, "Independent runs, instead of the declared number.")] = None,
+    seed: Annotated[int, option(METHOD, "Seed of the first run. [0]")] = 0,
+    jobs: Annotated[int, option(METHOD, "Parallel workers; -1 takes all cores. [-1]")] = -1,
+    out: Annotated[Path, option(OUTPUT, "Folder for results and the page. [reproduced]", metavar="DIR")] = Path(
         "reproduced"
     ),
-    as_json: Annotated[bool, _option("Output", "Print the result as JSON.", "--json")] = False,
-    quiet: Annotated[bool, _option("Output", "No progress bar, and no estimate.", "--quiet")] = False,
+    as_json: Json = False,
+    quiet: Annotated[bool, option(OUTPUT, "No progress bar, and no estimate.", "--quiet")] = False,
 ) -> None:
     """Compare published tables with the library's results, on a page. The same command resumes a stopped run.
 
@@ -64,7 +62,7 @@ def reproduce(
         quick=quick,
         seed=integer_between("seed", seed, 0),
         repeats=None if repeats is None else integer_between("repeats", repeats, 1),
-        n_jobs=number_of_processes("jobs", jobs),
+        n_jobs=number_of_workers("jobs", jobs),
         progress=not quiet and sys.stderr.isatty(),
     )
     INTERRUPTS.follow(lambda: f"finished parts are in {out}, and the same command resumes from there", lambda: False)

@@ -27,7 +27,7 @@ class Status(StrEnum):
     DONE = "done"
     """On the paper's data."""
     STAND_IN = "stand-in"
-    """On other data or by another network, since the paper's cannot be had."""
+    """On other data or by another network, because the paper's is not available."""
     NOT_APPLICABLE = "not applicable"
     """Nothing to compute."""
 

@@ -117,8 +117,8 @@ def page(results: Mapping[str, TableResult]) -> list[Block]:
         Paragraph(
             "*Agree* counts figures within twice the standard deviation and the rounding of the printed ones, among "
             "those with three runs or more. *Time* is that of the experiment, which several tables may share. A table "
-            "without three runs of every figure states the reason further down. A *stand-in* has other data or "
-            "another network, since the paper's cannot be had."
+            "without three runs of every figure states the reason further down. A *stand-in* takes other data "
+            "or another network, because the paper's is not available."
         ),
     ]
     for text, covered in groupby(COVERAGE, key=lambda one: one.text):

@@ -46,9 +46,14 @@ def integer_between(name: str, value: object, minimum: int, maximum: int = 2**31
     raise InvalidParameterError(f"{name}={shown(value)} is not an integer from {minimum} to {maximum}.", parameter=name)
 
 
-def number_of_processes(name: str, value: object) -> int:
-    """Return `value` as an int if it is a number of processes, or -1, which takes all cores as in joblib."""
-    return -1 if isinstance(value, Integral) and value == -1 else integer_between(name, value, 1)
+def number_of_workers(name: str, value: object) -> int:
+    """Return `value` as an int if it is a number of workers as in joblib: -1 for all cores, -2 for all but one."""
+    number = integer_between(name, value, -1024, 1024)
+    if number == 0:
+        raise InvalidParameterError(
+            f"{name}=0 is not a number of workers: use 1 or more, or -1 for all cores.", parameter=name
+        )
+    return number
 
 
 def shown(value: object) -> str:

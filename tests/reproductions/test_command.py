@@ -50,7 +50,7 @@ def test_the_list_names_every_table(capsys):
         (["dpbag-5", "--seed", "-1"], "seed=-1 is not an integer from 0"),
         (["dpbag-5", "--out", __file__], "is a file: give another folder"),
         (["dpbag-5", "--out", f"{__file__}/within"], f"since {__file__} is a file: give another folder"),
-        (["dpbag-5", "--jobs", "0"], "jobs=0 is not an integer from 1"),
+        (["dpbag-5", "--jobs", "0"], "jobs=0 is not a number of workers: use 1 or more, or -1 for all cores"),
     ],
     ids=lambda value: " ".join(value)[:20] if isinstance(value, list) else "",
 )

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Integers, Rows
-from dpensemble._checks import number_of_processes
+from dpensemble._checks import number_of_workers
 from dpensemble.clusters.parts import Report, results_of
 from dpensemble.datasets.parquet import ROWS_AT_ONCE, ParquetTable, rows_without
 from dpensemble.datasets.parquet_columns import exact_frame
@@ -93,7 +93,7 @@ class ParquetParts:
         n_jobs: int = 1,
     ) -> None:
         table = ParquetTable(path)
-        self.target, self.unit, self.n_jobs = target, unit, number_of_processes("n_jobs", n_jobs)
+        self.target, self.unit, self.n_jobs = target, unit, number_of_workers("n_jobs", n_jobs)
         for parameter, name in (("target", target), ("unit", unit)):
             if name is not None and name not in table.columns:
                 raise DataError(f"{parameter}={name!r} is not a column of {path}: name one of its columns.")

@@ -11,7 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble._checks import integer_between
+from dpensemble._checks import number_of_workers
 from dpensemble._entries import blanked, require_readable
 from dpensemble._given import read_rows, require_labels, require_rows
 from dpensemble._guard import on_public_rows
@@ -164,7 +164,5 @@ def _with_zeros(estimator: Any, X: Any, y: Any, nan: bool) -> tuple[Floats, NDAr
 
 def require_workers(n_jobs: int | None) -> None:
     """Raise unless the number of workers is valid."""
-    if n_jobs is not None and integer_between("n_jobs", n_jobs, -1024, 1024) == 0:
-        raise InvalidParameterError(
-            "n_jobs=0 is not a number of workers: use 1 or more, or -1 for all cores.", parameter="n_jobs"
-        )
+    if n_jobs is not None:
+        number_of_workers("n_jobs", n_jobs)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from dpensemble._arrays import Rows
-from dpensemble._checks import number_of_processes
+from dpensemble._checks import number_of_workers
 from dpensemble.clusters.parts import Report, TableInParts
 from dpensemble.datasets.arrow import ArrowPart
 from dpensemble.datasets.arrow_sources import ArrowSource
@@ -36,7 +36,7 @@ class Workers:
 
     def require_possible(self, private: Path) -> None:
         """Raise if the private table cannot be read by these workers."""
-        number_of_processes("jobs", self.jobs)
+        number_of_workers("jobs", self.jobs)
         self.require_session(private)
         if self.source is not None:
             return
