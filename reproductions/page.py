@@ -62,9 +62,10 @@ def blocks_of(table: Table, result: TableResult) -> list[Block]:
         f"{counted}, first seed {result.seed}, {kind}. The experiment took {result.time}. "
         f"Again: `python -m reproductions {table.name}{' --quick' if result.quick else ''}`. {result.note}"
     ).strip()
+    about = f"{table.where}. {table.about}".strip()
     blocks: list[Block] = [
         Heading(3, f"{table.name}: {table.title}"),
-        Paragraph(f"{table.where}. {table.about}".strip()),
+        Paragraph(f"{about} *Sentences on this table describe the full settings.*" if result.quick else about),
     ]
     for panel in table.panels:
         entries = [entry for entry in result.entries if entry.panel == panel.title]
@@ -132,8 +133,9 @@ def _with_spread(entry: Entry, digits: int) -> str:
 def _signed(entry: Entry, panel: Panel) -> str:
     if entry.difference is None:
         return "–"
+    rounded = round(entry.difference, panel.digits)
+    text = f"{rounded:{'+' if rounded else 'z'},.{panel.digits}f}"
     # Bold where it is more than chance.
-    text = f"{entry.difference:+,.{panel.digits}f}"
     return f"**{text}**" if entry.agrees(None if panel.mixed else panel.digits) is False else text
 
 

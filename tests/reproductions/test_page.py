@@ -1,6 +1,7 @@
 """The page of a table."""
 
 import re
+from dataclasses import replace
 
 from reproductions import RunSettings, TableResult, reproduce
 from reproductions.page import as_html, as_markdown, blocks_of
@@ -29,6 +30,15 @@ def test_quick_results_say_that_they_are(tiny, tmp_path):
     shown = " ".join(as_markdown(blocks).split())
     assert "1 run, first seed 0, quick settings, which are smaller than the paper's" in shown
     assert "`python -m reproductions tiny-1 --quick`" in shown
+    assert "*Sentences on this table describe the full settings.*" in shown
+
+
+def test_a_difference_that_rounds_to_zero_has_no_sign(tiny, tmp_path):
+    result, _ = page(tiny(), tmp_path)
+    equal = [replace(entry, published=entry.reproduced + 0.001) for entry in result.entries]
+    shown = as_markdown(blocks_of(tiny(), replace(result, entries=equal)))
+    assert shown.count("| 0.00 |") == len(equal)
+    assert "-0.00" not in shown
 
 
 def test_html_holds_the_same_and_loads_nothing(tiny, tmp_path):
