@@ -9,7 +9,7 @@ import pytest
 
 from dpensemble.accounting import Change, price
 from dpensemble.budget import Budget
-from dpensemble.cost import DominatingPairs, GatedComposition, GatedCost, PrivacyCost, gated
+from dpensemble.cost import DominatingPairs, GatedComposition, GatedCost, PrivacyCost, gated_recursion
 from dpensemble.cost.gated import few_labels
 from dpensemble.cost.roc import vertices
 from dpensemble.errors import AccountingError
@@ -153,7 +153,7 @@ def test_a_product_of_matrices_gives_what_slices_give(monkeypatch):
     pairs = found.label.parts[0].pairs
     deltas = []
     for tap in (0, 10**9):
-        monkeypatch.setattr(gated, "_TAP", tap)
+        monkeypatch.setattr(gated_recursion, "_TAP", tap)
         deltas.append(GatedComposition(found.corners, pairs, 0.0).delta(10, 0.3))
     assert 1e-6 < deltas[0] == pytest.approx(deltas[1], rel=1e-9)
 

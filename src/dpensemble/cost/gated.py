@@ -39,16 +39,13 @@ from functools import lru_cache
 from threading import RLock
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
-from dpensemble._arrays import Floats
-from dpensemble._threads import one_thread
 from dpensemble.cost.blocks import Blocks
 from dpensemble.cost.composition import MOST_ANSWERS
+from dpensemble.cost.gated_recursion import GatedRecursion
 from dpensemble.cost.loss_curve import LossCurve
 from dpensemble.cost.merging import gathered, outlined
 from dpensemble.cost.pairs import DominatingPairs
-from dpensemble.cost.recursion import chords, first_excess, kernels_of
 from dpensemble.errors import AccountingError
 
 _UNIT = 2.0**-52
@@ -65,12 +62,10 @@ _FOLLOWED, _LEAST_FOLLOWED = 4000, 48
 _TOLERANCE, _LARGEST_ORDER = 0.001, 50.0
 # The same for labels of more classes, which are many: together they cost a label of a hundred.
 _GATHERED, _FINENESS_OF_MANY = 0.005, 7
-# How many multiplications of a matrix take as long as one of a slice, measured with many labels.
-_TAP = 30
 # Standard deviations of the loss that the grid covers, as in `recursion`.
 _BELOW, _ABOVE = 9.5, 7.0
 # Losses of one answer beyond which nothing is composed.
-_LARGEST_LOSS, _MOST_SPREAD, _MOST_NODES = 20.0, 25.0, 60_000
+_LARGEST_LOSS, _MOST_SPREAD = 20.0, 25.0
 
 
 class GatedComposition:
@@ -122,7 +117,7 @@ class GatedComposition:
         self._followed = max(_LEAST_FOLLOWED, _FOLLOWED // self.query_units)
         if largest > _LARGEST_LOSS or self.spread(self._followed * self.query_units) > _MOST_SPREAD:
             raise AccountingError(f"gated queries that lose up to {largest:.3g} need more noise for exact composition.")
-        self._recursion = _Recursion(checks, self.labels, self.step, self.check_units, self.label_units)
+        self._recursion = GatedRecursion(checks, self.labels, self.step, self.check_units, self.label_units)
         self._all_labels = labels
         self._blocks = Blocks(lambda: self._few(self._followed))
         # Queries in a block and, composed, in all but the last block.
@@ -205,102 +200,6 @@ class GatedComposition:
         return tuple(math.ceil((spread**2 / 2 + far * spread) / step) for far in (_BELOW, _ABOVE))  # type: ignore[return-value]
 
 
-class _Recursion:
-    """The functions of 0, 1, 2, ... units, on a grid that widens. Those of whole queries are stored."""
-
-    def __init__(
-        self, checks: DominatingPairs, labels: DominatingPairs, step: float, check_units: int, label_units: int
-    ) -> None:
-        self.step, self._check_units, self._query_units = step, check_units, check_units + label_units
-        losses = checks.losses()
-        self._passing, self._failing = (_Taps(*chords(losses[:, [o]], checks.q[:, [o]], step)) for o in (0, 1))
-        self._labels = _Labels(labels, step)
-        self._first_check = first_excess(*kernels_of(checks, step)[:2], step)
-        self._pad = max(taps.farthest for taps in (self._passing, self._failing, self._labels)) + 1
-        self.n_taps = 4 + self._labels.most
-        self._units, self._kept = 0, [(0, np.zeros(1))]
-        self._below, self._above = -1, -1
-        self._values = self._labelled = np.zeros((self._query_units, 0))
-
-    def after(self, queries: int, reach: tuple[int, int]) -> tuple[int, Floats]:
-        """Return the function of the units of `queries` answered queries: nodes below 0, and its excess."""
-        with one_thread():
-            while len(self._kept) <= queries:
-                if self._units % self._query_units == 0 and (reach[0] > self._below or reach[1] > self._above):
-                    self._widen(reach)
-                self._next()
-                if self._units % self._query_units == 0:
-                    inner = slice(self._pad, -self._pad)
-                    self._kept.append((self._below, self._values[0, inner].copy()))
-        return self._kept[queries]
-
-    def _widen(self, reach: tuple[int, int]) -> None:
-        """Give all functions more nodes on both sides, constant where the function was unknown."""
-        # In steps, so that this happens seldom.
-        below, above = (
-            max(have, math.ceil(1.25 * want)) for have, want in zip((self._below, self._above), reach, strict=True)
-        )
-        if below + above > _MOST_NODES:
-            raise AccountingError(f"gated queries need {below + above:,} nodes, more than {_MOST_NODES:,}.")
-        if self._units == 0:
-            shape = self._query_units, below + above + 1 + 2 * self._pad
-            self._values, self._labelled = np.zeros(shape), np.zeros(shape)
-            self._below, self._above = below, above
-            self._label(0)
-            # Below the units of a query nothing is admitted.
-            self._labelled[:] = self._labelled[0]
-        else:
-            more = ((0, 0), (below - self._below, above - self._above))
-            self._values, self._labelled = (np.pad(t, more, mode="edge") for t in (self._values, self._labelled))
-            self._below, self._above = below, above
-
-    def _next(self) -> None:
-        """Follow one more unit."""
-        self._units += 1
-        if self._units < self._query_units:
-            return
-        inner = slice(self._pad, -self._pad)
-        place = self._units % self._query_units
-        labelled = self._labelled[place]
-        failed = self._values[(self._units - self._check_units) % self._query_units]
-        best = np.maximum(labelled[inner], failed[inner])
-        mixed, scratch = np.empty((2, len(best)))
-        for row, first in enumerate(self._first_check):
-            mixed[:] = 0.0
-            self._passing.add(row, labelled, self._pad, mixed, scratch)
-            self._failing.add(row, failed, self._pad, mixed, scratch)
-            _add_first(first, self._below, mixed)
-            np.maximum(best, mixed, out=best)
-        self._put(self._values[place], best)
-        self._label(place)
-
-    def _label(self, place: int) -> None:
-        """Follow a label after the function at a place."""
-        self._put(self._labelled[place], self._labels.largest(self._values[place], self._pad, self._below))
-
-    def _put(self, row: Floats, found: Floats) -> None:
-        row[self._pad : -self._pad] = found
-        row[: self._pad], row[-self._pad :] = found[0], found[-1]
-
-
-class _Taps:
-    """Weights of the nodes that each row averages over, by offset."""
-
-    def __init__(self, kernels: Floats, lowest: int, highest: int) -> None:
-        self._rows = [
-            [(int(tap) + lowest, float(weights[tap])) for tap in np.flatnonzero(weights)] for weights in kernels.T
-        ]
-        self.farthest = max(-lowest, highest)
-        self.most = max(map(len, self._rows))
-
-    def add(self, row: int, padded: Floats, pad: int, out: Floats, scratch: Floats) -> None:
-        """Add the average of a padded function to `out`."""
-        for offset, weight in self._rows[row]:
-            start = pad + offset
-            np.multiply(padded[start : start + len(out)], weight, out=scratch)
-            np.add(out, scratch, out=out)
-
-
 def _prices(check: float, label: float) -> tuple[int, int]:
     """Return whole prices of a check and a label in proportion to their losses, the check's rounded up."""
     ratio = min(max(label / check, _LEAST_RATIO), _MOST_RATIO)
@@ -311,41 +210,6 @@ def _prices(check: float, label: float) -> tuple[int, int]:
         return cheap, int(cheap * ratio)
     label_units = max(1, int(_RESOLUTION * ratio))
     return math.ceil(label_units / ratio), label_units
-
-
-class _Labels:
-    """The largest average of a function over all possible labels."""
-
-    def __init__(self, labels: DominatingPairs, step: float) -> None:
-        self._kernels, self._lowest, highest = kernels_of(labels, step)
-        self._taps = _Taps(self._kernels, self._lowest, highest)
-        self._first = first_excess(self._kernels, self._lowest, step)
-        self._sparse = _TAP * int(np.count_nonzero(self._kernels)) < self._kernels.size
-        self.farthest = self._taps.farthest
-        self.most = self._taps.most if self._sparse else len(self._kernels)
-
-    def largest(self, padded: Floats, pad: int, below: int) -> Floats:
-        """Return the largest average of a padded function. Node 0 is after `below` others."""
-        best = np.zeros(len(padded) - 2 * pad)
-        if not self._sparse:
-            seen = padded[pad + self._lowest : len(padded) - pad + self._lowest + len(self._kernels) - 1]
-            # The library that multiplies matrices does not accept overlapping views.
-            mixed = self._kernels.T @ np.ascontiguousarray(sliding_window_view(seen, len(self._kernels)).T)
-            _add_first(self._first, below, mixed)
-            return np.maximum(best, mixed.max(axis=0), out=best)
-        mixed, scratch = np.empty((2, len(best)))
-        for row, first in enumerate(self._first):
-            mixed[:] = 0.0
-            self._taps.add(row, padded, pad, mixed, scratch)
-            _add_first(first, below, mixed)
-            np.maximum(best, mixed, out=best)
-        return best
-
-
-def _add_first(first: Floats, below: int, mixed: Floats) -> None:
-    """Add the result of one answer after the hockey-stick function, on the nodes around 0."""
-    around = first.shape[-1] // 2
-    mixed[..., below - around : below + around + 1] += first
 
 
 def few_labels(labels: DominatingPairs, tolerance: float | None = None) -> DominatingPairs:

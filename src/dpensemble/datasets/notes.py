@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from dpensemble._arrays import is_table
 from dpensemble.datasets.columns import as_text, in_parts, is_number, number_columns
 from dpensemble.datasets.csv_files import looks_like_decimal_comma
-from dpensemble.datasets.preparation import LEFT_OUT, TablePreparation, counts_rows, date_formats, is_unnamed
+from dpensemble.datasets.dates import date_formats
+from dpensemble.datasets.preparation import LEFT_OUT, TablePreparation, counts_rows, is_unnamed
 from dpensemble.errors import ColumnWarning, DataError
 
 # With fewer rows, ids and measurements cannot be distinguished, nor texts and categories.

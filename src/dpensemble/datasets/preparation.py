@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpensemble._arrays import is_table
 from dpensemble._entries import require_readable
 from dpensemble.datasets.columns import as_text, assembled, in_parts, number_columns
+from dpensemble.datasets.dates import DATE_PARTS, date_formats, date_parts, unreadable_dates
 from dpensemble.datasets.encoding import LibraryTransformer, fit_encoder
 from dpensemble.datasets.tables import as_kinds, as_table, first_row
 from dpensemble.errors import DataError, InvalidParameterError
@@ -22,11 +23,6 @@ LEFT_OUT = "left out"
 #: Entry for a blank text if blanks are filled in.
 BLANK = "(blank)"
 FILLS = ("median", "nan")
-# Only the day of a time stamp is read. A format is used if nearly all public entries have it.
-_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y", "%d-%b-%Y")
-_NEARLY_ALL = 0.95
-_FEWEST, _LOOKED_AT_FIRST = 3, 50
-_PARTS = ("year", "month", "weekday")
 # A text is left out if this many public rows have mostly different ones, and few share theirs with others.
 _ENOUGH, _MOSTLY, _SHARED_BY, _FEW = 20, 0.5, 5, 0.2
 
@@ -104,8 +100,8 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         formats = date_formats(entries)
         if len(formats) != 1:
             return LEFT_OUT if _are_all_different(entries) else "category"
-        parts = _date_parts(entries, formats[0])
-        varying = [part for part in _PARTS if parts[part].nunique() > 1]
+        parts = date_parts(entries, formats[0])
+        varying = [part for part in DATE_PARTS if parts[part].nunique() > 1]
         fill = {part: _median(parts[part]) for part in varying if part != "weekday"}
         self.dates_[name] = {"format": formats[0], "parts": varying, "fill": fill}
         return "date"
@@ -138,7 +134,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
 
     def _parts_of(self, name: str, entries: pd.Series) -> pd.DataFrame:
         date = self.dates_[name]
-        parts = _date_parts(as_text(entries), date["format"])
+        parts = date_parts(as_text(entries), date["format"])
         columns = {}
         for part in date["parts"]:
             middle, column = date["fill"].get(part), parts[part]
@@ -310,44 +306,6 @@ def _are_all_different(entries: pd.Series) -> bool:
         return False
     counts = present.value_counts()
     return len(counts) > _MOSTLY * len(present) and counts[counts >= _SHARED_BY].sum() < _FEW * len(present)
-
-
-def date_formats(entries: pd.Series) -> list[str]:
-    """Return formats in which nearly all present entries are dates. There are several if days may be months."""
-    texts = entries.dropna()
-    if len(texts) < _FEWEST or not _are_dates(texts.iloc[:_LOOKED_AT_FIRST], _FORMATS):
-        return []
-    return _are_dates(texts, _FORMATS)
-
-
-def _are_dates(texts: pd.Series, formats: tuple[str, ...]) -> list[str]:
-    return [one for one in formats if _days(texts, one).notna().mean() >= _NEARLY_ALL]
-
-
-def _days(texts: pd.Series, how: str) -> pd.Series:
-    """Return the day of each entry. Each entry is read separately, and what follows the day is its time."""
-    days = texts.astype(str).str.strip()
-    if " " not in how:
-        days = days.str.split(r"[ T]", n=1, regex=True).str[0]
-    # pandas replaces "now" and "today" by the current time.
-    days = days.where(days.str.contains(r"\d"), "")
-    return pd.to_datetime(days, format=how, errors="coerce")
-
-
-def unreadable_dates(entries: pd.Series, how: str) -> pd.Series:
-    """Return which entries are present but are not dates in a format."""
-    written = as_text(entries)
-    return written.notna() & _days(written.where(written.notna(), ""), how).isna()
-
-
-def _date_parts(entries: pd.Series, how: str) -> dict[str, pd.Series]:
-    days = _days(entries.where(entries.notna(), ""), how)
-    weekday = days.dt.day_name()
-    return {
-        "year": days.dt.year.astype(float),
-        "month": days.dt.month.astype(float),
-        "weekday": weekday.astype(object).where(weekday.notna(), np.nan),
-    }
 
 
 def _medians(table: pd.DataFrame, numbers: NDArray[np.bool_]) -> NDArray[np.float64]:
