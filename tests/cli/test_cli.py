@@ -434,7 +434,7 @@ def test_predict_gives_probabilities_and_never_overwrites_its_input(run, tables,
     before = rows.read_bytes()
     code, _, errors = run("predict", out / "student.skops", rows, "--out", rows)
     assert code == 2
-    assert "is the table of rows itself" in errors
+    assert "holds the rows to classify" in errors
     assert rows.read_bytes() == before
 
 

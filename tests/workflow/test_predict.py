@@ -1,13 +1,17 @@
 """From a messy table to predictions on new rows, in chunks, as `predict` gives them."""
 
 import json
+import sqlite3
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from dpensemble import LabelMomentsClassifier, SubsampleAggregateClassifier
 from dpensemble.cli import main
+from dpensemble.datasets import arrow_sources
+from dpensemble.datasets.arrow_sources import ArrowFile
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.workflow import ReadOptions, TableFiles, file_tables, train
 from dpensemble.workflow.outputs import write_outcome
@@ -75,6 +79,87 @@ def test_chunks_are_as_good_as_the_whole(folder, run):
     parts = list(predictions(student, folder / "new.csv", probabilities=True, at_once=70))
     assert len(parts) == 4
     pd.testing.assert_frame_equal(pd.concat(parts), whole, check_index_type=False)
+
+
+def address_of(kind, place, postgresql):
+    """Return where a kind of source holds the rows of new.csv."""
+    rows = pd.read_csv(place / "new.csv")
+    if kind == "arrow":
+        # Batches of other sizes than the chunks that are classified.
+        batches = pa.Table.from_pandas(rows).to_batches(max_chunksize=33)
+        with pa.ipc.new_file(str(place / "new.arrow"), batches[0].schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        return str(place / "new.arrow")
+    if kind == "duckdb":
+        duckdb = pytest.importorskip("duckdb")
+        (place / "new.duckdb").unlink(missing_ok=True)
+        with duckdb.connect(str(place / "new.duckdb")) as connection:
+            connection.execute("create table arrivals as select * from rows")
+        return f"duckdb:{place / 'new.duckdb'}:arrivals"
+    if kind == "sqlite":
+        pytest.importorskip("adbc_driver_sqlite")
+        connection = sqlite3.connect(place / "new.db")
+        rows.to_sql("arrivals", connection, index=False, if_exists="replace")
+        connection.close()
+        return f"sqlite:{place / 'new.db'}:arrivals"
+    dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
+    address = postgresql().address
+    with dbapi.connect(address) as connection, connection.cursor() as cursor:
+        cursor.adbc_ingest("arrivals", pa.Table.from_pandas(rows))
+        connection.commit()
+    return f"{address}?table=arrivals"
+
+
+@pytest.mark.parametrize("run", ["moments", "votes"])
+@pytest.mark.parametrize("kind", ["arrow", "duckdb", "sqlite", "postgresql"])
+def test_a_database_or_an_arrow_file_gets_the_labels_of_a_csv_file(folder, run, kind, request):
+    student = load_student(folder / run)
+    address = address_of(kind, folder, lambda: request.getfixturevalue("postgresql"))
+    wanted = {"keep": ["patient_id", "ward"], "probabilities": True}
+    (expected,) = predictions(student, folder / "new.csv", **wanted)
+    parts = list(predictions(student, address, at_once=70, **wanted))
+    assert [len(part) for part in parts] == [70, 70, 70, 40]
+    pd.testing.assert_frame_equal(pd.concat(parts), expected, check_index_type=False)
+
+
+def test_a_source_without_the_rows_is_refused(folder, tmp_path, capsys):
+    def refused(address, *more):
+        assert main(["predict", str(folder / "moments"), str(address), *more]) == 2
+        return capsys.readouterr().err
+
+    table = pa.table({"age": [30.0], "shoe": [40]})
+    for rows, name in ((table, "few.arrow"), (table.slice(0, 0), "empty.arrow")):
+        with pa.ipc.new_file(str(tmp_path / name), rows.schema) as writer:
+            writer.write_table(rows)
+    assert "lacks the columns ['ward', 'admitted']" in refused(tmp_path / "few.arrow")
+    assert "has no rows" in refused(tmp_path / "empty.arrow")
+    assert "holds the rows to classify" in refused(tmp_path / "few.arrow", "--out", str(tmp_path / "few.arrow"))
+    assert "there is no such file" in refused(tmp_path / "none.arrow")
+    assert "rows must name a file and a table of sqlite" in refused("sqlite:clinic.db")
+    shown = refused("postgresql://ann:hunter2@host/clinic?table=new")
+    assert "rows must not hold a password" in shown
+    assert "hunter2" not in shown
+    assert "call predict in Python" in refused("snowflake://ann@account")
+
+
+def test_a_stream_that_breaks_does_not_quote_its_rows(folder, tmp_path, monkeypatch):
+    class Broken(ArrowFile):
+        def stream(self, columns):
+            yield pa.record_batch({"age": [30.0]})
+            raise ValueError("the row of Ann")
+
+    monkeypatch.setattr(arrow_sources, "_arrow_file", lambda _: Broken("new.arrow", ["age"], ()))
+    with pytest.raises(DataError, match=r"new.arrow cannot be read to its end \(ValueError\)"):
+        list(predictions(load_student(folder / "moments"), "new.arrow"))
+
+
+def test_the_file_of_a_database_is_not_overwritten(folder, tmp_path, capsys):
+    (tmp_path / "new.db").write_bytes(b"rows")
+    given = ["predict", str(folder / "moments"), f"sqlite:{tmp_path / 'new.db'}:new", "--out", str(tmp_path / "new.db")]
+    assert main(given) == 2
+    assert "holds the rows to classify" in capsys.readouterr().err
+    assert (tmp_path / "new.db").read_bytes() == b"rows"
 
 
 def test_on_the_command_line(folder, tmp_path, capsys):

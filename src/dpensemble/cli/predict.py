@@ -18,6 +18,7 @@ import typer
 from dpensemble._checks import integer_between
 from dpensemble.cli.option import parts_of
 from dpensemble.cli.plan_plot import check_folder
+from dpensemble.datasets.arrow_sources import file_of
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
 from dpensemble.workflow.durable import file_beside
 from dpensemble.workflow.explanations import RowExplanations
@@ -27,7 +28,7 @@ from dpensemble.workflow.unseen_values import UnseenValues
 
 def run(
     student: Path,
-    rows: Path,
+    rows: str,
     out: Path | None,
     probabilities: bool,
     keep: str | None,
@@ -43,8 +44,9 @@ def run(
 ) -> None:
     """Classify rows with a saved student."""
     columns = parts_of(keep) or []
-    if out is not None and out.exists() and rows.exists() and out.samefile(rows):
-        raise FileError(f"out={str(out)!r} is the table of rows itself: choose another file.")
+    file = file_of(rows)
+    if out is not None and file is not None and out.exists() and file.exists() and out.samefile(file):
+        raise FileError(f"out={str(out)!r} holds the rows to classify: choose another file.")
     _check_plot(explain_plot, out)
     with warnings.catch_warnings():
         # A note reports this below.

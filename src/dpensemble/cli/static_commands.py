@@ -154,7 +154,9 @@ def check(
 
 def predict(
     student: Annotated[Path, typer.Argument(help="student.skops of a run, or its folder.")],
-    rows: Annotated[Path, typer.Argument(help="Rows to classify, CSV or Parquet; any number.")],
+    rows: Annotated[
+        str, typer.Argument(help="Rows to classify: CSV, Parquet, Arrow, or the address of a table; any number.")
+    ],
     out: Annotated[Path | None, option(OUTPUT, "Write a CSV file instead of printing.")] = None,
     probabilities: Annotated[
         bool, option(OUTPUT, "Also give the probability of each label.", "--probabilities", "--proba")

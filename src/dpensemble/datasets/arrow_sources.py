@@ -1,4 +1,4 @@
-"""Private tables with an Arrow stream that the command line can name: Arrow files, DuckDB, SQLite and PostgreSQL.
+"""Tables with an Arrow stream that the command line can name: Arrow files, DuckDB, SQLite and PostgreSQL.
 
 A source opens one connection and reads every round from it. PostgreSQL shows all rounds one snapshot, and a file that
 is open for reading in DuckDB is locked. The checksums of a run notice rows that change in any case.
@@ -12,18 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import pandas as pd
+
 from dpensemble._arrays import Rows
 from dpensemble.datasets.database_addresses import PostgreSQLAddress, file_and_table
 from dpensemble.datasets.database_tables import distinct_columns, duckdb_table, postgresql_table, sqlite_table
-from dpensemble.errors import FileError, InvalidParameterError
+from dpensemble.datasets.parquet_columns import exact_frame
+from dpensemble.errors import DataError, FileError, InvalidParameterError
 
 _ENDINGS = (".arrow", ".feather", ".ipc")
 _DUCKDB, _SQLITE, _POSTGRESQL = "duckdb:", "sqlite:", ("postgresql:", "postgres:")
-_FORMS = "duckdb:FILE:TABLE, sqlite:FILE:TABLE, postgresql://USER@HOST/DATABASE?table=TABLE or spark:TABLE"
+_FORMS = ("duckdb:FILE:TABLE", "sqlite:FILE:TABLE", "postgresql://USER@HOST/DATABASE?table=TABLE")
 
 
 class ArrowSource(Protocol):
-    """A private table whose rows can be streamed again every round."""
+    """A table whose rows can be streamed again, for every round of a release."""
 
     @property
     def name(self) -> str:
@@ -54,8 +57,15 @@ def names_source(text: str) -> bool:
     return text.startswith((_DUCKDB, _SQLITE, *_POSTGRESQL)) or "://" in text or text.lower().endswith(_ENDINGS)
 
 
+def file_of(text: str) -> Path | None:
+    """Return the file that holds a table, or None if a server does."""
+    if text.startswith((_DUCKDB, _SQLITE)):
+        return Path(text.partition(":")[2].rpartition(":")[0])
+    return None if "://" in text else Path(text)
+
+
 @contextmanager
-def opened_source(text: str) -> Iterator[ArrowSource]:
+def opened_source(text: str, parameter: str = "private") -> Iterator[ArrowSource]:
     """Yield the table with an address, and close its connection after the block.
 
     Parameters
@@ -65,6 +75,8 @@ def opened_source(text: str) -> Iterator[ArrowSource]:
         ``sqlite:FILE:TABLE``, or ``postgresql://USER@HOST/DATABASE?table=TABLE``. SQLite and PostgreSQL may have
         views, which must make each row from records of one unit alone. Without any password: PostgreSQL takes it from
         ``PGPASSWORD`` or ``~/.pgpass``.
+    parameter : str
+        What errors call the address.
 
     Raises
     ------
@@ -75,16 +87,20 @@ def opened_source(text: str) -> Iterator[ArrowSource]:
     """
     with ExitStack() as open_things:
         if text.startswith(_DUCKDB):
-            yield duckdb_table(open_things, *file_and_table(text, _DUCKDB))
+            yield duckdb_table(open_things, *file_and_table(text, _DUCKDB, parameter), parameter)
         elif text.startswith(_SQLITE):
-            yield sqlite_table(open_things, *file_and_table(text, _SQLITE))
+            yield sqlite_table(open_things, *file_and_table(text, _SQLITE, parameter), parameter)
         elif text.startswith(_POSTGRESQL):
-            yield postgresql_table(open_things, PostgreSQLAddress.of(text))
+            yield postgresql_table(open_things, PostgreSQLAddress.of(text, parameter=parameter), parameter)
         elif "://" in text:
             # The text may hold a password, so it is not repeated.
+            forms, function = (
+                ((*_FORMS, "spark:TABLE"), "fit_blocks") if parameter == "private" else (_FORMS, "predict")
+            )
             raise InvalidParameterError(
-                f"private must be a file or one of {_FORMS}: for another database, call fit_blocks in Python.",
-                parameter="private",
+                f"{parameter} must be a file or one of {', '.join(forms)}: for another database, call {function} in "
+                "Python.",
+                parameter=parameter,
             )
         else:
             yield _arrow_file(Path(text))
@@ -97,6 +113,35 @@ def _arrow_file(path: Path) -> ArrowFile:
     except (OSError, ValueError) as error:
         reason = "there is no such file" if not path.exists() else type(error).__name__
     raise FileError(f"{path} cannot be read as an Arrow file ({reason}): give a file in Arrow's IPC format.")
+
+
+def source_frames(source: ArrowSource, columns: Sequence[str], rows: int) -> Iterator[pd.DataFrame]:
+    """Yield some columns of a table in frames of `rows` rows. The last may have fewer.
+
+    Raises
+    ------
+    DataError
+        If the table cannot be read to its end. The text of the error is not repeated, since it may quote a row.
+    """
+    import pyarrow as pa  # noqa: PLC0415  takes long to import
+
+    waiting: list[Rows] = []
+    try:
+        for batch in source.stream(columns):
+            waiting.append(batch)
+            if sum(len(one) for one in waiting) >= rows:
+                table = pa.Table.from_batches(waiting)
+                n_whole = len(table) - len(table) % rows
+                for start in range(0, n_whole, rows):
+                    yield exact_frame(table.slice(start, rows))
+                waiting = table.slice(n_whole).to_batches()
+        if waiting:
+            yield exact_frame(pa.Table.from_batches(waiting))
+    except Exception as error:
+        raise DataError(
+            f"{source.name} cannot be read to its end ({type(error).__name__}): read all of it once with your own "
+            "program."
+        ) from None
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,12 +28,13 @@ _SETTINGS = (
 )
 
 
-def file_and_table(text: str, scheme: str) -> tuple[Path, str]:
-    """Return file and table of ``scheme:FILE:TABLE``."""
+def file_and_table(text: str, scheme: str, parameter: str = "private") -> tuple[Path, str]:
+    """Return file and table of ``scheme:FILE:TABLE``, the value of a parameter."""
     file, _, table = text.removeprefix(scheme).rpartition(":")
     if not file or not table or file.startswith("//"):
         raise InvalidParameterError(
-            f"private must name a file and a table of {scheme[:-1]}: write {scheme}FILE:TABLE.", parameter="private"
+            f"{parameter} must name a file and a table of {scheme[:-1]}: write {scheme}FILE:TABLE.",
+            parameter=parameter,
         )
     return Path(file), table
 
@@ -59,7 +60,9 @@ class PostgreSQLAddress:
         return self.uri.partition("?")[0]
 
     @classmethod
-    def of(cls, text: str, environment: Mapping[str, str] = os.environ) -> PostgreSQLAddress:
+    def of(
+        cls, text: str, environment: Mapping[str, str] = os.environ, parameter: str = "private"
+    ) -> PostgreSQLAddress:
         """Read ``postgresql://USER@HOST:PORT/DATABASE?table=TABLE``, with settings of libpq after ``&``.
 
         Raises
@@ -74,43 +77,43 @@ class PostgreSQLAddress:
             parts, settings = urlsplit(text), dict(parse_qsl(query, strict_parsing=bool(query), keep_blank_values=True))
             host, _ = unquote(place.partition("/")[0]), parts.port
         except ValueError:
-            raise _malformed() from None
+            raise _malformed(parameter) from None
         if ":" in user or {"password", "sslpassword"} & settings.keys():
             raise InvalidParameterError(
-                "private must not hold a password, because other users can see it in the list of processes: leave it "
-                "out, and set PGPASSWORD or write ~/.pgpass.",
-                parameter="private",
+                f"{parameter} must not hold a password, because other users can see it in the list of processes: leave "
+                "it out, and set PGPASSWORD or write ~/.pgpass.",
+                parameter=parameter,
             )
         table = settings.pop("table", "")
         # One host and one user. A second @ or a ? may be a part of a password, and libpq splits hosts at commas.
         odd = "/" in user or "@" in user + query or (at and not user) or "#" in text
         several = any("," in named for named in (host, settings.get("host", ""), settings.get("hostaddr", "")))
         if not table or not text.startswith(f"{parts.scheme}://") or odd or several:
-            raise _malformed()
+            raise _malformed(parameter)
         for name in settings:
             if name not in _SETTINGS:
                 raise InvalidParameterError(
-                    f"private must not set {name}: use {', '.join(_SETTINGS)} only, and write other settings of libpq "
-                    "into a service file.",
-                    parameter="private",
+                    f"{parameter} must not set {name}: use {', '.join(_SETTINGS)} only, and write other settings of "
+                    "libpq into a service file.",
+                    parameter=parameter,
                 )
         mode = settings.get("sslmode", environment.get("PGSSLMODE"))
         if not _stays_here(host, settings, environment) and mode not in _ENCRYPTS:
             if mode is not None:
                 raise InvalidParameterError(
-                    f"sslmode={mode!r} would let private rows cross a network in the clear: write "
+                    f"sslmode={mode!r} would let rows cross a network in the clear: write "
                     "sslmode=verify-full, or sslmode=require.",
-                    parameter="private",
+                    parameter=parameter,
                 )
             settings["sslmode"] = "require"
         kept = urlencode(settings, quote_via=quote)
         return cls(f"{start}?{kept}" if kept else start, table)
 
 
-def _malformed() -> InvalidParameterError:
+def _malformed(parameter: str) -> InvalidParameterError:
     return InvalidParameterError(
-        "private must be an address such as postgresql://USER@HOST/DATABASE?table=TABLE: correct it.",
-        parameter="private",
+        f"{parameter} must be an address such as postgresql://USER@HOST/DATABASE?table=TABLE: correct it.",
+        parameter=parameter,
     )
 
 

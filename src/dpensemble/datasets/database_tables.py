@@ -1,4 +1,4 @@
-"""Private tables of DuckDB, SQLite and PostgreSQL, as streams of Arrow batches.
+"""Tables of DuckDB, SQLite and PostgreSQL, as streams of Arrow batches.
 
 The packages are optional, and are imported when an address needs them. Errors of a database while it reads rows are
 never repeated, since their texts may quote rows.
@@ -48,12 +48,12 @@ class DuckDBTable:
         return relation.to_arrow_reader(ROWS_AT_ONCE)
 
 
-def duckdb_table(open_things: ExitStack, path: Path, table: str) -> DuckDBTable:
+def duckdb_table(open_things: ExitStack, path: Path, table: str, parameter: str = "private") -> DuckDBTable:
     """Open a table of a DuckDB file for reading."""
     try:
         import duckdb  # noqa: PLC0415  optional
     except ImportError:
-        raise _missing("DuckDB", "duckdb") from None
+        raise _missing("DuckDB", "duckdb", parameter) from None
     _require_file(path, "DuckDB")
     try:
         connection = open_things.enter_context(duckdb.connect(str(path), read_only=True, config=_DUCKDB_SETTINGS))
@@ -119,13 +119,13 @@ class DatabaseTable:
             yield from map(_with_blanks, reader) if self.as_text else reader
 
 
-def sqlite_table(open_things: ExitStack, path: Path, table: str) -> DatabaseTable:
+def sqlite_table(open_things: ExitStack, path: Path, table: str, parameter: str = "private") -> DatabaseTable:
     """Open a table or view of an SQLite file for reading."""
     try:
         from adbc_driver_manager import Error  # noqa: PLC0415  optional
         from adbc_driver_sqlite import dbapi  # noqa: PLC0415  optional
     except ImportError:
-        raise _missing("SQLite", "adbc-driver-sqlite") from None
+        raise _missing("SQLite", "adbc-driver-sqlite", parameter) from None
     _require_file(path, "SQLite")
     try:
         uri = f"{path.absolute().as_uri()}?mode=ro"
@@ -137,19 +137,19 @@ def sqlite_table(open_things: ExitStack, path: Path, table: str) -> DatabaseTabl
     return DatabaseTable(table, columns, connection, as_text=True)
 
 
-def postgresql_table(open_things: ExitStack, address: PostgreSQLAddress) -> DatabaseTable:
+def postgresql_table(open_things: ExitStack, address: PostgreSQLAddress, parameter: str = "private") -> DatabaseTable:
     """Open a table or view of a PostgreSQL server, as of one moment."""
     try:
         from adbc_driver_manager import Error  # noqa: PLC0415  optional
         from adbc_driver_postgresql import dbapi  # noqa: PLC0415  optional
     except ImportError:
-        raise _missing("PostgreSQL", "adbc-driver-postgresql") from None
+        raise _missing("PostgreSQL", "adbc-driver-postgresql", parameter) from None
     try:
         connection = open_things.enter_context(dbapi.connect(address.uri, autocommit=False))
     except Error as error:
         # No row was read yet, and the reason names host, user and database at most.
         reason = " ".join(str(error).split())[:200].rstrip(".?")
-        raise DataError(f"private={address.shown!r} cannot be opened: {reason}.") from None
+        raise DataError(f"{parameter}={address.shown!r} cannot be opened: {reason}.") from None
     try:
         with connection.cursor() as cursor:
             # Every round sees the rows of one moment.
@@ -218,10 +218,10 @@ def _require_file(path: Path, kind: str) -> None:
         raise FileError(f"{path} is not a file: give a database of {kind}.")
 
 
-def _missing(database: str, package: str) -> InvalidParameterError:
+def _missing(database: str, package: str, parameter: str) -> InvalidParameterError:
     return InvalidParameterError(
-        f"a private table in {database} needs {package}, which is not installed: run pip install {package}.",
-        parameter="private",
+        f"a table in {database} needs {package}, which is not installed: run pip install {package}.",
+        parameter=parameter,
     )
 
 

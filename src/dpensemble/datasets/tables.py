@@ -126,7 +126,7 @@ def _instead(path: Path) -> str:
     if ending in (".xlsx", ".xls", ".ods"):
         return "save it as CSV there, and "
     database = _DATABASES.get(ending)
-    return f"for private records of a database give {database}:{path}:TABLE, otherwise " if database else ""
+    return f"for private records, or rows to classify, give {database}:{path}:TABLE, otherwise " if database else ""
 
 
 @contextmanager

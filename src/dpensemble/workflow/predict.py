@@ -1,4 +1,4 @@
-"""Classify the rows of a file with a saved student, in chunks."""
+"""Classify the rows of a file or a database with a saved student, in chunks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pandas as pd
 
 from dpensemble._arrays import Rows
 from dpensemble._checks import real_between
+from dpensemble.datasets.arrow_sources import names_source, opened_source, source_frames
 from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.encoding import numeric_columns, statements_of
 from dpensemble.datasets.tables import as_kinds, require_complete, table_chunks
@@ -54,7 +55,7 @@ def threshold_for_costs(path: Path) -> str | None:
 
 def predictions(
     student: Any,
-    rows: Path,
+    rows: Path | str,
     *,
     keep: Sequence[str] = (),
     probabilities: bool = False,
@@ -70,11 +71,15 @@ def predictions(
     """Yield a table for each chunk of rows: ``row`` from 0, requested columns, label, probabilities, reasons.
 
     With a `threshold` from 0 to 1, rows are labelled with the positive class from this probability on, and with the
-    other class below it. Probabilities stay the same.
+    other class below it. Probabilities stay the same. `rows` is a file or an address, as `opened_source` describes it.
     """
     rule = _rule([str(label) for label in student.classes_], threshold, positive_class)
     start = 0
-    for table in table_chunks(rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text):
+    if names_source(str(rows)):
+        tables = _of_source(student, str(rows), keep, at_once)
+    else:
+        tables = table_chunks(rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text)
+    for table in tables:
         if len(table):
             numbered = table.set_index(pd.RangeIndex(start, start + len(table)))
             features = features_of(student, numbered, str(rows))
@@ -86,6 +91,15 @@ def predictions(
         start += len(table)
     if not start:
         raise DataError(f"{rows} has no rows: give at least one.")
+
+
+def _of_source(student: Rows, address: str, keep: Sequence[str], at_once: int) -> Iterator[pd.DataFrame]:
+    """Yield the columns of a table in a database or an Arrow file that a student or a result needs."""
+    wanted = {*_needed_columns(student), *keep}
+    with opened_source(address, "rows") as source:
+        columns = [name for name in source.columns if name in wanted]
+        # A table without any of them has rows all the same, and another check names what it lacks.
+        yield from source_frames(source, columns or source.columns[:1], at_once)
 
 
 def _rule(names: Sequence[str], threshold: float | None, positive_class: str | None) -> tuple[int, float] | None:
@@ -114,14 +128,18 @@ def _rule(names: Sequence[str], threshold: float | None, positive_class: str | N
 
 def require_columns(student: Rows, columns: Sequence[str], name: str) -> list[str]:
     """Return the columns that a student needs, or raise if the table called `name` lacks one."""
-    first = statements_of(student.steps[0][1])
-    expected = list(student.feature_names_in_ if first.needed_columns is None else first.needed_columns)
+    expected = _needed_columns(student)
     lacking = [column for column in expected if column not in columns]
     if lacking:
         raise DataError(
             f"{name} lacks the columns {lacking} that the student was trained on{_alike(lacking, columns)}."
         )
     return expected
+
+
+def _needed_columns(student: Rows) -> list[str]:
+    first = statements_of(student.steps[0][1])
+    return list(student.feature_names_in_ if first.needed_columns is None else first.needed_columns)
 
 
 def features_of(student: Any, table: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -138,7 +156,7 @@ def _with_labels(
     student: Any,
     table: pd.DataFrame,
     features: pd.DataFrame,
-    rows: Path,
+    rows: Path | str,
     keep: Sequence[str],
     probabilities: bool,
     rule: tuple[int, float] | None,
