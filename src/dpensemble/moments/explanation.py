@@ -66,6 +66,16 @@ class Explanation:
         attribution, exact sum"``.
     reference : str
         What contributions are relative to.
+
+    Examples
+    --------
+    >>> from dpensemble import LabelMomentsClassifier
+    >>> rows = pd.DataFrame({"age": np.random.default_rng(0).integers(20, 90, 900)})
+    >>> model = LabelMomentsClassifier(classes=[0, 1], epsilon=5, delta=1e-4, insecure_release_seed=0)
+    >>> _ = model.fit(rows[:800], (rows["age"] > 60)[:800].astype(int), X_public=rows[800:])
+    >>> explanation = model.explain(pd.DataFrame({"age": [85]}))
+    >>> [(part.column, part.contribution > 0) for part in explanation.parts(row=0)]
+    [('age', True)]
     """
 
     columns: list[str]
