@@ -94,7 +94,7 @@ def test_rows_that_cannot_be_used_are_refused_unquoted(hospital):
 
 
 def test_rows_typed_as_json_are_checked_like_those_of_programs(hospital, monkeypatch):
-    monkeypatch.setattr("dpensemble.service.pages._MOST_FIELDS", 1)
+    monkeypatch.setattr("dpensemble.service.forms._MOST_FIELDS", 1)
     served = Served(hospital)
     served.login()
     form = fields(served.client.get("/grants/october"))

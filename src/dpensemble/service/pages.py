@@ -2,104 +2,48 @@
 
 from __future__ import annotations
 
-import json
 import math
 import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from pydantic import BaseModel, ValidationError
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from dpensemble._rounding import round_up
-from dpensemble.errors import BudgetError, DataError, DPEnsembleError, InvalidParameterError
+from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.ledger import AccountState, Charge, LedgerAccount
 from dpensemble.report.charts import Limit, Series, line_chart
 from dpensemble.report.drawing import Words
-from dpensemble.report.wording import number
 from dpensemble.service.api import handler_for, predicted, request_key
+from dpensemble.service.forms import fields_of, queries_of_form, read_form, whole_number
 from dpensemble.service.grant_handler import GrantHandler
-from dpensemble.service.guard import BODY
 from dpensemble.service.keys import ApiKey, Scope
 from dpensemble.service.problems import Problem, problem_of
 from dpensemble.service.sessions import COOKIE
 from dpensemble.service.state import ServiceState
+from dpensemble.service.visits import Visit, carried_out
 
 _STATIC = {
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-# Most charges in the list, newest first, and most fields in a form of votes.
-_LISTED, _MOST_FIELDS = 20, 40
-_FORM = "application/x-www-form-urlencoded"
-_PORTS = {"http": 80, "https": 443}
-
-_environment = Environment(
-    loader=PackageLoader("dpensemble", "service/templates"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-_environment.filters["number"] = number
-_environment.filters["up"] = lambda value: number(round_up(value, 4), 4)
-
-
-class _Visit:
-    """One request for a page: its sender and the content of its form."""
-
-    def __init__(self, service: ServiceState, request: Request, form: dict[str, str]) -> None:
-        self.service, self.request, self.form = service, request, form
-        self.cookie = request.cookies.get(COOKIE, "")
-        self.key = service.sessions.of(self.cookie)
-        self.noted: dict[str, Any] = request.scope["dpensemble"]
-        if self.key is not None:
-            self.noted["key"] = self.key.id
-
-    def page(self, template: str, status: int = 200, **view: Any) -> Response:
-        """Return a page."""
-        about = {
-            "holder": None if self.key is None else self.key.holder,
-            "token": self.service.sessions.form_token(self.cookie),
-        }
-        return HTMLResponse(_environment.get_template(template).render({**about, **view}), status)
-
-    def may(self, scope: Scope) -> bool:
-        """Return whether somebody with a scope is logged in."""
-        return self.key is not None and self.key.may(scope)
-
-    @property
-    def is_sent_from_here(self) -> bool:
-        """Whether the form was sent from a page of this service, according to the browser."""
-        headers = self.request.headers
-        if "sec-fetch-site" in headers:
-            return headers["sec-fetch-site"] in ("same-origin", "none")
-        # Older browsers, and all browsers if a page came over plain HTTP on a network, send less information.
-        origin = headers.get("origin", headers.get("referer"))
-        return origin is None or is_of_host(origin, headers.get("host", ""))
-
-    @property
-    def is_own_form(self) -> bool:
-        """Whether the form was made for this session and sent from a page of this service."""
-        return self.is_sent_from_here and self.service.sessions.is_own_form(self.cookie, self.form.get("token", ""))
+# Most charges in the list, newest first.
+_LISTED = 20
 
 
 def routes(service: ServiceState) -> APIRouter:
     """Return the pages of a running service."""
     router = APIRouter(redirect_slashes=False)
 
-    def show(path: str, method: str, work: Callable[[_Visit], Response]) -> None:
+    def show(path: str, method: str, work: Callable[[Visit], Response]) -> None:
         async def serve(request: Request) -> Response:
             def visit() -> Response:
-                form = _read_form(request) if method == "POST" else {}
-                return _carried_out(_Visit(service, request, form), work)
+                form = read_form(request) if method == "POST" else {}
+                return carried_out(Visit(service, request, form), work)
 
             return await run_in_threadpool(visit)
 
@@ -125,41 +69,7 @@ def _add_static(router: APIRouter, name: str, media_type: str) -> None:
     router.add_api_route(f"/static/{name}", serve, methods=["GET"], name=name, response_model=None)
 
 
-def _read_form(request: Request) -> dict[str, str]:
-    if request.headers.get("content-type", "").split(";")[0].strip() != _FORM:
-        raise Problem(415, "form", "A form is required.")
-    try:
-        values_of = parse_qs(request.scope[BODY].decode(), keep_blank_values=True, max_num_fields=10_000)
-    except ValueError:
-        raise Problem(400, "form", "The form cannot be read.") from None
-    return {name: values[-1] for name, values in values_of.items()}
-
-
-def is_of_host(address: str, host: str) -> bool:
-    """Return whether the address of a page, or its origin, has the host and port in a header."""
-    try:
-        page = urlsplit(address)
-        here = urlsplit(f"{page.scheme}://{host}")
-        usual = _PORTS.get(page.scheme)
-        same = (page.hostname, page.port or usual) == (here.hostname, here.port or usual)
-        return same and bool(page.hostname) and usual is not None
-    except ValueError:
-        return False
-
-
-def _carried_out(visit: _Visit, work: Callable[[_Visit], Response]) -> Response:
-    """Return a page, or a page with the reason of a refusal."""
-    try:
-        return work(visit)
-    except (Problem, DPEnsembleError) as error:
-        problem = problem_of(error)
-        if problem.status >= 500:
-            visit.noted["error"] = type(error).__name__
-            visit.noted["reason"] = str(error)
-        return visit.page("problem.html", problem.status, title=problem.title, detail=problem.detail)
-
-
-def _overview(visit: _Visit) -> Response:
+def _overview(visit: Visit) -> Response:
     key = visit.key
     if key is None:
         return visit.page("login.html", wrong=False)
@@ -217,7 +127,7 @@ def history_chart(ident: str, data_set: str, state: AccountState, charges: list[
     return line_chart([Series("spent", points, "main")], [Limit("whole budget", 100.0)], words)
 
 
-def _login(visit: _Visit) -> Response:
+def _login(visit: Visit) -> Response:
     if not visit.is_sent_from_here:
         raise Problem(403, "form", "This form was not sent from this service.", "Give your API key on the first page.")
     key = visit.service.ring.of(visit.form.get("key", "").strip())
@@ -230,7 +140,7 @@ def _login(visit: _Visit) -> Response:
     return response
 
 
-def _logout(visit: _Visit) -> Response:
+def _logout(visit: Visit) -> Response:
     if not visit.is_own_form:
         raise Problem(403, "form", "This form was not made for this session.", "Load the page again.")
     response = RedirectResponse("/", 303)
@@ -239,12 +149,12 @@ def _logout(visit: _Visit) -> Response:
     return response
 
 
-def _is_secure(visit: _Visit) -> bool:
+def _is_secure(visit: Visit) -> bool:
     # The scheme is not enough: a proxy's header is trusted only from this machine.
     return visit.service.settings.secure_cookie is not False or visit.request.url.scheme == "https"
 
 
-def _handler(visit: _Visit, scope: Scope) -> GrantHandler:
+def _handler(visit: Visit, scope: Scope) -> GrantHandler:
     if visit.key is None:
         raise Problem(401, "no-key", "Log in first.", "Give your API key on the first page.")
     if not visit.may(scope):
@@ -252,19 +162,19 @@ def _handler(visit: _Visit, scope: Scope) -> GrantHandler:
     return handler_for(visit.service, visit.key, visit.request.path_params["grant"], visit.noted)
 
 
-def _grant(visit: _Visit) -> Response:
+def _grant(visit: Visit) -> Response:
     handler = _handler(visit, Scope.READ)
     return _grant_page(visit, handler, asked=visit.request.query_params.get("answers"))
 
 
 def _grant_page(
-    visit: _Visit, handler: GrantHandler, status: int = 200, asked: str | None = None, **view: Any
+    visit: Visit, handler: GrantHandler, status: int = 200, asked: str | None = None, **view: Any
 ) -> Response:
     about, wrong = handler.to_dict(), view.pop("wrong", None)
     quote = handler.quote(max(1, about["remaining"]))
     if asked is not None:
         try:
-            quote = handler.quote(_whole(asked))
+            quote = handler.quote(whole_number(asked))
         except (DataError, InvalidParameterError) as error:
             wrong, status = str(error), 422
     shown = {
@@ -273,7 +183,7 @@ def _grant_page(
         "quote": quote,
         "said": quote_words(quote),
         "farthest": min(handler.farthest, max(2 * handler.most, 10)),
-        "fields": _fields(handler),
+        "fields": fields_of(handler),
         "request_key": secrets.token_hex(8),
         "may_predict": visit.may(Scope.PREDICT),
         "wrong": wrong,
@@ -293,22 +203,13 @@ def quote_words(quote: dict[str, Any]) -> str:
     return f"{answers:,} {noun} {cost} at delta {quote['delta']:g}, {fits}."
 
 
-def _fields(handler: GrantHandler) -> list[dict[str, str]]:
-    """Return the fields of a form, or nothing if there are too many and the form takes JSON."""
-    if handler.house is not None and len(handler.house.columns) <= _MOST_FIELDS:
-        return [{"name": name, "kind": kind} for name, kind in handler.house.columns.items()]
-    if "counts" in handler.kinds and len(handler.classes) <= _MOST_FIELDS:
-        return [{"name": str(label), "kind": "whole"} for label in handler.classes]
-    return []
-
-
-def _quote(visit: _Visit) -> Response:
+def _quote(visit: Visit) -> Response:
     handler = _handler(visit, Scope.READ)
-    quote = handler.quote(_whole(visit.request.query_params.get("answers", "")))
+    quote = handler.quote(whole_number(visit.request.query_params.get("answers", "")))
     return JSONResponse({**quote, "words": quote_words(quote)})
 
 
-def _predict(visit: _Visit) -> Response:
+def _predict(visit: Visit) -> Response:
     handler = _handler(visit, Scope.PREDICT)
     key = visit.key
     assert key is not None  # noqa: S101
@@ -319,7 +220,7 @@ def _predict(visit: _Visit) -> Response:
     typed = {name: value for name, value in visit.form.items() if name not in ("token", "request_key")}
     try:
         name = request_key(visit.form.get("request_key"))
-        queries = _queries_of_form(visit.service.prediction, handler, visit.form)
+        queries = queries_of_form(visit.service.prediction, handler, visit.form)
         stored = predicted(visit.service, key, handler, name, queries, visit.noted)
     except (DataError, InvalidParameterError, BudgetError) as error:
         status = problem_of(error).status
@@ -327,47 +228,3 @@ def _predict(visit: _Visit) -> Response:
     labels = ["no answer" if one is None else str(one) for one in stored.answer.labels]
     means = stored.answer.means
     return _grant_page(visit, handler, told={"labels": labels, "means": means, "replayed": stored.answer.replayed})
-
-
-def _queries_of_form(model: type[BaseModel], handler: GrantHandler, form: dict[str, str]) -> dict[str, Any]:
-    """Return the queries of a form, in the format of the interface for programs."""
-    fields = _fields(handler)
-    if not fields:
-        try:
-            queries = json.loads(form.get("json", ""))
-        except (ValueError, RecursionError):
-            raise DataError("the queries must be JSON: write them as the example shows.") from None
-        if not isinstance(queries, list):
-            raise DataError("the JSON must be a list of queries.")
-        return _checked(model, handler.kinds[0], queries)
-    values = [_entry(form.get(f"field-{place}", "").strip(), one) for place, one in enumerate(fields)]
-    if handler.house is None:
-        return _checked(model, "counts", [values])
-    return _checked(model, "rows", [{one["name"]: value for one, value in zip(fields, values, strict=True)}])
-
-
-def _checked(model: type[BaseModel], kind: str, entries: list[Any]) -> dict[str, Any]:
-    """Return queries in the format of the interface for programs. Raise without quoting them if they are malformed."""
-    try:
-        return dict(model.model_validate({kind: entries}))
-    except ValidationError:
-        raise DataError(f"{kind} must match the schema; GET /openapi.json describes it.") from None
-
-
-def _entry(text: str, field: dict[str, str]) -> Any:
-    if field["kind"] == "text":
-        return text or None
-    if field["kind"] == "whole":
-        return _whole(text or "0")
-    if not text:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise DataError(f"{field['name']} must be a number.") from None
-
-
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 12):
-        raise DataError("the number must be a whole number.")
-    return int(text)
