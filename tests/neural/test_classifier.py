@@ -1,4 +1,5 @@
 import pickle
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -159,3 +160,60 @@ def test_bfloat16_learns_too(digits):
     X, y = digits
     model = small(epochs=15, batch_size=16, precision="bfloat16").fit(X[:1000], y[:1000])
     assert model.score(X[1000:], y[1000:]) > 0.85
+
+
+def pooled(n_units, *layers):
+    def network(_shape, n_classes):
+        last = torch.nn.Linear(n_units, n_classes)
+        return torch.nn.Sequential(*(layer() for layer in layers), torch.nn.Flatten(), last)
+
+    return network
+
+
+class PooledAndBack(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pool, self.back = torch.nn.MaxPool2d(2, return_indices=True), torch.nn.MaxUnpool2d(2)
+
+    def forward(self, images):
+        return self.back(*self.pool(images))
+
+
+@pytest.mark.parametrize(
+    ("n_units", "layers"),
+    [
+        # Images without an axis of channels, pairs as output, and pooling twice.
+        (16, [lambda: torch.nn.Flatten(1, 2), lambda: torch.nn.MaxPool2d(2)]),
+        (192, [lambda: torch.nn.Conv2d(1, 3, 3, padding=1), PooledAndBack]),
+        (
+            12,
+            [
+                lambda: torch.nn.Conv2d(1, 3, 3),
+                lambda: torch.nn.MaxPool2d(2),
+                lambda: torch.nn.MaxPool2d(2, ceil_mode=True),
+            ],
+        ),
+    ],
+    ids=["no channels", "indices", "twice"],
+)
+def test_pooling_of_any_shape_trains_as_without_its_layout(digits, monkeypatch, n_units, layers):
+    X, y = digits
+
+    def fit():
+        return TorchClassifier(pooled(n_units, *layers), input_shape=(1, 8, 8), epochs=2, random_state=0).fit(
+            X[:200], y[:200]
+        )
+
+    laid_out = fit()
+    monkeypatch.setattr("dpensemble.neural.training._layout_kept_after_pooling", lambda _: nullcontext())
+    assert same(laid_out, fit())
+
+
+def test_training_leaves_no_hooks_in_a_network_that_is_used_again(digits):
+    X, y = digits
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3), torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(36, 10)
+    )
+    for _ in range(2):
+        TorchClassifier(lambda _shape, _n: network, input_shape=(1, 8, 8), epochs=1).fit(X[:100], y[:100])
+    assert not network[1]._forward_hooks
