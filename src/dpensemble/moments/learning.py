@@ -29,7 +29,7 @@ from dpensemble.moments.model import MomentsModel
 from dpensemble.moments.public_rows import PublicRows
 from dpensemble.moments.public_units import PublicUnits
 from dpensemble.moments.queries import STATISTICS, FeatureMean, FeatureProducts, Moments, UnitCount
-from dpensemble.moments.readable import ReadableShare, always_one, always_one_of_cells, readable_share
+from dpensemble.moments.readable import ReadableShare, always_one, always_one_of_cells, readable_share, unusual
 from dpensemble.moments.rounds import MomentsSource, Rounds
 from dpensemble.moments.synthetic import Scores, Shares
 from dpensemble.moments.uncertainty import Uncertainty
@@ -110,8 +110,9 @@ def learn(
         rounds.run(design.shares, compare, on_done)
     readable = None
     if source.blocks.zeroes_bad and mean is not None:
-        apart = statements_of(feature_map).reads_columns_apart
-        made_up = _features_apart(feature_map, public, units) if apart else compared
+        measured = feature_map if compared_map is None else compared_map
+        every_kind = _every_kind_of_row(measured, public, units)
+        made_up = compared if every_kind is None else whole_features(measured.transform(every_kind)) / UNIT
         readable = readable_share(*mean, always_one(made_up), relative_error=count_error / total_weight)
     return _learned(rounds, classes, public, difference, synthetic=False, readable=readable)
 
@@ -223,7 +224,7 @@ def _public_rows(
     if not statements_of(feature_map).reads_columns_apart or len(public) >= FEW_ROWS:
         return _read_by(feature_map, features, public, n_classes, units)
     # In few rows, entries go together by chance. Made-up rows keep the fit from relying on that.
-    more = _features_apart(feature_map, public, units)
+    more = whole_features(feature_map.transform(_apart(public, units))) / UNIT
     return _beside(features, more, 1 - _SHARE_APART, feature_map, n_classes, units)
 
 
@@ -237,8 +238,16 @@ def _read_by(
     return PublicRows(features, read.blocks_, n_classes, shares=units.shares, units=units.numbers, released=others)
 
 
-def _features_apart(feature_map: Any, public: pd.DataFrame, units: PublicUnits) -> Any:
-    """Return features of rows whose entries were drawn from public rows, independently for each column."""
+def _every_kind_of_row(measured: FeatureMap, public: pd.DataFrame, units: PublicUnits) -> pd.DataFrame | None:
+    """Return rows with all entries that private rows may have, or None if the map does not state how it reads them."""
+    about = statements_of(measured)
+    if about.table_columns is None:
+        return None
+    return unusual(_apart(public, units) if about.reads_columns_apart else public, about.table_columns)
+
+
+def _apart(public: pd.DataFrame, units: PublicUnits) -> pd.DataFrame:
+    """Return rows whose entries were drawn from public rows, independently for each column."""
     draw, shares = np.random.default_rng(0), units.shares
 
     def places() -> NDArray[np.int64]:
@@ -247,7 +256,7 @@ def _features_apart(feature_map: Any, public: pd.DataFrame, units: PublicUnits) 
         return draw.choice(len(public), size=_ROWS_APART, p=shares)
 
     apart = {name: public[name].to_numpy()[places()] for name in public.columns}
-    return whole_features(feature_map.transform(pd.DataFrame(apart).astype(public.dtypes))) / UNIT
+    return pd.DataFrame(apart).astype(public.dtypes)
 
 
 def _beside(features: Any, more: Any, part: float, feature_map: Any, n_classes: int, units: PublicUnits) -> PublicRows:

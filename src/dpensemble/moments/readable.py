@@ -8,13 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.sparse.linalg import lsqr
 
 from dpensemble._arrays import Floats
+from dpensemble.datasets.columns import as_text
+from dpensemble.datasets.encoding import ColumnReading
 
 # Rows that decide which combination of features is always 1, and how far from 1 the combination may be. Features are
 # rounded to whole numbers of 2**-14, and rounding averages out over rows.
 _ROWS, _CLOSE = 2000, 5e-3
+# A number and a category beyond those of public rows.
+_FAR, _NEW = 1e12, "a category that no public row has"
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,26 @@ def always_one(features: Any) -> Floats | None:
         return None
     weights: Floats = lsqr(fitted, np.ones(fitted.shape[0]), atol=1e-12, btol=1e-12, iter_lim=1000)[0]
     return weights if np.abs(np.asarray(held @ weights) - 1).max() < _CLOSE else None
+
+
+def unusual(table: pd.DataFrame, columns: Sequence[ColumnReading]) -> pd.DataFrame:
+    """Return rows of which every second one has entries that public rows may lack, but private rows may have.
+
+    These are new categories, missing entries and very large or small numbers. `columns` states how a map reads them.
+    """
+    draw = np.random.default_rng(0)
+    parts = {}
+    for place, column in enumerate(columns):
+        entries = table.iloc[:, place]
+        replaced = (np.arange(len(table)) % 4 > 1) & (draw.random(len(table)) < 0.5)
+        if column["kind"] == "number":
+            values = entries.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
+            values[replaced] = draw.choice([np.nan, -_FAR, _FAR], replaced.sum())
+        else:
+            values = as_text(entries).to_numpy(dtype=object, copy=True)
+            values[replaced] = draw.choice(np.array([None, _NEW], dtype=object), replaced.sum())
+        parts[table.columns[place]] = values
+    return pd.DataFrame(parts)
 
 
 def always_one_of_cells(sizes: Sequence[int]) -> Floats:
