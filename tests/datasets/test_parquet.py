@@ -4,10 +4,12 @@ import os
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from dpensemble.datasets import ParquetBlocks, read_table
 from dpensemble.datasets.parquet import ParquetTable
+from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError, FileError
 
 
@@ -106,3 +108,23 @@ def test_a_missing_column_or_unit_is_refused(folder):
     table.to_parquet(folder / "1.parquet")
     with pytest.raises(DataError, match="rows without a unit"):
         ParquetBlocks(folder, "y", unit="who")
+
+
+def test_dictionaries_of_views_and_runs_are_decoded():
+    words = pa.array(["a", None, "b", "a"], type=pa.string_view())
+    codes = pa.array([0, None, 1, 0], type=pa.int32())
+    views = pa.DictionaryArray.from_arrays(codes, pa.array(["a", "b"], type=pa.string_view()))
+    runs = pa.RunEndEncodedArray.from_arrays([1, 2, 3, 4], pa.array(["a", None, "b", "a"]))
+    found = exact_frame(pa.table({"words": words, "views": views, "runs": runs}))
+    for name in found:
+        assert found[name].isna().tolist() == [False, True, False, False]
+        assert found[name].dropna().tolist() == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_a_text_that_is_not_utf8_is_not_quoted(kind):
+    bad = pa.array([b"York", b"Ann SECRET \xff"], type=pa.binary() if kind == pa.string() else pa.large_binary())
+    texts = bad.cast(pa.string_view(), safe=False) if kind == pa.string_view() else bad.view(kind)
+    with pytest.raises(DataError, match="column 'town' holds a text that is not UTF-8") as error:
+        exact_frame(pa.table({"town": texts}))
+    assert "SECRET" not in str(error.value)

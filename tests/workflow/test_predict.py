@@ -128,8 +128,8 @@ def test_a_source_without_the_rows_is_refused(folder, tmp_path, capsys):
         assert main(["predict", str(folder / "moments"), str(address), *more]) == 2
         return capsys.readouterr().err
 
-    table = pa.table({"age": [30.0], "shoe": [40]})
-    for rows, name in ((table, "few.arrow"), (table.slice(0, 0), "empty.arrow")):
+    table = pa.table({"age": [30.0], "ward": ["A"], "admitted": ["1.1.2023"]})
+    for rows, name in ((table.select(["age"]), "few.arrow"), (table.slice(0, 0), "empty.arrow")):
         with pa.ipc.new_file(str(tmp_path / name), rows.schema) as writer:
             writer.write_table(rows)
     assert "lacks the columns ['ward', 'admitted']" in refused(tmp_path / "few.arrow")
@@ -140,7 +140,7 @@ def test_a_source_without_the_rows_is_refused(folder, tmp_path, capsys):
     shown = refused("postgresql://ann:hunter2@host/clinic?table=new")
     assert "rows must not hold a password" in shown
     assert "hunter2" not in shown
-    assert "call predict in Python" in refused("snowflake://ann@account")
+    assert "call predict of the student in Python" in refused("snowflake://ann@account")
 
 
 def test_a_stream_that_breaks_does_not_quote_its_rows(folder, tmp_path, monkeypatch):
@@ -149,17 +149,62 @@ def test_a_stream_that_breaks_does_not_quote_its_rows(folder, tmp_path, monkeypa
             yield pa.record_batch({"age": [30.0]})
             raise ValueError("the row of Ann")
 
-    monkeypatch.setattr(arrow_sources, "_arrow_file", lambda _: Broken("new.arrow", ["age"], ()))
+    monkeypatch.setattr(arrow_sources, "_arrow_file", lambda _: Broken("new.arrow", ["age", "ward", "admitted"], ()))
     with pytest.raises(DataError, match=r"new.arrow cannot be read to its end \(ValueError\)"):
         list(predictions(load_student(folder / "moments"), "new.arrow"))
 
 
-def test_the_file_of_a_database_is_not_overwritten(folder, tmp_path, capsys):
-    (tmp_path / "new.db").write_bytes(b"rows")
-    given = ["predict", str(folder / "moments"), f"sqlite:{tmp_path / 'new.db'}:new", "--out", str(tmp_path / "new.db")]
-    assert main(given) == 2
+@pytest.mark.parametrize(
+    ("rows", "out"),
+    [
+        ("sqlite:{}/new.db:new", "new.db"),
+        ("sqlite:{}/new.db:new", "new.db-wal"),
+        ("duckdb:{}/new.db:new", "new.db.wal"),
+        ("sqlite:{}/link.db:new", "new.db-journal"),
+        ("{}/parts", "parts/a.parquet"),
+        ("{}/parts", "parts/new/b.csv"),
+    ],
+)
+def test_rows_are_not_overwritten(folder, tmp_path, capsys, rows, out):
+    (tmp_path / "parts" / "new").mkdir(parents=True)
+    (tmp_path / "link.db").symlink_to(tmp_path / "new.db")
+    place = tmp_path / out
+    place.write_bytes(b"rows")
+    assert main(["predict", str(folder / "moments"), rows.format(tmp_path), "--out", str(place)]) == 2
     assert "holds the rows to classify" in capsys.readouterr().err
-    assert (tmp_path / "new.db").read_bytes() == b"rows"
+    assert place.read_bytes() == b"rows"
+
+
+def test_settings_of_csv_are_refused_for_other_rows(folder, tmp_path):
+    for settings in ({"sep": ";"}, {"decimal": ","}, {"multiline_text": True}):
+        with pytest.raises(InvalidParameterError, match="is for CSV files"):
+            list(predictions(load_student(folder / "moments"), "new.arrow", **settings))
+
+
+def test_a_column_with_other_capitals_is_named(folder, tmp_path):
+    table = pa.Table.from_pandas(pd.read_csv(folder / "new.csv").rename(columns={"age": "AGE"}))
+    with pa.ipc.new_file(str(tmp_path / "capitals.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(DataError, match=r"capitals.arrow lacks .*'age' has other capitals"):
+        list(predictions(load_student(folder / "moments"), tmp_path / "capitals.arrow"))
+
+
+def test_an_error_ends_the_connection(folder, monkeypatch):
+    ended = []
+
+    class Rows(ArrowFile):
+        def stream(self, columns):
+            try:
+                yield pa.record_batch({"age": ["no number"], "ward": ["A"], "admitted": ["1.1.2023"]})
+            finally:
+                ended.append(True)
+
+    names = ["age", "ward", "admitted"]
+    monkeypatch.setattr(arrow_sources, "_arrow_file", lambda _: Rows("new.arrow", names, ()))
+    with pytest.raises(DataError, match="not numbers") as error:
+        list(predictions(load_student(folder / "moments"), "new.arrow", at_once=1))
+    # The error still holds the frames of its traceback.
+    assert (ended, error.traceback[-1] is not None) == ([True], True)
 
 
 def test_on_the_command_line(folder, tmp_path, capsys):

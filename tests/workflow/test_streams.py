@@ -4,6 +4,7 @@ PostgreSQL is a server of the tests' own. Tests of a database are skipped if its
 """
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -273,6 +274,80 @@ def test_duckdb_reads_its_own_tables_only(folder, capsys):
     for name in ("visits", folder / "private.parquet", "duckdb_tables"):
         code, shown = train(folder, capsys, f"duckdb:{path}:{name}")
         assert (code, f"{name} is not a table of views.duckdb" in shown) == (2, True)
+
+
+def test_a_table_of_another_schema_does_not_let_a_view_of_duckdb_in(folder):
+    duckdb = pytest.importorskip("duckdb")
+    path = folder / "schemas.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("create schema other; create table other.visits as select 1 as y")
+        connection.execute("create view visits as select 2 as y")
+    with pytest.raises(DataError, match="visits is not a table"), arrow_sources.opened_source(f"duckdb:{path}:visits"):
+        pass
+    for name in ("other.visits", "OTHER.Visits", "schemas.other.visits"):
+        with arrow_sources.opened_source(f"duckdb:{path}:{name}") as source:
+            assert source.stream(["y"]).read_all().to_pydict() == {"y": [1]}
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+def test_moments_of_duckdb_have_the_same_day_everywhere(folder, zone):
+    duckdb = pytest.importorskip("duckdb")
+    path = folder / f"moments-{len(zone)}.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("create table visits as select timestamptz '2026-03-01 23:30:00+00' as seen")
+    read = (
+        "import sys; from dpensemble.datasets.arrow_sources import opened_source, source_frames\n"
+        "with opened_source(sys.argv[1]) as source: print(*source_frames(source, ['seen'], 10))"
+    )
+    command = [sys.executable, "-c", read, f"duckdb:{path}:visits"]
+    shown = subprocess.run(command, capture_output=True, check=True, text=True, env={**os.environ, "TZ": zone})
+    assert "2026-03-01 23:30:00+00:00" in shown.stdout
+
+
+@pytest.mark.parametrize(("written", "kind"), [("1::money", "money"), ("'Ann'::citext", "citext")])
+def test_types_of_postgresql_that_arrive_otherwise_are_refused(postgresql, written, kind):
+    dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
+    with dbapi.connect(postgresql.address) as connection, connection.cursor() as cursor:
+        cursor.execute("create extension if not exists citext")
+        cursor.execute(f"create table odd as select {written} as entry, 2 as y")
+        connection.commit()
+    with arrow_sources.opened_source(f"{postgresql.address}?table=odd") as source:
+        assert source.stream(["y"]).read_all().to_pydict() == {"y": [2]}
+        with pytest.raises(DataError, match=f"column 'entry' has the type {kind}"):
+            source.stream(["entry"])
+
+
+def test_a_stream_of_arrow_that_lacks_its_end_is_refused(folder, private):
+    whole = write_ipc(folder / "whole.ipc", private, index=False).read_bytes()
+    (folder / "cut.ipc").write_bytes(whole[:-8])
+    with (
+        pytest.raises(DataError, match=r"cut.ipc is not complete"),
+        arrow_sources.opened_source(str(folder / "cut.ipc")),
+    ):
+        pass
+
+
+def test_columns_that_have_one_name_are_named(folder):
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["y", "y"])
+    path = write_ipc(folder / "twice.arrow", table, index=True)
+    with pytest.raises(DataError, match="names a column twice"), arrow_sources.opened_source(str(path)):
+        pass
+
+
+def test_a_file_that_is_no_database_of_sqlite_is_named(folder):
+    pytest.importorskip("adbc_driver_sqlite")
+    (folder / "visits.csv").write_text("a,b\n1,2\n")
+    address = f"sqlite:{folder / 'visits.csv'}:visits"
+    with pytest.raises(FileError, match="cannot be opened with SQLite"), arrow_sources.opened_source(address):
+        pass
+
+
+@pytest.mark.parametrize("address", ["mysql:ann:hunter2@host/clinic", "host=h user=ann password=hunter2"])
+def test_an_address_of_another_database_is_not_repeated(folder, capsys, address):
+    code, shown = train(folder, capsys, address)
+    assert code == 2
+    assert "private must be a file or one of" in shown
+    assert "hunter2" not in shown
 
 
 def test_a_file_of_duckdb_stays_locked_while_it_is_open(folder):

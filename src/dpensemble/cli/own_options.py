@@ -9,10 +9,12 @@ from dpensemble.cli.manifest import Description
 from dpensemble.cli.option import OUTPUT, PRIVACY, Option, own
 
 _JSON = own("--json", "Print the result as JSON.", bool, OUTPUT, default=False)
+# Not a path, in which the // of an address would become /.
+_PRIVATE = own("--private", "Private records: CSV, Parquet or a folder of it.", placeholder="FILE")
+_PRIVATE_OR_STREAM = own("--private", "Private records: CSV, Parquet, folder, database.", placeholder="FILE")
 _TRAIN = (
     own("--dataset", "Packaged data, split in thirds", choices=("adult",)),
-    # Not a path, in which the // of an address would become /.
-    own("--private", "Private records: CSV, Parquet, folder, database.", placeholder="FILE"),
+    _PRIVATE,
     own("--public", "Public rows with the same features.", Path),
     own("--target", "Column to predict."),
     own("--classes", "All possible labels, comma-separated."),
@@ -82,8 +84,10 @@ def own_options(command: str, method: Description) -> Iterator[Option]:
     by_group, votes = "budgets" in method.fit, "student" in method.parameters
     # Taken out before parsing. Here it is only refused when it has no value.
     yield Option(flag="--method", name="method", hidden=True)
+    # Only sums can be computed in parts, and of streams.
+    sums = method.in_blocks and "declared_columns" in method.parameters
     if command == "train":
-        yield from _TRAIN
+        yield from (_PRIVATE_OR_STREAM if sums and option is _PRIVATE else option for option in _TRAIN)
         # Methods by group hold nothing back.
         yield from () if by_group else _QUALITY
         yield from (_PRIVATE_REPORT,) if "diagnostics" in method.fit else ()
@@ -92,8 +96,7 @@ def own_options(command: str, method: Description) -> Iterator[Option]:
         yield from _TRAIN_BY_GROUP if by_group else ()
         yield from (_DECLARED,) if "declared_columns" in method.parameters else ()
         yield from (_IN_BLOCKS,) if method.in_blocks else ()
-        # Sums can be computed in parts.
-        yield from _PARTS if method.in_blocks and "declared_columns" in method.parameters else ()
+        yield from _PARTS if sums else ()
         return
     drawn = "subsample" in method.parameters
     yield from _PLAN if votes else ()

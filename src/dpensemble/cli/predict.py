@@ -18,7 +18,7 @@ import typer
 from dpensemble._checks import integer_between
 from dpensemble.cli.option import parts_of
 from dpensemble.cli.plan_plot import check_folder
-from dpensemble.datasets.arrow_sources import file_of
+from dpensemble.datasets.arrow_sources import holds_rows_of
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
 from dpensemble.workflow.durable import file_beside
 from dpensemble.workflow.explanations import RowExplanations
@@ -44,8 +44,7 @@ def run(
 ) -> None:
     """Classify rows with a saved student."""
     columns = parts_of(keep) or []
-    file = file_of(rows)
-    if out is not None and file is not None and out.exists() and file.exists() and out.samefile(file):
+    if out is not None and holds_rows_of(rows, out):
         raise FileError(f"out={str(out)!r} holds the rows to classify: choose another file.")
     _check_plot(explain_plot, out)
     with warnings.catch_warnings():

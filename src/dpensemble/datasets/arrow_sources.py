@@ -6,6 +6,7 @@ is open for reading in DuckDB is locked. The checksums of a run notice rows that
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,11 @@ from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
 _ENDINGS = (".arrow", ".feather", ".ipc")
+# What DuckDB and SQLite write beside their files.
+_BESIDE = (".wal", "-wal", "-shm", "-journal")
 _DUCKDB, _SQLITE, _POSTGRESQL = "duckdb:", "sqlite:", ("postgresql:", "postgres:")
+# What ends a stream of Arrow: a message of length 0.
+_END = bytes.fromhex("ffffffff00000000")
 _FORMS = ("duckdb:FILE:TABLE", "sqlite:FILE:TABLE", "postgresql://USER@HOST/DATABASE?table=TABLE")
 
 
@@ -54,14 +59,29 @@ class ArrowSource(Protocol):
 
 def names_source(text: str) -> bool:
     """Return whether a text is the address of a database or the path of an Arrow file. See `opened_source`."""
-    return text.startswith((_DUCKDB, _SQLITE, *_POSTGRESQL)) or "://" in text or text.lower().endswith(_ENDINGS)
+    known = text.startswith((_DUCKDB, _SQLITE, *_POSTGRESQL)) or text.lower().endswith(_ENDINGS)
+    return known or _may_hold_a_password(text)
 
 
-def file_of(text: str) -> Path | None:
-    """Return the file that holds a table, or None if a server does."""
-    if text.startswith((_DUCKDB, _SQLITE)):
-        return Path(text.partition(":")[2].rpartition(":")[0])
-    return None if "://" in text else Path(text)
+def _may_hold_a_password(text: str) -> bool:
+    """Return whether a text looks like the address of another database, which no error may repeat."""
+    return "://" in text or (("@" in text or "password=" in text.lower()) and not os.path.exists(text))
+
+
+def holds_rows_of(text: str, path: Path) -> bool:
+    """Return whether a path is the file or in the folder that holds a table, or a file that its database writes."""
+    if _may_hold_a_password(text):
+        return False
+    database = text.startswith((_DUCKDB, _SQLITE))
+    source = os.path.realpath(text.partition(":")[2].rpartition(":")[0] if database else text)
+    given = os.path.realpath(path)
+    beside = [source + ending for ending in _BESIDE] if database else []
+    return given in (source, *beside) or Path(source) in Path(given).parents or _is_same_file(given, source)
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    """Return whether two paths are one file, which may have several names."""
+    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
 
 
 @contextmanager
@@ -92,14 +112,15 @@ def opened_source(text: str, parameter: str = "private") -> Iterator[ArrowSource
             yield sqlite_table(open_things, *file_and_table(text, _SQLITE, parameter), parameter)
         elif text.startswith(_POSTGRESQL):
             yield postgresql_table(open_things, PostgreSQLAddress.of(text, parameter=parameter), parameter)
-        elif "://" in text:
+        elif _may_hold_a_password(text):
             # The text may hold a password, so it is not repeated.
-            forms, function = (
-                ((*_FORMS, "spark:TABLE"), "fit_blocks") if parameter == "private" else (_FORMS, "predict")
+            private = parameter == "private"
+            forms = ", ".join((*_FORMS, "spark:TABLE") if private else _FORMS)
+            other = (
+                "call fit_blocks in Python" if private else "read its rows and call predict of the student in Python"
             )
             raise InvalidParameterError(
-                f"{parameter} must be a file or one of {', '.join(forms)}: for another database, call {function} in "
-                "Python.",
+                f"{parameter} must be a file or one of {forms}: for another database, {other}.",
                 parameter=parameter,
             )
         else:
@@ -110,6 +131,8 @@ def _arrow_file(path: Path) -> ArrowFile:
     try:
         with _batches(path) as (schema, _):
             return ArrowFile(path.name, distinct_columns(schema.names, path.name), (path,))
+    except DataError:
+        raise
     except (OSError, ValueError) as error:
         reason = "there is no such file" if not path.exists() else type(error).__name__
     raise FileError(f"{path} cannot be read as an Arrow file ({reason}): give a file in Arrow's IPC format.")
@@ -126,17 +149,21 @@ def source_frames(source: ArrowSource, columns: Sequence[str], rows: int) -> Ite
     import pyarrow as pa  # noqa: PLC0415  takes long to import
 
     waiting: list[Rows] = []
+    n_waiting = 0
     try:
         for batch in source.stream(columns):
             waiting.append(batch)
-            if sum(len(one) for one in waiting) >= rows:
+            n_waiting += len(batch)
+            if n_waiting >= rows:
                 table = pa.Table.from_batches(waiting)
-                n_whole = len(table) - len(table) % rows
+                n_whole = n_waiting - n_waiting % rows
                 for start in range(0, n_whole, rows):
                     yield exact_frame(table.slice(start, rows))
-                waiting = table.slice(n_whole).to_batches()
-        if waiting:
+                waiting, n_waiting = table.slice(n_whole).to_batches(), n_waiting - n_whole
+        if n_waiting:
             yield exact_frame(pa.Table.from_batches(waiting))
+    except DataError:
+        raise
     except Exception as error:
         raise DataError(
             f"{source.name} cannot be read to its end ({type(error).__name__}): read all of it once with your own "
@@ -182,6 +209,21 @@ def _batches(path: Path) -> Iterator[tuple[Rows, Iterator[Rows]]]:
         except pa.ArrowInvalid:
             file.seek(0)
             stream = pa.ipc.open_stream(file)
+            _require_end(path)
             yield stream.schema, iter(stream)
         else:
             yield reader.schema, (reader.get_batch(number) for number in range(reader.num_record_batches))
+
+
+def _require_end(path: Path) -> None:
+    """Raise if a stream has no mark of its end, without which nobody can see whether batches are missing."""
+    with path.open("rb") as file:
+        # Writers before 2019 mark neither the beginning of a message nor its end in this way.
+        mark = _END if file.read(4) == _END[:4] else _END[4:]
+        file.seek(-len(mark), os.SEEK_END)
+        is_complete = file.read() == mark
+    if not is_complete:
+        raise DataError(
+            f"{path.name} is not complete: a stream of Arrow ends with a mark, which is missing. Write the file again "
+            "to its end."
+        )

@@ -33,7 +33,8 @@ def file_and_table(text: str, scheme: str, parameter: str = "private") -> tuple[
     file, _, table = text.removeprefix(scheme).rpartition(":")
     if not file or not table or file.startswith("//"):
         raise InvalidParameterError(
-            f"{parameter} must name a file and a table of {scheme[:-1]}: write {scheme}FILE:TABLE.",
+            f"{parameter} must name a file and a table of {scheme[:-1]}: write {scheme}FILE:TABLE, without // before "
+            "the file.",
             parameter=parameter,
         )
     return Path(file), table

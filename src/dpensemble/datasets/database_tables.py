@@ -30,9 +30,10 @@ _DUCKDB_SETTINGS = {"python_enable_replacements": "false"}
 
 @dataclass(frozen=True, eq=False)
 class DuckDBTable:
-    """A table of DuckDB."""
+    """A table of DuckDB. `place` is its quoted name with database and schema, which no view can have."""
 
     name: str
+    place: str
     columns: list[str]
     connection: Rows = field(repr=False)
     # Reading the file here would end the lock that keeps other processes from writing.
@@ -44,7 +45,7 @@ class DuckDBTable:
     def stream(self, columns: Sequence[str]) -> Rows:
         """Open a stream of all rows."""
         # A connection has one open result at a time, and a cursor is another connection to the same open file.
-        relation = self.connection.cursor().sql(_selection(columns, self.name))
+        relation = self.connection.cursor().sql(_selection(columns, self.place))
         return relation.to_arrow_reader(ROWS_AT_ONCE)
 
 
@@ -64,17 +65,29 @@ def duckdb_table(open_things: ExitStack, path: Path, table: str, parameter: str 
             "process is writing, and that the package duckdb is as new as the file."
         ) from None
     try:
-        tables = connection.sql("select database_name, schema_name, table_name from duckdb_tables()").fetchall()
-        wanted = table.lower().split(".")
-        if not any([part.lower() for part in one[-len(wanted) :]] == wanted for one in tables):
+        # Otherwise the day of a moment depends on the time zone of this machine. Setting it when connecting fails.
+        connection.execute("set global TimeZone = 'UTC'").fetchall()
+        place = _place_in_duckdb(connection, table)
+        if place is None:
             # A view may read other files, whose entries DuckDB reads in the light of other rows. So may a file's name.
             raise DataError(
                 f"{table} is not a table of {path.name}: name a table, or create one of the rows of a view."
             )
-        columns = connection.sql(_selection(("*",), table) + " limit 0").columns
+        columns = connection.sql(_selection(("*",), place) + " limit 0").columns
     except duckdb.Error as error:
         raise _unreadable_table(table, error) from None
-    return DuckDBTable(table, distinct_columns(columns, table), connection)
+    return DuckDBTable(table, place, distinct_columns(columns, table), connection)
+
+
+def _place_in_duckdb(connection: Rows, table: str) -> str | None:
+    """Return the quoted name of a table with database and schema, or None without such a table."""
+    named = table.split(".")
+    here = connection.sql("select current_database(), current_schema()").fetchall()[0]
+    # A table of another schema may have the name of a view.
+    wanted = [part.lower() for part in (*here[: max(0, 3 - len(named))], *named)]
+    tables = connection.sql("select database_name, schema_name, table_name from duckdb_tables()").fetchall()
+    places = [one for one in tables if [part.lower() for part in one] == wanted]
+    return ".".join(_quoted(part) for part in places[0]) if places else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +119,7 @@ class DatabaseTable:
         """Open a stream of all rows."""
         import pyarrow as pa  # noqa: PLC0415  takes long to import
 
-        batches = self._batches(_selection(columns, self.name, as_text=self.as_text))
+        batches = self._batches(_selection(columns, _quoted_table(self.name), as_text=self.as_text))
         # The iterator has begun, so that it closes its cursor even if nobody reads on.
         return pa.RecordBatchReader.from_batches(next(batches), batches)
 
@@ -115,6 +128,7 @@ class DatabaseTable:
         with self.connection.cursor() as cursor:
             cursor.execute(query)
             reader = cursor.fetch_record_batch()
+            _refuse_odd_types(reader.schema)
             yield reader.schema
             yield from map(_with_blanks, reader) if self.as_text else reader
 
@@ -130,6 +144,15 @@ def sqlite_table(open_things: ExitStack, path: Path, table: str, parameter: str 
     try:
         uri = f"{path.absolute().as_uri()}?mode=ro"
         connection = open_things.enter_context(dbapi.connect(uri, autocommit=False))
+        with connection.cursor() as cursor:
+            cursor.execute("select count(*) from sqlite_master")
+            cursor.fetchall()
+    except Error as error:
+        raise FileError(
+            f"{path} cannot be opened with SQLite ({type(error).__name__}): check that it is a database of SQLite, and "
+            "that no other process has locked it."
+        ) from None
+    try:
         columns = _column_names(connection, table)
     except Error as error:
         raise _unreadable_table(table, error) from None
@@ -174,6 +197,18 @@ def _types(cursor: Rows, table: str) -> dict[str, str]:
     return dict(cursor.fetchall())
 
 
+def _refuse_odd_types(schema: Rows) -> None:
+    """Raise if the driver does not return the entries of a column as they are written."""
+    for column in schema:
+        kind = (column.metadata or {}).get(b"POSTGRESQL:type", b"").decode()
+        # Money arrives in hundredths.
+        if kind == "money" or str(column.type).startswith("extension<arrow.opaque[storage_type=binary"):
+            raise DataError(
+                f"column {column.name!r} has the type {kind}, whose entries do not arrive as they are written: name a "
+                "view that casts the column to numeric or text."
+            )
+
+
 def _with_blanks(batch: Rows) -> Rows:
     """Return texts with empty ones as missing entries."""
     import pyarrow as pa  # noqa: PLC0415  takes long to import
@@ -185,15 +220,15 @@ def _with_blanks(batch: Rows) -> Rows:
 
 def _column_names(connection: Rows, table: str) -> list[str]:
     with connection.cursor() as cursor:
-        cursor.execute(_selection(("*",), table) + " limit 0")
+        cursor.execute(_selection(("*",), _quoted_table(table)) + " limit 0")
         return distinct_columns(cursor.fetch_arrow_table().schema.names, table)
 
 
-def _selection(columns: Sequence[str], table: str, *, as_text: bool = False) -> str:
+def _selection(columns: Sequence[str], quoted_table: str, *, as_text: bool = False) -> str:
     names = ["*"] if columns == ("*",) else [_quoted(name) for name in columns]
     if as_text:
         names = [f"{_SQLITE_TEXT.format(name)} as {name}" for name in names]
-    return f"select {', '.join(names)} from {_quoted_table(table)}"  # noqa: S608  names are quoted
+    return f"select {', '.join(names)} from {quoted_table}"  # noqa: S608  names are quoted
 
 
 def _quoted_table(table: str) -> str:

@@ -12,6 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpensemble._arrays import Rows
+from dpensemble.errors import DataError
+
+# Types of texts and bytes that are stored apart, and the usual types.
+_VIEWS = {"string_view": "large_string", "binary_view": "large_binary"}
+
 
 def exact_frame(data: Any) -> pd.DataFrame:
     """Return a table or batch of pyarrow as a DataFrame, with every entry exactly as it is stored.
@@ -22,16 +28,45 @@ def exact_frame(data: Any) -> pd.DataFrame:
     kinds, nested = _nullable(), {}
     for place, column in enumerate(data.schema):
         plain = _decoded(column.type)
+        entries = data.column(place)
         if plain.num_fields:
-            nested[place] = data.column(place).to_pylist()
+            nested[place] = entries.to_pylist()
         elif plain != column.type:
-            data = data.set_column(place, column.name, data.column(place).cast(plain))
+            entries = _decode(entries, plain)
+            data = data.set_column(place, column.name, entries)
+        _require_text(column.name, entries)
     table: pd.DataFrame = data.to_pandas(ignore_metadata=True, types_mapper=kinds.get)
     for place, entries in nested.items():
         objects = np.empty(len(entries), dtype=object)
         objects[:] = entries
         table.isetitem(place, objects)
     return table
+
+
+def _decode(entries: Rows, plain: Rows) -> Rows:
+    """Return a dictionary or runs of equal entries as plain entries."""
+    import pyarrow as pa  # noqa: PLC0415  takes long to import
+    import pyarrow.compute as pc  # noqa: PLC0415  takes long to import
+
+    if pa.types.is_run_end_encoded(entries.type):
+        return pc.run_end_decode(entries)
+    if str(plain) in _VIEWS:
+        # There is no direct way from a dictionary of views.
+        entries = entries.cast(pa.dictionary(pa.int64(), pa.type_for_alias(_VIEWS[str(plain)])))
+        return entries.cast(entries.type.value_type)
+    return entries.cast(plain)
+
+
+def _require_text(name: str, entries: Rows) -> None:
+    """Raise if a text cannot be decoded. pandas decodes later, and its error quotes the entry."""
+    import pyarrow as pa  # noqa: PLC0415  takes long to import
+
+    if str(entries.type) not in ("string", "large_string", "string_view"):
+        return
+    try:
+        entries.validate(full=True)
+    except pa.ArrowInvalid:
+        raise DataError(f"column {name!r} holds a text that is not UTF-8: write the column again as UTF-8.") from None
 
 
 @cache

@@ -7,7 +7,7 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -107,7 +107,7 @@ def table_chunks(
     sep: str | None = None,
     decimal: str | None = None,
     multiline_text: bool = False,
-) -> Iterator[pd.DataFrame]:
+) -> Generator[pd.DataFrame]:
     """Yield a table as `read_table` would read it, in chunks of `rows` rows, so that it need not fit into memory."""
     path, how = Path(path), CSVFormat(sep, decimal, multiline_text)
     with readable(path):

@@ -47,7 +47,7 @@ def _layout_kept_after_pooling(module: Module) -> Iterator[None]:
     torch = require_torch()
     by_channels = torch.channels_last
 
-    def lay_out(_layer: Module, _inputs: object, output: Any) -> None:
+    def lay_out(_layer: Module, _inputs: object, output: Tensor) -> None:
         # With return_indices the output is a pair.
         pooled = output[0] if isinstance(output, tuple) else output
         if pooled.requires_grad and pooled.dim() == 4 and pooled.is_contiguous(memory_format=by_channels):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -76,30 +77,40 @@ def predictions(
     rule = _rule([str(label) for label in student.classes_], threshold, positive_class)
     start = 0
     if names_source(str(rows)):
+        _refuse_csv_settings({"sep": sep, "decimal": decimal, "multiline_text": multiline_text or None})
         tables = _of_source(student, str(rows), keep, at_once)
     else:
         tables = table_chunks(rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text)
-    for table in tables:
-        if len(table):
-            numbered = table.set_index(pd.RangeIndex(start, start + len(table)))
-            features = features_of(student, numbered, str(rows))
-            if unseen is not None:
-                unseen.add(features)
-            labels = _with_labels(student, numbered, features, rows, keep, probabilities, rule)
-            reasons = None if explanations is None else explanations.of(features, start)
-            yield labels if reasons is None else _beside(labels, reasons)
-        start += len(table)
+    # An error also ends the connection to a database.
+    with closing(tables):
+        for table in tables:
+            if len(table):
+                numbered = table.set_index(pd.RangeIndex(start, start + len(table)))
+                features = features_of(student, numbered, str(rows))
+                if unseen is not None:
+                    unseen.add(features)
+                labels = _with_labels(student, numbered, features, rows, keep, probabilities, rule)
+                reasons = None if explanations is None else explanations.of(features, start)
+                yield labels if reasons is None else _beside(labels, reasons)
+            start += len(table)
     if not start:
         raise DataError(f"{rows} has no rows: give at least one.")
 
 
-def _of_source(student: Rows, address: str, keep: Sequence[str], at_once: int) -> Iterator[pd.DataFrame]:
+def _refuse_csv_settings(settings: Mapping[str, object]) -> None:
+    for name, value in settings.items():
+        if value is not None:
+            raise InvalidParameterError(
+                f"{name}={value!r} is for CSV files: leave it out, or name a view whose columns are numbers.",
+                parameter=name,
+            )
+
+
+def _of_source(student: Rows, address: str, keep: Sequence[str], at_once: int) -> Generator[pd.DataFrame]:
     """Yield the columns of a table in a database or an Arrow file that a student or a result needs."""
-    wanted = {*_needed_columns(student), *keep}
     with opened_source(address, "rows") as source:
-        columns = [name for name in source.columns if name in wanted]
-        # A table without any of them has rows all the same, and another check names what it lacks.
-        yield from source_frames(source, columns or source.columns[:1], at_once)
+        wanted = {*require_columns(student, source.columns, source.name), *keep}
+        yield from source_frames(source, [name for name in source.columns if name in wanted], at_once)
 
 
 def _rule(names: Sequence[str], threshold: float | None, positive_class: str | None) -> tuple[int, float] | None:
@@ -128,18 +139,14 @@ def _rule(names: Sequence[str], threshold: float | None, positive_class: str | N
 
 def require_columns(student: Rows, columns: Sequence[str], name: str) -> list[str]:
     """Return the columns that a student needs, or raise if the table called `name` lacks one."""
-    expected = _needed_columns(student)
+    first = statements_of(student.steps[0][1])
+    expected = list(student.feature_names_in_ if first.needed_columns is None else first.needed_columns)
     lacking = [column for column in expected if column not in columns]
     if lacking:
         raise DataError(
             f"{name} lacks the columns {lacking} that the student was trained on{_alike(lacking, columns)}."
         )
     return expected
-
-
-def _needed_columns(student: Rows) -> list[str]:
-    first = statements_of(student.steps[0][1])
-    return list(student.feature_names_in_ if first.needed_columns is None else first.needed_columns)
 
 
 def features_of(student: Any, table: pd.DataFrame, name: str) -> pd.DataFrame:
