@@ -141,6 +141,7 @@ def test_a_source_without_the_rows_is_refused(folder, tmp_path, capsys):
     assert "rows must not hold a password" in shown
     assert "hunter2" not in shown
     assert "call predict of the student in Python" in refused("snowflake://ann@account")
+    assert "call spark_predictions in Python" in refused("spark:visits")
 
 
 def test_a_stream_that_breaks_does_not_quote_its_rows(folder, tmp_path, monkeypatch):

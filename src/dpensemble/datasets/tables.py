@@ -125,6 +125,8 @@ def _instead(path: Path) -> str:
     ending = path.suffix.lower()
     if ending in (".xlsx", ".xls", ".ods"):
         return "save it as CSV there, and "
+    if str(path).startswith("spark:"):
+        return "to classify the rows of a table of Spark call spark_predictions in Python, otherwise "
     database = _DATABASES.get(ending)
     return f"for private records, or rows to classify, give {database}:{path}:TABLE, otherwise " if database else ""
 
