@@ -120,7 +120,9 @@ def test_a_database_or_an_arrow_file_gets_the_labels_of_a_csv_file(folder, run, 
     (expected,) = predictions(student, folder / "new.csv", **wanted)
     parts = list(predictions(student, address, at_once=70, **wanted))
     assert [len(part) for part in parts] == [70, 70, 70, 40]
-    pd.testing.assert_frame_equal(pd.concat(parts), expected, check_index_type=False)
+    # Older versions of pandas keep two kinds of blanks.
+    found, expected = (table.fillna({"ward": "blank"}) for table in (pd.concat(parts), expected))
+    pd.testing.assert_frame_equal(found, expected, check_index_type=False)
 
 
 def test_a_source_without_the_rows_is_refused(folder, tmp_path, capsys):
