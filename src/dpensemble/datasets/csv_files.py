@@ -19,6 +19,7 @@ from typing import IO, Any, TextIO
 import pandas as pd
 
 from dpensemble.datasets.csv_lines import header_of, tables_of_lines, wrong_length
+from dpensemble.datasets.odd_bytes import AS_WINDOWS
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
 #: Endings of text files, optionally followed by ``.gz`` or ``.zip``.
@@ -32,7 +33,6 @@ _BOMS = (
 _SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
 # Digits in groups of three, and a decimal comma: 1.234,5.
 _COMMA_NUMBER = r"^(?=.*\d)\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d*)(?:,(\d+))?((?:[eE][+-]?\d+)?)\s*$"
-_ERRORS = "dpensemble-windows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def _open_text(path: Path) -> Iterator[TextIOWrapper]:
     encoding = next((name for mark, name in _BOMS if first.startswith(mark)), "utf-8")
     if encoding == "utf-8" and b"\0" in first:
         raise FileError(f"{path} cannot be read: it is not in UTF-8; save it as UTF-8.")
-    with _binary(path) as file, TextIOWrapper(file, encoding=encoding, errors=_ERRORS, newline="") as text:
+    with _binary(path) as file, TextIOWrapper(file, encoding=encoding, errors=AS_WINDOWS, newline="") as text:
         yield text
 
 
@@ -177,17 +177,6 @@ def _endings(path: Path) -> tuple[str, str]:
     if outer in (".gz", ".zip"):
         return Path(path.stem).suffix.lower(), outer
     return outer, ""
-
-
-def _windows(error: UnicodeError) -> tuple[str, int]:
-    """Decode bytes that are not UTF-8 as Windows writes them (cp1252), each separately."""
-    if not isinstance(error, UnicodeDecodeError) or error.encoding.lower() not in ("utf-8", "utf8"):
-        raise error
-    odd = error.object[error.start : error.end]
-    return "".join(bytes([byte]).decode("cp1252", errors="replace") for byte in odd), error.end
-
-
-codecs.register_error(_ERRORS, _windows)
 
 
 def _with_points(table: pd.DataFrame) -> pd.DataFrame:

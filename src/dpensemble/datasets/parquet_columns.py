@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from dpensemble._arrays import Rows
-from dpensemble.errors import DataError
+from dpensemble.datasets.odd_bytes import AS_WINDOWS
 
 # Types of texts and bytes that are stored apart, and the usual types.
 _VIEWS = {"string_view": "large_string", "binary_view": "large_binary"}
@@ -34,7 +34,9 @@ def exact_frame(data: Any) -> pd.DataFrame:
         elif plain != column.type:
             entries = _decode(entries, plain)
             data = data.set_column(place, column.name, entries)
-        _require_text(column.name, entries)
+        texts = _as_utf8(entries)
+        if texts is not entries:
+            data = data.set_column(place, column.name, texts)
     table: pd.DataFrame = data.to_pandas(ignore_metadata=True, types_mapper=kinds.get)
     for place, entries in nested.items():
         objects = np.empty(len(entries), dtype=object)
@@ -57,16 +59,22 @@ def _decode(entries: Rows, plain: Rows) -> Rows:
     return entries.cast(plain)
 
 
-def _require_text(name: str, entries: Rows) -> None:
-    """Raise if a text cannot be decoded. pandas decodes later, and its error quotes the entry."""
+def _as_utf8(entries: Rows) -> Rows:
+    """Return entries, or texts that are read as those of a CSV file if some are not UTF-8.
+
+    pandas decodes later, and its error would end the run and quote an entry.
+    """
     import pyarrow as pa  # noqa: PLC0415  takes long to import
 
-    if str(entries.type) not in ("string", "large_string", "string_view"):
-        return
+    kinds = {"string": "binary", "large_string": "large_binary", "string_view": "binary_view"}
+    if str(entries.type) not in kinds:
+        return entries
     try:
         entries.validate(full=True)
     except pa.ArrowInvalid:
-        raise DataError(f"column {name!r} holds a text that is not UTF-8: write the column again as UTF-8.") from None
+        written = entries.cast(pa.type_for_alias(kinds[str(entries.type)])).to_pylist()
+        return pa.array([None if one is None else one.decode("utf-8", AS_WINDOWS) for one in written])
+    return entries
 
 
 @cache
