@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpensemble._arrays import Floats
+from dpensemble._arrays import Floats, Integers
 from dpensemble.cost.pairs import DominatingPairs
-from dpensemble.cost.roc import NEAR_END, concave_hull, vertices
+from dpensemble.cost.roc import NEAR_END, concave_hull, ranks, vertices
 from dpensemble.errors import AccountingError
 
 # Orders at which a group of pairs may not exceed the worst single pair.
@@ -19,6 +19,10 @@ _ALL_ORDERS = np.sort(np.concatenate([_TEST_ORDERS, [3.0, 7.0, 14.0, 32.0, 500.0
 MOST_OUTCOMES = 10
 # Likelihood ratios that decide whether pairs are alike.
 _RATIOS = 41
+# Rounding of shapes, and of their place along a direction as a share of the farthest place, for one row.
+_SHAPE_ERROR, _SAME = 1e-13, 1e-4
+# Orthogonal to no direction that shapes have by symmetry.
+_IRREGULAR = np.sqrt(np.arange(2.0, 2.0 + _RATIOS)) % 1.0
 # Number of neighbours in a row that do not fit, after which no others are tried.
 _MISSES = 6
 # Most rows that are tried as one group. A larger matrix is represented by a sample of its rows.
@@ -70,11 +74,19 @@ def gathered(pairs: DominatingPairs, tolerance: float, largest_order: float) -> 
         one = _one_for(pairs.p[rows], pairs.q[rows], is_fine) if len(rows) <= _TRIED else None
         if one is None:
             alike = shapes[rows] - shapes[rows].mean(axis=0)
-            most = np.linalg.svd(alike[:: -(-len(rows) // _TRIED)], full_matrices=False)[2][0]
-            pending += np.array_split(rows[np.argsort(alike @ most, kind="stable")], 2)
+            pending += _halves(rows, alike)
         else:
             groups.append(one)
     return _merged(DominatingPairs.union(groups), is_fine)
+
+
+def _halves(rows: Integers, alike: Floats) -> list[Integers]:
+    """Return the rows in two halves along the direction in which their centred shapes differ most."""
+    most = np.linalg.svd(alike[:: -(-len(rows) // _TRIED)], full_matrices=False)[2][0]
+    # A library may return a direction or its opposite.
+    along = alike @ most * np.sign(most @ _IRREGULAR)
+    error = _SAME * float(np.abs(along).max()) / len(rows)
+    return np.array_split(rows[np.argsort(ranks(along, error), kind="stable")], 2)
 
 
 def _one_for(p: Floats, q: Floats, is_fine: Callable[[DominatingPairs], bool]) -> DominatingPairs | None:
@@ -93,13 +105,13 @@ def _merged(groups: DominatingPairs, is_fine: Callable[[DominatingPairs], bool])
     """Merge groups with the nearest ones as long as the pair that stands for both is fine."""
     # Halves of halves are about twice as many as necessary.
     shapes, groups, merged = _shapes(groups), _filled(groups), []
-    left = np.argsort(-shapes.sum(axis=1), kind="stable")
+    left = np.argsort(ranks(-shapes.sum(axis=1), _SHAPE_ERROR), kind="stable")
     while left.size:
         first, left = left[0], left[1:]
         one = groups.rows(first, first + 1)
         lacking = (shapes[left] - shapes[first]).max(axis=1)
         misses = 0
-        for other in left[np.argsort(lacking, kind="stable")]:
+        for other in left[np.argsort(ranks(lacking, _SHAPE_ERROR), kind="stable")]:
             both = _one_for(np.vstack([one.p, groups.p[other]]), np.vstack([one.q, groups.q[other]]), is_fine)
             if both is not None:
                 one, left, misses = _filled(both), left[left != other], 0

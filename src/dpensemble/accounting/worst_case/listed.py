@@ -18,7 +18,7 @@ from dpensemble.accounting.change import Change
 from dpensemble.accounting.worst_case.neighbours import reachable_offsets
 from dpensemble.cost import DominatingPairs, PrivacyCost
 from dpensemble.cost.merging import gathered
-from dpensemble.cost.roc import vertices
+from dpensemble.cost.roc import ranks, vertices
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ReleaseLaw, mixed_probabilities
 from dpensemble.laws.choice import is_proven
@@ -26,7 +26,7 @@ from dpensemble.laws.sampling import PROBABILITY_ERROR
 
 # Pairs of histograms that can be listed within seconds.
 MOST_PAIRS, _MOST_CHANGES, _MOST_BALLOTS = 1_000_000, 10_000, 5_000
-_N_LEVELS = 100
+_N_LEVELS, _OFF = 100, 1e-11
 # Pairs that can be listed and grouped within a few seconds, and by how much groups may exceed the worst of them.
 _MOST_SOON, _TOLERANCE = 200_000, 0.003
 _MOST_CHECKED = 3_000_000
@@ -160,5 +160,7 @@ def _require_symmetry(law: ReleaseLaw, rows: NDArray[np.int64], probabilities: N
 def _side_by_side(pairs: DominatingPairs) -> DominatingPairs:
     """Put pairs next to those with nearly the same curve, which lets exact composition group them."""
     corners = vertices(pairs.p, pairs.q)
-    order = np.lexsort((corners[:, 2, 0], np.round(corners[:, 1, 0] * _N_LEVELS)))
+    # Levels are not halfway between chances that laws have by symmetry, and rounding decides no tie.
+    levels = np.round(corners[:, 1, 0] * _N_LEVELS + _OFF)
+    order = np.lexsort((ranks(corners[:, 2, 0], _OFF / _N_LEVELS), levels))
     return DominatingPairs(pairs.p[order], pairs.q[order])
