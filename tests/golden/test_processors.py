@@ -29,7 +29,7 @@ def test_the_account_is_the_same_on_another_processor(kernels):
     if not names:
         pytest.skip("the processor, or NumPy's settings, lack AVX-512")
     more = {"NPY_DISABLE_CPU_FEATURES": " ".join(names)} | ({"OPENBLAS_CORETYPE": kernels} if kernels else {})
-    ask = "import numpy as np; print([np._core._multiarray_umath.__cpu_features__[n] for n in %r])" % (names,)
+    ask = f"import numpy as np; print([np._core._multiarray_umath.__cpu_features__[n] for n in {names!r}])"
     assert run(["-c", ask], **more).stdout.strip() == str([False] * len(names))
     here = Path(__file__).parent
     ended = run(["-m", "pytest", "-q", "-p", "no:cacheprovider", str(here / "test_golden.py"),
