@@ -19,8 +19,9 @@ A pair whose curve lies nowhere below another's dominates it (Blackwell 1953). T
 
 So rounding can change which bound is computed, never that the result is a bound. Processors and libraries round
 exponentials differently, and rounding would decide ties: outcomes of one likelihood ratio lie on a line. Measured on
-votes of three classes, rounding leaves corners at most ``2**-48`` of their coordinates from their line. True corners
-are above ``2**-46``, and `FLAT` lies between. Values that order rows are compared by `ranks`.
+votes of three classes, rounding leaves corners at most ``2**-48`` of their coordinates from their line, and `FLAT` is
+above that. Few true corners are as flat, and a bound without them is still a bound. Values that order rows are compared
+by `ranks`.
 """
 
 from __future__ import annotations
