@@ -10,7 +10,7 @@ import dpensemble
 PACKAGE = Path(dpensemble.__file__).parent
 
 LAYERS = [
-    {"_start", "errors", "relations", "_nouns", "_rounding", "_arrays", "_state"},
+    {"_start", "errors", "relations", "_nouns", "_rounding", "_arrays", "_state", "_state_home"},
     {"_checks", "_guard"},
     {"_drawn", "_entries", "_progress", "_workers"},
     {"_original", "_random", "_spending", "_threads", "_given", "clusters", "budget"},

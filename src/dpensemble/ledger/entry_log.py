@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dpensemble._checks import integer_between
+from dpensemble._state_home import state_home
 from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.ledger.chain import Entry
 from dpensemble.ledger.group_commit import GroupCommit
@@ -20,7 +21,7 @@ from dpensemble.ledger.store import Store
 from dpensemble.ledger.transaction import Transaction
 from dpensemble.ledger.verify import Verified, require_tables, verified
 from dpensemble.ledger.watch import Watch
-from dpensemble.ledger.witness import Witness, state_home
+from dpensemble.ledger.witness import Witness
 
 Result = TypeVar("Result")
 

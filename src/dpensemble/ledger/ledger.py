@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NoReturn, Self
 
 from dpensemble._checks import member
+from dpensemble._state_home import state_home
 from dpensemble.budget import Budget
 from dpensemble.errors import LedgerError
 from dpensemble.ledger.accounts import LedgerAccount
@@ -19,7 +20,7 @@ from dpensemble.ledger.places import Places
 from dpensemble.ledger.standing import SCHEMAS, Standing
 from dpensemble.ledger.store import Store
 from dpensemble.ledger.tables import accounts
-from dpensemble.ledger.witness import Witness, state_home
+from dpensemble.ledger.witness import Witness
 from dpensemble.relations import Relation
 
 

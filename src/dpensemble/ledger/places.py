@@ -8,8 +8,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from dpensemble._state_home import state_home
 from dpensemble.errors import LedgerError, ReplacedLedgerError
-from dpensemble.ledger.witness import state_home
 
 _FILE = "ledgers.json"
 

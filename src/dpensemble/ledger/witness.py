@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 from pathlib import Path
 
 from filelock import FileLock
@@ -14,24 +13,8 @@ from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.ledger.chain import Entry
 from dpensemble.ledger.transaction import Transaction
 
-ENVIRONMENT_VARIABLE = "DPENSEMBLE_STATE"
 # Bytes of each of the file's two slots, so large that no disk writes parts of both in one write.
 _PLACE = 4096
-
-
-def state_home() -> Path:
-    """Return the folder for files that must outlive a ledger's file."""
-    named = os.environ.get(ENVIRONMENT_VARIABLE)
-    if named:
-        return Path(named).absolute()
-    if sys.platform == "win32":
-        parent, inside = os.environ.get("LOCALAPPDATA", ""), Path("AppData/Local")
-    elif sys.platform == "darwin":
-        parent, inside = "", Path("Library/Application Support")
-    else:
-        parent, inside = os.environ.get("XDG_STATE_HOME", ""), Path(".local/state")
-    home = Path(parent) if Path(parent).is_absolute() else Path.home() / inside
-    return home / "dpensemble"
 
 
 class Witness:

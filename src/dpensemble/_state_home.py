@@ -1,0 +1,87 @@
+"""The user's state folder, and a secret key in it that marks files which this user's runs have written."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+import sys
+from pathlib import Path
+
+ENVIRONMENT_VARIABLE = "DPENSEMBLE_STATE"
+_KEY, _KEY_BYTES, _OWN_FILE, _OWN_FOLDER = "journal.key", 32, 0o600, 0o700
+#: Flag of `os.open` that refuses a link in the place of a file, where the system has links.
+NO_LINK = 0 if sys.platform == "win32" else os.O_NOFOLLOW
+_FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def state_home() -> Path:
+    """Return the folder for files that must outlive a ledger's file or a run's folder."""
+    named = os.environ.get(ENVIRONMENT_VARIABLE)
+    if named:
+        return Path(named).absolute()
+    if sys.platform == "win32":
+        parent, inside = os.environ.get("LOCALAPPDATA", ""), Path("AppData/Local")
+    elif sys.platform == "darwin":
+        parent, inside = "", Path("Library/Application Support")
+    else:
+        parent, inside = os.environ.get("XDG_STATE_HOME", ""), Path(".local/state")
+    home = Path(parent) if Path(parent).is_absolute() else Path.home() / inside
+    return home / "dpensemble"
+
+
+def signature_of(content: bytes) -> str:
+    """Return a signature of a file's content, or an empty text if the state folder cannot hold the key."""
+    key = _key(make=True)
+    return "" if key is None else _signed(key, content)
+
+
+def is_signature_of(signature: str, content: bytes) -> bool:
+    """Return whether `signature_of` returned this signature for this content, with the key of this state folder."""
+    key = _key(make=False)
+    return key is not None and hmac.compare_digest(signature.encode(), _signed(key, content).encode())
+
+
+def _signed(key: bytes, content: bytes) -> str:
+    return hmac.new(key, content, hashlib.sha256).hexdigest()
+
+
+def _key(*, make: bool) -> bytes | None:
+    """Return the key, or None if there is none that only this user can read. With `make`, create a missing key."""
+    try:
+        path = state_home() / _KEY
+        if make and not os.path.lexists(path):
+            _make(path)
+        handle = os.open(path, os.O_RDONLY | NO_LINK)
+        with os.fdopen(handle, "rb") as file:
+            status = os.fstat(file.fileno())
+            if sys.platform != "win32" and (status.st_uid != os.geteuid() or status.st_mode & _FOR_OTHERS):
+                return None
+            key = file.read(_KEY_BYTES + 1)
+    except (OSError, RuntimeError):
+        # A home folder that cannot be determined is a RuntimeError.
+        return None
+    return key if len(key) == _KEY_BYTES else None
+
+
+def _make(path: Path) -> None:
+    """Write a new key. The file appears with its whole content, and never replaces another process's key."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=_OWN_FOLDER)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWN_FILE), "wb") as file:
+            file.write(secrets.token_bytes(_KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return
+        except OSError:
+            # Some file systems have no hard links.
+            if not os.path.lexists(path):
+                draft.rename(path)
+    finally:
+        draft.unlink(missing_ok=True)
