@@ -9,6 +9,7 @@ and `verify` compares them.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,9 @@ _KEPT_OPEN = 5
 _PATIENCE = 60
 # Advisory lock of a ledger's writers in PostgreSQL, by its tables' name.
 _LOCK = 0x6470656E73656D62
+
+# Without a handler, Python prints a traceback when a signal interrupts the end of a connection.
+logging.getLogger("sqlalchemy").addHandler(logging.NullHandler())
 
 
 def step(name: str) -> None:
