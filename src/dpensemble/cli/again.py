@@ -6,15 +6,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 
 ARGUMENTS: ContextVar[tuple[str, ...]] = ContextVar("arguments of the command", default=())
 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A run that is being finished, and whether it may replace files of a later run in its folder."""
+    """A run that is being finished: its folder, and whether it may replace files of a later run there."""
 
     overwrite: bool
+    folder: Path
 
 
 _UNFINISHED: ContextVar[Unfinished | None] = ContextVar("the run that is being finished", default=None)

@@ -6,23 +6,32 @@ import contextlib
 import io
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import typer
 
 from dpensemble.cli.again import Unfinished, command, finishing
+from dpensemble.cli.interrupts import INTERRUPTS
+from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow.charging import where_charged
 from dpensemble.workflow.journal import COMMAND, WORKING_FOLDER, Journal, budget_words
-from dpensemble.workflow.recover import Recovered, recover, settle_charge
-from dpensemble.workflow.unfinished import require_unchanged, unfinished_run
+from dpensemble.workflow.recover import Recovered, recover, state_of, unfinished_run
+from dpensemble.workflow.run_folder import checked_folder
+from dpensemble.workflow.unfinished import require_unchanged
 
 
-def run(run: Path, overwrite: bool, give_up: bool, as_json: bool) -> None:
+def run(run: Path, overwrite: bool, give_up: bool, unsigned: bool, as_json: bool) -> None:
     """Finish what an interrupted run left."""
-    if not give_up:
-        settle_charge(run, _was_charged)
-    journal = None if give_up else unfinished_run(run)
-    recovered = recover(run, overwrite=overwrite) if journal is None else _finished(journal, Unfinished(overwrite))
+    if give_up and unsigned:
+        raise InvalidParameterError("--give-up runs nothing, so --unsigned has no meaning beside it: drop one of them.")
+    folder = checked_folder(run)
+    INTERRUPTS.follow(partial(state_of, folder), lambda: False)
+    journal = None if give_up else unfinished_run(folder, _was_charged, unsigned=unsigned)
+    if journal is None:
+        recovered = recover(folder, overwrite=overwrite)
+    else:
+        recovered = _finished(journal, Unfinished(overwrite, folder))
     typer.echo(json.dumps(asdict(recovered), indent=2) if as_json else recovered.what)
 
 

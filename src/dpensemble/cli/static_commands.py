@@ -117,12 +117,14 @@ def recover(
     run: Annotated[Path, typer.Argument(help="The folder given to `dpensemble train --out`.")],
     overwrite: Annotated[bool, option(OUTPUT, "Replace a later run in that folder.", "--overwrite")] = False,
     give_up: Annotated[bool, option(OUTPUT, "File the account instead of finishing.", "--give-up")] = False,
+    unsigned: Annotated[bool, option(OUTPUT, "Run the command of a journal of unknown origin.", "--unsigned")] = False,
     as_json: Json = False,
 ) -> None:
     """Finish a failed or killed run from what it has drawn, without a second charge.
 
     The finished run is put in its folder. With --give-up, the account of what was spent is filed instead, and
-    the folder is free again.
+    the folder is free again. A journal names the command that is run. If this user did not write the journal on
+    this machine, the command is only printed, until --unsigned is given.
 
     Example: dpensemble recover demo
     """

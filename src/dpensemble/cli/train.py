@@ -33,7 +33,7 @@ from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.notes import lines, refuse_doubts
 from dpensemble.design import parse_budgets
 from dpensemble.engine.repeats import uncounted
-from dpensemble.errors import ColumnWarning, InvalidParameterError, UnlikeRowsWarning
+from dpensemble.errors import ColumnWarning, FileError, InvalidParameterError, UnlikeRowsWarning
 from dpensemble.quality.costs import Costs
 from dpensemble.report.units import declared_noun, unit_noun
 from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file_tables
@@ -44,7 +44,7 @@ from dpensemble.workflow.holdout import choose
 from dpensemble.workflow.journal import CHARGE
 from dpensemble.workflow.outputs import REPORT, STUDENT, write_outcome
 from dpensemble.workflow.rehearsal import rehearse
-from dpensemble.workflow.run_folder import claimed_folder, resumed_folder
+from dpensemble.workflow.run_folder import checked_folder, claimed_folder, resumed_folder
 from dpensemble.workflow.tables import adult_tables
 from dpensemble.workflow.unfinished import about_run
 from dpensemble.workflow.workers import Workers
@@ -142,6 +142,11 @@ def _folder(
     inputs = [Path(own[name]) for name in named if own.get(name) is not None]
     inputs += () if source is None else source.files
     if resumes is not None:
+        if checked_folder(own["out"]) != resumes.folder:
+            raise FileError(
+                f"out={str(own['out'])!r} of the interrupted run is not {resumes.folder}: move the folder back to "
+                "where the run began, or give --give-up to keep the account of what was spent."
+            )
         return resumed_folder(own["out"], overwrite=resumes.overwrite)
     facts: dict[str, Any] = {"method": request.method, "private": str(own["private"] or own["dataset"])}
     if request.settings.get("insecure_release_seed") is not None:

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from dpensemble._state_home import NO_LINK
 from dpensemble.errors import FileError, file_errors
 from dpensemble.workflow import durable
 
 _ARRAY = "array"
+_APPENDED = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_LINK
 
 
 class DrawnFile:
@@ -22,12 +24,12 @@ class DrawnFile:
 
     Values that belong together are one line, so an interrupted write stores none of them. The file is for its
     owner only. Values of an interrupted run are returned before anything new is drawn. A run that asks for other values
-    raises.
+    raises. Messages call the path `shown`, by default `path`.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._kept, n_bytes = _kept_in(path)
+    def __init__(self, path: Path, shown: Path | None = None) -> None:
+        self._path, self._shown = path, path if shown is None else shown
+        self._kept, n_bytes = _kept_in(path, self._shown)
         self._n_used = 0
         self._waiting: list[dict[str, Any]] | None = None
         if path.exists() and path.stat().st_size > n_bytes:
@@ -39,7 +41,7 @@ class DrawnFile:
             entry = self._kept[self._n_used]
             if entry["name"] != name:
                 raise FileError(
-                    f"{self._path} holds {entry['name']}, but this run draws {name}: finish the run with the version "
+                    f"{self._shown} holds {entry['name']}, but this run draws {name}: finish the run with the version "
                     "and the files of its start."
                 )
             self._n_used += 1
@@ -66,7 +68,7 @@ class DrawnFile:
         if not values:
             return
         with file_errors(
-            lambda reason: f"drawn values cannot be stored in {self._path} ({reason}): make room, and finish the run."
+            lambda reason: f"drawn values cannot be stored in {self._shown} ({reason}): make room, and finish the run."
         ):
             self._write(json.dumps(values if len(values) > 1 else values[0]) + "\n")
         # They were drawn in this run, which does not draw them again.
@@ -76,7 +78,7 @@ class DrawnFile:
     def _write(self, line: str) -> None:
         durable.step("keep")
         new = not self._path.exists()
-        handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, durable.OWN_FILE)
+        handle = os.open(self._path, _APPENDED, durable.OWN_FILE)
         with os.fdopen(handle, "ab") as file:
             file.write(line.encode())
             file.flush()
@@ -86,19 +88,19 @@ class DrawnFile:
         durable.step("kept")
 
 
-def _kept_in(path: Path) -> tuple[list[dict[str, Any]], int]:
+def _kept_in(path: Path, shown: Path) -> tuple[list[dict[str, Any]], int]:
     """Return the values in a file, and the number of bytes up to the end of the last complete one."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return [], 0
     except OSError as error:
-        raise FileError(f"{path} cannot be read ({error.strerror}): restore it to finish the run.") from None
+        raise FileError(f"{shown} cannot be read ({error.strerror}): restore it to finish the run.") from None
     n_bytes = data.rfind(b"\n") + 1
     try:
         lines = [json.loads(line) for line in data[:n_bytes].splitlines()]
-    except ValueError:
-        raise FileError(f"{path} is damaged, so the run cannot be finished from it: give --give-up.") from None
+    except (ValueError, RecursionError):
+        raise FileError(f"{shown} is damaged, so the run cannot be finished from it: give --give-up.") from None
     return [value for line in lines for value in (line if isinstance(line, list) else [line])], n_bytes
 
 

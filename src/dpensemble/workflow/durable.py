@@ -14,9 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from dpensemble._state_home import NO_LINK
+
 OWN_FILE, OWN_FOLDER, ANY_FILE = 0o600, 0o700, 0o666
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+# A file that nobody else prepared: in a folder that others may write, its name could be a link to a file of the user.
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK
 # Errors of systems or file systems that cannot exchange two folders.
 _CANNOT_EXCHANGE = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM}
 
@@ -29,7 +33,7 @@ def write_file(path: Path, content: str | bytes, mode: int = ANY_FILE) -> None:
     """Write a new file to the disk, with the permissions `mode` from the first moment."""
     step(f"write {path.name}")
     data = content.encode("utf-8") if isinstance(content, str) else content
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+    with os.fdopen(os.open(path, _NEW_FILE, mode), "wb") as file:
         half = len(data) // 2
         file.write(data[:half])
         file.flush()
@@ -45,8 +49,16 @@ def replace_file(path: Path, content: str | bytes, mode: int = ANY_FILE) -> None
         path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
         return
     # Follow a link, so that the link stays.
-    path = Path(os.path.realpath(path))
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    _replace(Path(os.path.realpath(path)), content, mode)
+
+
+def replace_own_file(path: Path, content: str | bytes) -> None:
+    """Write a file for its owner only, as `replace_file` does, and replace a link instead of following it."""
+    _replace(path, content, OWN_FILE)
+
+
+def _replace(path: Path, content: str | bytes, mode: int) -> None:
+    draft = _draft(path)
     try:
         write_file(draft, content, mode)
         step(f"replace {path.name}")
@@ -59,6 +71,13 @@ def replace_file(path: Path, content: str | bytes, mode: int = ANY_FILE) -> None
     step(f"replaced {path.name}")
 
 
+def _draft(path: Path) -> Path:
+    """Return the path at which a file is written before it is moved to its place. What a killed process left goes."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    return draft
+
+
 @contextlib.contextmanager
 def file_beside(path: Path) -> Iterator[IO[str]]:
     """Open a text file that is moved to its place in one step after the block, or removed if the block fails."""
@@ -67,9 +86,9 @@ def file_beside(path: Path) -> Iterator[IO[str]]:
             yield file
         return
     path = Path(os.path.realpath(path))
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = _draft(path)
     try:
-        with draft.open("w", encoding="utf-8") as file:
+        with os.fdopen(os.open(draft, _NEW_FILE, ANY_FILE), "w", encoding="utf-8") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -10,14 +10,18 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from dpensemble._state_home import is_signature_of, signature_of
 from dpensemble.errors import FileError
-from dpensemble.workflow.durable import OWN_FILE, replace_file
+from dpensemble.workflow.durable import replace_own_file
 
 _SCHEMA = 1
 #: Entries of ``about`` for finishing the run: the command and inputs of its start.
 COMMAND, WORKING_FOLDER, INPUTS = "command", "working_folder", "inputs"
+#: Beginning of the name of the folder in which a run is prepared. The name of the run's folder follows.
+BESIDE = ".dpensemble-"
 #: Entry of ``about`` that locates the run's charge in a ledger.
 CHARGE = "charge"
+_WHERE = {"ledger", "data_set", "release"}
 
 
 class Stage(StrEnum):
@@ -48,27 +52,40 @@ class Journal:
     record: str = ""
     written: str = ""
     schema: int = _SCHEMA
+    signature: str = ""
 
-    def write(self, path: Path) -> None:
-        """Write the journal to the disk in one step."""
-        dated = replace(self, what=self.sentence(path), written=datetime.now(UTC).isoformat(timespec="seconds"))
-        replace_file(path, json.dumps(asdict(dated), indent=2) + "\n", OWN_FILE)
+    def write(self, path: Path, shown: Path) -> None:
+        """Sign the journal and write it to the disk in one step. Messages call its path `shown`."""
+        dated = replace(self, what=self.sentence(shown), written=datetime.now(UTC).isoformat(timespec="seconds"))
+        signed = replace(dated, signature=signature_of(dated._signed_content()))
+        replace_own_file(path, json.dumps(asdict(signed), indent=2) + "\n")
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether a run of this user wrote exactly this journal. Only such a journal may name what is run."""
+        return is_signature_of(self.signature, self._signed_content())
+
+    def _signed_content(self) -> bytes:
+        values = asdict(self)
+        del values["signature"]
+        return json.dumps(values, sort_keys=True).encode()
 
     def sentence(self, path: Path) -> str:
-        """Return the state of the run as a sentence. `path` is the journal's."""
+        """Return the state of the run as a sentence. `path` is the journal's, which determines the run's folder."""
+        out = path.parent.with_name(path.parent.name.removeprefix(BESIDE))
         if self.stage == Stage.FINISHED:
             return (
                 f"the release was finished and waits in {path.with_name('new')}; "
-                f"'dpensemble recover {self.out}' moves it into place"
+                f"'dpensemble recover {out}' moves it into place"
             )
         if self.stage == Stage.ASKING:
             return (
                 f"the budget ({budget_words(self.budgets)}) may be charged to the ledger, as {path} records; "
-                f"'dpensemble recover {self.out}' checks the ledger, and finishes the run if it was charged"
+                f"'dpensemble recover {out}' checks the ledger, and finishes the run if it was charged"
             )
         return (
             f"the budget ({budget_words(self.budgets)}) is spent without a release, as {path} records; "
-            f"'dpensemble recover {self.out}' {self._way_on}"
+            f"'dpensemble recover {out}' {self._way_on}"
         )
 
     @property
@@ -78,20 +95,61 @@ class Journal:
         return "keeps that account and frees the folder"
 
 
-def read_journal(path: Path) -> Journal | None:
-    """Return the journal at a path, or None if there is none. Raise if it cannot be read."""
+def read_journal(path: Path, shown: Path) -> Journal | None:
+    """Return the journal at a path, or None if there is none. Raise if it cannot be read.
+
+    A journal of an earlier version has no signature. Messages call the path `shown`.
+    """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise FileError(
-            f"{path} cannot be read as a journal of a run ({type(error).__name__}): look into it, and move it away."
+            f"{shown} cannot be read as a journal of a run ({type(error).__name__}): look into it, and move it away."
         ) from None
-    names = {item.name for item in fields(Journal)}
-    if not isinstance(values, dict) or set(values) != names or values["schema"] != _SCHEMA:
-        raise FileError(f"{path} is not a journal of a run that this version can read: look into it, and move it away.")
+    if not _is_journal(values):
+        raise FileError(
+            f"{shown} is not a journal of a run that this version can read: look into it, and move it away."
+        )
     return Journal(**values)
+
+
+def _is_journal(values: object) -> bool:
+    """Return whether parsed JSON has the entries of a journal, each of the right type."""
+    names = {item.name for item in fields(Journal)}
+    if not isinstance(values, dict) or names - {"signature"} - set(values) or set(values) - names:
+        return False
+    texts = ("out", "stage", "what", "record", "written", "signature")
+    return (
+        values["schema"] == _SCHEMA
+        and all(isinstance(values.get(name, ""), str) for name in texts)
+        and values["stage"] in (Stage.ASKING, Stage.SPENT, Stage.FINISHED)
+        and isinstance(values["overwrite"], bool)
+        and isinstance(values["budgets"], list)
+        and all(map(_is_budget, values["budgets"]))
+        and _is_about(values["about"])
+        and (values["stage"] != Stage.ASKING or set(values["about"].get(CHARGE, {})) >= _WHERE)
+    )
+
+
+def _is_budget(budget: object) -> bool:
+    return (
+        isinstance(budget, dict)
+        and isinstance(budget.get("name"), str)
+        and all(isinstance(budget.get(name), (int, float)) for name in ("epsilon", "delta"))
+    )
+
+
+def _is_about(about: object) -> bool:
+    if not isinstance(about, dict):
+        return False
+    inputs, charge = about.get(INPUTS, {}), about.get(CHARGE, {})
+    if not isinstance(inputs, dict) or not isinstance(charge, dict):
+        return False
+    command = about.get(COMMAND, [])
+    texts = [about.get(WORKING_FOLDER, ""), *charge.values(), *(command if isinstance(command, list) else [None])]
+    return all(isinstance(text, str) for text in texts) and ((COMMAND in about) == (WORKING_FOLDER in about))
 
 
 def budget_words(budgets: Sequence[dict[str, Any]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -10,10 +11,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dpensemble._state_home import state_home
 from dpensemble.errors import FileError, file_errors
 from dpensemble.workflow import durable
 from dpensemble.workflow.claim import Claim, beside, journal_path
-from dpensemble.workflow.journal import COMMAND, INPUTS, WORKING_FOLDER, Journal, Stage, budget_words, read_journal
+from dpensemble.workflow.journal import (
+    CHARGE,
+    COMMAND,
+    INPUTS,
+    WORKING_FOLDER,
+    Journal,
+    Stage,
+    budget_words,
+    read_journal,
+)
+from dpensemble.workflow.outputs import RECORD
 from dpensemble.workflow.run_folder import checked_folder, place_waiting
 
 
@@ -31,31 +43,80 @@ class Recovered:
     what: str
 
 
-def settle_charge(folder: Path, was_charged: Callable[[Journal], bool]) -> None:
-    """Record whether a run has spent, after checking the ledger, if the run ended while the ledger was charged."""
+def unfinished_run(folder: Path, was_charged: Callable[[Journal], bool], *, unsigned: bool = False) -> Journal | None:
+    """Return the journal of a run that spent its budget and can be finished, or None.
+
+    If the run ended while the ledger was charged, `was_charged` checks the ledger first, and the result is recorded.
+
+    Parameters
+    ----------
+    folder : Path
+        The run's folder.
+    was_charged : callable
+        Returns whether the ledger that a journal names shows the run's charge.
+    unsigned : bool, default=False
+        Whether to trust a journal without a signature of this user's state folder. The journal names a command and a
+        ledger, so a stranger's journal could run and open anything.
+
+    Raises
+    ------
+    FileError
+        If the journal names a command other than ``train``. If it is not signed, and `unsigned` is not given.
+    """
     folder = checked_folder(folder)
-    path = journal_path(folder)
-    if not path.exists():
-        return
+    _require_beside(folder)
     claim = Claim(folder)
     try:
         with _recovering(folder):
-            journal = read_journal(path)
-            if journal is None or journal.stage != Stage.ASKING:
-                return
-            if was_charged(journal):
-                replace(journal, stage=Stage.SPENT.value).write(path)
-            else:
-                durable.remove(path)
+            journal = read_journal(claim.journal, journal_path(folder))
+            if journal is None or (journal.stage == Stage.SPENT and COMMAND not in journal.about):
+                return None
+            if journal.stage != Stage.FINISHED:
+                _require_trusted(journal, folder, unsigned=unsigned)
+            if journal.stage == Stage.ASKING:
+                journal = _settled(journal, claim, was_charged)
+            return journal if journal is not None and journal.stage == Stage.SPENT else None
     finally:
         claim.release(remove=False)
+
+
+def _settled(journal: Journal, claim: Claim, was_charged: Callable[[Journal], bool]) -> Journal | None:
+    """Record whether the ledger was charged. Return the journal of a run that has spent, or None."""
+    if not was_charged(journal):
+        durable.remove(claim.journal)
+        return None
+    spent = replace(journal, stage=Stage.SPENT.value)
+    spent.write(claim.journal, journal_path(claim.folder))
+    return spent if COMMAND in spent.about else None
+
+
+def _require_trusted(journal: Journal, folder: Path, *, unsigned: bool) -> None:
+    command = journal.about.get(COMMAND, [])
+    if command and command[0] != "train":
+        raise FileError(
+            f"{journal_path(folder)} names a command other than 'train', which no run writes: look into it, and give "
+            "--give-up to keep its account of what was spent."
+        )
+    if unsigned or journal.is_signed:
+        return
+    does = [f"opens the ledger {journal.about[CHARGE]['ledger']}"] if journal.stage == Stage.ASKING else []
+    does += [f"runs {shlex.join(['dpensemble', *command])}"] if command else []
+    raise FileError(
+        f"{journal_path(folder)} has no signature of the state folder {state_home()}, since an earlier version, "
+        f"another user or another machine wrote it. It {_printable(' and '.join(does))}. If you "
+        "want that, give --unsigned. To keep the account of what was spent, give --give-up."
+    )
+
+
+def _printable(text: str) -> str:
+    """Return a text without characters that could change what a terminal shows."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
     """Put a finished release in its place, or file the account of a budget that was spent without a release."""
     folder = checked_folder(folder)
-    if not beside(folder).is_dir():
-        raise FileError(f"{folder} has no unfinished run beside it; there is nothing to recover.")
+    _require_beside(folder)
     claim = Claim(folder)
     try:
         with _recovering(folder):
@@ -67,9 +128,25 @@ def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
     return recovered
 
 
-def _recovered(claim: Claim, folder: Path, *, overwrite: bool) -> Recovered:
+def state_of(folder: Path) -> str:
+    """Return what there is of an interrupted run, as a sentence without its full stop."""
     path = journal_path(folder)
-    journal = read_journal(path)
+    try:
+        journal = read_journal(path, path)
+    except FileError:
+        return f"see {path}"
+    if journal is not None:
+        return journal.sentence(path)
+    return f"a release stands in {folder}" if (folder / RECORD).exists() else "nothing was written"
+
+
+def _require_beside(folder: Path) -> None:
+    if not os.path.lexists(beside(folder)):
+        raise FileError(f"{folder} has no unfinished run beside it; there is nothing to recover.")
+
+
+def _recovered(claim: Claim, folder: Path, *, overwrite: bool) -> Recovered:
+    journal = read_journal(claim.journal, journal_path(folder))
     if journal is None:
         what = f"The run into {folder} ended before it spent anything; its files were removed."
         return Recovered(out=str(folder), placed=False, budgets=[], account=None, what=what)
@@ -80,9 +157,9 @@ def _recovered(claim: Claim, folder: Path, *, overwrite: bool) -> Recovered:
     account = _account(folder)
     # Finishing a run requires its command and digests of its tables. Digests would allow checking guesses at a table.
     facts = {name: fact for name, fact in journal.about.items() if name not in (COMMAND, WORKING_FOLDER, INPUTS)}
-    replace(journal, about=facts).write(path)
-    os.link(path, account)
-    durable.sync_folder(account.parent)
+    replace(journal, about=facts).write(claim.journal, journal_path(folder))
+    os.link(claim.journal, claim.place.with_name(account.name))
+    durable.sync_folder(claim.place.parent)
     what = (
         f"{budget_words(journal.budgets).capitalize()} {_surely(journal)} spent without a release, as {account} "
         f"records: add it to all that is spent on the same records. The folder {folder} is free again."

@@ -43,20 +43,20 @@ class RunFolder:
 
     def __init__(self, claim: Claim, *, overwrite: bool, about: dict[str, Any]) -> None:
         self.folder, self.stage = claim.folder, Stage.CLAIMED
-        self._beside, self._overwrite, self._about = claim.beside, overwrite, about
+        self._claim, self._overwrite, self._about = claim, overwrite, about
         self.journal: Journal | None = None
         # Whether only the folder itself is needed from now on.
         self.tidy = False
 
     @property
     def journal_path(self) -> Path:
-        """Path of the journal while there is one."""
+        """Path of the journal while there is one, for messages."""
         return journal_path(self.folder)
 
     @property
     def drawn(self) -> DrawnFile:
         """What this run has drawn so far. It draws none of this a second time."""
-        return DrawnFile(self._beside / _DRAWN)
+        return DrawnFile(self._claim.inside / _DRAWN, self._claim.beside / _DRAWN)
 
     @property
     def spent(self) -> bool:
@@ -80,7 +80,7 @@ class RunFolder:
     def withdraw(self) -> None:
         """Forget a request that the ledger did not charge."""
         if self.stage is Stage.ASKING:
-            durable.remove(self.journal_path)
+            durable.remove(self._claim.journal)
             self.journal, self.stage = None, Stage.CLAIMED
 
     def spend(self, budgets: Sequence[dict[str, Any]]) -> None:
@@ -94,14 +94,14 @@ class RunFolder:
     def _reserve(self) -> None:
         try:
             durable.step("spend")
-            durable.reserve(self._beside / _RESERVE, _RESERVED_BYTES)
+            durable.reserve(self._claim.inside / _RESERVE, _RESERVED_BYTES)
         except OSError as error:
             raise self._unwritable(error) from None
 
     def _unwritable(self, error: OSError) -> FileError:
         return FileError(
-            f"out={str(self.folder)!r} cannot be written ({error.strerror} in {self._beside}): make room, or choose "
-            "another folder."
+            f"out={str(self.folder)!r} cannot be written ({error.strerror} in {self._claim.beside}): make room, or "
+            "choose another folder."
         )
 
     def _note(self, stage: Stage, budgets: list[dict[str, Any]], record: str = "") -> None:
@@ -115,7 +115,7 @@ class RunFolder:
         )
         with durable.signals_later():
             try:
-                journal.write(self.journal_path)
+                journal.write(self._claim.journal, self.journal_path)
                 self.journal, self.stage = journal, stage
                 durable.step(stage.value)
             except BaseException as error:
@@ -128,19 +128,19 @@ class RunFolder:
         """Find out how far a journal got if writing it to the disk failed."""
         if self.journal is None:
             # No account was charged, and no noise was or will be drawn.
-            durable.remove(self.journal_path)
+            durable.remove(self._claim.journal)
             self.stage = Stage.CLAIMED
             return
-        self.journal = read_journal(self.journal_path)
+        self.journal = read_journal(self._claim.journal, self.journal_path)
         self.stage = Stage.SPENT if self.journal is None else Stage(self.journal.stage)
 
     def finish(self, write: Callable[[Path], None]) -> None:
         """Let `write` fill an empty folder, and flush all of it to the disk."""
         # A method that did not announce its spending has spent all the same.
         self.spend([])
-        new = self._beside / _NEW
+        new = self._claim.inside / _NEW
         try:
-            durable.remove(self._beside / _RESERVE)
+            durable.remove(self._claim.inside / _RESERVE)
             new.mkdir()
             write(new)
             for path in sorted(new.iterdir()):
@@ -149,7 +149,7 @@ class RunFolder:
             durable.step("files written")
         except OSError as error:
             text = known_text(error) or f"{error.strerror}."
-            raise FileError(f"the release could not be written to {new}: {text}") from None
+            raise FileError(f"the release could not be written to {self._claim.beside / _NEW}: {text}") from None
         budgets = [] if self.journal is None else self.journal.budgets
         self._note(Stage.FINISHED, budgets, _digest(new / RECORD))
 
@@ -157,13 +157,13 @@ class RunFolder:
         """Move a finished run to its folder, in one step if the system can."""
         with durable.signals_later():
             try:
-                _put(self._beside / _NEW, self._beside / _OLD, self.folder, overwrite=self._overwrite)
+                _put(self._claim, overwrite=self._overwrite)
                 self.tidy = True
             except OSError as error:
                 text = known_text(error) or f"{error.strerror}."
                 raise FileError(f"out={str(self.folder)!r} could not be put in place, or tidied: {text}") from None
             finally:
-                if self.journal is not None and _in_place(self.folder, self.journal):
+                if self.journal is not None and _in_place(self._claim, self.journal):
                     self.stage = Stage.PLACED
 
 
@@ -194,7 +194,7 @@ def resumed_folder(folder: Path, *, overwrite: bool = False) -> Iterator[RunFold
     """Claim a folder for the rest of a run that ended after it had spent and before it was finished."""
     folder = checked_folder(folder)
     claim = Claim(folder)
-    journal = read_journal(journal_path(folder))
+    journal = read_journal(claim.journal, journal_path(folder))
     if journal is None or journal.stage != Stage.SPENT:
         claim.release(remove=journal is None)
         raise FileError(
@@ -215,13 +215,13 @@ def _released(run: RunFolder, claim: Claim) -> Iterator[None]:
     finally:
         if run.stage in (Stage.ASKING, Stage.SPENT):
             _remove_unfinished(claim)
-        claim.release(remove=run.tidy or not run.journal_path.exists())
+        claim.release(remove=run.tidy or not claim.journal.exists())
 
 
 def _remove_unfinished(claim: Claim) -> None:
     """Remove the unfinished files of a run. Its draws and its journal stay."""
-    durable.remove(claim.beside / _RESERVE)
-    durable.remove(claim.beside / _NEW)
+    durable.remove(claim.inside / _RESERVE)
+    durable.remove(claim.inside / _NEW)
 
 
 def checked_folder(folder: Path) -> Path:
@@ -252,31 +252,34 @@ def _refuse_taken(folder: Path, overwrite: bool, inputs: Sequence[Path]) -> None
 def settle(claim: Claim) -> None:
     """Remove what a killed run left if that loses nothing. Raise if it is the account of what was spent."""
     path = journal_path(claim.folder)
-    journal = read_journal(path)
-    if journal is not None and not _in_place(claim.folder, journal):
+    journal = read_journal(claim.journal, path)
+    if journal is not None and not _in_place(claim, journal):
         raise FileError(f"out={str(claim.folder)!r} is the place of an interrupted run: {journal.sentence(path)}.")
     if journal is not None:
         place_waiting(claim, journal, overwrite=True)
     claim.clear()
 
 
-def _in_place(folder: Path, journal: Journal) -> bool:
+def _in_place(claim: Claim, journal: Journal) -> bool:
     """Return whether the finished run is in its place, so that only clean-up is left."""
-    return journal.stage == Stage.FINISHED and _digest(folder / RECORD) == journal.record
+    return journal.stage == Stage.FINISHED and _digest(claim.place / RECORD) == journal.record
 
 
 def place_waiting(claim: Claim, journal: Journal, *, overwrite: bool) -> None:
-    """Move a finished run into place, even if an earlier move was interrupted."""
-    new, old = claim.beside / _NEW, claim.beside / _OLD
-    if not _in_place(claim.folder, journal):
-        _put(new, old, claim.folder, overwrite=overwrite or journal.overwrite)
+    """Move a finished run into place, even if an earlier move was interrupted.
+
+    Only a journal that this user's run has signed may permit to replace files of an earlier run.
+    """
+    if _in_place(claim, journal):
+        _tidy(claim)
     else:
-        _tidy(new, old, claim.folder)
+        _put(claim, overwrite=overwrite or (journal.overwrite and journal.is_signed))
 
 
-def _put(new: Path, old: Path, folder: Path, *, overwrite: bool) -> None:
-    """Replace `folder` with the folder `new`. Other contents of `folder` are kept."""
-    _refuse_taken(folder, overwrite, ())
+def _put(claim: Claim, *, overwrite: bool) -> None:
+    """Replace the run's folder with the new one. Other contents of the folder are kept."""
+    new, old, folder = claim.inside / _NEW, claim.inside / _OLD, claim.place
+    _refuse_taken(claim.folder, overwrite, ())
     earlier = folder.stat().st_mode if folder.exists() else None
     if any((new / name).exists() for name in PRIVATE_FILES):
         new.chmod(durable.OWN_FOLDER)
@@ -291,12 +294,13 @@ def _put(new: Path, old: Path, folder: Path, *, overwrite: bool) -> None:
         new.replace(folder)
     durable.step("placed")
     durable.sync_folder(folder.parent)
-    _tidy(new, old, folder)
+    _tidy(claim)
 
 
-def _tidy(new: Path, old: Path, folder: Path) -> None:
-    """Give a folder its other contents back after a replacement. An exchange leaves them in `new`."""
-    for before in (new, old):
+def _tidy(claim: Claim) -> None:
+    """Give a folder its other contents back after a replacement. An exchange leaves them in the new folder."""
+    folder = claim.place
+    for before in (claim.inside / _NEW, claim.inside / _OLD):
         if not before.is_dir():
             continue
         for path in sorted(before.iterdir()):

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dpensemble.errors import FileError
-from dpensemble.workflow.claim import journal_path
-from dpensemble.workflow.journal import COMMAND, INPUTS, WORKING_FOLDER, Journal, Stage, read_journal
-from dpensemble.workflow.run_folder import checked_folder
+from dpensemble.workflow.journal import COMMAND, INPUTS, WORKING_FOLDER, Journal
 
 
 def about_run(command: Sequence[str], inputs: Sequence[Path], **facts: Any) -> dict[str, Any]:
@@ -20,14 +18,6 @@ def about_run(command: Sequence[str], inputs: Sequence[Path], **facts: Any) -> d
         return facts
     states = {str(path): _state(path) for path in inputs}
     return facts | {COMMAND: list(command), WORKING_FOLDER: os.getcwd(), INPUTS: states}
-
-
-def unfinished_run(folder: Path) -> Journal | None:
-    """Return the journal of a run that spent its budget and can be finished, or None."""
-    journal = read_journal(journal_path(checked_folder(folder)))
-    if journal is None or journal.stage != Stage.SPENT or COMMAND not in journal.about:
-        return None
-    return journal
 
 
 def require_unchanged(journal: Journal) -> None:
