@@ -14,6 +14,7 @@ from dpensemble.moments import learning
 
 from . import postgresql as servers
 from .deadline import deadline
+from .planted import Plant
 
 # Deterministic runs, no deadline: timings belong to benchmarks.
 settings.register_profile("suite", deadline=None, derandomize=True, max_examples=60)
@@ -35,6 +36,14 @@ def pytest_runtest_setup(item):
     place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     if shutil.disk_usage(place).free < _ROOM:
         pytest.skip(f"the disk of {place} is full: tests need {_ROOM // 1_000_000} MB there; free some, or set TMPDIR")
+
+
+@pytest.fixture
+def plant(monkeypatch):
+    """Plant faults: `plant(owner, name, instead)`. The test fails if no run reached a fault."""
+    plants = Plant(monkeypatch)
+    yield plants
+    plants.require_reached()
 
 
 @pytest.fixture

@@ -115,10 +115,10 @@ def test_neither_a_copy_nor_a_fork_spends(name):
     spend(original)
 
 
-def test_a_process_number_that_changed_without_a_hook_is_noticed(monkeypatch):
+def test_a_process_number_that_changed_without_a_hook_is_noticed(plant):
     votes = aggregator()
     number = os.getpid() + 1
-    monkeypatch.setattr(os, "getpid", lambda: number)
+    plant(os, "getpid", lambda: number)
     with pytest.raises(DuplicateError):
         votes.answer(counts=[20, 30])
 

@@ -25,6 +25,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=0, metavar="N", help="every N-th run also fails at each disk step")
     parser.add_argument("--seconds", type=float, default=3.0, help="a run that takes more processor time is left out")
     parser.add_argument("--only", type=int, help="number of one run")
+    parser.add_argument("--stop", action="store_true", help="end at the first problem")
     parser.add_argument("--show-refusals", action="store_true", help="also print why runs are refused")
     options = parser.parse_args()
     counts: Counter[str] = Counter()
@@ -37,10 +38,13 @@ def main() -> int:
         number += 1
         if options.only is not None or (made and counts["runs"] % 10 == 0):
             print(f"{_line(counts)}; {perf_counter() - start:.0f} s", flush=True)
-        if options.only is not None:
+        if options.only is not None or (options.stop and counts["problems"]):
             break
     print(f"methods: {', '.join(f'{name} {n}' for name, n in sorted(methods.items()))}")
     print(f"{_line(counts)}; {perf_counter() - start:.0f} s")
+    if not counts["reached"] and not counts["problems"]:
+        print("no failure was reached, so nothing was tried; choose other runs")
+        return 2
     return 1 if counts["problems"] else 0
 
 
@@ -55,7 +59,7 @@ def _warm_up(n: int) -> None:
 
 
 def _line(counts: Counter[str]) -> str:
-    names = ("runs", "refused runs", "slow runs", "steps", "failures", "problems")
+    names = ("runs", "refused runs", "slow runs", "steps", "failures", "reached", "problems")
     return ", ".join(f"{counts[name]:,} {name}" for name in names)
 
 
@@ -84,9 +88,11 @@ def _one_run(
         for fault in scene.faults(given.faults, every=every):
             counts["failures"] += 1
             try:
-                scene.check(fault)
+                counts["reached"] += scene.check(fault)
             except Problem as problem:
                 _tell(counts, number, str(fault), problem, scene)
+                if given.stop:
+                    break
         return True
     finally:
         shutil.rmtree(parent, ignore_errors=True)

@@ -152,20 +152,29 @@ class Scene:
     def _what(self, step: str) -> str:
         return _one(self.rng, ["kill", "error", "full"] if step.startswith("disk") else ["kill", "error"])
 
-    def check(self, fault: Fault) -> None:
-        """Make the run with a fault, let `recover` finish it, and raise a `Problem` if anything is not as it should."""
+    def check(self, fault: Fault) -> bool:
+        """Make the run with a fault, let `recover` finish it, and return whether the fault was reached.
+
+        Raises
+        ------
+        Problem
+            If anything is not as it should be.
+        """
         self._restore(self._kept)
+        # A problem that ended an earlier check left it.
+        shutil.rmtree(self._aside, ignore_errors=True)
         ended = run(self.run.arguments, self.folder, fault=fault)
         self._succeed(len(charges(self.folder)) <= len(self.charges), "it was charged more than once")
         self._succeed(PRIVATE_TEXT not in ended.err, f"a private text is on stderr: {ended.err.strip()}")
         if ended.code == _REFUSED or "nothing was written" in ended.err:
             self._succeed(ended.code in (1, _REFUSED), f"it says that nothing was written, and ends with {ended.code}")
             self._nothing_happened(ended.err)
-            return
+            return ended.reached
         codes = {"kill": [_KILLED], "error": [_DONE, 1, UNCAUGHT], "full": [_DONE, 1]}[fault.what]
         # What is tidied away may not notice a failure, and another thread of events not reach it.
         self._succeed(ended.code in codes, f"it ends with {ended.code}: {ended.err.strip()}")
         self._finish()
+        return ended.reached
 
     def _finish(self) -> None:
         beside = self.folder / ".dpensemble-run"

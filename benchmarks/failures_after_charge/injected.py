@@ -15,7 +15,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -58,8 +58,8 @@ class Fault:
 class Steps:
     """Counts steps, and lets the fault happen."""
 
-    def __init__(self, fault: Fault | None, record: Path | None) -> None:
-        self._fault = fault
+    def __init__(self, fault: Fault | None, record: Path | None, mark: Path) -> None:
+        self._fault, self._mark = fault, mark
         self._counting = fault is not None and fault.at_once
         self._seen: Counter[str] = Counter()
         self._record, self._all = record, list[str]()
@@ -82,6 +82,7 @@ class Steps:
             self._happen(fault.what)
 
     def _happen(self, what: str) -> None:
+        self._mark.touch()
         if what == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         elif what == "full":
@@ -112,6 +113,8 @@ class Ended:
     code: int
     out: str
     err: str
+    #: Whether the step of the fault was reached.
+    reached: bool = False
 
 
 def run(
@@ -141,8 +144,11 @@ def run(
         File that gets a copy of what the run has drawn when its files are put in place.
     """
 
+    mark = scene.parent / "reached"
+    mark.unlink(missing_ok=True)
+
     def work() -> int:
-        steps = Steps(fault, record)
+        steps = Steps(fault, record, mark)
         durable.step = _watched(steps, scene, keep)
         store.step = lambda name: steps.reach(f"ledger {name}")
         if (record is not None and calls) or (fault is not None and fault.step.startswith("call")):
@@ -153,7 +159,7 @@ def run(
             sys.settrace(None)
             steps.write()
 
-    return in_child(work, scene)
+    return replace(in_child(work, scene), reached=mark.exists())
 
 
 def _watched(steps: Steps, scene: Path, keep: Path | None) -> Callable[[str], None]:

@@ -183,10 +183,9 @@ def test_a_right_pipeline_is_not_caught():
     assert not result.caught(PIPELINE_CLAIM)
 
 
-def test_a_pipeline_that_samples_another_scale_than_it_accounts_is_caught(monkeypatch):
+def test_a_pipeline_that_samples_another_scale_than_it_accounts_is_caught(plant):
     honest = sampling.integer_weights
-    planted = lambda law, counts: honest(LaplaceNoisyMax(0.01 * law.scale), counts)  # noqa: E731
-    monkeypatch.setattr(sampling, "integer_weights", planted)
+    plant(sampling, "integer_weights", lambda law, counts: honest(LaplaceNoisyMax(0.01 * law.scale), counts))
     result = audit_pipeline(released, FIVE_TO_FOUR, FOUR_TO_FIVE, delta=1e-5, n_runs=300)
     assert result.caught(PIPELINE_CLAIM)
 

@@ -29,10 +29,11 @@ def folder(tmp_path, monkeypatch):
 def test_train_report_and_predict(folder, capsys):
     assert main(f"{ASKED} --unit who --epsilon 3 --delta 1e-3 --test test.csv --out run".split()) == 0
     shown = capsys.readouterr().out
-    assert "how common each value of a column is (noise " in shown
-    assert "which values go together (noise " in shown
     assert "labelled" not in shown
     record = json.loads((folder / "run" / "run.json").read_text())
+    noise = {one["description"]: one["noise"] for one in record["releases"]}
+    for description in ("how common each value of a column is", "which values go together"):
+        assert f"{description} ({noise[description]:.4g})" in shown
     assert record["settings"]["synthetic_rows"] is True
     assert (record["labels"], record["data"]["public_rows"]) == (0, 0)
     assert record["student"]["accuracy"] > 0.75

@@ -101,7 +101,7 @@ def test_rounds_and_entries_have_noise_of_their_own():
     assert independent(columns[:, 1], columns[:, 2])
 
 
-def test_noise_used_twice_is_noticed(monkeypatch):
+def test_noise_used_twice_is_noticed(plant):
     class Reused(DiscreteNoise):
         kept = ()
 
@@ -111,14 +111,14 @@ def test_noise_used_twice_is_noticed(monkeypatch):
             self._next = getattr(self, "_next", -1) + 1
             return Reused.kept[self._next]
 
-    monkeypatch.setattr(sums, "DiscreteNoise", Reused)
+    plant(sums, "DiscreteNoise", Reused)
     first, second = two_rounds(source(nonnegative=False))
     assert not independent(first.values, second.values)
 
 
-def test_noise_ten_per_cent_off_is_noticed(monkeypatch):
+def test_noise_ten_per_cent_off_is_noticed(plant):
     real = sums.noise_variance
-    monkeypatch.setattr(sums, "noise_variance", lambda sigma, sensitivity: real(0.9 * sigma, sensitivity))
+    plant(sums, "noise_variance", lambda sigma, sensitivity: real(0.9 * sigma, sensitivity))
     sizes = []
     for seed in range(3):
         moments = first_round(source(1200, nonnegative=False, noise=SeededNoise(seed)), 0.5)
@@ -164,7 +164,7 @@ def test_the_charge_comes_before_the_noise_and_stays():
     assert after == asked[0]
 
 
-def test_a_charge_after_the_draw_is_noticed(monkeypatch):
+def test_a_charge_after_the_draw_is_noticed(plant):
     def late(self, query, total, share, *, weight=1.0):
         sigma = self.meter.sigma(share)
         variance = sums.noise_variance(sigma, query.sensitivity(self.relation))
@@ -172,7 +172,7 @@ def test_a_charge_after_the_draw_is_noticed(monkeypatch):
         self.meter.charge(sigma, variance=variance, entries=total.size)
         return query.read(np.array(found).reshape(total.shape), math.sqrt(variance))
 
-    monkeypatch.setattr(SumReleaser, "release", late)
+    plant(SumReleaser, "release", late)
     assert spent_when_drawn() == ([0.0], 0.0)
 
 

@@ -69,24 +69,24 @@ def test_whole_runs_charge_for_what_a_unit_can_do(monkeypatch, relation, seed):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_forgotten_weights_of_units_are_caught(monkeypatch, relation):
+def test_forgotten_weights_of_units_are_caught(monkeypatch, plant, relation):
     prepare = steps.DiscriminantSteps.prepare
 
     def forgotten(self):
         prepare(self)
         self._weights = np.ones_like(self._weights)
 
-    monkeypatch.setattr(steps.DiscriminantSteps, "prepare", forgotten)
+    plant(steps.DiscriminantSteps, "prepare", forgotten)
     assert max(ratios(monkeypatch, relation)) > 1.5
 
 
-def test_points_that_are_not_cut_are_caught(monkeypatch):
-    monkeypatch.setattr(public_directions, "whole_features", lambda features: np.trunc(features * UNIT))
+def test_points_that_are_not_cut_are_caught(monkeypatch, plant):
+    plant(public_directions, "whole_features", lambda features: np.trunc(features * UNIT))
     assert max(ratios(monkeypatch, "replace-one")) > 1.5
 
 
-def test_a_sensitivity_of_one_for_means_is_caught(monkeypatch):
-    monkeypatch.setattr(ClassMeans, "replacing", WHOLE)
+def test_a_sensitivity_of_one_for_means_is_caught(monkeypatch, plant):
+    plant(ClassMeans, "replacing", WHOLE)
     assert ratios(monkeypatch, "replace-one")[0] > 1.4
 
 

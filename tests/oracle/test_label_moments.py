@@ -185,8 +185,8 @@ def without_clip(thin):
 
 
 @pytest.mark.parametrize("thin", [False, True], ids=["dense", "sparse"])
-def test_a_forgotten_clip_is_caught(monkeypatch, thin):
-    monkeypatch.setattr(blocks, "whole_features", without_clip(thin))
+def test_a_forgotten_clip_is_caught(plant, thin):
+    plant(blocks, "whole_features", without_clip(thin))
     settings = {"n_classes": 2, "relation": Relation.REPLACE_ONE, "nonnegative": True, "most_records": 1}
     for kind in ROUNDS[:2]:
         assert largest_ratio(MAPS["long"], thin=thin, kind=kind, **settings)[0] > 1.5
@@ -194,8 +194,8 @@ def test_a_forgotten_clip_is_caught(monkeypatch, thin):
         assert largest_ratio(MAPS["long"], thin=not thin, kind=kind, **settings)[0] <= 1
 
 
-def test_a_sensitivity_of_one_for_class_sums_is_caught(monkeypatch):
-    monkeypatch.setattr(queries.ClassSums, "replacing", WHOLE)
+def test_a_sensitivity_of_one_for_class_sums_is_caught(plant):
+    plant(queries.ClassSums, "replacing", WHOLE)
     settings = {"thin": False, "n_classes": 2, "relation": Relation.REPLACE_ONE, "nonnegative": True}
     assert largest_ratio(MAPS["corners"], kind=ROUNDS[0], **settings)[0] > 1.41
     assert largest_ratio(MAPS["corners"], kind=ROUNDS[1], **settings)[0] <= 1
@@ -290,11 +290,11 @@ def test_whole_runs_with_landmarks_charge_for_what_a_unit_can_do(monkeypatch, re
 
 
 @pytest.mark.usefixtures("few_landmarks")
-def test_signed_landmark_features_are_caught(monkeypatch):
+def test_signed_landmark_features_are_caught(monkeypatch, plant):
     """A planted bug: class sums of the signed features of the base map, which nothing cuts."""
     monkeypatch.setattr(moments.drift, "FALSE_ALARM", -1.0)
-    monkeypatch.setattr(moments.queries, "cut", lambda features: features)
-    monkeypatch.setattr(CurvedMap, "transform", lambda self, X: self.base_.transform(X))
+    plant(moments.queries, "cut", lambda features: features)
+    plant(CurvedMap, "transform", lambda self, X: self.base_.transform(X))
     public = np.random.default_rng(5).normal(size=(1000, 2))
     assert max(ratios_of_runs(monkeypatch, "replace-one", public=public)) > 1.01
 
@@ -307,19 +307,19 @@ def test_whole_runs_weigh_units_by_their_budgets(monkeypatch, way):
     assert 0.3 * part < max(ratios) <= part * (1 + 1e-12)
 
 
-def test_forgotten_weights_of_units_are_caught(monkeypatch):
+def test_forgotten_weights_of_units_are_caught(monkeypatch, plant):
     weights = moments_inputs._weights
 
     def forgotten(method, units_of, epsilons):
         found, groups, total = weights(method, units_of, epsilons)
         return np.ones_like(found), groups, total
 
-    monkeypatch.setattr(moments_inputs, "_weights", forgotten)
+    plant(moments_inputs, "_weights", forgotten)
     for relation in Relation:
         assert max(ratios_of_runs(monkeypatch, relation.value)) > 1.5
 
 
-def test_a_centre_from_private_labels_is_caught(monkeypatch):
+def test_a_centre_from_private_labels_is_caught(monkeypatch, plant):
     release = MomentsSource.release
 
     def private(self, query, share, total_weight=1.0, **more):
@@ -332,12 +332,12 @@ def test_a_centre_from_private_labels_is_caught(monkeypatch):
         found = release(self, replace(query, centre=centre * 0 + steep), share, total_weight, **more)
         return replace(found, centre=centre)
 
-    monkeypatch.setattr(MomentsSource, "release", private)
+    plant(MomentsSource, "release", private)
     public = np.random.default_rng(5).normal(size=(1000, 2))
     assert max(ratios_of_runs(monkeypatch, "replace-one", public=public)) > 1.01
 
 
-def test_a_count_that_is_not_charged_is_caught(monkeypatch):
+def test_a_count_that_is_not_charged_is_caught(monkeypatch, plant):
     def rounds_and_sums():
         run = totals(monkeypatch, OTHERS, "add-or-remove-one")
         X, y = ROWS[[0, 1, 2] * 4], [0, 1, 1] * 4
@@ -356,7 +356,7 @@ def test_a_count_that_is_not_charged_is_caught(monkeypatch):
             return float(sum(len(block.weights) for block in self.blocks)), 0.0
         return release(self, query, share, total_weight, **more)
 
-    monkeypatch.setattr(MomentsSource, "release", exact)
+    plant(MomentsSource, "release", exact)
     assert rounds_and_sums() == (5, 3)
 
 
@@ -504,15 +504,14 @@ def test_released_means_charge_for_what_a_unit_can_do(monkeypatch, release, nonn
 
 
 @pytest.mark.parametrize("release", ["mean", "products"])
-def test_a_sensitivity_of_one_for_means_is_caught(monkeypatch, release):
+def test_a_sensitivity_of_one_for_means_is_caught(monkeypatch, plant, release):
     query = FeatureMean(nonnegative=True) if release == "mean" else FeatureProducts()
-    monkeypatch.setattr(queries, "_SQRT_2", WHOLE)
-    monkeypatch.setattr(FeatureProducts, "replacing", WHOLE)
+    plant(type(query), "replacing", WHOLE)
     assert max(means_of_neighbours(monkeypatch, query, Relation.REPLACE_ONE, nonnegative=True)) > 1.4
 
 
-def test_entries_below_zero_that_are_not_cut_are_caught(monkeypatch):
-    monkeypatch.setattr(queries, "cut", lambda features: features)
+def test_entries_below_zero_that_are_not_cut_are_caught(monkeypatch, plant):
+    plant(queries, "cut", lambda features: features)
     query = FeatureMean(nonnegative=True)
     assert max(means_of_neighbours(monkeypatch, query, Relation.REPLACE_ONE, nonnegative=True)) > 1.4
 

@@ -116,7 +116,7 @@ def test_whole_runs_weigh_units_by_their_budgets(monkeypatch):
     assert [group.weight for group in meter.groups] == pytest.approx([part, 1.0])
 
 
-def test_a_teacher_that_sees_others_records_is_caught(monkeypatch):
+def test_a_teacher_that_sees_others_records_is_caught(monkeypatch, plant):
     honest = SoftTeacherEnsemble.probabilities
 
     def leaking(self, X):
@@ -126,15 +126,15 @@ def test_a_teacher_that_sees_others_records_is_caught(monkeypatch):
 
     tree = ANSWERS["trees"]
     assert worst_ratio(monkeypatch, Relation.REPLACE_ONE, **tree) <= 1
-    monkeypatch.setattr(SoftTeacherEnsemble, "probabilities", leaking)
+    plant(SoftTeacherEnsemble, "probabilities", leaking)
     assert worst_ratio(monkeypatch, Relation.REPLACE_ONE, **tree) > 1.2
 
 
-def test_a_forgotten_clip_is_caught(monkeypatch):
+def test_a_forgotten_clip_is_caught(monkeypatch, plant):
     def forgotten(self, answers, weights):
         return np.trunc(answers * averages.UNIT).astype(np.int64)
 
-    monkeypatch.setattr(AnswerBound, "whole", forgotten)
+    plant(AnswerBound, "whole", forgotten)
     for kind in ("shortened", "parameters"):
         assert worst_ratio(monkeypatch, Relation.REPLACE_ONE, **ANSWERS[kind]) > 1.5
 

@@ -77,7 +77,7 @@ def test_no_unit_moves_a_sum_by_more_than_it_is_charged_for(of, longest, n_recor
     assert 0.8 * 2 * longest < replaced <= 2 * longest
 
 
-def test_a_forgotten_share_is_caught(monkeypatch):
+def test_a_forgotten_share_is_caught():
     unit = ((-50.0, 0),) * 3
     weights = WEIGHTS[1]
     rows, labels = np.full((3, 1), -50.0), np.zeros(3, dtype=np.int64)
