@@ -9,10 +9,13 @@ OLDEST := .venv-oldest
 # The oldest dependencies have no wheels for newer Pythons.
 OLDEST_PYTHON ?= $(shell command -v python3.11 || echo $(PYTHON))
 
-.PHONY: demo test test-fast test-all durations coverage check lint manifest hooks types docs wheel-check oldest bench arena reproduce torch clusters clean
+.PHONY: demo installed test test-fast test-nightly test-all durations coverage check lint manifest hooks types docs wheel-check oldest bench arena reproduce torch install-clusters test-clusters clusters clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dpensemble train --dataset adult --epsilon 1 --delta 1e-5 --seed 0 --baseline --overwrite --out demo
+
+# The library with what its tests need. Other targets do this themselves.
+installed: $(VENV)/.installed-dev
 
 # Without the tests that run at night.
 test: $(VENV)/.installed-dev
@@ -21,6 +24,10 @@ test: $(VENV)/.installed-dev
 # Without slow tests and the examples in docstrings: less than a minute on two cores.
 test-fast: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n $(JOBS) -q tests -m "not slow" --durations=10
+
+# Only the tests that run at night, which make test leaves out. A file stays in one process, for what its tests share.
+test-nightly: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -q -m nightly
 
 # Every test; run this when accounting, laws or releases changed.
 test-all: $(VENV)/.installed-dev
@@ -94,13 +101,20 @@ reproduce: torch
 torch: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0 opacus
 
-# Teachers, sums and predictions on clusters of several local processes, and private tables in databases. Tests are
-# skipped without Dask, without Spark and Java, or without PostgreSQL.
-clusters: $(VENV)/.installed-dev
+# Dask, Spark and database drivers. It only installs, so that a failure here is not one of the library.
+install-clusters: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet --editable '.[dask,spark]' 'pyspark[connect]' \
 		duckdb polars adbc-driver-sqlite adbc-driver-postgresql
-	$(BIN)/python -m pytest -q tests/clusters tests/datasets/test_arrow.py tests/workflow/test_streams.py \
-		tests/workflow/test_predicted_columns.py
+
+# Teachers, sums and predictions on clusters of several local processes, and private tables in databases. Tests are
+# skipped without Dask, without Spark and Java, or without PostgreSQL. It only tests.
+test-clusters: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -q tests/clusters tests/datasets/test_arrow.py tests/teachers/test_ensemble.py \
+		tests/workflow/test_predict.py tests/workflow/test_predicted_columns.py tests/workflow/test_streams.py \
+		tests/workflow/test_workers.py
+
+clusters: install-clusters
+	$(MAKE) test-clusters
 
 clean:
 	rm -rf $(VENV) $(OLDEST) build dist site demo reproduced .mypy_cache .ruff_cache .pytest_cache

@@ -26,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = Path("src") / "dpensemble"
 #: The marks of the tests that each level adds to those before.
-LEVELS = {"test-fast": "not slow", "test": "slow and not nightly", "test-all": "nightly"}
+LEVELS = {"test-fast": "not slow", "test": "slow and not nightly", "test-nightly": "nightly"}
 _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv*", "__pycache__", ".*_cache", "build", "dist", "site", "demo", "reproduced", "*.egg-info"
 )

@@ -1,6 +1,5 @@
 """Exact adaptive composition against enumeration of every adaptive strategy."""
 
-import time
 from functools import cache
 from itertools import product
 
@@ -81,7 +80,6 @@ def test_up_to_six_answers_against_the_recursion_without_a_grid(law, n_teachers)
 
 def test_no_further_from_all_ties_than_a_few_labels():
     """SAA at 250 teachers: what all ties cost is a limit that no sound bound can pass."""
-    start = time.perf_counter()
     law = LaplaceNoisyMax(125)
     bound = AdaptiveComposition(table_pairs(law, Change(ballots=250, classes=2)), 1200, largest_epsilon=1.1)
     assert bound.delta(1090, 1.0) <= 1e-5
@@ -98,7 +96,8 @@ def test_no_further_from_all_ties_than_a_few_labels():
     assert all_ties(1124) < 1e-5 < all_ties(1126)
     assert bound.delta(1106, 1.0) >= all_ties(1106) * (1 - 1e-9)
     assert bound.delta(1126, 1.0) > 1e-5
-    assert time.perf_counter() - start < 60
+    # Multiplications: a few seconds of one core.
+    assert bound.layout.work(1200) < 1e10
 
 
 @settings(max_examples=40)

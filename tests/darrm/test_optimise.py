@@ -1,6 +1,5 @@
 """Oracles: corners by intersecting the region's borders, placements by itertools, one linear program over all."""
 
-import time
 from itertools import combinations, combinations_with_replacement
 
 import mpmath
@@ -205,11 +204,12 @@ def test_the_papers_allowances_for_35_teachers():
 
 
 @pytest.mark.parametrize("slack", [0.0, 1e-5])
-@pytest.mark.parametrize(("k", "limit"), [(101, 2), (1001, 60)])
-def test_hundreds_of_teachers_take_seconds(k, limit, slack):
-    start = time.perf_counter()
+@pytest.mark.parametrize(("k", "rounds", "constraints"), [(101, 20, 80), (1001, 60, 400)])
+def test_hundreds_of_teachers_take_few_rounds(k, rounds, constraints, slack):
+    """About ten rounds and forty constraints for 101 teachers, where all constraints are a million."""
     found = optimise_gamma(k, epsilon=0.1, m=10, Delta=slack, delta=10 * slack)
-    assert time.perf_counter() - start < limit
+    assert found.rounds < rounds
+    assert found.n_constraints < constraints
     assert found.upper_bound - found.objective < 1e-8
     assert found.certificate.load <= 1 - found.certificate.rounding
     assert np.all(np.diff(found.gamma[k // 2 + 1 :]) >= 0)
