@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +17,13 @@ from dpensemble._workers import private_workers
 from dpensemble.allocation import partitions
 from dpensemble.teachers import TeacherEnsemble
 
-from .deadline import DeadlineError, deadline
+from .deadline import DeadlineError, deadline, until
 
 MARK = np.float64(7.297352569371e-3)
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc and /dev/shm")
 
 TRAINING = """
-import sys, time
+import sys, threading
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from dpensemble.allocation import partitions
@@ -33,7 +33,7 @@ class Slow(ClassifierMixin, BaseEstimator):
     def fit(self, X, y):
         self.rows_ = X
         open(sys.argv[1], "a").write("fitting\\n")
-        time.sleep(600)
+        threading.Event().wait()
 
 X = np.full((4000, 200), float(sys.argv[2]))
 y = np.arange(4000) % 2
@@ -83,17 +83,11 @@ def alive(pid):
     return state != "Z"
 
 
-def until(condition, seconds=300.0):
-    """Wait for something that is bound to come. How soon depends on how busy the machine is."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
-
-
 @linux
 def test_kill_9_leaves_no_worker_and_no_file_of_records(tmp_path):
-    said, since = tmp_path / "said", time.time() - 1
+    said, begun = tmp_path / "said", tmp_path / "begun"
+    begun.touch()
+    since = begun.stat().st_mtime - 1
     mark = float(MARK) + os.getpid()
     command = [sys.executable, "-c", TRAINING, str(said), repr(mark)]
     parent = subprocess.Popen(command, env=os.environ | {"TMPDIR": str(tmp_path)})
@@ -151,12 +145,12 @@ def test_large_arrays_reach_workers_by_pipes_and_not_as_maps_of_files(estimator,
 @pytest.mark.parametrize("backend", ["loky", "multiprocessing"])
 def test_workers_of_every_kind_end_with_their_parent(tmp_path, backend):
     code = f"""
-import os, sys, time
+import os, sys, threading
 from joblib import Parallel, delayed, parallel_config
 from dpensemble._workers import private_workers
 def work(path):
     open(path, "a").write(str(os.getpid()) + "\\n")
-    time.sleep(600)
+    threading.Event().wait()
 if __name__ == "__main__":
     with parallel_config(backend={backend!r}):
         Parallel(n_jobs=2, **private_workers())(delayed(work)(sys.argv[1]) for _ in range(2))
@@ -176,27 +170,26 @@ if __name__ == "__main__":
 @pytest.mark.usefixtures("has_a_deadline")
 def test_workers_outlive_the_thread_that_started_them():
     """A training in a thread of a server must not take the workers of the next one with it."""
-    import threading
 
     def ask():
-        found.append(Parallel(n_jobs=2, **private_workers())(delayed(os.getpid)() for _ in range(8)))
+        found.append(set(Parallel(n_jobs=2, **private_workers())(delayed(os.getpid)() for _ in range(8))))
 
     found = []
     for _ in range(2):
         thread = threading.Thread(target=ask)
         thread.start()
         thread.join()
-        time.sleep(0.5)
-    assert len(found) == 2
+        # Until the system, too, has ended the thread. With it the workers would go.
+        task = Path(f"/proc/self/task/{thread.native_id}")
+        until(lambda task=task: not task.exists())
+    assert found[0] & found[1]
     assert os.getpid() not in found[1]
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="the system knows no alarm")
 def test_a_test_whose_workers_do_not_answer_ends():
-    started = time.monotonic()
     with pytest.raises(DeadlineError, match="did not answer"), deadline(0.5):
-        Parallel(n_jobs=2)(delayed(time.sleep)(600) for _ in range(2))
-    assert time.monotonic() - started < 60
+        Parallel(n_jobs=2)(delayed(signal.pause)() for _ in range(2))
     # And the next one finds workers that do.
     with deadline():
         assert Parallel(n_jobs=2)(delayed(abs)(number) for number in (-1, 2)) == [1, 2]

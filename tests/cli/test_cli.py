@@ -12,6 +12,8 @@ from dpensemble import load_classifier
 from dpensemble.cli import main
 from dpensemble.workflow.learners import LEARNERS, STUDENTS
 
+from ..deadline import GUARD, until
+
 
 @pytest.fixture
 def run(capsys):
@@ -283,7 +285,6 @@ def test_columns_can_be_dropped_and_test_scores_declared_public(run, tables, tmp
 
 def test_an_interrupt_says_so_and_leaves_nothing(tables, tmp_path):
     import signal
-    import time
 
     # A shell that runs the tests in the background ignores interrupts.
     listening = (
@@ -293,10 +294,9 @@ def test_an_interrupt_says_so_and_leaves_nothing(tables, tmp_path):
     command = [sys.executable, "-c", listening, *arguments(tables, tmp_path / "out", teacher="random-forest")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     # However busy the machine is: either the folder is claimed in the end, or the run has ended too soon.
-    while process.poll() is None and not list(tmp_path.glob(".dpensemble-*")):
-        time.sleep(0.05)
+    until(lambda: process.poll() is not None or list(tmp_path.glob(".dpensemble-*")))
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=300)
+    _, errors = process.communicate(timeout=GUARD)
     assert process.returncode == 130
     assert "interrupted; nothing was written" in errors
     assert not (tmp_path / "out").exists()

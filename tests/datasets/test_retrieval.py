@@ -9,6 +9,8 @@ from dpensemble.datasets.homes import ENVIRONMENT_VARIABLE
 from dpensemble.datasets.retrieval import retrieve
 from dpensemble.errors import FileError, InvalidParameterError
 
+from ..deadline import GUARD
+
 
 def get(published, data_home=None, file="train_labels"):
     return retrieve(published, getattr(published, file), data_home, progress=False)
@@ -164,7 +166,7 @@ def test_an_interrupted_download_leaves_nothing(cache, publish, contents, serve,
 
 def test_two_downloads_at_once_both_succeed(cache, publish, contents, server, serve):
     published = publish(serve())
-    packed, both = server.pages["/tiny/train-labels.gz"], threading.Barrier(2, timeout=10)
+    packed, both = server.pages["/tiny/train-labels.gz"], threading.Barrier(2, timeout=GUARD)
 
     def together(request):
         both.wait()

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ..deadline import GUARD
+
 # A script, whose imports take seconds of every process that collects examples in docstrings.
 collect_ignore = ["zygote.py"]
 
@@ -55,7 +57,7 @@ def zygote(tmp_path_factory, tables):
     assert one.run(*training(tables, folder / "out", "--private-report"), warm=True).code == 0
     yield one
     # Closes its input, on which it ends.
-    one.process.communicate(timeout=60)
+    one.process.communicate(timeout=GUARD)
 
 
 @pytest.fixture(scope="session")

@@ -5,12 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pandas as pd
 import pytest
 
 from dpensemble.cli import main
+
+from ..deadline import GUARD
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ def test_a_damaged_record_is_refused_in_a_sentence(command, tmp_path, capsys):
 
 
 WAITING = """
-import os, signal, sys, time
+import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from dpensemble.cli import main
 real = __import__("builtins").__import__
@@ -124,7 +125,7 @@ def slowly(name, *arguments, **named):
     if name.startswith("{module}"):
         try:
             print("importing", flush=True)
-            time.sleep(60)
+            signal.pause()
         except BaseException:
             # As some libraries do with what comes while they are imported.
             raise ImportError("something went wrong") from None
@@ -141,8 +142,25 @@ def test_told_to_stop_while_importing(command, tmp_path, module, number, code, w
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "importing\n"
     process.send_signal(getattr(signal, number))
-    _, errors = process.communicate(timeout=300)
+    _, errors = process.communicate(timeout=GUARD)
     assert (process.returncode, errors) == (code, f"dpensemble: {word}; nothing was written.\n")
+
+
+# Workers learn without end, and this process states when the first ones have learned.
+LEARNING = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from dpensemble.cli import main
+from dpensemble.teachers import separate
+in_parallel = separate._in_parallel
+def without_end(work, call, tasks, *given, waves):
+    for number, done in enumerate(in_parallel(work, call, tasks * 10_000, *given, waves=10**6)):
+        if number == 0:
+            print("learned", flush=True)
+        yield done
+separate._in_parallel = without_end
+sys.exit(main())
+"""
 
 
 def test_told_to_stop_while_workers_learn(command, tmp_path):
@@ -150,29 +168,19 @@ def test_told_to_stop_while_workers_learn(command, tmp_path):
     line = [*map(str, command(tmp_path / "out", "--teacher", "random-forest"))]
     line[line.index("--jobs") + 1] = "2"
     line[line.index("--teachers") + 1] = "120"
-    code = (
-        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import dpensemble.teachers.separate as separate\n"
-        "real = separate._tasks\n"
-        "def tasks(*given):\n    sys.stdout.write('fitting\\n'); sys.stdout.flush(); return real(*given)\n"
-        "separate._tasks = tasks\n"
-        "from dpensemble.cli import main; sys.exit(main())"
-    )
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", LEARNING, *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert process.stdout.readline() == "fitting\n"
-    time.sleep(0.5)
+    assert process.stdout.readline() == "learned\n"
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=300)
+    _, errors = process.communicate(timeout=GUARD)
     assert (process.returncode, errors) == (143, "dpensemble: terminated; nothing was written.\n")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_interrupt_after_the_files_are_in_place_says_so(command, tmp_path, capsys, monkeypatch, request):
     def interrupted(*_, **__):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(5)
+        signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr("dpensemble.cli.train.print_run", interrupted)
     # A suite that runs in the background is started with interrupts ignored.
@@ -189,8 +197,7 @@ def test_what_a_library_swallowed_is_heeded_before_anything_is_spent(command, tm
 
     def deaf(tables, model, **settings):
         try:
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(5)
+            signal.raise_signal(signal.SIGTERM)
         except BaseException:  # noqa: S110  the fault that is played here
             pass
         return real(tables, model, **settings)
