@@ -186,6 +186,27 @@ def test_workers_outlive_the_thread_that_started_them():
     assert os.getpid() not in found[1]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="locks have names on POSIX systems")
+def test_locks_that_an_interrupt_leaves_behind_are_removed_without_a_word():
+    code = """
+from joblib.externals.loky.backend.resource_tracker import register
+import _multiprocessing, os, sys
+from dpensemble._workers import private_workers
+private_workers()
+_multiprocessing.SemLock(0, 1, 1, sys.argv[1], False)
+# One lock that is there, and one that was removed in the moment of the interrupt.
+register(sys.argv[1], "semlock")
+register(sys.argv[1] + "-gone", "semlock")
+print(sys.warnoptions)
+"""
+    name = f"/dpensemble-{os.getpid()}"
+    # The pipe ends with the process that removes locks, which outlives this one.
+    command = [sys.executable, "-W", "default", "-c", code, name]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (ended.stdout, ended.stderr) == ("['default']\n", "")
+    assert not Path(f"/dev/shm/sem.{name[1:]}").exists()  # noqa: S108
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="the system knows no alarm")
 def test_a_test_whose_workers_do_not_answer_ends():
     with pytest.raises(DeadlineError, match="did not answer"), deadline(0.5):

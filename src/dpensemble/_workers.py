@@ -15,8 +15,24 @@ _LOOK_SECONDS = 0.2
 
 def private_workers() -> dict[str, Any]:
     """Return arguments of `joblib.Parallel` that send arguments and results through pipes, never through files."""
+    _start_silent_tracker()
     # Without this, arrays above a megabyte become files in shared memory or a temporary folder, which outlive a kill.
     return {"max_nbytes": None, "initializer": end_with_parent}
+
+
+def _start_silent_tracker() -> None:
+    """Start joblib's process that removes locks which an interrupted program leaves behind, without its warnings.
+
+    How many locks are left depends on the moment of the interrupt, and the process removes them in any case.
+    """
+    from joblib.externals.loky.backend.resource_tracker import ensure_running  # noqa: PLC0415  only with workers
+
+    # The process gets the options of this interpreter when it starts.
+    sys.warnoptions.append("ignore")
+    try:
+        ensure_running()
+    finally:
+        sys.warnoptions.remove("ignore")
 
 
 def end_with_parent() -> None:

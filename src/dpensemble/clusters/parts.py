@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
@@ -60,7 +61,15 @@ def _results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[Part],
 
         require_unchanged("n_jobs")
         parallel = Parallel(n_jobs=n_jobs, return_as="generator", **private_workers())
-        yield from parallel(delayed(_on_part)(work, part) for part in parts)
+        reports = parallel(delayed(_on_part)(work, part) for part in parts)
+        try:
+            for report in reports:
+                yield report  # noqa: UP028 - an early end is silent below
+        finally:
+            # If a run is interrupted, joblib warns of as many tasks as are under way in that moment.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                reports.close()
 
 
 def _on_part(work: Callable[[Iterator[Rows]], Report], part: Part) -> Report:
