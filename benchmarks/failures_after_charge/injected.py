@@ -143,7 +143,6 @@ def run(
     keep : path, optional
         File that gets a copy of what the run has drawn when its files are put in place.
     """
-
     mark = scene.parent / "reached"
     mark.unlink(missing_ok=True)
 

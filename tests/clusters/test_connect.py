@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,9 @@ from dpensemble.clusters.spark_settings import require_encryption
 from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
 from dpensemble.errors import DataError
 
+from ..deadline import GUARD, until
+
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
-_SECONDS = 120
 
 
 def free_port():
@@ -61,15 +61,15 @@ def server(java, tmp_path_factory):
 
 
 def wait_for(port, process):
-    until = time.monotonic() + _SECONDS
-    while time.monotonic() < until:
+    def listens():
         try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
+            socket.create_connection(("127.0.0.1", port), GUARD).close()
         except OSError:
             assert process.poll() is None, "the server ended"
-            time.sleep(0.2)
-    pytest.fail(f"the server did not start within {_SECONDS} seconds")
+            return False
+        return True
+
+    until(listens)
 
 
 @pytest.fixture(scope="module")

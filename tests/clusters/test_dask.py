@@ -18,6 +18,8 @@ from dpensemble.clusters import base, on_dask, vetting
 from dpensemble.clusters.base import active_cluster
 from dpensemble.errors import InvalidParameterError, TeacherError
 
+from ..deadline import GUARD
+
 distributed = pytest.importorskip("distributed")
 
 pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -51,9 +53,9 @@ class Local:
         self.address, self.tmp_path, self.processes = f"tcp://127.0.0.1:{port}", tmp_path, []
         self.scheduler = self.start("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
         self.workers = [self.worker(*flags) for _ in range(n_workers)]
-        with distributed.Client(self.address, timeout=60, set_as_default=False) as client:
+        with distributed.Client(self.address, timeout=GUARD, set_as_default=False) as client:
             if n_workers:
-                client.wait_for_workers(n_workers, timeout=60)
+                client.wait_for_workers(n_workers, timeout=GUARD)
 
     def start(self, what, *flags):
         command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *flags]
@@ -130,11 +132,11 @@ def test_a_worker_killed_in_the_middle_changes_nothing(own_cluster, world, teach
     with on_cluster("dask", own_cluster.address):
         timer.start()
         there = released(world, teachers.SlowTree(max_features=1))
-        assert own_cluster.workers[0].wait(timeout=10) == -signal.SIGKILL
+        assert own_cluster.workers[0].wait(timeout=GUARD) == -signal.SIGKILL
         assert active_cluster().n_workers == 1
         # One that joins late is given work, too.
         own_cluster.worker()
-        active_cluster()._client.wait_for_workers(2, timeout=60)
+        active_cluster()._client.wait_for_workers(2, timeout=GUARD)
         assert released(world) == released_here(world)
     assert there == released(world, DecisionTreeClassifier(max_features=1))
 
@@ -178,7 +180,7 @@ def test_a_worker_that_may_write_rows_to_disk_is_refused_even_if_it_joins_late(o
     refused = pytest.raises(InvalidParameterError, match="may write private rows to its disk")
     with on_cluster("dask", own_cluster.address):
         own_cluster.worker("--memory-limit", "1GB")
-        active_cluster()._client.wait_for_workers(3, timeout=60)
+        active_cluster()._client.wait_for_workers(3, timeout=GUARD)
         with refused:
             released(world, teachers.SlowTree())
     with refused, on_cluster("dask", own_cluster.address):

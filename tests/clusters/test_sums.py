@@ -17,6 +17,8 @@ from dpensemble.datasets.parts import DaskParts, ParquetParts
 from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
 from dpensemble.errors import DataError, InvalidParameterError
 
+from ..deadline import GUARD
+
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
 
 
@@ -229,8 +231,8 @@ def dask_cluster(tmp_path_factory):
     for _ in range(2):
         own = ("--nthreads", "1", "--no-dashboard", "--no-nanny", "--memory-limit", "0", "--host", "127.0.0.1")
         begin("worker", "--scheduler-file", "s.json", "--local-directory", str(place / "workers"), *own)
-    with distributed.Client(scheduler_file=str(place / "s.json"), timeout=60, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=60)
+    with distributed.Client(scheduler_file=str(place / "s.json"), timeout=GUARD, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=GUARD)
         yield client.scheduler.address, place
     for process in processes:
         process.kill()

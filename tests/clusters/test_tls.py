@@ -13,6 +13,8 @@ from dpensemble import LabelMomentsClassifier, on_cluster
 from dpensemble.datasets.parts import ParquetParts
 from dpensemble.errors import InvalidParameterError
 
+from ..deadline import GUARD
+
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
 
 
@@ -23,7 +25,7 @@ def certificates(tmp_path_factory):
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    place, now = tmp_path_factory.mktemp("tls"), datetime.datetime.now(datetime.UTC)
+    place = tmp_path_factory.mktemp("tls")
 
     def certificate(name, signs, issuer, signer):
         key = ec.generate_private_key(ec.SECP256R1())
@@ -32,8 +34,8 @@ def certificates(tmp_path_factory):
         builder = (
             x509.CertificateBuilder(subject_name=subject, issuer_name=issuer or subject, public_key=key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(hours=1))
-            .not_valid_after(now + datetime.timedelta(days=1))
+            .not_valid_before(datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC))
+            .not_valid_after(datetime.datetime(2199, 1, 1, tzinfo=datetime.UTC))
             .add_extension(x509.BasicConstraints(ca=signs, path_length=None), critical=True)
             .add_extension(here, critical=False)
         )
@@ -70,8 +72,8 @@ def scheduler(certificates):
             require_encryption=True,
         )
         file = str(place / "s.json")
-        with distributed.Client(scheduler_file=file, security=security, timeout=60, set_as_default=False) as client:
-            client.wait_for_workers(2, timeout=60)
+        with distributed.Client(scheduler_file=file, security=security, timeout=GUARD, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=GUARD)
             yield client.scheduler.address
         for process in processes:
             process.kill()

@@ -8,6 +8,8 @@ from dpensemble.datasets import download
 from dpensemble.datasets.download import NotDelivered, fetch, store
 from dpensemble.errors import FileError
 
+from ..deadline import GUARD
+
 
 def get(address, largest=10**6, progress=False):
     return fetch(address, largest, title="Downloading it", progress=progress)
@@ -68,9 +70,9 @@ def test_silence_does_not_last(server, monkeypatch):
 
     def stall(request):
         server.send(request, b"ha", 8)
-        server.over.wait(30)
+        server.over.wait(GUARD)
 
-    server.pages.update({"/before": lambda request: server.over.wait(30), "/within": stall})
+    server.pages.update({"/before": lambda request: server.over.wait(GUARD), "/within": stall})
     for page in ("before", "within"):
         with pytest.raises(NotDelivered, match=r"^the server did not answer in time$"):
             get(server.address + page)

@@ -9,6 +9,8 @@ from dpensemble import show_progress
 from dpensemble.datasets import spark_progress
 from dpensemble.datasets.spark_progress import partitions_shown
 
+from ..deadline import GUARD
+
 
 class Tracker:
     """A job of two stages. The second one has three tasks, and ends one at each look."""
@@ -38,7 +40,7 @@ def often(monkeypatch):
 def test_tasks_of_the_last_stage_are_counted(capsys):
     tracker = Tracker()
     with show_progress(), partitions_shown(SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=tracker))):
-        assert tracker.over.wait(10)
+        assert tracker.over.wait(GUARD)
     assert "Checking records: 3 of 3 parts" in capsys.readouterr().err
 
 
@@ -57,4 +59,4 @@ class Broken(Tracker):
 def test_an_error_of_the_tracker_does_not_end_the_job():
     tracker = Broken()
     with show_progress(), partitions_shown(SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=tracker))):
-        assert tracker.over.wait(10)
+        assert tracker.over.wait(GUARD)

@@ -6,7 +6,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -14,6 +13,8 @@ import pytest
 from dpensemble.cli import main, serve  # noqa: F401 - imported once for all forks
 from dpensemble.client import Client
 from dpensemble.errors import BudgetError, DataError, DPEnsembleError, InvalidParameterError
+
+from ..deadline import until
 
 
 @pytest.fixture
@@ -42,12 +43,14 @@ class Forked:
 
     def begin(self):
         os.write(self.go, b".")
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port)).close()
-                return
-            except OSError:
-                time.sleep(0.05)
+        until(self.listens)
+
+    def listens(self):
+        try:
+            socket.create_connection(("127.0.0.1", self.port)).close()
+        except OSError:
+            return False
+        return True
 
     def end(self, number):
         os.kill(self.pid, number)
@@ -213,7 +216,8 @@ def test_answers_outlive_a_kill_of_the_service(home, port):
         threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
         for thread in threads:
             thread.start()
-        time.sleep(0.02)
+        # In the middle: some are answered, and others are not.
+        until(lambda: found)
         assert services.pop(0).end(signal.SIGKILL) == -signal.SIGKILL
         services[0].begin()
         for thread in threads:

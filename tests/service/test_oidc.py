@@ -3,7 +3,7 @@
 import base64
 import json
 import threading
-import time
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import jwt
@@ -14,10 +14,19 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from dpensemble.errors import InvalidParameterError
 from dpensemble.service import oidc, read_settings
 
+from ..deadline import GUARD
 from .conftest import CONFIG, Served
 
+# The clock of these tests stands still.
+NOW = 1_800_000_000
 ISSUER, AUDIENCE = "https://login.example.org/realm", "dpensemble-answers"
 ALGORITHMS = {rsa.RSAPrivateKey: "RS256", ec.EllipticCurvePrivateKey: "ES256", ed25519.Ed25519PrivateKey: "EdDSA"}
+
+
+class StoppedClock(datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return cls.fromtimestamp(NOW, tz)
 
 
 class Login:
@@ -60,8 +69,7 @@ class Login:
         return {**found, "kid": kid, "use": "sig", "alg": self.algorithm(kid)}
 
     def token(self, kid="one", *, key=None, algorithm=None, header=None, **claims):
-        now = int(time.time())
-        said = {"iss": ISSUER, "aud": AUDIENCE, "sub": "alice", "iat": now, "exp": now + 300,
+        said = {"iss": ISSUER, "aud": AUDIENCE, "sub": "alice", "iat": NOW, "exp": NOW + 300,
                 "scope": "openid dpensemble:read dpensemble:predict"} | claims  # fmt: skip
         said = {name: value for name, value in said.items() if value is not None}
         key, algorithm = key or self.keys.get(kid), algorithm or self.algorithm(kid)
@@ -69,7 +77,10 @@ class Login:
 
 
 @pytest.fixture
-def login():
+def login(monkeypatch):
+    monkeypatch.setattr("jwt.api_jwt.datetime", StoppedClock)
+    for name in ("_LIFESPAN", "_PATIENCE", "_COOLDOWN"):
+        monkeypatch.setattr(oidc, name, 10 * GUARD)
     found = Login()
     found.add("one", ec.generate_private_key(ec.SECP256R1()))
     yield found
@@ -127,13 +138,12 @@ def test_other_signatures_are_checked_as_well(served, login, key):
 
 def wrong_tokens(login):
     """Yield tokens that are not to be believed, by what is wrong with them."""
-    now = int(time.time())
     yield "issuer", login.token(iss="https://login.example.org/other")
     yield "issuer that begins alike", login.token(iss=ISSUER + "/")
     yield "audience", login.token(aud="another-service")
-    yield "expired", login.token(exp=now - 31)
-    yield "not yet", login.token(nbf=now + 100)
-    yield "from the future", login.token(iat=now + 100)
+    yield "expired", login.token(exp=NOW - 31)
+    yield "not yet", login.token(nbf=NOW + 31)
+    yield "from the future", login.token(iat=NOW + 31)
     for claim in ("exp", "iat", "iss", "aud", "sub"):
         yield f"no {claim}", login.token(**{claim: None})
     yield "sub is no text", login.token(sub=5)

@@ -63,8 +63,9 @@ def _results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[Part],
         parallel = Parallel(n_jobs=n_jobs, return_as="generator", **private_workers())
         reports = parallel(delayed(_on_part)(work, part) for part in parts)
         try:
-            for report in reports:
-                yield report  # noqa: UP028 - an early end is silent below
+            # "yield from" would end joblib's generator before the block below.
+            for report in reports:  # noqa: UP028
+                yield report
         finally:
             # If a run is interrupted, joblib warns of as many tasks as are under way in that moment.
             with warnings.catch_warnings():
