@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from joblib.externals.loky import get_reusable_executor
 
-#: Seconds after which whatever a test waits for is taken to hang. Such a test takes two or three on a quiet machine.
+#: Seconds after which a test that waits is taken to hang. Such a test takes two or three on a quiet machine.
 GUARD = 300.0
 
 

@@ -42,7 +42,7 @@ FENCES = {
     "jinja2": {"report", "service"},
     "skops": {"persistence"},
     "threadpoolctl": {"_threads"},
-    "joblib": {"teachers", "neural", "clusters"},
+    "joblib": {"_workers", "teachers", "neural", "clusters"},
     "pandas": {"datasets", "moments", "workflow", "service", "cli"},
     "sklearn": {
         *("teachers", "student", "engine", "methods", "datasets", "moments", "workflow", "persistence", "neural"),
