@@ -25,6 +25,7 @@ def run(
     sep: str | None,
     decimal: str | None,
     multiline_text: bool,
+    skip_lines: int | None,
     no_blanks: bool,
     as_json: bool,
 ) -> None:
@@ -37,7 +38,7 @@ def run(
         declared_columns=declared_columns,
         unit=unit,
         drop=parts_of(drop) or (),
-        form=CSVFormat(sep, decimal, multiline_text),
+        form=CSVFormat(sep, decimal, multiline_text, skip_lines),
     )
     with opened_private(private) as source, opened_workers(files.private, source) as workers:
         counts = check(files, blanks=not no_blanks, workers=workers)

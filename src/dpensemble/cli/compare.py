@@ -37,6 +37,7 @@ def run(
     sep: str | None,
     decimal: str | None,
     multiline_text: bool,
+    skip_lines: int | None,
     classes: str | None,
     public_rows: int | None,
     methods: str | None,
@@ -54,6 +55,7 @@ def run(
         _check_file(out)
     shown = not quiet and sys.stderr.isatty()
     reading: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
+    reading |= {"skip_lines": skip_lines}
     with warnings_as_lines():
         comparison = run_comparison(
             _data(dataset, table, target, classes, public_rows, progress=shown, **reading),

@@ -37,6 +37,7 @@ def run(
     sep: str | None,
     decimal: str | None,
     multiline_text: bool,
+    skip_lines: int | None,
     as_json: bool,
     explain: bool,
     explain_plot: Path | None,
@@ -53,6 +54,7 @@ def run(
         loaded = load_student(student)
     unseen = UnseenValues(loaded)
     reading: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
+    reading |= {"skip_lines": skip_lines}
     reading |= {"threshold": threshold, "positive_class": positive_class}
     explanations = None
     if explain or explain_plot is not None:

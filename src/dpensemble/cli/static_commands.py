@@ -22,6 +22,9 @@ def compare(
     sep: Annotated[str | None, option(DATA, "What separates columns of --table: ';', tab, ...")] = None,
     decimal: Annotated[str | None, option(DATA, "Decimal sign of numbers in --table: . or ,")] = None,
     multiline_text: Annotated[bool, option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
+    skip_lines: Annotated[
+        int | None, option(DATA, "Lines above the header of CSV files. [seen]", "--skip-lines")
+    ] = None,
     classes: Annotated[str | None, option(DATA, "Labels of images to keep, such as 3,8.")] = None,
     public_rows: Annotated[int | None, option(DATA, "Public rows, for methods that release labels.")] = None,
     epsilon: Annotated[float, option(PRIVACY, "Whole budget of each method. [1]")] = 1.0,
@@ -142,6 +145,9 @@ def check(
     sep: Annotated[str | None, option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
     decimal: Annotated[str | None, option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
     multiline_text: Annotated[bool, option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
+    skip_lines: Annotated[
+        int | None, option(DATA, "Lines above the header of CSV files. [seen]", "--skip-lines")
+    ] = None,
     no_blanks: Annotated[
         bool, option(DATA, "For a method that takes no blanks, without --fill.", "--no-blanks")
     ] = False,
@@ -173,6 +179,9 @@ def predict(
     sep: Annotated[str | None, option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
     decimal: Annotated[str | None, option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
     multiline_text: Annotated[bool, option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
+    skip_lines: Annotated[
+        int | None, option(DATA, "Lines above the header of CSV files. [seen]", "--skip-lines")
+    ] = None,
     explain: Annotated[
         bool, option(OUTPUT, "Also give what each column adds to the logit of each row.", "--explain")
     ] = False,

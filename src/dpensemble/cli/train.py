@@ -51,7 +51,7 @@ from dpensemble.workflow.workers import Workers
 
 _FILES = ("private", "public", "target", "classes")
 _ABOUT_FILES = (
-    *("test", "unit", "drop", "test_is_public", "sep", "decimal", "multiline_text"),
+    *("test", "unit", "drop", "test_is_public", "sep", "decimal", "multiline_text", "skip_lines"),
     *("declared_columns", "in_blocks", "cluster", "jobs"),
 )
 _HOW = (
@@ -278,7 +278,7 @@ def _tables(own: dict[str, Any], seed: int | None, options: ReadOptions) -> Tabl
         unit=own["unit"],
         drop=parts_of(own["drop"]) or (),
         test_is_public=own["test_is_public"],
-        form=CSVFormat(own["sep"], own["decimal"], own["multiline_text"]),
+        form=CSVFormat(own["sep"], own["decimal"], own["multiline_text"], own["skip_lines"]),
         groups=parse_groups(own.get("groups")),
     )
     return file_tables(files, options, budgets=parse_budgets(own.get("budgets"), own.get("levels")), seed=seed)

@@ -11,14 +11,17 @@ import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import TextIOWrapper
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, TextIO
 
 import pandas as pd
 
-from dpensemble.datasets.csv_lines import header_of, tables_of_lines, wrong_length
+from dpensemble._checks import integer_between
+from dpensemble.datasets.csv_layout import CSVLayout, Expected, Stated, layout_of, separator_words
+from dpensemble.datasets.csv_lines import tables_of_lines, wrong_length
 from dpensemble.datasets.odd_bytes import AS_WINDOWS
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
@@ -27,10 +30,10 @@ ENDINGS = (".csv", ".tsv", ".txt")
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
 # Digits in groups of three, and a decimal comma: 1.234,5.
 _COMMA_NUMBER = r"^(?=.*\d)\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d*)(?:,(\d+))?((?:[eE][+-]?\d+)?)\s*$"
 
@@ -48,6 +51,9 @@ class CSVFormat:
     multiline_text : bool
         Whether quoted texts may hold line breaks. Then one open quotation mark changes how all later
         lines are read, and the guarantee is for records as they are read, not for lines of the file.
+    skip_lines : int or None
+        Lines above the header, such as titles, besides a line ``sep=;``. A file without such lines may begin with the
+        header. None is what the public file shows.
 
     Raises
     ------
@@ -58,6 +64,7 @@ class CSVFormat:
     sep: str | None = None
     decimal: str | None = None
     multiline_text: bool = False
+    skip_lines: int | None = None
 
     def __post_init__(self) -> None:
         sep = _as_character(self.sep)
@@ -73,6 +80,8 @@ class CSVFormat:
                 'decimal="," and sep="," cannot be combined; files with decimal commas usually have sep=";".',
                 parameter="decimal",
             )
+        if self.skip_lines is not None:
+            integer_between("skip_lines", self.skip_lines, 0)
 
     def separator(self, path: Path) -> str:
         """Return the character that separates the columns of a file."""
@@ -86,59 +95,70 @@ def is_csv(path: Path) -> bool:
     return inner in ENDINGS or (outer == ".zip" and inner == "")
 
 
-def read_csv(path: Path, how: CSVFormat, *, keep_broken: bool = False) -> pd.DataFrame:
+def read_csv(
+    path: Path, how: CSVFormat, *, like: Expected | None = None, public: bool = False, keep_broken: bool = False
+) -> pd.DataFrame:
     """Return the table in a file. Every entry is a text as it is written, or NaN if it is empty.
 
-    With `keep_broken`, an unreadable line becomes a row in which every entry is missing. By default, it raises.
+    All lines of a `public` file may decide its layout. With `keep_broken`, an unreadable line becomes a row in which
+    every entry is missing. By default, it raises.
     """
-    tables = list(_tables(path, how, None, keep_broken))
-    return tables[0] if len(tables) == 1 else pd.concat(tables)
+    layout = csv_layout(path, how, like=like, public=public)
+    tables = list(_tables(path, how, layout, None, keep_broken))
+    table = tables[0] if len(tables) == 1 else pd.concat(tables)
+    if not public:
+        return table
+    # Separators at the ends of lines make columns without names and entries.
+    width = len(layout.names)
+    while width > len(layout.names) - layout.n_optional and table.iloc[:, width - 1].isna().all():
+        width -= 1
+    return table.iloc[:, :width]
 
 
-def csv_chunks(path: Path, how: CSVFormat, rows: int) -> Iterator[pd.DataFrame]:
+def csv_chunks(path: Path, how: CSVFormat, rows: int, like: Expected | None = None) -> Iterator[pd.DataFrame]:
     """Yield the table in a file in chunks of `rows` rows, with consecutive row numbers."""
-    return _tables(path, how, rows, keep_broken=False)
+    return _tables(path, how, csv_layout(path, how, like=like), rows, keep_broken=False)
 
 
-def _tables(path: Path, how: CSVFormat, rows: int | None, keep_broken: bool) -> Iterator[pd.DataFrame]:
-    sep = how.separator(path)
-    _check_header(path, sep)
+def csv_layout(path: Path, how: CSVFormat, *, like: Expected | None = None, public: bool = False) -> CSVLayout:
+    """Return the layout of a file. Records of a file that is not `public` do not decide it."""
+    like = Expected() if like is None else like
+    stated = Stated(how.separator(path), _as_character(how.sep), how.skip_lines, how.multiline_text)
+    with _open_text(path) as file:
+        layout = layout_of(path, file, stated, like, public=public)
+    if how.decimal == "," == layout.sep:
+        raise DataError(f"{path} has commas between columns, but decimal={how.decimal!r}: leave out --decimal.")
+    if public and layout.n_entries > len(layout.names):
+        unnamed = tuple(f"Unnamed: {number}" for number in range(len(layout.names), layout.n_entries))
+        return replace(layout, names=layout.names + unnamed, n_optional=layout.n_optional + len(unnamed))
+    return layout
+
+
+def _tables(
+    path: Path, how: CSVFormat, layout: CSVLayout, rows: int | None, keep_broken: bool
+) -> Iterator[pd.DataFrame]:
     with _open_text(path) as file:
         if how.multiline_text:
-            tables = _multiline_tables(path, file, sep, rows)
+            tables = _multiline_tables(path, file, layout, rows)
         else:
-            tables = tables_of_lines(path, file, header_of(file, sep), sep, rows, keep_broken=keep_broken)
+            tables = tables_of_lines(path, file, layout, rows, keep_broken=keep_broken)
         for table in tables:
             yield _with_points(table) if how.decimal == "," else table
 
 
-def _multiline_tables(path: Path, file: TextIO, sep: str, rows: int | None) -> Iterator[pd.DataFrame]:
-    read: Any = pd.read_csv(file, dtype=str, sep=sep, chunksize=rows, low_memory=False)
+def _multiline_tables(path: Path, file: TextIO, layout: CSVLayout, rows: int | None) -> Iterator[pd.DataFrame]:
+    for _ in islice(file, layout.header):
+        pass
+    read: Any = pd.read_csv(file, dtype=str, sep=layout.sep, chunksize=rows, low_memory=False)
     for table in [read] if rows is None else read:
         if not isinstance(table.index, pd.RangeIndex):
             # A long first row would shift the columns of all other rows.
             raise DataError(
                 f"{path} cannot be read: its rows have more entries than its header; separate columns only by "
-                f"{_separator_words(sep)}, or name another separator (--sep)."
+                f"{separator_words(layout.sep)}, or name another separator (--sep)."
             )
-        yield table
-
-
-def _check_header(path: Path, sep: str) -> None:
-    """Raise for repeated names, which would be renamed silently, and if the file has another separator."""
-    with _open_text(path) as file:
-        names = pd.read_csv(file, header=None, nrows=1, dtype=str, sep=sep).iloc[0]
-    if names.dropna().duplicated().any():
-        raise DataError(f"{path} names a column twice: rename one of them.")
-    if len(names) == 1:
-        # The name itself is not shown: without a header, it is a record.
-        for other, sign_words in ((",", "','"), *_SEPARATORS.items()):
-            if other in str(names[0]):
-                flag = "tab" if other == "\t" else other
-                raise DataError(
-                    f"{path} has only one column if {_separator_words(sep)} separates columns, but {sign_words} in its "
-                    f'first line: give --sep "{flag}".'
-                )
+        named = table.iloc[:, : len(layout.names)]
+        yield named.set_axis(list(layout.names), axis=1)
 
 
 @contextmanager
@@ -227,7 +247,3 @@ def _of_parser(text: str) -> str:
 
 def _as_character(sep: str | None) -> str | None:
     return "\t" if sep in ("tab", "\\t") else sep
-
-
-def _separator_words(sep: str) -> str:
-    return _SEPARATORS.get(sep, f"'{sep}'")

@@ -37,6 +37,7 @@ from dpensemble.datasets.csv_files import (
     looks_like_decimal_comma,
     read_csv,
 )
+from dpensemble.datasets.csv_layout import Expected
 from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
@@ -53,6 +54,8 @@ def read_table(
     decimal: str | None = None,
     multiline_text: bool = False,
     keep_broken: bool = False,
+    skip_lines: int | None = None,
+    like: Expected | None = None,
 ) -> pd.DataFrame:
     """Read a CSV or Parquet file by its ending, or a folder of Parquet files as one table.
 
@@ -76,6 +79,11 @@ def read_table(
         the guarantee holds for records as they are read, and not for lines of the file.
     keep_broken : bool, default=False
         Whether a broken line of a CSV file becomes a row in which every entry is missing. By default, it raises.
+    skip_lines : int, optional
+        Lines above the header of a CSV file, such as titles, besides a line ``sep=;``. By default those that a public
+        table (``guess=True``) shows.
+    like : Expected, optional
+        What is known about the file from the public table of a run, for the command line.
 
     Returns
     -------
@@ -89,10 +97,13 @@ def read_table(
     DataError
         If the table has no rows or repeated column names, or seems to have another separator.
     """
-    path, how = Path(path), CSVFormat(sep, decimal, multiline_text)
+    path, how = Path(path), CSVFormat(sep, decimal, multiline_text, skip_lines)
     text = is_csv(path)
     with readable(path):
-        table = read_csv(path, how, keep_broken=keep_broken) if text else ParquetTable(path).whole()
+        if text:
+            table = read_csv(path, how, like=like, public=guess, keep_broken=keep_broken)
+        else:
+            table = ParquetTable(path).whole()
     if table.empty:
         raise DataError(f"{path} has no rows: give a table with rows.")
     if not table.columns.is_unique:
@@ -107,12 +118,14 @@ def table_chunks(
     sep: str | None = None,
     decimal: str | None = None,
     multiline_text: bool = False,
+    skip_lines: int | None = None,
+    like: Expected | None = None,
 ) -> Generator[pd.DataFrame]:
     """Yield a table as `read_table` would read it, in chunks of `rows` rows, so that it need not fit into memory."""
-    path, how = Path(path), CSVFormat(sep, decimal, multiline_text)
+    path, how = Path(path), CSVFormat(sep, decimal, multiline_text, skip_lines)
     with readable(path):
         if is_csv(path):
-            yield from csv_chunks(path, how, rows)
+            yield from csv_chunks(path, how, rows, like)
             return
         start = 0
         for table in ParquetTable(path).blocks(rows=rows):

@@ -54,7 +54,7 @@ class HostedEnsemble:
             classes=grant.classes,
             unit=hosted.unit,
             drop=hosted.drop,
-            form=CSVFormat(hosted.sep, hosted.decimal, bool(hosted.multiline_text)),
+            form=CSVFormat(hosted.sep, hosted.decimal, bool(hosted.multiline_text), hosted.skip_lines),
         )
         tables = file_tables(files, ReadOptions(blanks=True, on_bad_record=hosted.bad_records))
         relation = member("relation", grant.relation, Relation)

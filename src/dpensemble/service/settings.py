@@ -43,6 +43,7 @@ class EnsembleSettings:
     sep: str | None = None
     decimal: str | None = None
     multiline_text: bool | None = None
+    skip_lines: int | None = None
     on_bad_record: str | None = None
 
     @property

@@ -12,6 +12,7 @@ from dpensemble._given import SEVERAL_LABELS
 from dpensemble._guard import guard_private_rows
 from dpensemble.datasets import TablePreparation
 from dpensemble.datasets.columns import as_text, number_columns
+from dpensemble.datasets.csv_layout import Expected
 from dpensemble.datasets.memory import release_unused
 from dpensemble.datasets.notes import Note, table_notes
 from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, require_complete
@@ -62,9 +63,11 @@ def file_tables(
     streamed = options.workers is not None or wants_blocks(
         files.private, able=options.takes_blocks, asked=options.in_blocks
     )
-    written = _private_rows(files, options, streamed)
     declared = _declaration(files, budgets_column)
-    public = declared_grid(declared).empty if files.public is None else files.read(files.public, guess=True)
+    public = _public_rows(files, declared, budgets_column)
+    # The public table shows how the other files are written.
+    like = files.like_public(list(public.columns), budgets_column)
+    written = _private_rows(files, options, streamed, like)
     _refuse_unknown_drops(files.drop, written, public)
     groups = declared_groups(files.groups, public if files.public is not None else None)
     # Before columns are dropped, since a student need not read a column whose groups are compared.
@@ -93,7 +96,7 @@ def file_tables(
     # As read, entries are texts, which take several times as much memory as numbers.
     del written
     release_unused()
-    X_test, y_test, test_groups = _test_rows(files, kinds, private_only, groups)
+    X_test, y_test, test_groups = _test_rows(files, kinds, private_only, groups, like)
     tables = Tables(
         name=files.private.name if source is None else source.name,
         classes=classes,
@@ -118,12 +121,18 @@ def file_tables(
     return with_budgets(tables, budgets, entries, seed)
 
 
-def _private_rows(files: TableFiles, options: ReadOptions, streamed: bool) -> pd.DataFrame:
+def _public_rows(files: TableFiles, declared: dict[str, Any] | None, budgets: str | None) -> pd.DataFrame:
+    if files.public is None:
+        return declared_grid(declared).empty
+    return files.read(files.public, guess=True, like=files.named(budgets))
+
+
+def _private_rows(files: TableFiles, options: ReadOptions, streamed: bool, like: Expected) -> pd.DataFrame:
     """Return the private table as it is written. If it is read in blocks, return only the names of its columns."""
     keep_bad = options.keep_bad
     if streamed:
         return pd.DataFrame(columns=private_columns(files.private, options.workers))
-    return files.read(files.private, keep_broken=keep_bad)
+    return files.read(files.private, keep_broken=keep_bad, like=like)
 
 
 def _declaration(files: TableFiles, budgets_column: str | None) -> dict[str, Any] | None:
@@ -156,11 +165,11 @@ def _group_entries(table: pd.DataFrame, name: str, groups: Iterable[str], shown:
 
 
 def _test_rows(
-    files: TableFiles, kinds: ColumnKinds, private_only: Sequence[str], groups: Iterable[str]
+    files: TableFiles, kinds: ColumnKinds, private_only: Sequence[str], groups: Iterable[str], like: Expected
 ) -> tuple[pd.DataFrame | None, pd.Series | None, pd.DataFrame | None]:
     if files.test is None:
         return None, None, None
-    written = files.read(files.test)
+    written = files.read(files.test, like=like)
     test_groups = _group_entries(written, "test", groups, list(kinds.public.columns))
     table = _without(written, (*files.drop, *private_only))
     truth = as_labels(_column(table, files.target, "target", "test", list(kinds.public.columns)), kinds.classes)

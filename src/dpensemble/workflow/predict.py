@@ -16,6 +16,7 @@ from dpensemble._arrays import Rows
 from dpensemble._checks import real_between
 from dpensemble.datasets.arrow_sources import names_source, opened_source, source_frames
 from dpensemble.datasets.columns import as_text
+from dpensemble.datasets.csv_layout import Expected
 from dpensemble.datasets.encoding import numeric_columns, statements_of
 from dpensemble.datasets.tables import as_kinds, require_complete, table_chunks
 from dpensemble.errors import DataError, FileError, InvalidParameterError
@@ -63,6 +64,7 @@ def predictions(
     sep: str | None = None,
     decimal: str | None = None,
     multiline_text: bool = False,
+    skip_lines: int | None = None,
     at_once: int = ROWS_AT_ONCE,
     unseen: UnseenValues | None = None,
     explanations: RowExplanations | None = None,
@@ -77,10 +79,16 @@ def predictions(
     rule = _rule([str(label) for label in student.classes_], threshold, positive_class)
     start = 0
     if names_source(str(rows)):
-        _refuse_csv_settings({"sep": sep, "decimal": decimal, "multiline_text": multiline_text or None})
+        _refuse_csv_settings(
+            {"sep": sep, "decimal": decimal, "multiline_text": multiline_text or None, "skip_lines": skip_lines}
+        )
         tables = _of_source(student, str(rows), keep, at_once)
     else:
-        tables = table_chunks(rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text)
+        needed = frozenset(needed_columns(student))
+        like = Expected(names=needed | set(keep), required=needed, search=True, whose="the student")
+        tables = table_chunks(
+            rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text, skip_lines=skip_lines, like=like
+        )
     # An error also ends the connection to a database.
     with closing(tables):
         for table in tables:
@@ -137,10 +145,15 @@ def _rule(names: Sequence[str], threshold: float | None, positive_class: str | N
     return 1 if positive_class is None else names.index(positive_class), threshold
 
 
+def needed_columns(student: Rows) -> list[str]:
+    """Return the columns that a student was trained on."""
+    first = statements_of(student.steps[0][1])
+    return list(student.feature_names_in_ if first.needed_columns is None else first.needed_columns)
+
+
 def require_columns(student: Rows, columns: Sequence[str], name: str) -> list[str]:
     """Return the columns that a student needs, or raise if the table called `name` lacks one."""
-    first = statements_of(student.steps[0][1])
-    expected = list(student.feature_names_in_ if first.needed_columns is None else first.needed_columns)
+    expected = needed_columns(student)
     lacking = [column for column in expected if column not in columns]
     if lacking:
         raise DataError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,9 @@ import pandas as pd
 from dpensemble._checks import member
 from dpensemble.datasets import CSVFormat, read_table
 from dpensemble.datasets.bad_records import OnBadRecord
+from dpensemble.datasets.csv_files import csv_layout, is_csv
+from dpensemble.datasets.csv_layout import CSVLayout, Expected
+from dpensemble.datasets.tables import readable
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.workflow.workers import Workers
 
@@ -58,7 +61,9 @@ class TableFiles:
     form: CSVFormat = field(default_factory=CSVFormat)
     groups: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
 
-    def read(self, path: Path, *, guess: bool = False, keep_broken: bool = False) -> pd.DataFrame:
+    def read(
+        self, path: Path, *, guess: bool = False, keep_broken: bool = False, like: Expected | None = None
+    ) -> pd.DataFrame:
         """Read one of the files. See `read_table`."""
         return read_table(
             path,
@@ -67,7 +72,34 @@ class TableFiles:
             decimal=self.form.decimal,
             multiline_text=self.form.multiline_text,
             keep_broken=keep_broken,
+            skip_lines=self.form.skip_lines,
+            like=like,
         )
+
+    def named(self, budgets: str | None = None) -> Expected:
+        """Return what options state about columns: their names. `budgets` is the column of budgets."""
+        names = (self.target, self.unit, budgets, *self.drop, *self.groups)
+        return Expected(names=frozenset(name for name in names if name is not None))
+
+    def like_public(self, columns: Sequence[str], budgets: str | None = None) -> Expected:
+        """Return what the public table, or a declaration with these columns, shows about the other files."""
+        own = self.named(budgets)
+        layout = self.layout(self.public, own, public=True)
+        return replace(
+            own,
+            names=own.names | set(columns),
+            required=frozenset(columns) - set(self.drop),
+            sep=None if layout is None else layout.sep,
+            lines_above=0 if layout is None else layout.lines_above,
+            whose="the public table" if self.declared_columns is None else "--declared-columns",
+        )
+
+    def layout(self, path: Path | None, like: Expected, *, public: bool = False) -> CSVLayout | None:
+        """Return the layout of a CSV file, or None for any other table."""
+        if path is None or not is_csv(path):
+            return None
+        with readable(path):
+            return csv_layout(path, self.form, like=like, public=public)
 
     def refuse_overlaps(self, budgets: str | None) -> None:
         """Raise if one column or file has two purposes. `budgets` is the column of budgets."""
