@@ -15,8 +15,8 @@
     ├── TeacherError (RuntimeError)          no teacher could be fitted
     └── FileError (OSError)                  a file or folder cannot be read, written or trusted
 
-Warnings: `ColumnWarning`, `UnlikeRowsWarning`, `RepeatedReleaseWarning` and `NotForReleaseWarning`, each a
-`UserWarning`.
+Warnings: `ColumnWarning`, `UnlikeRowsWarning`, `RepeatedReleaseWarning`, `EqualRowsWarning` and
+`NotForReleaseWarning`, each a `UserWarning`.
 
 Messages are one sentence, name the parameter and the remedy, and never show private values, votes or counts.
 """
@@ -139,6 +139,13 @@ class SettingWarning(LibraryWarning):
 
 class RepeatedReleaseWarning(LibraryWarning):
     """Several private fits used the same records, so their losses add up.
+
+    For the owner of the records only: whether the warning is raised, and its numbers, depend exactly on private rows.
+    """
+
+
+class EqualRowsWarning(LibraryWarning):
+    """More public rows equal private records than chance explains.
 
     For the owner of the records only: whether the warning is raised, and its numbers, depend exactly on private rows.
     """

@@ -13,6 +13,8 @@ from dpensemble.datasets import CSVFormat
 from dpensemble.workflow import TableFiles
 from dpensemble.workflow.check import Checked, check
 
+_CHANCE = ", which is more than chance: public rows are not protected, so give rows of other people"
+
 
 def run(
     private: str,
@@ -55,6 +57,12 @@ def _lines(counts: Checked) -> list[str]:
         f"  {counts.incomplete:,} have a missing or unreadable entry",
     ]
     lines += [f"    {name}: {number:,} missing or unreadable" for name, number in counts.missing_entries.items()]
+    if counts.public_rows:
+        lines.append(
+            f"{counts.public_rows_equal_to_records:,} of {counts.public_rows:,} public rows equal a record in every "
+            f"feature{_CHANCE if counts.more_than_chance else ''}."
+        )
+    lines += [f"{name} file: {words}" for name, words in counts.layouts.items()]
     if counts.bad == counts.records:
         lines.append("Every record is bad: compare --classes, --target and the columns with the file.")
     return lines

@@ -51,9 +51,10 @@ class Expected:
 class CSVLayout:
     """The layout of one file.
 
-    `header` is the place of the header line, counted from 0. The last `n_optional` columns of `names` have no name in
-    the file, so records may lack them. `n_entries` counts all entries of the header. `lines_above` does not count a
-    line that names the separator (`has_sep_line`). `n_spaced` counts names with spaces around them.
+    `header` is the place of the header line, counted from 0, and `lines_above` counts the lines above it that are not
+    blank, without a line that names the separator (`has_sep_line`). The last `n_optional` columns of `names` have no
+    name in the file, so records may lack them. `n_entries` counts all entries of the header, and `n_spaced` names with
+    spaces around them.
     """
 
     sep: str
@@ -64,6 +65,18 @@ class CSVLayout:
     lines_above: int = 0
     has_sep_line: bool = False
     n_spaced: int = 0
+
+    def words(self, stated_sep: str | None) -> str:
+        """Return the layout in words, and what decided it. `stated_sep` is the separator that an option states."""
+        by = "sep= in its first line" if self.has_sep_line else "--sep" if stated_sep else "usual, or as public"
+        facts = [f"{separator_words(self.sep)} separates columns ({by})", f"the header is line {self.header + 1:,}"]
+        if self.lines_above:
+            facts.append(f"lines above the header that are skipped: {self.lines_above:,}")
+        if self.n_entries > len(self.names) - self.n_optional:
+            facts.append("separators at the ends of lines are left out")
+        if self.n_spaced:
+            facts.append(f"names without the spaces around them: {self.n_spaced:,}")
+        return "; ".join(facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +147,15 @@ class _Top:
         return place if line else start
 
     def place(self, lines_above: int, sep: str) -> int:
-        """Return the place of the header if so many lines stand above it."""
+        """Return the place of the header if so many lines stand above it, blank ones included."""
         return self._first_at(self.start + lines_above, sep)
+
+    def place_below(self, texts_above: int, sep: str) -> int:
+        """Return the place of the header if so many lines that are not blank stand above it."""
+        place = self.place(0, sep)
+        for _ in range(texts_above):
+            place = self._first_at(place + 1, sep)
+        return place
 
     def shown(self, sep: str) -> _Lines:
         """Return places and entries of many lines at the top. Only for public files."""
@@ -159,7 +179,7 @@ class _Top:
             names=tuple(names[:width]),
             n_optional=width - n_named,
             n_entries=len(entries),
-            lines_above=place - self.start if place > self._first_at(self.start, sep) else 0,
+            lines_above=sum(not is_blank(self.line(above), sep) for above in range(self.start, place)),
             has_sep_line=self.has_sep_line,
             n_spaced=sum(entry != entry.strip(_SPACES) != "" for entry in entries),
         )
@@ -206,26 +226,30 @@ def _known_names(names: Collection[str]) -> dict[str, str]:
 
 def _of_other(top: _Top) -> tuple[int, str]:
     """Return place and separator of the header of a file whose records decide nothing."""
-    like, required = top.like, set(top.like.required)
-    above = like.lines_above if top.stated.skip_lines is None else top.stated.skip_lines
+    like, required, stated = top.like, top.like.required, top.stated.skip_lines
     firsts = [(top.place(0, sep), sep) for sep in top.seps]
+    # Options count all lines. Files may have other blank lines than the public one.
+    numbers = range(like.lines_above, like.lines_above + 1) if not like.search else range(1, _HIGHEST)
+    below = [
+        (top.place_below(number, sep) if stated is None else top.place(stated, sep), sep)
+        for number in (numbers if stated is None else (stated,))
+        for sep in top.seps
+    ]
     if not required:
-        return top.place(above, top.seps[0]), top.seps[0]
+        return below[0]
     for place, sep in firsts:
         # The first line is a title or a header, but never a record.
         if 2 * len(required & top.names(place, sep)) > len(required):
             return place, sep
-    others = range(1, _HIGHEST) if like.search and top.stated.skip_lines is None else [above] if above else []
-    for lines_above in others:
-        for sep in top.seps:
-            place = top.place(lines_above, sep)
-            # All names, since part of them could be a record of a file without lines above its header.
-            if required <= top.names(place, sep):
-                return place, sep
-    if above and not like.search:
+    for place, sep in below:
+        # All names, since part of them could be a record of a file without lines above its header.
+        if required <= top.names(place, sep):
+            return place, sep
+    if (like.lines_above if stated is None else stated) and not like.search:
         raise DataError(
-            f"the columns of {like.whose} are neither in the first line of {top.path} nor below {above:,} more: give "
-            "--skip-lines with the number of lines above the header, or write both files alike."
+            f"the columns of {like.whose} are neither in the first line of {top.path} nor below as many lines as "
+            "--skip-lines or the public table shows: give --skip-lines with the number of lines above the header, or "
+            "write both files alike."
         )
     return firsts[0]
 

@@ -16,6 +16,7 @@ from dpensemble._entries import blanked, require_readable
 from dpensemble._given import read_rows, require_labels, require_rows
 from dpensemble._guard import on_public_rows
 from dpensemble.datasets.bad_records import BAD, as_numbers, readable_array, zeroes_bad
+from dpensemble.datasets.equal_rows import share_memory
 from dpensemble.engine.labels_and_units import Owners, class_ids, identities, ids_or_bad, sorted_classes
 from dpensemble.engine.records import PrivateRecords
 from dpensemble.errors import DataError, InvalidParameterError
@@ -38,9 +39,11 @@ def refuse_others(others: Mapping[str, Any]) -> None:
 
 
 def require_others(X: Any, X_public: Any) -> None:
-    """Raise if the public rows are the private records."""
+    """Raise if the public rows are the private records, as a fact of the program. Equal rows are no reason."""
     if X_public is X and X is not None:
         raise DataError("X_public is X itself: give public rows that are not the private records.")
+    if share_memory(X, X_public):
+        raise DataError("X_public is a part of X (they share memory): give public rows that are not private records.")
 
 
 def required(y: Any) -> Any:

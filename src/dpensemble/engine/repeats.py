@@ -24,7 +24,8 @@ from dpensemble._arrays import Floats
 from dpensemble._spending import Spending, listen
 from dpensemble.budget import Budget
 from dpensemble.datasets.columns import row_hashes
-from dpensemble.errors import RepeatedReleaseWarning
+from dpensemble.datasets.equal_rows import Blocks, ComparedOnce, EqualRows, equal_rows, share_memory
+from dpensemble.errors import EqualRowsWarning, RepeatedReleaseWarning
 
 # Below this share of known records, equal ones may be chance.
 _ALIKE = 0.25
@@ -107,11 +108,16 @@ def total_spent() -> Budget | None:
 
 
 @contextmanager
-def counted(estimator: Any, X: Any, y: Any) -> Iterator[None]:
-    """Count a fit on these records, even if it fails after its budget was spent, and warn about the joint cost."""
+def counted(estimator: Any, X: Any, y: Any, X_public: Any = None) -> Iterator[None]:
+    """Count a fit on these records, even if it fails after its budget was spent, and warn about the joint cost.
+
+    Before anything is spent, also warn if public rows are private records.
+    """
     if _INSIDE.get():
         yield
         return
+    if X_public is not None and not share_memory(X, X_public):
+        warn_of_equal_rows(equal_rows(X, X_public))
     # Hashed before anything is spent, so that counting a failed fit cannot fail.
     seeded = getattr(estimator, "insecure_release_seed", None) is not None
     token, announced, failed = _INSIDE.set(True), _Announced(), True
@@ -123,6 +129,24 @@ def counted(estimator: Any, X: Any, y: Any) -> Iterator[None]:
         _INSIDE.reset(token)
         if announced.spent:
             _count_if_released(estimator, X, y, announced, seeded=seeded, failed=failed)
+
+
+def warn_of_equal_rows(equal: EqualRows | None) -> None:
+    """Warn the owner if more public rows equal private records than chance explains."""
+    if equal is None or not equal.beyond_chance:
+        return
+    warnings.warn(
+        f"{equal.n_equal:,} of {equal.n_rows:,} public rows equal a private record in every column, which is more than "
+        "chance. Public rows are published with the student and are not protected, so give rows of other people. "
+        "This is for the owner of the records only, because it depends on them exactly.",
+        EqualRowsWarning,
+        stacklevel=8,
+    )
+
+
+def compared_once(read: Blocks, public: Any) -> Blocks:
+    """Return a reader of private blocks whose first pass compares them with public rows, and then warns the owner."""
+    return read if public is None or _INSIDE.get() else ComparedOnce(read, public, warn_of_equal_rows)
 
 
 @contextmanager

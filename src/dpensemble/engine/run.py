@@ -98,13 +98,13 @@ def run(
     checked: Callable[[], Steps],
     *,
     ledger: Any = None,
-    records: tuple[Any, Any] | None = None,
+    records: tuple[Any, ...] | None = None,
 ) -> Estimator:
     """Fit an estimator: check its input, run its steps, and store the result. A failure leaves it unchanged.
 
     `checked` checks the arguments of `fit`, and returns the steps. It runs inside the guard of private rows. The
     `ledger` is charged before noise is drawn, and may refuse. Repeated fits are counted by `records`, the unchanged
-    input of `fit`, or None for records in blocks.
+    input of `fit` with public rows if there are any, or None for records in blocks.
     """
     with all_or_nothing(estimator, ledger, records):
         estimator.result_ = _run(checked())
@@ -149,7 +149,7 @@ def _named(steps: Steps, learners: dict[str, Any]) -> dict[str, str]:
 
 
 @contextmanager
-def all_or_nothing(estimator: Any, ledger: Any = None, records: tuple[Any, Any] | None = None) -> Iterator[None]:
+def all_or_nothing(estimator: Any, ledger: Any = None, records: tuple[Any, ...] | None = None) -> Iterator[None]:
     """Guard a fit: restore the estimator if the block fails, charge a ledger, count fits, and quote no private row."""
     if ledger is not None and not hasattr(ledger, "one_release"):
         raise InvalidParameterError(

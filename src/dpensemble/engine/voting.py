@@ -81,7 +81,7 @@ class VotingEnsembleClassifier(Planned, ArrayClassifier):
         """
         inputs.refuse_others(others)
         arguments = (X, y, X_public, units, fewest_units, diagnostics)
-        return run(self, lambda: self._checked(*arguments), ledger=ledger, records=(X, y))
+        return run(self, lambda: self._checked(*arguments), ledger=ledger, records=(X, y, X_public))
 
     def _checked(
         self,

@@ -147,7 +147,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
                 "record."
             )
         arguments = (X, y, X_public, units, fewest_units, diagnostics, declared)
-        return run(self, lambda: self._checked(*arguments), ledger=ledger, records=(X, y))
+        return run(self, lambda: self._checked(*arguments), ledger=ledger, records=(X, y, X_public))
 
 
 def _identities(records: PrivateRecords, personal: PersonalBudgets, relation: Relation) -> Sequence[Hashable]:

@@ -19,6 +19,7 @@ from dpensemble.engine import inputs
 from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.engine.labels_and_units import Owners, class_ids, sorted_classes
 from dpensemble.engine.records import PrivateRecords
+from dpensemble.engine.repeats import compared_once
 from dpensemble.engine.run import run
 from dpensemble.engine.voting import VotingEnsembleClassifier
 from dpensemble.engine.voting_steps import VotingSteps
@@ -73,7 +74,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
         DataError
             As for `fit`, and if a later pass has another number of records.
         """
-        arguments = (read, X_public, units, fewest_units, diagnostics)
+        arguments = (compared_once(read, X_public), X_public, units, fewest_units, diagnostics)
         return run(self, lambda: self._checked_blocks(*arguments), ledger=ledger)
 
     def _checked_blocks(

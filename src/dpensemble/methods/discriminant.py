@@ -189,7 +189,7 @@ class DiscriminantClassifier(ArrayClassifier):
             records, classes, _ = inputs.private_records(self, X, y, units, nan=False, relation=relation)
             return DiscriminantSteps(self, records, classes, inputs.public_rows(self, X_public), fewest_units)
 
-        return run(self, checked, ledger=ledger, records=(X, y))
+        return run(self, checked, ledger=ledger, records=(X, y, X_public))
 
 
 class DiscriminantSteps(Steps):

@@ -131,13 +131,12 @@ class EncodedClassifier(PrivateClassifier):
             )
         if X_public is None or not row_count(X_public):
             raise DataError("X_public is missing or empty, but the encoder is fitted on public rows: give some.")
-        if X_public is X:
-            raise DataError("X_public is X itself: give public rows that are not the private records.")
+        inputs.require_others(X, X_public)
         zeroes = zeroes_bad(self.method)
         require_readable("X", X, keep_bad=zeroes)
         require_labels(y, keep_bad=True)
         require_readable("X_public", X_public)
-        with all_or_nothing(self, records=(X, y)):
+        with all_or_nothing(self, records=(X, y, X_public)):
             with on_public_rows():
                 encoder = clone(TableEncoder(self.fill) if self.encoder is None else self.encoder)
                 encoder.fit(own_copy(X_public))

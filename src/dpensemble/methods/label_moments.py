@@ -16,6 +16,7 @@ from dpensemble.engine import inputs
 from dpensemble.engine.classifier import TableClassifier
 from dpensemble.engine.moments_inputs import Read, of_blocks, of_tables
 from dpensemble.engine.params import store_params
+from dpensemble.engine.repeats import compared_once
 from dpensemble.engine.run import run
 from dpensemble.moments.queries import statistics_of
 
@@ -201,7 +202,7 @@ class LabelMomentsClassifier(TableClassifier):
         """
         inputs.refuse_others(others)
         given = (X, y, X_public, units, personal_epsilons, fewest_units, public_units)
-        return run(self, lambda: of_tables(self, *given), ledger=ledger, records=(X, y))
+        return run(self, lambda: of_tables(self, *given), ledger=ledger, records=(X, y, X_public))
 
     def fit_blocks(
         self,
@@ -240,5 +241,7 @@ class LabelMomentsClassifier(TableClassifier):
         -------
         self
         """
+        if callable(read):
+            read = compared_once(read, X_public)
         given = (read, X_public, n_records, units, fewest_units, public_units)
         return run(self, lambda: of_blocks(self, *given), ledger=ledger)

@@ -173,7 +173,7 @@ class SoftVotesClassifier(ArrayClassifier):
             rows = self._public_rows(X_public)
             return AveragesSteps(self, records, classes, rows, fewest_units=fewest_units, epsilons=epsilons)
 
-        return run(self, checked, ledger=ledger, records=(X, y))
+        return run(self, checked, ledger=ledger, records=(X, y, X_public))
 
     def _public_rows(self, X_public: Any) -> Floats:
         if X_public is None and answers_of(self.answers) is Answers.PARAMETERS and self.student is None:

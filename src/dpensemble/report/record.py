@@ -15,6 +15,8 @@ from dpensemble.relations import Basis, Relation
 from dpensemble.report.units import named, unit_noun
 
 SCHEMA = 5
+#: Entry of the file with exact counts for the owner, which no record, page or card shows.
+FOR_OWNER = "for_owner"
 _LABELS: dict[str, Any] = {"description": "labels", "table": None, "noise": None}
 _OLD_SUM: dict[str, Any] = {"description": "noisy sum", "table": None, "noise": None}
 _RELEASE = frozenset(_LABELS)
@@ -192,6 +194,7 @@ class RunRecord:
     def from_dict(cls, values: dict[str, Any]) -> RunRecord:
         """Rebuild a record. Raise if the schema is wrong, or if a field is missing or unknown."""
         names = {item.name for item in fields(cls)}
+        values = {name: value for name, value in values.items() if name != FOR_OWNER}
         if "releases" not in values and isinstance(values.get("settings"), dict):
             # Earlier versions did not write this field.
             values = values | {"releases": [_OLD_SUM] * values["settings"].get("rounds", 0) or [_LABELS]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,10 @@ import pandas as pd
 from dpensemble._checks import declared_classes
 from dpensemble._guard import guard_private_rows
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, named_units, readable_rows
+from dpensemble.datasets.equal_rows import EqualRows
 from dpensemble.workflow.files import file_tables
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
+from dpensemble.workflow.tables import Tables
 from dpensemble.workflow.workers import Workers
 
 
@@ -22,7 +24,8 @@ class Checked:
 
     A record is bad, and adds nothing, if its label is missing or not declared, if an entry is infinite, or if its unit
     is missing. A missing or unreadable entry makes a record bad only for methods that take no blanks. `missing_entries`
-    holds the counts of all columns with missing entries.
+    holds the counts of all columns with missing entries. A public row equals a record if all features do (see
+    `EqualRows`). `layouts` states for each CSV file how it is read.
     """
 
     records: int
@@ -32,6 +35,10 @@ class Checked:
     incomplete: int
     without_unit: int
     missing_entries: dict[str, int]
+    public_rows: int = 0
+    public_rows_equal_to_records: int | None = None
+    more_than_chance: bool = False
+    layouts: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as plain values."""
@@ -48,8 +55,10 @@ def check(files: TableFiles, *, blanks: bool = True, workers: Workers | None = N
     blocks = [(tables.X_private, tables.y_private.to_numpy())] if tables.stream is None else tables.stream.read()
     counts = {"without_class": 0, "infinite": 0, "incomplete": 0, "bad": 0}
     missing = pd.Series(0, index=tables.X_public.columns)
+    equal = EqualRows(tables.X_public)
     start = 0
     for table, labels in blocks:
+        equal.add(table)
         undeclared = class_ids_or_bad(classes, labels) == BAD
         infinite = ~readable_rows(table)[1]
         blank = table.isna()
@@ -64,5 +73,20 @@ def check(files: TableFiles, *, blanks: bool = True, workers: Workers | None = N
         records=tables.n_records,
         without_unit=int((~present).sum()),
         missing_entries={str(name): int(number) for name, number in missing.items() if number},
+        public_rows=equal.n_rows,
+        public_rows_equal_to_records=equal.n_equal,
+        more_than_chance=equal.beyond_chance,
+        layouts=_layouts(files, tables),
         **counts,
     )
+
+
+def _layouts(files: TableFiles, tables: Tables) -> dict[str, str]:
+    """Return in words how each CSV file is read, and what decided it."""
+    columns = list(tables.declared_columns or tables.X_public.columns)
+    like = files.like_public(columns)
+    layouts = {
+        "public": files.layout(files.public, files.named(), public=True),
+        "private": files.layout(files.private, like) if files.private.exists() else None,
+    }
+    return {name: layout.words(files.form.sep) for name, layout in layouts.items() if layout is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from dpensemble.persistence import save_classifier
 from dpensemble.report import RunRecord
 from dpensemble.report.card import card_as_markdown, model_card
 from dpensemble.report.page import render
-from dpensemble.report.record import PrivateRecord, read_json
+from dpensemble.report.record import FOR_OWNER, PrivateRecord, read_json
 from dpensemble.workflow import durable
 from dpensemble.workflow.claim import journal_path
 from dpensemble.workflow.durable import ANY_FILE, OWN_FILE, write_file
@@ -47,6 +47,8 @@ class Outcome:
         Problems of the secret teachers. For the owner only.
     certificate : dict or None
         The certificate for `dpensemble verify`.
+    for_owner : dict
+        Exact counts that depend on single records, with the digits that each can have. Only ``run.json`` has them.
     """
 
     record: RunRecord
@@ -55,6 +57,7 @@ class Outcome:
     labels: pd.DataFrame
     warnings: tuple[str, ...] = ()
     certificate: dict[str, Any] | None = None
+    for_owner: dict[str, tuple[int | None, int]] = field(default_factory=dict)
 
 
 def write_outcome(outcome: Outcome, folder: Path) -> None:
@@ -77,7 +80,7 @@ def file_contents(outcome: Outcome) -> dict[str, tuple[str, int]]:
         labels = labels.assign(for_release="false")
     # Exact scores and times are in the record.
     texts = {
-        RECORD: (json.dumps(record.to_dict(), indent=2) + "\n", OWN_FILE),
+        RECORD: (_record_text(record, outcome.for_owner), OWN_FILE),
         REPORT: (render(record), ANY_FILE),
         CARD: (json.dumps(card, indent=2) + "\n", ANY_FILE),
         CARD_TEXT: (card_as_markdown(card), ANY_FILE),
@@ -89,6 +92,14 @@ def file_contents(outcome: Outcome) -> dict[str, tuple[str, int]]:
         texts[PRIVATE_RECORD] = (json.dumps(outcome.private.to_dict(), indent=2) + "\n", OWN_FILE)
         texts[PRIVATE_REPORT] = (render(record, outcome.private), OWN_FILE)
     return texts
+
+
+def _record_text(record: RunRecord, counts: dict[str, tuple[int | None, int]]) -> str:
+    """Return the record with counts for its owner. The length of the text is the same for all counts."""
+    values = {name: count for name, (count, _) in counts.items()}
+    text = json.dumps(record.to_dict() | ({FOR_OWNER: values} if values else {}), indent=2)
+    missing = sum(max(digits, len("null")) - len(json.dumps(count)) for count, digits in counts.values())
+    return text + " " * missing + "\n"
 
 
 def load_run(folder: Path, *, private: bool) -> tuple[RunRecord, PrivateRecord | None]:

@@ -15,6 +15,7 @@ from dpensemble._guard import guard_private_rows
 from dpensemble.budget_groups import PersonalBudgets
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.datasets.bad_records import readable_rows, zeroes_bad
+from dpensemble.datasets.equal_rows import ComparedOnce, EqualRows, equal_rows
 from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.persistence import require_savable
@@ -105,6 +106,9 @@ def train(
     _require_possible(tables, model, baseline=baseline, private_report=private_report)
     noun = None if unit_name is None else declared_noun(unit_name, tables.unit_column)
     asked = QualityRequest(holdout_score, Costs.of(costs), positive_class)
+    compared = _compared(tables)
+    if compared.read is not None and tables.stream is not None:
+        tables = replace(tables, stream=replace(tables.stream, read=compared.read))
     prepared = _prepare(tables, model, fill=fill, asked=asked, ledger=ledger)
     diagnostics = PrivateDiagnostics(votes=private_report)
     result = _fit(prepared, diagnostics, fewest_units).result_
@@ -127,6 +131,35 @@ def train(
         labels=pd.DataFrame({"row": result.labels.indices, "label": result.labels.labels}),
         warnings=(*about_teachers(diagnostics, result.settings.get("n_teachers")), *refused),
         certificate=certified,
+        for_owner=compared.counts(len(tables.X_public)),
+    )
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """How many public rows equal private records, and the reader of blocks whose first pass finds this out."""
+
+    equal: EqualRows | None = None
+    read: ComparedOnce | None = None
+
+    def counts(self, n_public: int) -> dict[str, tuple[int | None, int]]:
+        """Return the count for the owner, or None if it is not known, and its digits. Nothing without public rows."""
+        equal = self.equal if self.read is None else self.read.equal
+        count = None if equal is None else equal.n_equal
+        return {"public_rows_equal_to_records": (count, len(str(n_public)))} if n_public else {}
+
+
+@guard_private_rows()
+def _compared(tables: Tables) -> _Compared:
+    """Compare public rows with records in memory now, or with blocks in the first pass. Parts are not compared."""
+    if not len(tables.X_public):
+        return _Compared()
+    if tables.stream is None:
+        return _Compared(equal_rows(tables.X_private, tables.X_public))
+    return (
+        _Compared()
+        if tables.stream.parts is not None
+        else _Compared(read=ComparedOnce(tables.stream.read, tables.X_public))
     )
 
 
