@@ -127,7 +127,7 @@ class AutoClassifier(TableClassifier):
         self
         """
         inputs.refuse_others(others)
-        with all_or_nothing(self, ledger, (X, y)):
+        with all_or_nothing(self, ledger, (X, y, X_public)):
             X, y, public = tables(self, X, inputs.required(y), X_public)
             # A wrong argument raises whichever method is chosen.
             public_unit_numbers(public_units, len(public))
