@@ -1,6 +1,6 @@
 """The layout of a CSV file: its header line, the separator of its columns, and their names.
 
-All lines of a public file may decide its layout. Any other file is read as the public file and its own header line
+All lines of a public file may decide its layout. Each other file is read as the public file and its own header line
 show, or as options state. Its records decide nothing, so neighbouring files have the same layout and the same error.
 """
 

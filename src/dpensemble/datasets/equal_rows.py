@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats, is_table
+from dpensemble._arrays import Floats, Rows, is_table
 from dpensemble.datasets.columns import distinct_entries, in_parts, number_columns, numbers_of, texts_of
 
-Blocks = Callable[[], Iterator[tuple[Any, Any]]]
+Blocks = Callable[[], Iterator[tuple[Rows, Rows]]]
 _Hashes = NDArray[np.uint64]
 
 # Below this share of public rows, equal ones may be chance, as in `dpensemble.engine.repeats`.
@@ -40,7 +39,7 @@ class EqualRows:
     without any entry are not counted. Equality is that of hashes of 64 bits.
     """
 
-    def __init__(self, public: Any) -> None:
+    def __init__(self, public: Rows) -> None:
         self._public, self._has_names = _as_frame(public), is_table(public)
         self._factors = _factors(self._public.shape[1])
         self._numeric = number_columns(self._public)
@@ -54,7 +53,7 @@ class EqualRows:
         self._distinct, self._copies = np.unique(hashes[kept], return_counts=True)
         self._equal = np.zeros(len(self._distinct), dtype=np.int64)
 
-    def add(self, private: Any) -> None:
+    def add(self, private: Rows) -> None:
         """Compare a block of private rows. Rows without the public columns are not compared."""
         table, columns = _as_frame(private), self._public.columns
         if list(table.columns) != list(columns):
@@ -125,7 +124,7 @@ def _factors(n_columns: int) -> _Hashes:
 def _of_texts(column: pd.Series) -> _Hashes:
     """Return a hash of each entry as it is written."""
     # Columns of texts alone need no look at types.
-    of_texts = isinstance(column.dtype, pd.StringDtype)
+    of_texts = column.dtype == "str"
     places, distinct = pd.factorize(column) if of_texts else distinct_entries(column)
     texts = texts_of(pd.DataFrame({0: pd.Series(distinct, dtype=object)}))[0].to_numpy()
     hashes = np.asarray(pd.util.hash_array(texts, categorize=False), dtype=np.uint64)
@@ -133,18 +132,14 @@ def _of_texts(column: pd.Series) -> _Hashes:
     return np.append(hashes, np.uint64(1))[places]
 
 
-def _as_frame(rows: Any) -> pd.DataFrame:
-    """Return rows as a table. Other kinds of tables are converted."""
+def _as_frame(rows: Rows) -> pd.DataFrame:
+    """Return rows as a table."""
     if isinstance(rows, pd.DataFrame):
         return rows
-    if hasattr(rows, "tocsr"):
-        return pd.DataFrame(rows.toarray())
-    if hasattr(rows, "to_pandas"):
-        return pd.DataFrame(rows.to_pandas())
     return pd.DataFrame(np.asarray(rows))
 
 
-def equal_rows(private: Any, public: Any) -> EqualRows | None:
+def equal_rows(private: Rows, public: Rows) -> EqualRows | None:
     """Return how many public rows equal private records, or None if these rows cannot be compared."""
     with suppress(*_INCOMPARABLE):
         equal = EqualRows(public)
@@ -156,15 +151,17 @@ def equal_rows(private: Any, public: Any) -> EqualRows | None:
 class ComparedOnce:
     """A reader of private blocks whose first whole pass compares them with public rows. `hear` gets the result."""
 
-    def __init__(self, read: Blocks, public: Any, hear: Callable[[EqualRows], None] | None = None) -> None:
+    def __init__(
+        self, read: Blocks, public: Rows, hear: Callable[[EqualRows], None] | None = None, units: Rows | None = None
+    ) -> None:
         self._read, self._hear, self._done = read, hear, False
         #: None if these public rows cannot be compared.
         self.equal: EqualRows | None = None
-        self.units = getattr(read, "units", None)
+        self.units = units
         with suppress(*_INCOMPARABLE):
             self.equal = EqualRows(public)
 
-    def __call__(self) -> Iterator[tuple[Any, Any]]:
+    def __call__(self) -> Iterator[tuple[Rows, Rows]]:
         """Yield the blocks."""
         for X, y in self._read():
             if self.equal is not None and not self._done:
@@ -176,7 +173,7 @@ class ComparedOnce:
         self._done = True
 
 
-def share_memory(X: Any, X_public: Any) -> bool:
+def share_memory(X: Rows, X_public: Rows) -> bool:
     """Return whether a part of the public rows is the same memory as a part of the private rows.
 
     Different rows of one array share none, even if they take turns.
@@ -186,12 +183,12 @@ def share_memory(X: Any, X_public: Any) -> bool:
     return any(_overlap(one, other) for one, other in islice(_columns_alike(X, X_public), _COLUMNS_COMPARED))
 
 
-def _columns_alike(X: Any, X_public: Any) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+def _columns_alike(X: Rows, X_public: Rows) -> Iterator[tuple[Rows, Rows]]:
     """Yield memory that holds the same column of both."""
     if isinstance(X, pd.DataFrame) and isinstance(X_public, pd.DataFrame):
         for name in X.columns.intersection(X_public.columns):
             # Names may be repeated, which is refused later.
-            if isinstance(X[name], pd.Series) and isinstance(X_public[name], pd.Series):
+            if X[name].ndim == X_public[name].ndim == 1:
                 yield from _arrays(X[name], X_public[name])
         return
     one, other = (rows.to_numpy() if isinstance(rows, pd.DataFrame) else rows for rows in (X, X_public))
@@ -199,12 +196,12 @@ def _columns_alike(X: Any, X_public: Any) -> Iterator[tuple[NDArray[Any], NDArra
         yield one, other
 
 
-def _arrays(one: pd.Series, other: pd.Series) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    if isinstance(one.dtype, np.dtype) and isinstance(other.dtype, np.dtype):
+def _arrays(one: pd.Series, other: pd.Series) -> Iterator[tuple[Rows, Rows]]:
+    if not any(map(pd.api.types.is_extension_array_dtype, (one, other))):
         yield one.to_numpy(), other.to_numpy()
 
 
-def _overlap(one: NDArray[Any], other: NDArray[Any]) -> bool:
+def _overlap(one: Rows, other: Rows) -> bool:
     if not np.may_share_memory(one, other):
         return False
     try:

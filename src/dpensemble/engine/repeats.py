@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats
+from dpensemble._arrays import Floats, Rows
 from dpensemble._spending import Spending, listen
 from dpensemble.budget import Budget
 from dpensemble.datasets.columns import row_hashes
@@ -117,7 +117,7 @@ def counted(estimator: Any, X: Any, y: Any, X_public: Any = None) -> Iterator[No
         yield
         return
     if X_public is not None and not share_memory(X, X_public):
-        warn_of_equal_rows(equal_rows(X, X_public))
+        warn_of_equal_rows(equal_rows(_dense(X), _dense(X_public)))
     # Hashed before anything is spent, so that counting a failed fit cannot fail.
     seeded = getattr(estimator, "insecure_release_seed", None) is not None
     token, announced, failed = _INSIDE.set(True), _Announced(), True
@@ -129,6 +129,10 @@ def counted(estimator: Any, X: Any, y: Any, X_public: Any = None) -> Iterator[No
         _INSIDE.reset(token)
         if announced.spent:
             _count_if_released(estimator, X, y, announced, seeded=seeded, failed=failed)
+
+
+def _dense(rows: Rows) -> Rows:
+    return rows.toarray() if hasattr(rows, "tocsr") else rows
 
 
 def warn_of_equal_rows(equal: EqualRows | None) -> None:
@@ -144,9 +148,13 @@ def warn_of_equal_rows(equal: EqualRows | None) -> None:
     )
 
 
-def compared_once(read: Blocks, public: Any) -> Blocks:
+def compared_once(read: Blocks, public: Rows) -> Blocks:
     """Return a reader of private blocks whose first pass compares them with public rows, and then warns the owner."""
-    return read if public is None or _INSIDE.get() else ComparedOnce(read, public, warn_of_equal_rows)
+    return (
+        read
+        if public is None or _INSIDE.get()
+        else ComparedOnce(read, public, warn_of_equal_rows, getattr(read, "units", None))
+    )
 
 
 @contextmanager
