@@ -150,11 +150,9 @@ def warn_of_equal_rows(equal: EqualRows | None) -> None:
 
 def compared_once(read: Blocks, public: Rows) -> Blocks:
     """Return a reader of private blocks whose first pass compares them with public rows, and then warns the owner."""
-    return (
-        read
-        if public is None or _INSIDE.get()
-        else ComparedOnce(read, public, warn_of_equal_rows, getattr(read, "units", None))
-    )
+    if public is None or _INSIDE.get():
+        return read
+    return ComparedOnce(read, public, warn_of_equal_rows, getattr(read, "units", None))
 
 
 @contextmanager

@@ -64,7 +64,8 @@ def file_tables(
         files.private, able=options.takes_blocks, asked=options.in_blocks
     )
     declared = _declaration(files, budgets_column)
-    public = _public_rows(files, declared, budgets_column)
+    named = files.named(budgets_column)
+    public = declared_grid(declared).empty if files.public is None else files.read(files.public, guess=True, like=named)
     # The public table shows how the other files are written.
     like = files.like_public(list(public.columns), budgets_column)
     written = _private_rows(files, options, streamed, like)
@@ -119,12 +120,6 @@ def file_tables(
         test_groups=test_groups,
     )
     return with_budgets(tables, budgets, entries, seed)
-
-
-def _public_rows(files: TableFiles, declared: dict[str, Any] | None, budgets: str | None) -> pd.DataFrame:
-    if files.public is None:
-        return declared_grid(declared).empty
-    return files.read(files.public, guess=True, like=files.named(budgets))
 
 
 def _private_rows(files: TableFiles, options: ReadOptions, streamed: bool, like: Expected) -> pd.DataFrame:
