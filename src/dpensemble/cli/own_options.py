@@ -32,11 +32,10 @@ _TRAIN = (
         default="zero",
     ),
     own("--strict", "Raise instead of printing notes about columns.", bool, default=False),
-    own("--sep", "Separator of columns in CSV (--skip-lines: titles)."),
+    own("--sep", "Separator of columns in CSV, such as ';' or tab."),
     own("--decimal", "Decimal sign of numbers in CSV: . or ,"),
     own("--multiline-text", "Quoted texts in CSV may hold line breaks.", bool, default=False),
-    # Help is one screen, so the line of --sep names this option.
-    own("--skip-lines", "Lines above the header of CSV files. [seen]", int, hidden=True),
+    own("--skip-lines", "Lines above the header of CSV files. [seen]", int),
     own("--out", "Folder for report, student and labels. Required.", Path, OUTPUT, required=True, placeholder="FOLDER"),
     own("--ledger", "File or address of a ledger that must allow it.", panel=PRIVACY),
     own("--data-set", "Name of the records' account in --ledger.", panel=PRIVACY),

@@ -121,15 +121,15 @@ class TableFiles:
         if self.unit is not None and self.unit == budgets:
             raise InvalidParameterError(f"budgets={budgets!r} is also the unit: name another column.")
         for name, other in (("public", self.public), ("test", self.test)):
+            if other is not None and self.private.resolve() in other.resolve().parents:
+                raise DataError(
+                    f"the {name} table ({other}) is in the private table's folder: move it to another folder."
+                )
             if other is not None and is_same_file(self.private, other):
                 raise DataError(f"the {name} table is the private table itself ({self.private}): give other rows.")
             if other is not None and share_files(self.private, other):
                 raise DataError(
                     f"the {name} table ({other}) and the private table ({self.private}) share a file: give other rows."
-                )
-            if other is not None and self.private.resolve() in other.resolve().parents:
-                raise DataError(
-                    f"the {name} table ({other}) is in the private table's folder: move it to another folder."
                 )
         if self.declared_columns is not None and is_same_file(self.private, self.declared_columns):
             raise DataError(f"declared_columns is the private table itself ({self.private}): give a description.")
