@@ -8,9 +8,9 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.metrics import roc_auc_score
 
 from dpensemble.quality.curves import threshold_parts
-from dpensemble.quality.figures import area
 from dpensemble.quality.layout import Layout, plan_layout
 from dpensemble.quality.release import (
     HALF,
@@ -67,8 +67,9 @@ class Study:
             ("no", "yes"), n_units, epsilon, 1e-5, groups={"sex": SEXES} if groups else None, required=len(required)
         )
         public = self.population.probable[:2000]
-        self.layout: Layout = layout.for_shares([1 - public.mean(), public.mean()], len(required))
-        self.edges = public_edges(self.layout, np.column_stack([1 - public, public]), required)
+        layout = layout.for_shares([1 - public.mean(), public.mean()], len(required))
+        self.edges = public_edges(layout, np.column_stack([1 - public, public]), required)
+        self.layout: Layout = self.edges.fitted(layout)
 
     def release(self, seed):
         """Return the quality of one sample."""
@@ -106,7 +107,8 @@ class Study:
             ),
             "share": positive.sum() / cells.sum(),
             "accuracy": (positive[at:].sum() + negative[:at].sum()) / cells.sum(),
-            "auroc": area(positive, negative, 1e-9).value,
+            # Of the student itself, not of its bins.
+            "auroc": roc_auc_score(self.population.truth, self.population.probable),
             "log_loss": losses / cells.sum(),
         }
         if self.layout.groups:
@@ -177,8 +179,8 @@ def show_rare(epsilon, n_releases):
         exact = np.atleast_1d(truth[name])
         exact = exact[place] if name in found[0].at else exact[0]
         low, high = (np.median([getattr(one, end) for one in figures]) for end in ("low", "high"))
-        unknown = np.mean([one.value is None for one in figures])
-        print(f"{name:28s} truth {exact:.3f}, usual band {low:.3f} to {high:.3f}, unknown in {unknown:.0%}")
+        unknown = "" if name == "auroc" else f", unknown in {np.mean([one.value is None for one in figures]):.0%}"
+        print(f"{name:28s} truth {exact:.3f}, usual band {low:.3f} to {high:.3f}{unknown}")
 
 
 def main(n_releases=200):

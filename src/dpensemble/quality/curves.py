@@ -1,4 +1,4 @@
-"""One class against the rest: what each threshold does, both curves, calibration, and areas."""
+"""One class against the rest: what each threshold does, both curves, calibration, and the area."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpensemble._arrays import Floats
-from dpensemble.quality.figures import Figure, Parts, Plain, area, critical, mean, monotone, shares
+from dpensemble.quality.areas import Area, area_bounds
+from dpensemble.quality.figures import Figure, Parts, Plain, critical, mean, monotone, shares
 
 #: What is stated at each threshold.
 AT_THRESHOLD = (
@@ -28,7 +29,7 @@ _LEAST_PROBABILITY = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class ClassCurves:
-    """One class against the rest. All figures but the areas and the loss hold together, at every threshold and bin.
+    """One class against the rest. All figures but the area and the loss hold together, at every threshold and bin.
 
     Parameters
     ----------
@@ -38,10 +39,11 @@ class ClassCurves:
         Share of units with this class.
     accuracy : Figure or None
         Share that is right at threshold one half. None with more than two classes. It holds alone.
-    auroc : Figure
-        Area under the ROC curve of the binned probabilities. It holds alone.
+    auroc : Area
+        Area under the ROC curve of the student, over all distributions within the bins. It holds alone.
     log_loss : Figure
-        Logarithmic loss of the binned probabilities, each bin with the mean of its public rows. It holds alone.
+        Logarithmic loss if every bin states one probability, the mean of its public rows. It is not the loss of the
+        student, whose probabilities differ within a bin. It holds alone.
     thresholds : tuple of float
         Inner edges of the bins, ascending.
     at : mapping of str to tuple of Figure
@@ -53,7 +55,7 @@ class ClassCurves:
     name: str
     share: Figure
     accuracy: Figure | None
-    auroc: Figure
+    auroc: Area
     log_loss: Figure
     thresholds: tuple[float, ...]
     at: Mapping[str, tuple[Figure, ...]]
@@ -76,7 +78,7 @@ class ClassCurves:
             "class": self.name,
             "share": self.share.to_dict(),
             "accuracy": None if self.accuracy is None else self.accuracy.to_dict(),
-            "auroc": self.auroc.to_dict(),
+            **self.auroc.entries(),
             "binned_log_loss": self.log_loss.to_dict(),
             "thresholds": rows,
             "calibration": [
@@ -87,7 +89,7 @@ class ClassCurves:
 
 
 def class_curves(
-    name: str, cells: Floats, edges: Floats, middles: Floats, sigma: float, *, half: float | None
+    name: str, cells: Floats, edges: Floats, middles: Floats, inside: Floats, sigma: float, *, half: float | None
 ) -> ClassCurves:
     """Return the curves of noisy cells, shape (2, n_bins): the rest, then the class.
 
@@ -99,6 +101,8 @@ def class_curves(
         Noisy numbers of units.
     edges, middles : ndarray
         Inner edges, shape (n_bins - 1,), and the mean public probability in each bin.
+    inside : ndarray of shape (n_bins,)
+        Share of pairs within each bin in which the case is higher, on public rows.
     sigma : float
         Standard deviation of the noise on each cell.
     half : float or None
@@ -118,7 +122,7 @@ def class_curves(
         name=name,
         share=share,
         accuracy=None if half is None else accuracy_at(positive, negative, int(np.searchsorted(edges, half)), sigma),
-        auroc=area(positive, negative, sigma),
+        auroc=area_bounds(positive, negative, inside, sigma),
         log_loss=mean(cells, np.stack([-np.log(1 - cut), -np.log(cut)]), sigma),
         thresholds=tuple(edges.tolist()),
         at=at,

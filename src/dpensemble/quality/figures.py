@@ -158,32 +158,3 @@ def mean(cells: Floats, values: Floats, sigma: float, z: float = critical(1)) ->
     is_precise = total > _LEAST * sigma * np.sqrt(cells.size)
     value = float(np.clip((cells * values).sum() / total, low, high)) if is_precise else None
     return Figure(value, float(low), float(high))
-
-
-def area(positive: Floats, negative: Floats, sigma: float, z: float = critical(1)) -> Figure:
-    r"""Return the area under the ROC curve of binned probabilities, with a band. Ties count half.
-
-    ``D(a) = sum of P_i N_j (w_ij - a)`` has the mean 0 at the true area. Its variance holds the noise of both classes,
-    the noise of their products, and sampling (as for U-statistics: W. Hoeffding, Ann. Math. Stat. 1948).
-    """
-    places = np.arange(len(positive))
-    wins = (places[:, None] > places[None]) + (places[:, None] == places[None]) / 2
-    grid = np.linspace(0, 1, 1001)
-    both = positive.sum() * negative.sum()
-    won = float(positive @ wins @ negative)
-    # Rows of the first, and columns of the second, are the effect of one more unit in a bin.
-    of_positive = (wins @ negative)[None] - grid[:, None] * negative.sum()
-    of_negative = (positive @ wins)[None] - grid[:, None] * positive.sum()
-    products = ((wins[None] - grid[:, None, None]) ** 2).sum(axis=(1, 2))
-    variance = (
-        sigma**2 * ((of_positive**2).sum(axis=1) + (of_negative**2).sum(axis=1))
-        + sigma**4 * products
-        + of_positive**2 @ np.maximum(positive, 0)
-        + of_negative**2 @ np.maximum(negative, 0)
-    )
-    possible = np.flatnonzero(np.abs(won - grid * both) <= z * np.sqrt(variance))
-    low, high = (grid[possible[0]], grid[possible[-1]]) if len(possible) else (0.0, 1.0)
-    least = _LEAST * sigma * np.sqrt(len(positive))
-    is_precise = min(positive.sum(), negative.sum()) > least
-    value = float(np.clip(won / both, low, high)) if is_precise else None
-    return Figure(value, float(low), float(high))

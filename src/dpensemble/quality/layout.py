@@ -11,13 +11,14 @@ from dpensemble._nouns import plural
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError
+from dpensemble.quality.areas import FEWEST_BINS
 from dpensemble.relations import Relation
 
 #: The name of the group of all values that were not declared.
 OTHER = "other"
 MOST_BINS = 20
-# Noise of one class's total, as a share of the held-back units: what is aimed at, and the most that is accepted.
-_AIM, _MOST = 0.01, 0.1
+# The most noise of one class's total, as a share of the held-back units.
+_MOST = 0.1
 # What is aimed at within the rarest class, as a share of its expected units.
 _AIM_OF_CLASS = 0.15
 # The same within a group of average size, which is a smaller number of units.
@@ -64,7 +65,8 @@ class Layout:
     n_units : int
         Number of held-back units.
     bins, group_bins : int
-        Bins of a probability at most, for all units and within a group.
+        Bins of a probability at most, for all units and within a group. `Edges.fitted` states how many bins for all
+        units are open.
     epsilon, delta : float
         Budget of a held-back unit.
     relation : Relation
@@ -112,10 +114,10 @@ class Layout:
         return _noise(self.epsilon, self.delta) * self.sensitivity
 
     def for_shares(self, shares: Sequence[float], required: int = 1) -> Layout:
-        """Return fewer bins if the published student expects few units of a class.
+        """Return fewer bins within groups if the published student expects few units of a class.
 
-        The noise of a class's total is then at most 15 % of the units that are expected of the rarest class, if the
-        edges that are required allow that. The student is public, so the choice costs nothing.
+        The noise of a class's total over as many bins is then at most 15 % of the units that are expected of the rarest
+        class, if the edges that are required allow that. The student is public, so the choice costs nothing.
 
         Parameters
         ----------
@@ -125,7 +127,7 @@ class Layout:
             Number of thresholds that must be edges of bins.
         """
         most = _affordable(_AIM_OF_CLASS * min(shares) * self.n_units, self.sigma, required + 1)
-        return replace(self, bins=min(self.bins, most), group_bins=min(self.group_bins, most))
+        return replace(self, group_bins=min(self.group_bins, most))
 
     def sentence(self, unit: str = "unit") -> str:
         """State what the release holds, before it is drawn. `unit` is the noun for what is held back."""
@@ -163,10 +165,13 @@ def plan_layout(
 ) -> Layout:
     """Choose the cells that a budget supports.
 
-    The noise of a total over ``b`` bins has the standard deviation ``sigma sqrt(b)``. The number of bins is the largest
-    one, up to 20, for which that is at most 1 % of the held-back units (5 % of a group of average size). Two bins, or
-    one more than the `required` thresholds, are kept while their noise is below 10 % (30 % of a group). With three and
-    more classes, the bins of each class are left out if their noise is larger.
+    There are at most ``b`` bins for all units, up to 20, if a bin of average size holds ``b`` times the noise of its
+    cell. There are at least four, and one more than the `required` thresholds. `areas.area_edges` opens fewer bins if
+    that makes little difference. Within groups, the noise of a total over ``b`` bins is at most 5 % of a group of
+    average size, unless thresholds require more bins.
+
+    A run is refused if the noise of a total over one bin more than thresholds is above 10 % of the units, or 30 % of a
+    group. With three and more classes, the bins of each class are left out instead.
 
     Parameters
     ----------
@@ -194,9 +199,7 @@ def plan_layout(
     --------
     >>> layout = plan_layout(("no", "yes"), 1400, 1.0, 1e-5)
     >>> layout.bins, layout.n_cells, round(layout.sigma, 2)
-    (7, 14, 5.28)
-    >>> layout.for_shares([0.97, 0.03]).bins  # 42 units of a class
-    2
+    (16, 32, 5.28)
     """
     groups = dict(groups or {})
     n_classes, noise = len(classes), _noise(epsilon, delta)
@@ -219,7 +222,7 @@ def plan_layout(
         return noise * sensitivity_of(n_histograms, relation) * math.sqrt(n_added)
 
     n_histograms = len(layout(fewest, fewest).histograms)
-    bins = _affordable(_AIM * n_units, spread(n_histograms, 1), fewest)
+    bins = max(fewest, FEWEST_BINS, min(MOST_BINS, math.floor(math.sqrt(n_units / spread(n_histograms, 1)))))
     if n_classes > 2 and spread(n_histograms, fewest) > _MOST * n_units:
         bins, n_histograms = 0, 1 + len(groups)
     added = fewest if n_classes == 2 else n_classes

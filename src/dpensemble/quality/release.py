@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from dpensemble._random import NoiseSource
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
+from dpensemble.quality.areas import area_edges, pairs_inside
 from dpensemble.quality.layout import Layout
 from dpensemble.releases import SumQuery, SumReleaser
 
@@ -63,17 +64,25 @@ class QualitySum(SumQuery[tuple[Floats, float]]):
 class Edges:
     """Inner edges of the bins of each class, ascending, for all units and within groups. Public.
 
-    A probability that equals an edge is above the edge. `middles` has the mean probability of the public rows in each
-    bin of all units.
+    A probability that equals an edge is above the edge. For each bin of all units, `middles` has the mean probability
+    of the public rows, and `inside` the share of pairs in which the case is higher, on public rows.
     """
 
     of_class: Mapping[str, Floats]
     of_groups: Floats
     middles: Mapping[str, Floats]
+    inside: Mapping[str, Floats]
+
+    def fitted(self, layout: Layout) -> Layout:
+        """Return a layout without cells that no edge opens. What it charges stays the same."""
+        return replace(layout, bins=max((len(one) + 1 for one in self.of_class.values()), default=layout.bins))
 
 
 def public_edges(layout: Layout, public: Floats | None, required: Sequence[float] = ()) -> Edges:
     """Return the edges of all bins, from the student's probabilities of public rows.
+
+    `areas.area_edges` chooses the edges for all units, for a narrow interval of the area under the curve. Edges within
+    groups are quantiles. So are all edges without noise or without public rows.
 
     Parameters
     ----------
@@ -84,19 +93,24 @@ def public_edges(layout: Layout, public: Floats | None, required: Sequence[float
     required : sequence of float
         Thresholds that must be edges, beside one half.
     """
-    if public is None or not len(public):
+    is_known = public is not None and len(public) > 0
+    if public is None or not is_known:
         logits = np.linspace(-6, 6, 1001)
         high = 1 / (1 + np.exp(-logits))
         columns = [1 - high, high] if layout.positive == 1 else [high, 1 - high]
         public = np.column_stack(columns if len(layout.classes) == 2 else [high] * len(layout.classes))
     names = [layout.classes[layout.positive]] if len(layout.classes) == 2 else list(layout.classes)
-    of_class, middles = {}, {}
+    of_class, middles, inside = {}, {}, {}
+    fixed = sorted({HALF, *(HALF if one == 0.5 else float(one) for one in required)})
     for name in names if layout.bins else []:
         column = public[:, layout.classes.index(name)]
-        edges = bin_edges(column, layout.bins, required)
-        of_class[name], middles[name] = edges, _middles(column, edges)
+        if is_known and layout.epsilon > 0:
+            edges = area_edges(column, layout.n_units, layout.sigma, layout.bins, fixed)
+        else:
+            edges = bin_edges(column, layout.bins, required)
+        of_class[name], middles[name], inside[name] = edges, _middles(column, edges), pairs_inside(column, edges)
     groups = bin_edges(public[:, layout.positive], layout.group_bins, required)
-    return Edges(of_class, groups, middles)
+    return Edges(of_class, groups, middles, inside)
 
 
 def bin_edges(public: Floats, n_bins: int, required: Sequence[float] = ()) -> Floats:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from dpensemble.quality.areas import Area
 from dpensemble.quality.classes import (
     ClassDecisions,
     GroupQuality,
@@ -21,7 +22,9 @@ from dpensemble.quality.release import HALF, NoisyHistograms
 METHOD = (
     "Noise of known standard deviation and the sampling of units, as sets of shares that the cells do not refute "
     "(Fieller 1954; Wilson 1927). Figures of one class, or of all groups of one column, hold together at every "
-    "threshold (Sidak 1967). Accuracy, area under the curve and loss hold one by one."
+    "threshold (Sidak 1967). Accuracy, area under the curve and loss hold one by one. The interval of the area is for "
+    "the student, over all distributions of its probabilities within the bins (Imbens and Manski 2004). The area "
+    "has no single value. The loss is that of one probability for each bin, the mean of its public rows."
 )
 
 
@@ -63,16 +66,16 @@ class ReleasedQuality:
         """Return all figures as plain values."""
         layout, released = self.released.layout, self.released
         # Of more than two classes there is no single area.
-        auroc = self.curves[0].auroc if len(layout.classes) == 2 else Figure(None, 0.0, 1.0)
-        has_value = auroc.value is not None
+        auroc = self.curves[0].auroc if len(layout.classes) == 2 else None
         return {
             "units": layout.n_units,
             "accuracy": self.accuracy.value,
             "accuracy_low": self.accuracy.low,
             "accuracy_high": self.accuracy.high,
-            "auroc": auroc.value,
-            "auroc_low": auroc.low if has_value else None,
-            "auroc_high": auroc.high if has_value else None,
+            "auroc": None if auroc is None else auroc.value,
+            "auroc_low": None if auroc is None else auroc.low,
+            "auroc_high": None if auroc is None else auroc.high,
+            "auroc_if_spread_as_public_rows": None if auroc is None else auroc.if_as_public,
             "epsilon": released.epsilon,
             "delta": released.delta,
             "sigma": released.sigma,
@@ -89,16 +92,25 @@ class ReleasedQuality:
         }
 
 
-def quality_of(released: NoisyHistograms, costs: Costs | None = None) -> ReleasedQuality:
-    """Return every figure of noisy histograms. This is computed from what was released, and costs nothing."""
+def quality_of(
+    released: NoisyHistograms, costs: Costs | None = None, areas: Mapping[str, Area] | None = None
+) -> ReleasedQuality:
+    """Return every figure of noisy histograms. This is computed from what was released, and costs nothing.
+
+    `areas` of classes take the place of what bins show, if the probabilities of rows are known.
+    """
     layout, sigma = released.layout, released.sigma
     curves = []
     for histogram in layout.histograms:
         cells = released.of(histogram.kind, histogram.name)
         if histogram.kind == "bins" and cells is not None:
-            edges, middles = (one[histogram.name] for one in (released.edges.of_class, released.edges.middles))
+            edges, middles, inside = (
+                one[histogram.name] for one in (released.edges.of_class, released.edges.middles, released.edges.inside)
+            )
             half = HALF if len(layout.classes) == 2 else None
-            curves.append(class_curves(histogram.name, cells, edges, middles, sigma, half=half))
+            of_class = class_curves(histogram.name, cells, edges, middles, inside, sigma, half=half)
+            known = (areas or {}).get(histogram.name)
+            curves.append(of_class if known is None else replace(of_class, auroc=known))
     decisions = None
     if len(layout.classes) > 2:
         cells = released.of("decisions")

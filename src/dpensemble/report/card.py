@@ -14,7 +14,7 @@ from typing import Any
 from dpensemble._nouns import plural
 from dpensemble._rounding import round_up
 from dpensemble.report import wording
-from dpensemble.report.quality_lines import Written
+from dpensemble.report.quality_lines import KnownArea, Written
 from dpensemble.report.record import RunRecord
 from dpensemble.report.risk import attack
 from dpensemble.report.usefulness import remarks
@@ -77,8 +77,16 @@ def _quality(record: RunRecord) -> dict[str, Any]:
     quality: dict[str, Any] = {"known_from": "nothing: there were no test rows", "measures": {}}
     if score:
         quality["known_from"] = f"{score['units']:,} held-back private {plural(record.unit)}, with noise"
-        quality["measures"] = {name: score[name] for name in ("accuracy", "auroc") if score[name] is not None}
+        quality["measures"] = {} if score["accuracy"] is None else {"accuracy": score["accuracy"]}
         quality["intervals"] = {name: [score[f"{name}_low"], score[f"{name}_high"]] for name in quality["measures"]}
+        area = KnownArea.of(score)
+        if area is not None:
+            # Bins determine an interval and no value. Earlier versions stated the area of a curve over the bins.
+            name = "auroc" if area.is_of_student else "area_of_binned_curve"
+            quality["intervals"][name] = [area.low, area.high]
+            quality["measures"] |= {} if area.value is None else {name: area.value}
+            if area.spread is not None:
+                quality["auroc_if_spread_as_public_rows"] = area.spread
         if common := score.get("most_common"):
             quality["always_the_most_common_label"] = common["value"]
             quality["intervals"]["always_the_most_common_label"] = [common["low"], common["high"]]
@@ -192,6 +200,12 @@ def _measures(quality: dict[str, Any]) -> list[tuple[str, Any]]:
         low, high = between.get(name, (None, None))
         interval = "" if low is None else f" (95% interval {wording.measure(low)} to {wording.measure(high)})"
         rows.append((wording.MEASURES.get(name, name), f"{wording.measure(value)}{interval}"))
+    for name, (low, high) in between.items():
+        if name not in quality["measures"] and name != always:
+            interval = f"95% interval {wording.measure(low)} to {wording.measure(high)}"
+            rows.append((wording.MEASURES.get(name, name), f"{interval}, for any order within the released bins"))
+    if spread := quality.get("auroc_if_spread_as_public_rows"):
+        rows.append(("AUROC if spread within bins as on public rows", wording.measure(spread)))
     return rows
 
 

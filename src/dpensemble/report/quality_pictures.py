@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from markupsafe import Markup
 
 from dpensemble.report.drawing import Frame, Words, dot, line, nice_ticks, path, svg, text
-from dpensemble.report.quality_lines import Written
+from dpensemble.report.quality_lines import KnownArea, Written
 from dpensemble.report.wording import number, shorten
 
 _BOX = Markup('<rect class="{css}" fill-opacity=".13" x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}"/>')
+_SPAN = Markup('<rect class="span" x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}"/>')
 _AREA = Markup('<path class="{css}" fill-opacity=".16" d="{d}Z"/>')
 _SQUARE, _FLAT = 400, 300
 _RIGHT = 20
@@ -20,7 +22,10 @@ _LABELS = 6
 
 
 def roc_picture(curves: Written, ident: str) -> Markup | None:
-    """Draw the ROC curve: each threshold with the box in which its point lies. None if noise hides it."""
+    """Draw the ROC curve at each threshold, with the box in which its point lies. None if noise hides it.
+
+    Between two thresholds nothing is known but that neither axis falls, so a rectangle holds the curve.
+    """
     points = [
         (_complement(row["specificity"]), row["sensitivity"])
         for row in reversed(curves["thresholds"])
@@ -32,8 +37,8 @@ def roc_picture(curves: Written, ident: str) -> Markup | None:
         ident, f"ROC curve of {shorten(curves['class'], 40)}", "false alarms among the others", "cases that are found"
     )
     frame = Frame(1, 1, height=_SQUARE, right=_RIGHT)
-    body = _square(frame, words) + _boxes(frame, points)
-    return svg(words, _sentence(points, words, curves["auroc"]), frame.height, body)
+    body = _square(frame, words) + _between(frame, points) + _boxes(frame, points)
+    return svg(words, _sentence(points, words, KnownArea.of({}, curves)), frame.height, body)
 
 
 def precision_recall_picture(curves: Written, ident: str) -> Markup | None:
@@ -54,12 +59,15 @@ def precision_recall_picture(curves: Written, ident: str) -> Markup | None:
         level = frame.y(share)
         body += line("limit", frame.left, level, frame.x(1), level)
         body += text("limit-label", frame.left + 6, level - 7, f"alarms for all: {number(share, 2)}", "start")
-    body += _boxes(frame, points, closed=False)
+    body += _boxes(frame, points)
     return svg(words, _sentence(points, words), frame.height, body)
 
 
 def calibration_picture(curves: Written, ident: str) -> Markup | None:
-    """Draw the share of cases in each bin over the student's probability. None if noise hides all bins."""
+    """Draw the share of cases in each bin over the probabilities of the bin. None if noise hides all bins.
+
+    Boxes are as wide as bins. Where in a bin the held-back probabilities are is not known.
+    """
     bins = [one for one in curves["calibration"] if one["observed"]["value"] is not None]
     if not bins:
         return None
@@ -74,10 +82,11 @@ def calibration_picture(curves: Written, ident: str) -> Markup | None:
     for one in bins:
         x, observed = frame.x(one["predicted"]), one["observed"]
         low, high = frame.y(min(observed["low"], frame.y_max)), frame.y(min(observed["high"], frame.y_max))
-        body += _BOX.format(css="main", x=x - 5, y=high, w=10, h=low - high)
+        left, right = frame.x(min(one["from"], frame.x_max)), frame.x(min(one["to"], frame.x_max))
+        body += _BOX.format(css="main", x=left, y=high, w=right - left, h=low - high)
         body += dot("main", x, frame.y(observed["value"]))
     sentences = [
-        f"{number(one['predicted'], 2)} stated, {number(one['observed']['value'], 2)} observed "
+        f"{number(one['from'], 2)} to {number(one['to'], 2)} stated, {number(one['observed']['value'], 2)} observed "
         f"({number(one['observed']['low'], 2)} to {number(one['observed']['high'], 2)})"
         for one in bins
     ]
@@ -130,16 +139,23 @@ def _square(frame: Frame, words: Words, ticks: Sequence[float] | None = None) ->
     return frame.axes(ticks, ticks, words) + diagonal
 
 
-def _boxes(frame: Frame, points: Sequence[tuple[Written, Written]], *, closed: bool = True) -> Markup:
-    """Draw a curve through points, and the box of each point. A `closed` curve ends at both corners."""
+def _boxes(frame: Frame, points: Sequence[tuple[Written, Written]]) -> Markup:
+    """Draw points, each with its box."""
     body = Markup()
     for x, y in points:
         left, top = frame.x(x["low"]), frame.y(y["high"])
         body += _BOX.format(css="main", x=left, y=top, w=frame.x(x["high"]) - left, h=frame.y(y["low"]) - top)
-    curve = [(frame.x(x["value"]), frame.y(y["value"])) for x, y in points]
-    corners = ([(frame.x(0), frame.y(0))], [(frame.x(1), frame.y(1))]) if closed else ([], [])
-    body += path("main", [*corners[0], *curve, *corners[1]])
-    return body + Markup().join(dot("main", *one) for one in curve)
+    return body + Markup().join(dot("main", frame.x(x["value"]), frame.y(y["value"])) for x, y in points)
+
+
+def _between(frame: Frame, points: Sequence[tuple[Written, Written]]) -> Markup:
+    """Draw the rectangle between each two neighbouring points, both corners included."""
+    ends = [(0.0, 0.0), *((x["value"], y["value"]) for x, y in points), (1.0, 1.0)]
+    body = Markup()
+    for (left, low), (right, high) in pairwise(ends):
+        w, h = abs(frame.x(right) - frame.x(left)), abs(frame.y(low) - frame.y(high))
+        body += _SPAN.format(x=frame.x(min(left, right)), y=frame.y(max(low, high)), w=w, h=h)
+    return body
 
 
 def _complement(figure: Written) -> dict[str, float]:
@@ -152,7 +168,7 @@ def _spread(n: int) -> list[int]:
     return sorted({*range(0, n - 1, step)} - {place for place in range(n - 1) if n - 1 - place < step / 2} | {n - 1})
 
 
-def _sentence(points: Sequence[tuple[Written, Written]], words: Words, area: Written | None = None) -> str:
+def _sentence(points: Sequence[tuple[Written, Written]], words: Words, area: KnownArea | None = None) -> str:
     parts = [f"{number(y['value'], 2)} {words.y} at {number(x['value'], 2)} {words.x}" for x, y in points]
-    known = "" if area is None or area["value"] is None else f" The area is {number(area['value'], 3)}."
+    known = "" if area is None else f" {area.name[:1].upper()}{area.name[1:]}: {area.numbers}."
     return f"{'; '.join(parts)}.{known}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from dpensemble.report.quality_lines import Written, between
+from dpensemble.report.quality_lines import KnownArea, Written, between
 from dpensemble.report.quality_pictures import (
     calibration_picture,
     precision_recall_picture,
@@ -16,6 +16,7 @@ from dpensemble.report.wording import number, shorten
 
 _MOST_CLASSES = 10
 _LONGEST = 30
+_LOSS = "Logarithmic loss of one probability for each bin (not of the student)"
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
@@ -56,10 +57,11 @@ def _headline(score: Written, *, two_classes: bool) -> list[tuple[str, str]]:
     rows = [("Right", _cell(accuracy, None)), (f"Always the most common class{name}", _cell(common, None))]
     if two_classes:
         curves = score["one_against_rest"][0]
-        rows += [
-            ("Area under the ROC curve", _cell(curves["auroc"], 3)),
-            ("Logarithmic loss of the binned probabilities", _cell(curves["binned_log_loss"], 3)),
-        ]
+        area = KnownArea.of(score)
+        rows.append(("AUROC" if area is None else area.name[:1].upper() + area.name[1:], _area_cell(area)))
+        if area is not None and area.spread is not None:
+            rows.append(("AUROC if spread within bins as on public rows (no bound)", f"{area.spread:.3f}"))
+        rows.append((_LOSS, _cell(curves["binned_log_loss"], 3)))
     return rows
 
 
@@ -85,7 +87,7 @@ def _roc_pictures(curves: list[Written]) -> list[tuple[str, Markup]]:
 
 
 def _classes(score: Written) -> list[tuple[str, list[str]]]:
-    areas = {one["class"]: _cell(one["auroc"], 3) for one in score["one_against_rest"]}
+    areas = {one["class"]: _area_cell(KnownArea.of(score, one)) for one in score["one_against_rest"]}
     return [
         (
             shorten(one["class"], _LONGEST),
@@ -137,6 +139,14 @@ def _decision(decision: Written) -> dict[str, object]:
             for row in decision["per_1000"]
         ],
     }
+
+
+def _area_cell(area: KnownArea | None) -> str:
+    if area is None:
+        return "unknown"
+    value, bracket, band = area.numbers.partition(" (") if area.value is not None else ("", "", area.numbers)
+    named = "" if area.is_of_student else " over bins"
+    return f"{value}{bracket}{band.replace(' ', _NO_BREAK)}{named}"
 
 
 def _cell(figure: Written, decimals: int | None) -> str:

@@ -97,8 +97,14 @@ def _privacy_loss(record: RunRecord, card: dict[str, Any]) -> dict[str, Any]:
 
 
 def _implementation(record: RunRecord, card: dict[str, Any]) -> dict[str, Any]:
-    privacy, measures = card["privacy"], card["quality"]["measures"]
-    measure_words = ", ".join(f"{name} {wording.measure(value)}" for name, value in measures.items())
+    privacy, quality = card["privacy"], card["quality"]
+    measures = [f"{name} {wording.measure(value)}" for name, value in quality["measures"].items()]
+    measures += [
+        f"{name} between {wording.measure(low)} and {wording.measure(high)} (95% interval)"
+        for name, (low, high) in quality.get("intervals", {}).items()
+        if name not in quality["measures"] and name != "always_the_most_common_label"
+    ]
+    measure_words = ", ".join(measures)
     return {
         "preprocessing_and_hyperparameter_tuning": "Encoding and settings come from public rows and declared facts "
         f"only. {FILL_IN}: whether the private records were looked at in any other way",

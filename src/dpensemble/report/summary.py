@@ -13,7 +13,7 @@ from dpensemble.relations import Basis, Relation
 from dpensemble.report import wording
 from dpensemble.report.charts import Interval, interval_chart
 from dpensemble.report.drawing import Words
-from dpensemble.report.quality_lines import Written
+from dpensemble.report.quality_lines import KnownArea, Written
 from dpensemble.report.record import RunRecord
 from dpensemble.report.risk import attack, condition
 
@@ -31,7 +31,7 @@ class Quality:
     rows: Sequence[Interval]
     source: str
     verdict: str
-    #: The area under the ROC curve as a share of pairs. Empty without an area.
+    #: The area under the ROC curve of the student as a share of pairs. Empty without an area.
     order: str
 
     @property
@@ -111,7 +111,7 @@ def _quality(record: RunRecord, *, is_private: bool) -> Quality | None:
             f"Measured on {wording.counted(score['units'], f'private {record.unit}')} that the model did not learn "
             "from, with random noise. The promise covers these figures."
         )
-        order = _order(_interval(score, "auroc"), record)
+        order = _order(KnownArea.of(score), record)
         answer = _only_answer(record, is_private=is_private)
         return _compared(_interval(score, "accuracy"), score.get("most_common"), source, order, answer)
     if record.student is None or not (record.scores_are_public or is_private):
@@ -124,19 +124,30 @@ def _quality(record: RunRecord, *, is_private: bool) -> Quality | None:
         common = None if common is None else _wilson(common, rows)
     covered = "public test rows" if record.scores_are_public else "test rows, for you only"
     source = f"Measured on {f'{rows:,} ' if rows else ''}{covered}, without noise."
-    area = _interval(exact, "auroc") if exact else {"value": None}
+    area = KnownArea.of(exact) if exact else None
     return _compared(student, common, source, _order(area, record), _only_answer(record, is_private=is_private))
 
 
-def _order(area: Written, record: RunRecord) -> str:
+def _order(area: KnownArea | None, record: RunRecord) -> str:
     """Return the area under the ROC curve as a share of pairs (J. Hanley and B. McNeil, Radiology 1982)."""
     case = (record.data.get("decision") or {}).get("positive_class") or record.data.get("positive_class")
-    if area["value"] is None or case is None:
+    if area is None or case is None:
         return ""
-    right, low, high = (round(100 * area[name]) for name in ("value", "low", "high"))
+    if not area.is_of_student:
+        return f"An earlier version measured this: {area.name}, {area.numbers}. The AUROC may lie outside."
+    # Rounded outwards, so that the interval stays one.
+    low, high = math.floor(100 * area.low + 1e-9), math.ceil(100 * area.high - 1e-9)
+    pair = f"Of one {record.unit} that is “{wording.shorten(str(case), 24)}” and one that is not"
+    if area.value is not None:
+        times = f"{round(100 * area.value)} times in 100 (95% interval: {low} to {high})"
+        return f"{pair}, it gives the first the higher probability {times}. A coin does so 50 times."
+    spread = ""
+    if area.spread is not None:
+        times = f"{round(100 * area.spread)} times"
+        spread = f" These are {times} if probabilities are spread within the bins as on public rows."
     return (
-        f"Of one {record.unit} that is “{wording.shorten(str(case), 24)}” and one that is not, it gives the first the "
-        f"higher probability {right} times in 100 ({low} to {high}). A coin does so 50 times."
+        f"{pair}, it gives the first the higher probability between {low} and {high} times in 100 (95% interval, for "
+        f"any order within the {area.n_bins or 'released'} bins).{spread} A coin does so 50 times."
     )
 
 

@@ -13,7 +13,13 @@ from dpensemble.report.record import RunRecord
 LONGEST_LABEL = 17
 #: Standard deviations to either side that a 95 % interval of a normal law covers.
 BAND = 1.96
-MEASURES = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC", "brier": "Brier score"}
+MEASURES = {
+    "accuracy": "Accuracy",
+    "auroc": "AUROC",
+    "auprc": "AUPRC",
+    "brier": "Brier score",
+    "area_of_binned_curve": "Area of a curve over bins, not the AUROC of the student",
+}
 # The general rule would mislead for these names.
 _HEADINGS = {
     "compares_rows": "One more sum, to compare public rows by",

@@ -10,8 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
-from dpensemble.datasets.bad_records import class_ids_or_bad
+from dpensemble.datasets.bad_records import BAD, class_ids_or_bad
 from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.quality.areas import area_of_rows
 from dpensemble.quality.costs import Costs, decide
 from dpensemble.quality.figures import Plain
 from dpensemble.quality.layout import MOST_BINS, Layout
@@ -107,14 +108,19 @@ def _on_test_rows(
     )
     edges = public_edges(layout, probable, required)
     entries = X_test if tables.test_groups is None else tables.test_groups
+    truth = class_ids_or_bad(classes, np.asarray(tables.y_test))
     records = HeldRecords(
         probabilities=probable,
-        truth=class_ids_or_bad(classes, np.asarray(tables.y_test)),
+        truth=truth,
         groups={column: group_places(entries[column], values) for column, values in layout.groups.items()},
         unit_of=np.arange(n_rows),
         n_units=n_rows,
-        usable=np.ones(n_rows, dtype=bool),
+        usable=truth != BAD,
     )
     cells = split_cells(layout, exact_total(layout, edges, records) / WHOLE)
     exact = NoisyHistograms(layout=layout, edges=edges, cells=cells, sigma=0.0, epsilon=0.0, delta=0.0)
-    return quality_of(exact, asked.costs)
+    areas = {
+        name: area_of_rows(column[truth == place], column[(truth != place) & (truth != BAD)])
+        for place, (name, column) in enumerate(zip(layout.classes, probable.T, strict=True))
+    }
+    return quality_of(exact, asked.costs, areas)

@@ -52,6 +52,7 @@ def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore |
     if expected is not None and len(expected):
         layout = layout.for_shares(expected.mean(axis=0).tolist(), len(set(held.required)))
     edges = public_edges(layout, expected, held.required)
+    layout = edges.fitted(layout)
     probable, readable = _probabilities(model, held, read)
     ids = class_ids_or_bad(classes, held.y.to_numpy())
     records = HeldRecords(
