@@ -13,7 +13,7 @@ classes are independent. An area ``a`` below ``L`` is refuted if ``D(a)`` exceed
 (E. Fieller, JRSS B 1954). The same holds for ``U``, with ``w_ii = 1`` and the other sign. Let both bounds be ``d``
 standard deviations apart. Wherever the one area of the student lies between them, the interval holds it with
 probability ``Phi(z + d) - Phi(-z)`` at least (G. Imbens and C. Manski, "Confidence intervals for partially identified
-parameters", Econometrica 2004, section 4). With ``z = max(1.66, 2.43 - d / 2)`` this is 95 % for each ``d``. It is more
+parameters", Econometrica 2004, section 4). With ``z = max(1.66, 2.5 - d / 2)`` this is 95 % for each ``d``. It is more
 than needed for small ``d``, because normal laws are approximations.
 The variance of ``D(a)`` holds the noise of both classes, the noise of their products, and sampling (as for
 U-statistics: W. Hoeffding, Ann. Math. Stat. 1948), which is at least that of Hanley and McNeil at the tested area.
@@ -41,8 +41,8 @@ _PLACES, _SAVED = 64, 1.1
 _DOUBT = 0.15
 _ROUNDS = 3
 # Each end is so many standard deviations beyond its bound, and so many from the middle of both bounds. The former is
-# 1.645 for 95 %, and a little more for the rare miss of the other end. The latter is 98.5 % if the bounds are equal.
-_FROM_END, _FROM_MIDDLE = 1.66, 2.43
+# 1.645 for 95 %, and a little more for the rare miss of the other end. The latter is 98.8 % if the bounds are equal.
+_FROM_END, _FROM_MIDDLE = 1.66, 2.5
 
 
 @dataclass(frozen=True, slots=True)
