@@ -15,12 +15,13 @@ import pandas as pd
 from scipy.stats import beta
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
+from statsmodels.datasets import fair, randhie
 
 from dpensemble import LabelMomentsClassifier
 from dpensemble.datasets import load_adult
 from dpensemble.quality.areas import area_bounds, pairs_inside
 from dpensemble.quality.layout import plan_layout
-from dpensemble.quality.release import HALF, bin_edges, public_edges
+from dpensemble.quality.release import bin_edges, public_edges
 
 N_RELEASES = 200
 BINS = range(2, 17)
@@ -127,10 +128,6 @@ def tables():
     yield "Adult", fitted(adult.X, np.asarray(adult.y == ">50K"), 4_000, 1_000, 1.0), 5_000, 1.0
     cancer = load_breast_cancer(as_frame=True)
     yield "breast cancer", fitted(cancer.data, np.asarray(cancer.target == 0), 200, 60, 3.0), 1_500, 3.0
-    try:
-        from statsmodels.datasets import fair, randhie
-    except ImportError:
-        return
     data = fair.load_pandas().data
     yield "affairs", fitted(data.drop(columns="affairs"), (data["affairs"] > 0).to_numpy(), 2_400, 600, 1.0), 3_000, 1.0
     data = randhie.load_pandas().data
@@ -143,26 +140,34 @@ def lowest(held, n):
     return float(beta.ppf(0.005, held, n - held + 1)) if held else 0.0
 
 
+HEADS = (
+    "table", "cases", "AUROC", "held back", "epsilon", "bins", "median interval", "median width", "held",
+    "lowest, 2 to 16 bins",
+)  # fmt: skip
+
+
+def row(name, population, n_private, share, epsilon, n_releases):
+    """Return what a table shows at one share of held-back persons."""
+    n_units = int(share * n_private)
+    sigma, truth = layout_of(n_units, epsilon).sigma, population.area
+    edges = chosen_edges(population, n_units, epsilon)
+    every = [edges, *(bin_edges(population.public, n_bins) for n_bins in BINS)]
+    found = [population.intervals(one, n_units, sigma, n_releases) for one in every]
+    held = [np.count_nonzero((low <= truth) & (truth <= high)) for low, high in found]
+    low, high = found[0]
+    return (
+        name, f"{population.is_case.mean():.1%}", f"{truth:.3f}", f"{n_units:,} of {n_private:,}", f"{epsilon:g}",
+        str(len(edges) + 1), f"{np.median(low):.3f} to {np.median(high):.3f}", f"{np.median(high - low):.3f}",
+        f"{held[0]} of {n_releases}", f"{min(lowest(one, n_releases) for one in held):.3f}",
+    )  # fmt: skip
+
+
 def main(n_releases=N_RELEASES):
     """Print the coverage with 2 to 16 bins, and the widths with the bins that a run chooses."""
-    print("| table | cases | AUROC | held back | epsilon | bins | median interval | width | held | lowest, 2 to 16 bins |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print(f"| {' | '.join(HEADS)} |\n|{'---|' * len(HEADS)}")
     for name, population, n_private, epsilon in tables():
         for share in (0.2, 0.4) if epsilon == 1.0 else (0.2,):
-            n_units = int(share * n_private)
-            sigma, truth = layout_of(n_units, epsilon).sigma, population.area
-            edges = chosen_edges(population, n_units, epsilon)
-            low, high = population.intervals(edges, n_units, sigma, n_releases)
-            held = np.count_nonzero((low <= truth) & (truth <= high))
-            ends = []
-            for n_bins in BINS:
-                low_of, high_of = population.intervals(bin_edges(population.public, n_bins), n_units, sigma, n_releases)
-                ends.append(lowest(np.count_nonzero((low_of <= truth) & (truth <= high_of)), n_releases))
-            print(
-                f"| {name} | {population.is_case.mean():.1%} | {truth:.3f} | {n_units:,} of {n_private:,} | {epsilon:g} | "
-                f"{len(edges) + 1} | {np.median(low):.3f} to {np.median(high):.3f} | {np.median(high - low):.3f} | "
-                f"{held} of {n_releases} | {min(*ends, lowest(held, n_releases)):.3f} |"
-            )
+            print(f"| {' | '.join(row(name, population, n_private, share, epsilon, n_releases))} |")
 
 
 if __name__ == "__main__":

@@ -101,6 +101,13 @@ BUGS = (
         ("tests/quality", "tests/workflow"),
     ),
     Bug(
+        "quality",
+        "the interval of the AUROC begins at a curve over the bins, not at the worst order within bins",
+        "above, spread = _distance(positive, negative, sigma, 0.0)",
+        "above, spread = _distance(positive, negative, sigma, 0.5)",
+        ("tests/quality",),
+    ),
+    Bug(
         "report",
         "the page says less of an attack than delta allows",
         "bound = min(1.0, grow * false_alarms + delta, 1 - (1 - delta - false_alarms) / grow)",

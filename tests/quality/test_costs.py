@@ -14,7 +14,7 @@ COSTS = Costs(false_negative=9, false_positive=1)
 
 
 def decided(cells, sigma, costs=COSTS):
-    curves = class_curves("yes", cells, EDGES, MIDDLES, sigma, half=HALF)
+    curves = class_curves("yes", cells, EDGES, MIDDLES, np.full(5, 0.5), sigma, half=HALF)
     return decide(costs, "yes", cells, curves, sigma)
 
 

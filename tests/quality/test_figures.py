@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpensemble.quality.figures import Figure, Parts, area, critical, mean, monotone, shares
+from dpensemble.quality.figures import Figure, Parts, critical, mean, monotone, shares
 
 
 def test_limits_that_hold_together_are_wider():
@@ -59,21 +59,6 @@ def test_figures_that_cannot_fall_have_narrower_bands_in_order():
     # Limits that cross were wrong before, and are kept.
     crossing = [Figure(0.8, 0.7, 0.9), Figure(0.2, 0.1, 0.3)]
     assert [(one.low, one.high) for one in monotone(crossing, rising=True)] == [(0.7, 0.9), (0.1, 0.3)]
-
-
-def test_the_area_is_that_of_pairs():
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        negative, positive = rng.integers(0, 6, size=(2, 4)).astype(float)
-        low, high = (np.repeat(np.arange(4), row.astype(int)) for row in (negative, positive))
-        if len(low) and len(high):
-            pairs = (high[:, None] > low[None]) + (high[:, None] == low[None]) / 2
-            found = area(positive, negative, 1e-9)
-            assert found.value == pytest.approx(pairs.mean(), abs=1e-3)
-            assert found.low <= found.value <= found.high
-    nothing = area(np.zeros(4), np.zeros(4), 2.0)
-    assert nothing.value is None
-    assert (nothing.low, nothing.high) == (0.0, 1.0)
 
 
 def test_the_mean_of_values_is_that_of_units():

@@ -14,10 +14,10 @@ TWO, THREE = ("no", "yes"), ("a", "b", "c")
 def test_more_units_and_more_budget_buy_more_bins(n_units, epsilon):
     layout = plan_layout(TWO, n_units, epsilon, 1e-5)
     more = plan_layout(TWO, 2 * n_units, 2 * epsilon, 1e-5)
-    assert 2 <= layout.bins <= more.bins <= MOST_BINS
+    assert 4 <= layout.bins <= more.bins <= MOST_BINS
     assert layout.n_cells == 2 * layout.bins
-    # One bin more than two is added only while its noise stays below 1 % of the units.
-    assert layout.bins == 2 or layout.sigma * layout.bins**0.5 <= 0.01 * n_units
+    # A bin more than four is added only while an average bin holds as many times the noise as there are bins.
+    assert layout.bins == 4 or layout.sigma * layout.bins**2 <= n_units
 
 
 def test_each_group_column_is_a_histogram_of_its_own_and_adds_noise():
@@ -45,13 +45,13 @@ def test_more_than_two_classes_have_decisions_and_each_class_against_the_rest_wh
     assert few.sigma == pytest.approx(plan_layout(TWO, 140, 1.0, 1e-5).sigma)
 
 
-def test_a_student_that_expects_few_cases_gets_fewer_bins_and_keeps_required_edges():
-    layout = plan_layout(TWO, 1400, 3.0, 1e-5, required=3)
+def test_a_student_that_expects_few_cases_gets_fewer_bins_within_groups_and_keeps_required_edges():
+    layout = plan_layout(TWO, 6000, 3.0, 1e-5, required=3, groups={"sex": ("f", "m")})
     assert layout.for_shares([0.5, 0.5], 3) == layout
-    rare = layout.for_shares([0.97, 0.03], 3)
-    assert 4 <= rare.bins < layout.bins
-    assert layout.for_shares([1.0, 0.0], 3).bins == 4
-    assert rare.sigma == layout.sigma
+    rare = layout.for_shares([0.99, 0.01], 3)
+    assert 4 <= rare.group_bins < layout.group_bins
+    assert layout.for_shares([1.0, 0.0], 3).group_bins == 4
+    assert (rare.sigma, rare.bins) == (layout.sigma, layout.bins)
 
 
 @pytest.mark.parametrize(

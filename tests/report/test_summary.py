@@ -95,10 +95,32 @@ def test_mistakes_at_the_threshold_are_stated():
 
 
 def test_the_area_is_a_share_of_pairs():
-    shown = view(released_score=SCORE, positive_class="yes")
-    assert "higher probability 90 times in 100 (85 to 95)" in shown["quality"].order
+    known = {"auroc": None, "auroc_low": 0.8512, "auroc_high": 0.9467, "auroc_if_spread_as_public_rows": 0.9}
+    shown = view(released_score=SCORE | known, positive_class="yes")["quality"].order
+    # Ends are rounded outwards.
+    assert "higher probability between 85 and 95 times in 100 (95% interval, for any order within" in shown
+    assert "These are 90 times if probabilities are spread within the bins as on public rows." in shown
+    exact = view(released_score=SCORE | known | {"auroc": 0.9}, positive_class="yes")["quality"].order
+    assert "higher probability 90 times in 100 (95% interval: 85 to 95)" in exact
     hidden = dict.fromkeys(("auroc", "auroc_low", "auroc_high"))
-    assert view(released_score=SCORE | hidden)["quality"].order == ""
+    assert view(released_score=SCORE | hidden, positive_class="yes")["quality"].order == ""
+
+
+def test_the_area_of_an_earlier_version_is_that_of_bins():
+    thresholds = {"thresholds": [{}], "auroc": {"value": 0.67, "low": 0.6, "high": 0.7}}
+    for more, bins in (({}, "bins"), ({"one_against_rest": [thresholds]}, "2 bins")):
+        order = view(released_score=SCORE | more, positive_class="yes")["quality"].order
+        assert f"area of a curve over {bins}, not the AUROC of the student" in order
+        assert "times in 100" not in order
+
+
+def test_an_area_is_unknown_only_below_four_bins():
+    for n_bins in (2, 3, 4, 16):
+        wide = {"thresholds": [{}] * (n_bins - 1), "auroc": {"value": None, "low": 0.0, "high": 1.0}}
+        wide["auroc_if_spread_as_public_rows"] = None
+        order = view(released_score=SCORE | {"one_against_rest": [wide]}, positive_class="yes")["quality"].order
+        assert ("between 0 and 100 times in 100" in order) is (n_bins >= 4)
+        assert bool(order) is (n_bins >= 4)
 
 
 def test_exact_quality_is_for_the_owner_unless_test_rows_are_public():

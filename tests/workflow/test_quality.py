@@ -58,6 +58,12 @@ def test_a_run_releases_quality_by_group_and_a_threshold(outcome):
     exact = data["test_quality"]
     assert exact["sigma"] == 0
     assert exact["accuracy"] == pytest.approx(outcome.record.student["accuracy"])
+    # On test rows the area is that of the rows, and a released one is an interval without a value.
+    assert exact["auroc"] == pytest.approx(outcome.record.student["auroc"])
+    assert exact["auroc_low"] < exact["auroc"] < exact["auroc_high"]
+    assert score["auroc"] is None
+    assert score["auroc_low"] < outcome.record.student["auroc"] < score["auroc_high"]
+    assert len(curves["thresholds"]) >= 3
     assert score["accuracy_low"] - 0.05 < exact["accuracy"] < score["accuracy_high"] + 0.05
     assert json.dumps(outcome.record.to_dict(), allow_nan=False)
 
@@ -101,7 +107,7 @@ def test_the_other_class_can_be_the_positive_one():
     run = train(tables(), LabelMomentsClassifier(**SETTINGS), holdout_score=0.4, costs=COSTS, positive_class="no")
     assert run.record.data["released_score"]["one_against_rest"][0]["class"] == "no"
     assert run.record.data["decision"]["positive_class"] == "no"
-    assert run.record.data["released_score"]["auroc"] > 0.8
+    assert run.record.data["released_score"]["auroc_if_spread_as_public_rows"] > 0.8
 
 
 def test_costs_without_held_back_units_have_a_threshold_and_no_table():
