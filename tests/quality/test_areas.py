@@ -193,7 +193,7 @@ CASES = [
 
 @pytest.mark.parametrize(("rate", "slope", "n_units", "epsilon"), CASES)
 def test_the_interval_holds_the_area_of_the_student(rate, slope, n_units, epsilon):
-    """A check fails if 7 of 200 releases miss. About 0.5 % do. Over all 80 checks, another seed fails in 2 % at most."""
+    """A check fails if 7 of 200 releases miss. About 0.5 % do. Another seed fails one of 80 checks in 2 % at most."""
     everyone = simulated(rate, slope)
     sigma, truth = layout_of(n_units, epsilon).sigma, everyone.area
     for n_bins in (0, *range(2, 17)):
