@@ -33,7 +33,7 @@ def orders(cells):
 @given(COUNTS.filter(lambda cells: all(map(sum, zip(*cells, strict=True))) and sum(min(c) > 0 for c in cells) < 3))
 def test_the_bounds_are_the_least_and_the_greatest_area_of_any_order(cells):
     every = list(orders(cells))
-    # So many units that chance is small.
+    # 10 million times the units, for which chance is small.
     positive, negative = 1e7 * np.array(cells, dtype=float).T
     found = area_bounds(positive, negative, np.full(len(cells), 0.5), 0.0)
     assert found.value is None
@@ -201,7 +201,7 @@ def test_the_interval_holds_the_area_of_the_student(rate, slope, n_units, epsilo
         low, high = everyone.intervals(edges, n_units, sigma, seed=2)
         held = np.count_nonzero((low <= truth) & (truth <= high))
         assert lowest(held, N_RELEASES) > 0.92, (n_bins, held)
-        # The released bins say something.
+        # The interval is not all areas.
         assert np.median(high - low) < 0.45 or not 5 <= n_bins <= 9 or truth < 0.65
 
 

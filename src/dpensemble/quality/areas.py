@@ -40,7 +40,7 @@ _PLACES, _SAVED = 64, 1.1
 # Share of the other class that is mixed into each expected class, in case the probabilities are too sure.
 _DOUBT = 0.15
 _ROUNDS = 3
-# Each end is so many standard deviations beyond its bound, and so many from the middle of both bounds. The former is
+# Standard deviations of each end from its bound, and from the middle of both bounds. The former is
 # 1.645 for 95 %, and a little more for the rare miss of the other end. The latter is 98.8 % if the bounds are equal.
 _FROM_END, _FROM_MIDDLE = 1.66, 2.5
 
@@ -166,7 +166,7 @@ def area_of_rows(cases: Floats, others: Floats) -> Area:
 
 def _below(ordered: Floats, values: Floats) -> Floats:
     """Return the share of ordered numbers below each value. Ties count half."""
-    sides = [np.searchsorted(ordered, values, side=side) for side in ("left", "right")]  # type: ignore[call-overload]
+    sides = [np.searchsorted(ordered, values, side=side) for side in ("left", "right")]
     return np.asarray((sides[0] + sides[1]) / (2 * len(ordered)))
 
 
@@ -258,7 +258,7 @@ def _expected(public: Floats, ends: Floats) -> tuple[Floats, Floats]:
     return (1 - _DOUBT) * cases + _DOUBT * others, (1 - _DOUBT) * others + _DOUBT * cases
 
 
-def _without(n_places: int, required: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> np.ndarray:  # type: ignore[type-arg]
+def _without(n_places: int, required: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> np.ndarray:
     """Return which bins, from place i to place j, contain no required edge in their inside."""
     i, j = np.arange(n_places + 1)[:, None], np.arange(n_places + 1)[None]
     crossed = np.zeros((n_places + 1, n_places + 1), dtype=bool)

@@ -115,7 +115,7 @@ def _score_line(score: Written, unit: str) -> str:
 
 
 def _area(area: KnownArea | None) -> str:
-    """Write an area. Its 95 % interval stands alone, because bins do not determine a value."""
+    """Write an area: an interval without a value, if only bins are known."""
     if area is None:
         return "AUROC unknown"
     if not area.is_of_student or area.value is not None:
