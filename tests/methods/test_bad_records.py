@@ -19,7 +19,8 @@ from dpensemble import (
     SubsampleAggregateClassifier,
 )
 from dpensemble.datasets import ParquetBlocks
-from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, readable_rows, units_or_none
+from dpensemble.allocation.units import units_or_none
+from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, readable_rows
 from dpensemble.datasets.columns import as_text
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import ImageMap

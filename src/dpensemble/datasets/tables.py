@@ -7,8 +7,8 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pandas as pd
 from dpensemble._arrays import is_table
 from dpensemble._checks import in_words
 from dpensemble._entries import require_readable
+from dpensemble._guard import guard_private_rows, guarded_rows
 from dpensemble.datasets.columns import (
     assembled,
     in_parts,
@@ -91,7 +92,8 @@ def read_table(
     """
     path, how = Path(path), CSVFormat(sep, decimal, multiline_text)
     text = is_csv(path)
-    with readable(path):
+    # A table whose types are guessed is public.
+    with nullcontext() if guess else guard_private_rows(), readable(path):
         table = read_csv(path, how, keep_broken=keep_broken) if text else ParquetTable(path).whole()
     if table.empty:
         raise DataError(f"{path} has no rows: give a table with rows.")
@@ -100,6 +102,7 @@ def read_table(
     return _guess_numbers(table) if guess and text else table
 
 
+@guarded_rows
 def table_chunks(
     path: Path | str,
     rows: int = 100_000,
@@ -107,7 +110,7 @@ def table_chunks(
     sep: str | None = None,
     decimal: str | None = None,
     multiline_text: bool = False,
-) -> Generator[pd.DataFrame]:
+) -> Iterator[pd.DataFrame]:
     """Yield a table as `read_table` would read it, in chunks of `rows` rows, so that it need not fit into memory."""
     path, how = Path(path), CSVFormat(sep, decimal, multiline_text)
     with readable(path):
