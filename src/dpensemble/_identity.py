@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from numbers import Integral
-from typing import Any
+from typing import Any, SupportsInt
 from uuid import UUID
 
 import numpy as np
@@ -36,6 +36,9 @@ _ID_TYPES = re.compile(
 # What stands around the type of the entries of dictionaries, categories and runs of equal entries.
 _AROUND = re.compile(r"^(dictionary<values=|run_end_encoded<run_ends: \w+, values: )")
 
+# How Arrow, Polars and pandas list their entries.
+_LISTED = ("to_pylist", "to_list", "tolist")
+
 #: The end of a sentence about entries that are no ids.
 ID_WORDS = "strings, integers or bytes"
 
@@ -47,14 +50,15 @@ def identity(entry: object) -> bytes | None:
         return b"s" + str.encode(entry, "utf-8", "surrogatepass") if len(entry) else None
     if isinstance(entry, bool | np.bool_):
         return b"sTrue" if entry else b"sFalse"
-    if isinstance(entry, Integral):
+    # The type of most whole numbers comes first, since an abstract one takes long to compare.
+    if isinstance(entry, int | np.integer | Integral):
         return _written(entry)
     if isinstance(entry, bytes | bytearray):
         return b"b" + bytes(entry)
     return b"s" + str(entry).encode() if isinstance(entry, UUID) else None
 
 
-def _written(entry: Integral) -> bytes | None:
+def _written(entry: SupportsInt) -> bytes | None:
     try:
         number = int(entry)
     except (ArithmeticError, TypeError, ValueError):
@@ -97,7 +101,7 @@ def entries_of(name: str, ids: Any) -> NDArray[Any]:
     if isinstance(ids, np.ndarray):
         return ids.astype(object)
     # Without a detour over numpy, which turns whole numbers beside missing ones into floats.
-    return _as_objects(ids.to_pylist() if hasattr(ids, "to_pylist") else ids.to_list())
+    return _as_objects(next(getattr(ids, name)() for name in _LISTED if hasattr(ids, name)))
 
 
 def _as_objects(ids: Any) -> NDArray[Any]:

@@ -30,7 +30,7 @@ BAD = -1
 # Types of labels that stand for the text that writes them, and that may be declared numbers. A complex number is never
 # one, even if its imaginary part is 0.
 _WRITTEN = (bool, int, float, np.bool_, np.integer, np.floating)
-_NUMBERS = (Real, Decimal, np.bool_)
+_NUMBERS = (int, float, Real, Decimal, np.bool_)
 
 
 class OnBadRecord(StrEnum):

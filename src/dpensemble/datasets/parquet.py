@@ -68,7 +68,8 @@ class ParquetTable:
     def require_unit(self, column: str) -> None:
         """Raise if the type of a column, in any part, does not hold ids."""
         for types in self._types:
-            require_id_type(f"unit={column!r}", types[column])
+            if column in types:
+                require_id_type(f"unit={column!r}", types[column])
 
     @property
     def files(self) -> list[Path]:

@@ -58,7 +58,7 @@ class SparkParts:
             if name is not None and name not in frame.columns:
                 raise DataError(f"{parameter}={name!r} is not a column of the DataFrame: name one of its columns.")
         if unit is not None:
-            require_id_type(f"unit={unit!r}", frame.schema[unit].dataType.simpleString())
+            require_id_type(f"unit={unit!r}", dict(frame.dtypes)[unit])
         require_encryption(frame.sparkSession, has_units=unit is not None)
         others = [name for name in (columns or frame.columns) if name not in (target, unit)]
         self.target, self.unit = target, unit

@@ -15,6 +15,7 @@ from dpensemble.datasets.columns import is_number, number_columns, unit_entries
 from dpensemble.datasets.csv_files import is_csv
 from dpensemble.datasets.memory import release_unused
 from dpensemble.datasets.notes import Note, table_notes
+from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, require_complete
 from dpensemble.design import BudgetRequest
 from dpensemble.errors import DataError, InvalidParameterError
@@ -124,6 +125,9 @@ def _private_rows(files: TableFiles, options: ReadOptions, streamed: bool) -> pd
     keep_bad = options.keep_bad
     if streamed:
         return pd.DataFrame(columns=private_columns(files.private, options.workers))
+    if files.unit is not None and is_parquet(files.private) and files.private.exists():
+        # By the type in the file, before any entry is read.
+        ParquetTable(files.private).require_unit(files.unit)
     return files.read(files.private, keep_broken=keep_bad)
 
 
