@@ -87,7 +87,9 @@ class Owners:
             return cls(None, np.ones(n_records, dtype=bool))
         if not zeroes:
             return cls(declared_units(units, n_records), np.ones(n_records, dtype=bool))
-        require_readable("units", units, keep_bad=True)
+        if hasattr(units, "dtype"):
+            # Entries of a list are judged one by one.
+            require_readable("units", units, keep_bad=True)
         names, present = units_or_none(units)
         require_one_per_record("units", names, n_records)
         return cls(names[present], present)
