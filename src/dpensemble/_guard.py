@@ -18,7 +18,8 @@ import numpy as np
 
 from dpensemble.errors import DataError, DPEnsembleError, HiddenError, LibraryWarning
 
-Given, Read = ParamSpec("Given"), TypeVar("Read")
+Given = ParamSpec("Given")
+Read = TypeVar("Read")
 _Filters = list[tuple[Any, ...]]
 
 #: Texts of scikit-learn and Python about rows, up to where they begin to quote rows.

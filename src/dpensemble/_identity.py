@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import re
 from numbers import Integral
-from typing import Any, SupportsInt
+from typing import SupportsInt
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpensemble._arrays import Rows
 from dpensemble.errors import DataError
 
 # Whole numbers that have a float, like all other entries of a table. Python writes no number of many thousand digits.
@@ -39,12 +40,12 @@ _AROUND = re.compile(r"^(dictionary<values=|run_end_encoded<run_ends: \w+, value
 # How Arrow, Polars and pandas list their entries.
 _LISTED = ("to_pylist", "to_list", "tolist")
 
-#: The end of a sentence about entries that are no ids.
+#: What ids are, in words.
 ID_WORDS = "strings, integers or bytes"
 
 
 def identity(entry: object) -> bytes | None:
-    """Return bytes that depend on one entry alone, and are equal for equal ids. None for an entry that is no id."""
+    """Return bytes that depend on one entry only, and are equal for equal ids. None for an entry that names nobody."""
     if isinstance(entry, str):
         # Not `str(entry)`, which a subclass may change.
         return b"s" + str.encode(entry, "utf-8", "surrogatepass") if len(entry) else None
@@ -72,7 +73,7 @@ def is_id(entry: object) -> bool:
 
 
 def is_id_type(kind: object) -> bool:
-    """Return whether entries of a column of this type may be ids, from the type alone."""
+    """Return whether entries of a column of this type may be ids."""
     categories = getattr(kind, "categories", None)
     kind = getattr(kind, "pyarrow_dtype", kind) if categories is None else getattr(categories, "dtype", kind)
     return _ID_TYPES.match(_AROUND.sub("", str(kind))) is not None
@@ -87,7 +88,7 @@ def require_id_type(name: str, kind: object) -> None:
         )
 
 
-def entries_of(name: str, ids: Any) -> NDArray[Any]:
+def entries_of(name: str, ids: Rows) -> NDArray[np.generic]:
     """Return given ids: whole numbers of an array that is declared so, else objects, each entry as it was given.
 
     A list has no declared type, and no entry decides how another is read. Raise for types of which no entry is an id.
@@ -104,7 +105,7 @@ def entries_of(name: str, ids: Any) -> NDArray[Any]:
     return _as_objects(next(getattr(ids, name)() for name in _LISTED if hasattr(ids, name)))
 
 
-def _as_objects(ids: Any) -> NDArray[Any]:
+def _as_objects(ids: Rows) -> NDArray[np.generic]:
     if isinstance(ids, list | tuple):
         return np.fromiter(ids, dtype=object, count=len(ids))
     return np.asarray(ids, dtype=object)

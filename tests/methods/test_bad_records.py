@@ -18,8 +18,8 @@ from dpensemble import (
     SoftVotesClassifier,
     SubsampleAggregateClassifier,
 )
-from dpensemble.datasets import ParquetBlocks
 from dpensemble.allocation.units import present_numbers, units_or_none
+from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, readable_rows
 from dpensemble.datasets.columns import as_text
 from dpensemble.errors import DataError, InvalidParameterError

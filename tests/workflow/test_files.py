@@ -77,7 +77,7 @@ def test_features_of_any_type_in_parquet_are_read_and_units_of_few(tmp_path, kin
         drop=["when"],
     )
     options = ReadOptions(takes_blocks=True, in_blocks=in_blocks)
-    with pytest.raises(DataError, match="unit='when' has the type .*, in which one id may have several forms"):
+    with pytest.raises(DataError, match=r"unit='when' has the type .*, in which one id may have several forms"):
         file_tables(replace(files, unit="when", drop=["who"]), options)
     tables = file_tables(files, options)
     units = tables.units if tables.stream is None else tables.stream.units

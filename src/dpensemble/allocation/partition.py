@@ -136,7 +136,7 @@ def _allocation(
     )
 
 
-def number_units(identities: Sequence[Hashable]) -> tuple[Sequence[bytes], Integers]:
+def number_units(identities: Sequence[Hashable] | NDArray[np.generic]) -> tuple[Sequence[bytes], Integers]:
     """Give numbers to distinct identities in order of first appearance."""
     # Ten million whole numbers need no dictionary.
     if isinstance(identities, range):

@@ -36,7 +36,7 @@ def unit_numbers(units: ArrayLike, n_records: int) -> Integers:
 
 
 def units_or_none(units: ArrayLike) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
-    """Return units, and which records have one, or raise if no record has one. Each entry is judged alone."""
+    """Return units, and which records have one, or raise if no record has one. Each entry is judged separately."""
     names, present = named_units(units)
     if not present.any():
         raise DataError("units is missing for every record: give the owner of each record, or leave units out.")

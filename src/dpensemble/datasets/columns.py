@@ -66,7 +66,7 @@ def _is_plain(kind: Any) -> bool:
     return kind.kind in "biuf" if isinstance(kind, np.dtype) else kind.name in _MASKED
 
 
-def _each_number(entries: NDArray[Any]) -> Floats:
+def _each_number(entries: NDArray[np.generic]) -> Floats:
     # If one entry has a fraction, each entry is read as a float, regardless of the others.
     try:
         values = pd.to_numeric(np.append(entries, 0.5), errors="coerce")[:-1]
@@ -81,9 +81,9 @@ def _each_number(entries: NDArray[Any]) -> Floats:
     return np.asarray(values, dtype=np.float64)
 
 
-def entries_of(part: pd.DataFrame) -> NDArray[Any]:
+def entries_of(part: pd.DataFrame) -> NDArray[np.generic]:
     """Return entries as objects, exactly as they are stored, shape (n_rows, n_columns)."""
-    # `to_numpy` alone would round all integer categories if one entry is missing.
+    # `to_numpy` would round all integer categories if one entry is missing.
     with suppress(*_FROM_ENTRIES):
         return part.astype(object).to_numpy(dtype=object)
     columns = [objects_of(part.iloc[:, place]) for place in range(part.shape[1])]
@@ -110,7 +110,7 @@ def as_text(column: pd.Series) -> pd.Series:
     return pd.Series(entries, index=column.index, name=column.name, dtype=object)
 
 
-def objects_of(column: pd.Series) -> NDArray[Any]:
+def objects_of(column: pd.Series) -> NDArray[np.generic]:
     """Return the entries of a column as objects, exactly as they are stored. What pandas cannot return is missing."""
     with suppress(*_FROM_ENTRIES):
         return column.astype(object).to_numpy(dtype=object)
@@ -120,13 +120,13 @@ def objects_of(column: pd.Series) -> NDArray[Any]:
     return np.concatenate([objects_of(column.iloc[:half]), objects_of(column.iloc[half:])])
 
 
-def labels_of(column: pd.Series) -> NDArray[Any]:
+def labels_of(column: pd.Series) -> NDArray[np.generic]:
     """Return labels as they are stored: as an array of numbers if the type of the column is one of NumPy's."""
     plain = isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf"
     return column.to_numpy() if plain else objects_of(column)
 
 
-def unit_entries(column: pd.Series) -> NDArray[Any]:
+def unit_entries(column: pd.Series) -> NDArray[np.generic]:
     """Return the entries of a column of units as they are stored. Raise for a column whose type does not hold ids."""
     require_id_type(f"unit={column.name!r}", column.dtype)
     return objects_of(column)
@@ -142,7 +142,7 @@ def text_of(entry: object) -> Any:
 
 
 def distinct_ids(column: pd.Series) -> tuple[NDArray[np.intp], list[bytes]]:
-    """Return the place of each entry among the distinct ids of a column, -1 for an entry that is no id, and these ids.
+    """Return the place of each entry among the distinct ids, -1 for an entry that names nobody, and these ids.
 
     `dpensemble._identity` states which ids are equal. Raise for a column of another type.
     """
@@ -205,7 +205,7 @@ def _by_pandas(entries: pd.DataFrame | pd.Series) -> NDArray[np.uint64]:
     return np.asarray(pd.util.hash_pandas_object(entries, index=False), dtype=np.uint64)
 
 
-def _hashed(rows: NDArray[Any]) -> NDArray[np.uint64]:
+def _hashed(rows: NDArray[np.generic]) -> NDArray[np.uint64]:
     factors = np.random.default_rng(0).integers(0, 2**63, rows.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     hashes = np.empty(len(rows), dtype=np.uint64)
     size = max(1, _ENTRIES_AT_ONCE // max(rows.shape[1], 1))

@@ -23,7 +23,7 @@ _VIEWS = {"string_view": "large_string", "binary_view": "large_binary"}
 _FROM_ENTRIES = (ArithmeticError, NotImplementedError, TypeError, ValueError)
 
 
-def exact_frame(data: Any) -> pd.DataFrame:
+def exact_frame(data: Rows) -> pd.DataFrame:
     """Return a table or batch of pyarrow as a DataFrame, with every entry exactly as it is stored.
 
     Integers and truth values get pandas' nullable types, dictionaries are decoded, and lists, structs and maps are
@@ -52,11 +52,11 @@ def exact_frame(data: Any) -> pd.DataFrame:
 
 
 def _frame(data: Rows) -> pd.DataFrame:
-    """Return columns without nested entries. If one entry cannot be converted, the entry alone is missing."""
+    """Return columns without nested entries. If one entry cannot be converted, only this entry is missing."""
     mapper = _nullable().get
     with suppress(*_FROM_ENTRIES):
         return data.to_pandas(ignore_metadata=True, types_mapper=mapper)
-    columns: list[Any] = []
+    columns: list[Rows] = []
     for place, column in enumerate(data.schema):
         entries = data.column(place)
         try:
