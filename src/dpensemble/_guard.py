@@ -8,15 +8,18 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from dpensemble.errors import DataError, DPEnsembleError, HiddenError, LibraryWarning
 
+Given = ParamSpec("Given")
+Read = TypeVar("Read")
 _Filters = list[tuple[Any, ...]]
 
 #: Texts of scikit-learn and Python about rows, up to where they begin to quote rows.
@@ -62,6 +65,23 @@ def guard_private_rows() -> Iterator[None]:
             yield
     finally:
         _OUTER.reset(token)
+
+
+def guarded_rows(read: Callable[Given, Iterator[Read]]) -> Callable[Given, Iterator[Read]]:
+    """Return a reader of private rows each of whose steps is guarded. What the caller does between steps is not."""
+
+    @wraps(read)
+    def guarded(*given: Given.args, **named: Given.kwargs) -> Iterator[Read]:
+        rows = read(*given, **named)
+        while True:
+            with guard_private_rows():
+                try:
+                    block = next(rows)
+                except StopIteration:
+                    return
+            yield block
+
+    return guarded
 
 
 @contextmanager

@@ -7,13 +7,14 @@ import pytest
 
 from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
 from dpensemble.datasets.spark_session import spark_session
-from dpensemble.errors import InvalidParameterError
+from dpensemble.errors import DataError, InvalidParameterError
 
 
 class Frame:
     """A DataFrame of a session on this machine."""
 
     columns = ("x", "y", "who")
+    dtypes = (("x", "double"), ("y", "int"), ("who", "bigint"))
 
     def __init__(self, **settings):
         self.sparkSession = self.sparkContext = self
@@ -40,6 +41,11 @@ def test_units_reach_no_file_of_this_machine(tmp_path):
     SparkParts(Frame(), "y")
     ParquetOnSpark(Frame(), written, "y")
     SparkParts(Frame(**{"spark.io.encryption.enabled": "true"}), "y", unit="who")
+
+
+def test_units_of_a_type_with_several_forms_are_refused_by_the_schema():
+    with pytest.raises(DataError, match="unit='x' has the type double"):
+        SparkParts(Frame(**{"spark.io.encryption.enabled": "true"}), "y", unit="x")
 
 
 @pytest.mark.parametrize("address", ["sc://192.0.2.9:15002", "sc://192.0.2.9:15002/;use_ssl=false;user_id=use_ssl"])

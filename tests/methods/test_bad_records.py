@@ -18,8 +18,9 @@ from dpensemble import (
     SoftVotesClassifier,
     SubsampleAggregateClassifier,
 )
+from dpensemble.allocation.units import present_numbers, units_or_none
 from dpensemble.datasets import ParquetBlocks
-from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, readable_rows, units_or_none
+from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, readable_rows
 from dpensemble.datasets.columns import as_text
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import ImageMap
@@ -189,9 +190,9 @@ def test_a_record_without_a_unit_adds_nothing_at_all(sums, relation):
 
 def test_blocks_of_parquet_are_judged_as_tables_are(sums, tmp_path):
     table = TABLE.assign(
-        x=TABLE["x"].where(np.arange(N) != PLACE, np.inf), y=LABELS, who=(np.arange(N) // 3).astype(float)
+        x=TABLE["x"].where(np.arange(N) != PLACE, np.inf), y=LABELS, who=pd.array(np.arange(N) // 3, dtype="Int64")
     )
-    table.loc[11, "who"] = np.nan
+    table.loc[11, "who"] = pd.NA
     table.loc[12, "y"] = 5
     table.to_parquet(tmp_path / "t.parquet")
     first = first_sum_of_fit(sums, table)
@@ -301,7 +302,8 @@ def test_rows_and_units_are_judged_alone():
     assert found["x"][1] == 0
     assert found["c"].isna().tolist() == [False, True, True]
     assert found.iloc[[0, 2]].equals(table.iloc[[0, 2]])
-    assert units_or_none([1, -1])[1].tolist() == [True, False]
+    assert units_or_none([1, -1])[1].tolist() == [True, True]
+    assert present_numbers(np.array([1, -1])).tolist() == [True, False]
     assert units_or_none(["a", None, np.nan, pd.NA])[1].tolist() == [True, False, False, False]
 
 

@@ -289,7 +289,7 @@ def with_entry(X, value):
 
 ERRORS = {
     "undeclared label": (lambda X, y, P: (X, np.where(np.arange(60) == 5, 777, y), P), DataError, "not among"),
-    "label of another kind": (lambda X, y, P: (X, np.where(np.arange(60) == 5, ODD, y), P), DataError, "type"),
+    "label of another kind": (lambda X, y, P: (X, np.where(np.arange(60) == 5, ODD, y), P), DataError, "not among"),
     "infinite entry": (lambda X, y, P: (with_entry(X, np.inf).astype(float), y, P), DataError, "infinite"),
     "text among numbers": (lambda X, y, P: (with_entry(X, ODD), y, P), DataError, "numbers"),
     "too few columns": (lambda X, y, P: (X[:, :2], y, P), DataError, "lacks"),

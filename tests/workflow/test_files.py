@@ -2,6 +2,7 @@
 
 import datetime
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -62,18 +63,23 @@ COLUMNS = {
 
 @pytest.mark.parametrize("in_blocks", [False, True])
 @pytest.mark.parametrize("kind", COLUMNS)
-def test_units_and_features_of_any_type_in_parquet_are_read(tmp_path, kind, in_blocks):
+def test_features_of_any_type_in_parquet_are_read_and_units_of_few(tmp_path, kind, in_blocks):
     columns = {"size": pa.array([1.0, 2.0, 3.0, 4.0]), "y": pa.array([0, 1, 0, 1]), "odd": COLUMNS[kind]}
     pq.write_table(pa.table(columns), tmp_path / "public.parquet")
-    pq.write_table(pa.table(columns | {"who": COLUMNS[kind]}), tmp_path / "private.parquet")
+    ids = pa.array(["p", "q", "r", "p"]).dictionary_encode()
+    pq.write_table(pa.table(columns | {"who": ids, "when": COLUMNS[kind]}), tmp_path / "private.parquet")
     files = TableFiles(
         private=tmp_path / "private.parquet",
         public=tmp_path / "public.parquet",
         target="y",
         classes=[0, 1],
         unit="who",
+        drop=["when"],
     )
-    tables = file_tables(files, ReadOptions(takes_blocks=True, in_blocks=in_blocks))
+    options = ReadOptions(takes_blocks=True, in_blocks=in_blocks)
+    with pytest.raises(DataError, match=r"unit='when' has the type .*, in which one id may have several forms"):
+        file_tables(replace(files, unit="when", drop=["who"]), options)
+    tables = file_tables(files, options)
     units = tables.units if tables.stream is None else tables.stream.units
     assert tables.n_units == 3
     assert units[0] == units[3]

@@ -16,7 +16,6 @@ Jordon et al. 2019, section 4 (``k`` partitions into ``n`` subsets of size floor
 
 import hashlib
 from collections.abc import Hashable, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import integer_between, member
+from dpensemble._identity import ID_WORDS, identity
 from dpensemble._random import Stream, seed_integer, seed_sequence
 from dpensemble.allocation.base import Allocation
 from dpensemble.errors import InvalidParameterError
@@ -45,7 +45,7 @@ def partitions(
     identities : sequence of length n_records
         The unit of each record. Records with equal identities stay together. Under replace-one only equality
         matters, and units are numbered in order of first appearance. Under add-or-remove-one the draw depends on the
-        identity itself, so the identity must not depend on other records. Strings, integers or bytes.
+        identity itself, so the identity must not depend on other records. `_identity` states which are equal.
     n_subsets : int
         Disjoint subsets in each partition.
     n_partitions : int, default=1
@@ -136,7 +136,7 @@ def _allocation(
     )
 
 
-def number_units(identities: Sequence[Hashable]) -> tuple[Sequence[bytes], Integers]:
+def number_units(identities: Sequence[Hashable] | NDArray[np.generic]) -> tuple[Sequence[bytes], Integers]:
     """Give numbers to distinct identities in order of first appearance."""
     # Ten million whole numbers need no dictionary.
     if isinstance(identities, range):
@@ -177,14 +177,13 @@ def mixed(hashed: NDArray[np.uint64], salt: int) -> NDArray[np.uint64]:
     return _mix(hashed ^ _mix(np.array([salt], dtype=np.uint64)))
 
 
-def _canonical(identity: Hashable) -> bytes:
+def _canonical(entry: Hashable) -> bytes:
     """Return bytes that depend on one identity alone. 7 and "7" are the same unit."""
-    if isinstance(identity, bytes):
-        return b"b" + identity
-    if isinstance(identity, (str, Integral)):
-        return b"s" + str(identity).encode(errors="surrogatepass")
-    # Fractions are refused too, since whole numbers that other units turned into floats may have lost digits.
-    raise InvalidParameterError(f"units must be strings, integers or bytes; got {type(identity).__name__}.")
+    written = identity(entry)
+    if written is None:
+        # Fractions are refused too, since whole numbers that other units turned into floats may have lost digits.
+        raise InvalidParameterError(f"units must be {ID_WORDS}; got {type(entry).__name__}.")
+    return written
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

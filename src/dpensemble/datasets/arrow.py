@@ -10,7 +10,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import Rows
+from dpensemble._guard import guard_private_rows, guarded_rows
+from dpensemble._identity import require_id_type
 from dpensemble.clusters.parts import Report
+from dpensemble.datasets.columns import labels_of
 from dpensemble.datasets.parquet import ROWS_AT_ONCE, UnitNumbers, rows_without, unit_numbers
 from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError, InvalidParameterError
@@ -41,7 +44,8 @@ class ArrowBlocks:
     Raises
     ------
     DataError
-        If a column is missing, or if equal entries of the type of `unit` may have several forms (lists, intervals).
+        If a column is missing, or if one id may have several forms in the type of `unit`: floats, decimals, dates,
+        moments, lists and the like.
 
     Attributes
     ----------
@@ -57,6 +61,7 @@ class ArrowBlocks:
     [[0, 1], [1]]
     """
 
+    @guard_private_rows()
     def __init__(
         self,
         source: Rows,
@@ -75,11 +80,12 @@ class ArrowBlocks:
             if name is not None and self.columns.count(name) != 1:
                 raise DataError(f"{parameter}={name!r} is not one column of the stream: name one of its columns.")
         if unit is not None:
-            require_unit_type(unit, schema.field(unit).type)
+            require_id_type(f"unit={unit!r}", schema.field(unit).type)
         self._features = [name for name in self.columns if name not in (target, unit, *drop)]
         self._unit, self._numbers = unit, UnitNumbers()
         self.units = None if unit is None else unit_numbers(self, unit, keep_bad, self._numbers)
 
+    @guard_private_rows()
     def type_of(self, column: str) -> Rows:
         """Return the type of a column in Arrow."""
         with self._open() as reader:
@@ -105,6 +111,7 @@ class ArrowBlocks:
                 parameter="source",
             ) from None
 
+    @guarded_rows
     def blocks(self, columns: Sequence[str], rows: int) -> Iterator[pd.DataFrame]:
         """Yield the rows of some columns in blocks."""
         names = list(columns)
@@ -128,7 +135,7 @@ class ArrowBlocks:
                         "give a stored copy."
                     )
             start += len(block)
-            yield block[self._features], block[self._target].to_numpy()
+            yield block[self._features], labels_of(block[self._target])
 
 
 class ArrowPart:
@@ -141,7 +148,7 @@ class ArrowPart:
     def __init__(self, source: Rows, target: str, *, unit: str | None = None) -> None:
         self._blocks = ArrowBlocks(source, target)
         if unit is not None:
-            require_unit_type(unit, self._blocks.type_of(unit))
+            require_id_type(f"unit={unit!r}", self._blocks.type_of(unit))
         self.target, self.unit = target, unit
         self._held: NDArray[np.bool_] | None = None
 
@@ -171,30 +178,3 @@ class ArrowPart:
         except Exception as error:
             kinds.append(type(error).__name__)
             raise
-
-
-def require_unit_type(unit: str, kind: Rows) -> None:
-    """Raise if equal entries of a type may have several forms, as intervals and lists do."""
-    from pyarrow import types  # noqa: PLC0415  takes long to import
-
-    plain = kind.value_type if types.is_dictionary(kind) else kind
-    plain = plain.storage_type if str(plain) == "extension<arrow.uuid>" else plain
-    have_one_form = (
-        types.is_null,
-        types.is_boolean,
-        types.is_integer,
-        types.is_floating,
-        types.is_decimal,
-        types.is_string,
-        types.is_large_string,
-        types.is_date,
-        types.is_timestamp,
-        types.is_binary,
-        types.is_large_binary,
-        types.is_fixed_size_binary,
-    )
-    if not any(check(plain) for check in have_one_form) and str(plain) not in ("string_view", "binary_view"):
-        raise DataError(
-            f"unit={unit!r} has the type {kind}, whose equal entries can be written in several ways, so that one "
-            "person could count as several: convert the column to whole numbers, or write equal entries as one text."
-        )

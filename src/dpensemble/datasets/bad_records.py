@@ -11,21 +11,26 @@ of a bad record is no longer than any other, so every sensitivity holds unchange
 
 from __future__ import annotations
 
+from decimal import Decimal
 from enum import StrEnum
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dpensemble._arrays import Integers, is_table
-from dpensemble._checks import is_missing, member
-from dpensemble._entries import as_array, is_readable, plain_array
-from dpensemble.datasets.columns import as_text, assembled, number_columns, numbers_of
-from dpensemble.errors import DataError
+from dpensemble._checks import member
+from dpensemble._entries import as_array
+from dpensemble.datasets.columns import assembled, number_columns, numbers_of, text_of
 
 #: Class id of a bad record.
 BAD = -1
+# Types of labels that stand for the text that writes them, and that may be declared numbers. A complex number is never
+# one, even if its imaginary part is 0.
+_WRITTEN = (bool, int, float, np.bool_, np.integer, np.floating)
+_NUMBERS = (int, float, Real, Decimal, np.bool_)
 
 
 class OnBadRecord(StrEnum):
@@ -43,25 +48,43 @@ def zeroes_bad(estimator: Any) -> bool:
 def class_ids_or_bad(classes: NDArray[Any], labels: Any) -> Integers:
     """Return each label's position among the sorted declared classes, or `BAD` for an undeclared label.
 
-    Each label is compared separately. A text that writes a declared number stands for the number, and a number for the
-    text that writes it.
+    Each label is compared separately, also in a list, which has no declared type. A text that writes a declared number
+    stands for the number, and a number for the text that writes it.
     """
+    given = as_array(labels)
+    if classes.dtype.kind in given.dtype.kind == "i":
+        near = np.searchsorted(classes, given).clip(max=len(classes) - 1)
+        return np.where(classes[near] == given, near, BAD)
+    # A list of dates, because NumPy writes some of them as whole numbers.
+    entries = list(given) if given.dtype.kind in "mM" else given.tolist()
     places: dict[Any, int] = {label: place for place, label in enumerate(classes.tolist())}
-    numeric = classes.dtype.kind not in "OUS"
-    return np.array([_place(label, places, numeric) for label in np.asarray(labels).tolist()], dtype=np.int64)
+    if classes.dtype.kind in "OUS":
+        found = [_found(_as_text(label), places) for label in entries]
+    else:
+        found = [_found(label, places) if isinstance(label, _NUMBERS) else BAD for label in _as_numbers(entries)]
+    return np.array(found, dtype=np.int64)
 
 
-def _place(label: Any, places: dict[Any, int], numeric: bool) -> int:
-    if isinstance(label, complex):
-        # Equal to a declared number if its imaginary part is 0, but a label of another type.
-        return BAD
+def _as_text(label: Any) -> Any:
+    """Return a number as the text that writes it. Anything else stays unchanged."""
+    return text_of(label) if isinstance(label, _WRITTEN) else label
+
+
+def _as_numbers(entries: list[Any]) -> list[Any]:
+    """Return labels in which texts that write numbers are numbers, as in columns of numbers. Other texts are NaN."""
+    places = [place for place, label in enumerate(entries) if isinstance(label, str)]
+    if places:
+        texts = pd.DataFrame({"labels": pd.Series([entries[place] for place in places], dtype=object)})
+        entries = list(entries)
+        for place, number in zip(places, numbers_of(texts)[0][:, 0].tolist(), strict=True):
+            entries[place] = number
+    return entries
+
+
+def _found(label: Any, places: dict[Any, int]) -> int:
     try:
-        if numeric and isinstance(label, str):
-            label = float(label)
-        elif not numeric and isinstance(label, (int, float)):
-            label = as_text(pd.Series([label], dtype=object))[0]
         return places.get(label, BAD)
-    except (TypeError, ValueError, ArithmeticError):
+    except (ArithmeticError, TypeError, ValueError):
         return BAD
 
 
@@ -87,28 +110,6 @@ def readable_array(X: NDArray[np.floating[Any]], *, nan: bool) -> NDArray[np.boo
     """Return which rows of an array are usable: those without infinity and, unless `nan`, without NaN."""
     bad = np.isinf(X) if nan else ~np.isfinite(X)
     return np.asarray(~bad.any(axis=1), dtype=bool)
-
-
-def units_or_none(units: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return what `named_units` returns, or raise if no record has a unit."""
-    names, present = named_units(units)
-    if not present.any():
-        raise DataError("units is missing for every record: give the owner of each record, or leave units out.")
-    return names, present
-
-
-def named_units(units: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return units as objects, and which records have one.
-
-    A unit is missing if it is None, NaN or, for integers, negative. Complex numbers, and numbers that no float can
-    hold, count as missing.
-    """
-    declared = plain_array(units)
-    if declared.dtype.kind in "iu":
-        return declared, declared >= 0
-    objects = np.asarray(units, dtype=object)
-    missing = np.array([is_missing(one) or not is_readable(one) for one in objects.ravel().tolist()], dtype=bool)
-    return objects, ~missing
 
 
 def as_numbers(X: Any) -> Any:

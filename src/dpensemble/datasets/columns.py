@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
+from dpensemble._identity import identity, require_id_type
 
+# Errors of other libraries about single entries. `UnicodeError` is a `ValueError`, and `OverflowError` arithmetic.
+_FROM_ENTRIES = (ArithmeticError, AttributeError, NotImplementedError, TypeError, ValueError)
 # Entries that are converted together. Many columns cost little each, and a tall table is not copied as objects.
 _ENTRIES_AT_ONCE = 2**21
 # pandas' integers and truth values that may be missing. They become floats exactly as those of numpy do.
@@ -63,24 +66,28 @@ def _is_plain(kind: Any) -> bool:
     return kind.kind in "biuf" if isinstance(kind, np.dtype) else kind.name in _MASKED
 
 
-def _each_number(entries: NDArray[Any]) -> Floats:
+def _each_number(entries: NDArray[np.generic]) -> Floats:
     # If one entry has a fraction, each entry is read as a float, regardless of the others.
     try:
         values = pd.to_numeric(np.append(entries, 0.5), errors="coerce")[:-1]
-    except (ArithmeticError, TypeError):
+    except _FROM_ENTRIES:
         values = None
     if values is None or values.dtype.kind not in "biuf":
         # One entry can make pandas refuse all, or read all as complex: an integer of 400 digits, a signaling NaN, 1j.
-        if len(entries) == 1:
+        half = len(entries) // 2
+        if not half:
             return np.array([np.nan])
-        return np.concatenate([_each_number(entries[i : i + 1]) for i in range(len(entries))])
+        return np.concatenate([_each_number(entries[:half]), _each_number(entries[half:])])
     return np.asarray(values, dtype=np.float64)
 
 
-def entries_of(part: pd.DataFrame) -> NDArray[Any]:
+def entries_of(part: pd.DataFrame) -> NDArray[np.generic]:
     """Return entries as objects, exactly as they are stored, shape (n_rows, n_columns)."""
     # `to_numpy` would round all integer categories if one entry is missing.
-    return part.astype(object).to_numpy(dtype=object)
+    with suppress(*_FROM_ENTRIES):
+        return part.astype(object).to_numpy(dtype=object)
+    columns = [objects_of(part.iloc[:, place]) for place in range(part.shape[1])]
+    return np.stack(columns, axis=1)
 
 
 def texts_of(part: pd.DataFrame) -> pd.DataFrame:
@@ -94,32 +101,73 @@ def texts_of(part: pd.DataFrame) -> pd.DataFrame:
 
 def as_text(column: pd.Series) -> pd.Series:
     """Return entries as they are written, each separately: 5 and 5.0 as "5". Missing entries stay missing."""
-    if column.dtype.kind == "O" and not isinstance(column.dtype, pd.CategoricalDtype):
-        entries = column.astype(object)
-        # Most columns hold only texts, and writing each text again takes ten times as long.
-        if set(map(type, entries.to_numpy())) == {str}:
-            return entries
-    return column.map(_text_of, na_action="ignore").astype(object)
+    entries = objects_of(column)
+    # Most columns hold only texts, and writing each text again takes ten times as long.
+    if set(map(type, entries)) != {str}:
+        missing = pd.isna(entries)
+        texts = [one if lost else text_of(one) for one, lost in zip(entries.tolist(), missing.tolist(), strict=True)]
+        entries = np.fromiter(texts, dtype=object, count=len(texts))
+    return pd.Series(entries, index=column.index, name=column.name, dtype=object)
 
 
-def distinct_entries(column: pd.Series) -> tuple[NDArray[np.intp], NDArray[Any]]:
-    """Return the place of each entry among the distinct entries, -1 if it is missing, and the distinct entries.
+def objects_of(column: pd.Series) -> NDArray[np.generic]:
+    """Return the entries of a column as objects, exactly as they are stored. What pandas cannot return is missing."""
+    with suppress(*_FROM_ENTRIES):
+        return column.astype(object).to_numpy(dtype=object)
+    half = len(column) // 2
+    if not half:
+        return np.array([None], dtype=object)
+    return np.concatenate([objects_of(column.iloc[:half]), objects_of(column.iloc[half:])])
 
-    Equal entries of different types, such as 1 and True, are distinct in any order. Lists, structs and maps differ if
-    their texts do.
+
+def labels_of(column: pd.Series) -> NDArray[np.generic]:
+    """Return labels as they are stored: as an array of numbers if the type of the column is one of NumPy's."""
+    plain = isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf"
+    return column.to_numpy() if plain else objects_of(column)
+
+
+def unit_entries(column: pd.Series) -> NDArray[np.generic]:
+    """Return the entries of a column of units as they are stored. Raise for a column whose type does not hold ids."""
+    require_id_type(f"unit={column.name!r}", column.dtype)
+    return objects_of(column)
+
+
+def text_of(entry: object) -> Any:
+    """Return an entry as it is written, or NaN for an entry that cannot be written, such as a date far from today."""
+    try:
+        whole = isinstance(entry, float | np.floating) and entry.is_integer()
+        return str(int(entry)) if whole else str(entry)  # type: ignore[call-overload]
+    except _FROM_ENTRIES:
+        return np.nan
+
+
+def distinct_ids(column: pd.Series) -> tuple[NDArray[np.intp], list[bytes]]:
+    """Return the place of each entry among the distinct ids, -1 for an entry that names nobody, and these ids.
+
+    `dpensemble._identity` states which ids are equal. Raise for a column of another type.
     """
-    mixed = column.dtype.kind == "O" and len(set(map(type, column.dropna()))) > 1
-    if not mixed:
-        with suppress(TypeError):
-            places, distinct = pd.factorize(column)
-            return places, np.asarray(distinct, dtype=object)
-    places, distinct = pd.factorize(as_text(column))
-    return places, np.asarray(distinct, dtype=object)
+    require_id_type("the column of units", column.dtype)
+    kind = column.dtype
+    if isinstance(kind, pd.CategoricalDtype) or kind.kind not in "iub":
+        return _numbered(map(identity, objects_of(column).tolist()))
+    # Entries of one type of whole numbers are one id only if they are the same.
+    places, distinct = pd.factorize(column)
+    own, ids = _numbered(map(identity, np.asarray(distinct, dtype=object).tolist()))
+    return np.append(own, -1)[places], ids
 
 
-def _text_of(value: object) -> str:
-    whole = isinstance(value, float) and value.is_integer()
-    return str(int(value)) if whole else str(value)  # type: ignore[call-overload]
+def distinct_texts(column: pd.Series) -> tuple[NDArray[np.intp], list[str]]:
+    """Return the place of each entry among the distinct texts of a column, -1 for a missing entry, and these texts."""
+    texts = as_text(column)
+    missing = pd.isna(texts)
+    return _numbered(None if lost else text for text, lost in zip(texts, missing, strict=True))
+
+
+def _numbered(written: Iterable[Any]) -> tuple[NDArray[np.intp], list[Any]]:
+    """Return the place of each entry among the distinct ones, -1 for None, and the distinct ones."""
+    distinct: dict[Any, int] = {}
+    places = [-1 if one is None else distinct.setdefault(one, len(distinct)) for one in written]
+    return np.array(places, dtype=np.intp), list(distinct)
 
 
 def assembled(table: pd.DataFrame, places: NDArray[np.int64], numbers: Floats, others: pd.DataFrame) -> pd.DataFrame:
@@ -157,7 +205,7 @@ def _by_pandas(entries: pd.DataFrame | pd.Series) -> NDArray[np.uint64]:
     return np.asarray(pd.util.hash_pandas_object(entries, index=False), dtype=np.uint64)
 
 
-def _hashed(rows: NDArray[Any]) -> NDArray[np.uint64]:
+def _hashed(rows: NDArray[np.generic]) -> NDArray[np.uint64]:
     factors = np.random.default_rng(0).integers(0, 2**63, rows.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     hashes = np.empty(len(rows), dtype=np.uint64)
     size = max(1, _ENTRIES_AT_ONCE // max(rows.shape[1], 1))

@@ -17,7 +17,7 @@ from dpensemble.datasets.parquet import ROWS_AT_ONCE
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
 # Types of PostgreSQL whose equal entries arrive in one form. Not numeric, with 5 and 5.0, or types that ignore case.
-_UNIT_TYPES = {"smallint", "integer", "bigint", "text", "character varying", "uuid", "date", "boolean"}
+_UNIT_TYPES = {"smallint", "integer", "bigint", "text", "character varying", "uuid", "boolean"}
 # Equal numbers are one text. A cast of another float keeps 15 digits only. The driver needs a text in every row.
 _SQLITE_TEXT = (
     "ifnull(case when typeof({0}) <> 'real' then cast({0} as text) "

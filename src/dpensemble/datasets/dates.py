@@ -28,7 +28,11 @@ def _are_dates(texts: pd.Series, formats: tuple[str, ...]) -> list[str]:
 
 def _days(texts: pd.Series, how: str) -> pd.Series:
     """Return the day of each entry. Each entry is read separately, and what follows the day is its time."""
-    days = texts.astype(str).str.strip()
+    try:
+        days = texts.astype(str).str.strip()
+    except UnicodeError:
+        # Half of a pair of surrogates, which no date has.
+        days = texts.map(lambda text: str(text).encode("utf-8", "replace").decode()).astype(str).str.strip()
     if " " not in how:
         days = days.str.split(r"[ T]", n=1, regex=True).str[0]
     # pandas replaces "now" and "today" by the current time.

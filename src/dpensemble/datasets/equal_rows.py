@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats, Rows, is_table
-from dpensemble.datasets.columns import distinct_entries, in_parts, number_columns, numbers_of, texts_of
+from dpensemble.datasets.columns import distinct_texts, in_parts, number_columns, numbers_of
 
 Blocks = Callable[[], Iterator[tuple[Rows, Rows]]]
 _Hashes = NDArray[np.uint64]
@@ -123,11 +123,8 @@ def _factors(n_columns: int) -> _Hashes:
 
 def _of_texts(column: pd.Series) -> _Hashes:
     """Return a hash of each entry as it is written."""
-    # Columns of texts alone need no look at types.
-    of_texts = column.dtype == "str"
-    places, distinct = pd.factorize(column) if of_texts else distinct_entries(column)
-    texts = texts_of(pd.DataFrame({0: pd.Series(distinct, dtype=object)}))[0].to_numpy()
-    hashes = np.asarray(pd.util.hash_array(texts, categorize=False), dtype=np.uint64)
+    places, distinct = pd.factorize(column) if column.dtype == "str" else distinct_texts(column)
+    hashes = np.asarray(pd.util.hash_array(np.array(distinct, dtype=object), categorize=False), dtype=np.uint64)
     # A missing entry has place -1, the last one.
     return np.append(hashes, np.uint64(1))[places]
 

@@ -9,11 +9,11 @@ AS_WINDOWS = "dpensemble-windows"
 
 
 def _windows(error: UnicodeError) -> tuple[str, int]:
-    """Decode bytes that are not UTF-8 as Windows writes them (cp1252), each separately, and others as unknown."""
+    """Decode bytes that are not UTF-8 as Windows writes them (cp1252), each separately. Other encodings lose them."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     if error.encoding.lower() not in ("utf-8", "utf8"):
-        return "\ufffd", error.end
+        return "\N{REPLACEMENT CHARACTER}", error.end
     odd = error.object[error.start : error.end]
     return "".join(bytes([byte]).decode("cp1252", errors="replace") for byte in odd), error.end
 

@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Integers
-from dpensemble.datasets.columns import as_text, distinct_entries
+from dpensemble._arrays import Integers, Rows
+from dpensemble._guard import guard_private_rows, guarded_rows
+from dpensemble._identity import require_id_type
+from dpensemble.datasets.columns import distinct_ids, labels_of
 from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError, FileError
 
@@ -38,10 +40,12 @@ class ParquetTable:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self._parts = files_of(self.path)
+        self._types: list[dict[str, Rows]] = []
         self.n_rows, self.n_bytes, other = 0, 0, 0
         for place, part in enumerate(self._parts):
             with _open_part(part, self.path) as file:
                 names = _names(file.schema_arrow)
+                self._types.append(dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True)))
                 self.n_rows += file.metadata.num_rows
                 self.n_bytes += sum(
                     file.metadata.row_group(group).total_byte_size for group in range(file.metadata.num_row_groups)
@@ -61,11 +65,18 @@ class ParquetTable:
             raise DataError(f"{self.path} has no rows: give a table with rows.")
         self._seen = [state_of(part) for part in self._parts]
 
+    def require_unit(self, column: str) -> None:
+        """Raise if the type of a column, in any part, does not hold ids."""
+        for types in self._types:
+            if column in types:
+                require_id_type(f"unit={column!r}", types[column])
+
     @property
     def files(self) -> list[Path]:
         """The files of the table, in order."""
         return list(self._parts)
 
+    @guarded_rows
     def blocks(self, columns: Sequence[str] | None = None, rows: int = ROWS_AT_ONCE) -> Iterator[pd.DataFrame]:
         """Yield the rows in blocks, always in the same order. Raise if a part has changed since it was opened."""
         names = list(self.columns if columns is None else columns)
@@ -122,6 +133,7 @@ class ParquetBlocks:
     (3, [[0, 1], [1]])
     """
 
+    @guard_private_rows()
     def __init__(
         self,
         path: Path | str,
@@ -136,6 +148,8 @@ class ParquetBlocks:
         for parameter, name in (("target", target), ("unit", unit)):
             if name is not None and name not in self._table.columns:
                 raise DataError(f"{parameter}={name!r} is not a column of {path}: name one of its columns.")
+        if unit is not None:
+            self._table.require_unit(unit)
         self._features = [name for name in self._table.columns if name not in (target, unit, *drop)]
         self.n_records = self._table.n_rows
         self.units = None if unit is None else unit_numbers(self._table, unit, keep_bad)
@@ -143,22 +157,20 @@ class ParquetBlocks:
     def __call__(self) -> Iterator[tuple[pd.DataFrame, Any]]:
         """Yield records and their labels, block by block."""
         for block in self._table.blocks([*self._features, self._target], self._rows):
-            yield block[self._features], block[self._target].to_numpy()
+            yield block[self._features], labels_of(block[self._target])
 
 
 class UnitNumbers:
-    """A number for each unit, the same for every block of a table. 5 and 5.0 are one unit."""
+    """A number for each unit, the same for every block of a table. `dpensemble._identity` states which are equal."""
 
     def __init__(self) -> None:
-        self._number_of: dict[str, int] = {}
+        self._number_of: dict[bytes, int] = {}
 
     def of(self, column: pd.Series) -> Integers:
         """Return the number of each record's unit, -1 without a unit."""
-        places, names = distinct_entries(column)
-        numbers = [
-            self._number_of.setdefault(name, len(self._number_of)) for name in as_text(pd.Series(names, dtype=object))
-        ]
-        # A missing name has place -1, which would be that of the last number.
+        places, ids = distinct_ids(column)
+        numbers = [self._number_of.setdefault(one, len(self._number_of)) for one in ids]
+        # A missing id has place -1, which would be that of the last number.
         return np.asarray([*numbers, -1], dtype=np.int64)[places]
 
 

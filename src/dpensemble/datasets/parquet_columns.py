@@ -6,43 +6,80 @@ record would change how all others are read.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from dpensemble._arrays import Rows
 from dpensemble.datasets.odd_bytes import AS_WINDOWS
 
 # Types of texts and bytes that are stored apart, and the usual types.
 _VIEWS = {"string_view": "large_string", "binary_view": "large_binary"}
+# Errors about single entries, which Python or pandas cannot hold.
+_FROM_ENTRIES = (ArithmeticError, NotImplementedError, TypeError, ValueError)
 
 
-def exact_frame(data: Any) -> pd.DataFrame:
+def exact_frame(data: Rows) -> pd.DataFrame:
     """Return a table or batch of pyarrow as a DataFrame, with every entry exactly as it is stored.
 
     Integers and truth values get pandas' nullable types, dictionaries are decoded, and lists, structs and maps are
-    Python objects.
+    Python objects. An entry that Python cannot hold is missing, such as a date after the year 9999.
     """
-    kinds, nested = _nullable(), {}
+    import pyarrow as pa  # noqa: PLC0415  takes long to import
+
+    nested = {}
     for place, column in enumerate(data.schema):
         plain = _decoded(column.type)
-        entries = data.column(place)
+        entries = stored = data.column(place)
         if plain.num_fields:
-            nested[place] = entries.to_pylist()
-        elif plain != column.type:
+            nested[place] = _python_objects(entries)
+            data = data.set_column(place, column.name, pa.nulls(len(entries)))
+            continue
+        if plain != column.type:
             entries = _decode(entries, plain)
+        entries = _as_utf8(entries)
+        # Each new column takes time in proportion to the number of columns.
+        if entries is not stored:
             data = data.set_column(place, column.name, entries)
-        texts = _as_utf8(entries)
-        if texts is not entries:
-            data = data.set_column(place, column.name, texts)
-    table: pd.DataFrame = data.to_pandas(ignore_metadata=True, types_mapper=kinds.get)
-    for place, entries in nested.items():
-        objects = np.empty(len(entries), dtype=object)
-        objects[:] = entries
+    table = _frame(data)
+    for place, objects in nested.items():
         table.isetitem(place, objects)
     return table
+
+
+def _frame(data: Rows) -> pd.DataFrame:
+    """Return columns without nested entries. If one entry cannot be converted, only this entry is missing."""
+    mapper = _nullable().get
+    with suppress(*_FROM_ENTRIES):
+        return data.to_pandas(ignore_metadata=True, types_mapper=mapper)
+    columns: list[Rows] = []
+    for place, column in enumerate(data.schema):
+        entries = data.column(place)
+        try:
+            columns.append(data.select([place]).to_pandas(ignore_metadata=True, types_mapper=mapper)[column.name])
+        except _FROM_ENTRIES:
+            columns.append(pd.Series(_python_objects(entries), dtype=object))
+    return pd.concat(columns, axis=1).set_axis(data.schema.names, axis=1)
+
+
+def _python_objects(entries: Rows) -> NDArray[np.object_]:
+    """Return entries as Python objects, None for an entry that Python cannot hold."""
+    import pyarrow as pa  # noqa: PLC0415  takes long to import
+
+    objects = np.empty(len(entries), dtype=object)
+    try:
+        listed = entries.to_pylist()
+    except (*_FROM_ENTRIES, pa.lib.ArrowException):
+        half = len(entries) // 2
+        if half:
+            return np.concatenate([_python_objects(entries.slice(0, half)), _python_objects(entries.slice(half))])
+    else:
+        objects[:] = listed
+    return objects
 
 
 def _decode(entries: Rows, plain: Rows) -> Rows:
@@ -52,11 +89,11 @@ def _decode(entries: Rows, plain: Rows) -> Rows:
 
     if pa.types.is_run_end_encoded(entries.type):
         return pc.run_end_decode(entries)
-    if str(plain) in _VIEWS:
-        # There is no direct way from a dictionary of views.
-        entries = entries.cast(pa.dictionary(pa.int64(), pa.type_for_alias(_VIEWS[str(plain)])))
-        return entries.cast(entries.type.value_type)
-    return entries.cast(plain)
+    # There is no direct way from a dictionary of views.
+    kind = pa.type_for_alias(_VIEWS[str(plain)]) if str(plain) in _VIEWS else plain
+    chunks = entries.chunks if isinstance(entries, pa.ChunkedArray) else [entries]
+    decoded = [pc.take(_as_utf8(chunk.dictionary).cast(kind), chunk.indices) for chunk in chunks]
+    return pa.chunked_array(decoded, type=kind)
 
 
 def _as_utf8(entries: Rows) -> Rows:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Integers, Rows
 from dpensemble._checks import number_of_workers
+from dpensemble._guard import guarded_rows
+from dpensemble._identity import require_id_type
 from dpensemble.clusters.parts import Report, results_of
 from dpensemble.datasets.parquet import ROWS_AT_ONCE, ParquetTable, rows_without
 from dpensemble.datasets.parquet_columns import exact_frame
@@ -41,6 +43,7 @@ class RowGroups:
         held[self.held] = True
         return rows_without(self._tables(), held)
 
+    @guarded_rows
     def _tables(self) -> Iterator[pd.DataFrame]:
         from pyarrow.parquet import ParquetFile  # noqa: PLC0415  takes long to import
 
@@ -97,6 +100,8 @@ class ParquetParts:
         for parameter, name in (("target", target), ("unit", unit)):
             if name is not None and name not in table.columns:
                 raise DataError(f"{parameter}={name!r} is not a column of {path}: name one of its columns.")
+        if unit is not None:
+            table.require_unit(unit)
         others = [name for name in (columns or table.columns) if name not in (target, unit)]
         named = (*others, target, *(() if unit is None else (unit,)))
         self.parts = [part for file in table.files for part in _parts_of(file.absolute(), named)]
@@ -137,6 +142,7 @@ class _Partition:
 
     frame: Rows
 
+    @guarded_rows
     def tables(self) -> Iterator[pd.DataFrame]:
         # In this thread, because a worker that waits for other tasks could wait for itself.
         yield self.frame.compute(scheduler="synchronous")
@@ -160,6 +166,9 @@ class DaskParts:
         for parameter, name in (("target", target), ("unit", unit)):
             if name is not None and name not in frame.columns:
                 raise DataError(f"{parameter}={name!r} is not a column of the frame: name one of its columns.")
+        if unit is not None:
+            # The declared type. A partition of another type is refused when it is read.
+            require_id_type(f"unit={unit!r}", frame.dtypes[unit])
         self.target, self.unit = target, unit
         self.parts = [_Partition(frame.partitions[place]) for place in range(frame.npartitions)]
 

@@ -34,7 +34,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import Floats, Integers, Rows
-from dpensemble.datasets.columns import as_text, distinct_entries, number_columns
+from dpensemble.datasets.columns import distinct_ids, distinct_texts, number_columns
 from dpensemble.datasets.siphash import KEY_SIZE, Words, siphash
 
 SIZE = 16
@@ -82,10 +82,17 @@ class RowChecksums:
 
     def texts(self, entries: ArrayLike | pd.Series) -> NDArray[np.uint8]:
         """Return a hash of each entry as it is written, shape (n_rows, 16). 5 and 5.0 have one hash."""
-        places, distinct = distinct_entries(pd.Series(entries))
-        written = as_text(pd.Series(distinct, dtype=object)).tolist()
+        places, distinct = distinct_texts(pd.Series(entries))
+        return self._hashes(places, [text.encode("utf-8", "surrogatepass") for text in distinct])
+
+    def ids(self, column: pd.Series) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """Return a hash of each id, shape (n_rows, 16), and which entries are ids. Equal ids have equal hashes."""
+        places, distinct = distinct_ids(column)
+        return self._hashes(places, distinct), places >= 0
+
+    def _hashes(self, places: NDArray[np.intp], distinct: list[bytes]) -> NDArray[np.uint8]:
         # A missing entry has place -1, the last one.
-        hashes = [self._hash(text.encode("utf-8", "surrogatepass")) for text in written] + [bytes(SIZE)]
+        hashes = [*map(self._hash, distinct), bytes(SIZE)]
         return np.frombuffer(b"".join(hashes), dtype=np.uint8).reshape(-1, SIZE)[places]
 
     def _hash(self, content: bytes) -> bytes:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Rows
+from dpensemble._identity import require_id_type
 from dpensemble.clusters.parts import Report
 from dpensemble.clusters.spark_settings import require_encryption
 from dpensemble.clusters.vetting import other_versions, require_unchanged, versions
@@ -56,6 +57,8 @@ class SparkParts:
         for parameter, name in (("target", target), ("unit", unit)):
             if name is not None and name not in frame.columns:
                 raise DataError(f"{parameter}={name!r} is not a column of the DataFrame: name one of its columns.")
+        if unit is not None:
+            require_id_type(f"unit={unit!r}", dict(frame.dtypes)[unit])
         require_encryption(frame.sparkSession, has_units=unit is not None)
         others = [name for name in (columns or frame.columns) if name not in (target, unit)]
         self.target, self.unit = target, unit

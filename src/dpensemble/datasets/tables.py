@@ -7,8 +7,8 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pandas as pd
 from dpensemble._arrays import is_table
 from dpensemble._checks import in_words
 from dpensemble._entries import require_readable
+from dpensemble._guard import guard_private_rows, guarded_rows
 from dpensemble.datasets.columns import (
     assembled,
     in_parts,
@@ -99,7 +100,8 @@ def read_table(
     """
     path, how = Path(path), CSVFormat(sep, decimal, multiline_text, skip_lines)
     text = is_csv(path)
-    with readable(path):
+    # A table whose types are guessed is public.
+    with nullcontext() if guess else guard_private_rows(), readable(path):
         if text:
             table = read_csv(path, how, like=like, public=guess, keep_broken=keep_broken)
         else:
@@ -111,6 +113,7 @@ def read_table(
     return _guess_numbers(table) if guess and text else table
 
 
+@guarded_rows
 def table_chunks(
     path: Path | str,
     rows: int = 100_000,
@@ -120,7 +123,7 @@ def table_chunks(
     multiline_text: bool = False,
     skip_lines: int | None = None,
     like: Expected | None = None,
-) -> Generator[pd.DataFrame]:
+) -> Iterator[pd.DataFrame]:
     """Yield a table as `read_table` would read it, in chunks of `rows` rows, so that it need not fit into memory."""
     path, how = Path(path), CSVFormat(sep, decimal, multiline_text, skip_lines)
     with readable(path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,10 +13,10 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import declared_classes, shown
-from dpensemble._entries import require_readable
+from dpensemble._entries import as_array, require_readable
 from dpensemble._given import require_one_per_record
-from dpensemble.allocation.units import declared_units
-from dpensemble.datasets.bad_records import class_ids_or_bad, units_or_none
+from dpensemble.allocation.units import declared_units, present_numbers, units_or_none
+from dpensemble.datasets.bad_records import BAD, class_ids_or_bad
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
 
@@ -42,17 +42,10 @@ def sorted_classes(classes: Any) -> NDArray[Any]:
 
 def class_ids(classes: NDArray[Any], y: Any, *, first: int = 0) -> Integers:
     """Return each label's position among the sorted classes. `first` is the row of the first label."""
-    labels = np.asarray(y)
-    if (labels.dtype.kind in "OUS") != (classes.dtype.kind in "OUS"):
-        raise DataError(f"Unknown label type: classes={classes.tolist()!r} and the labels in y are of different types.")
-    try:
-        ids = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
-    except TypeError:
-        # Texts among numbers. The original text contains only types, but is not a sentence.
-        raise DataError(
-            "the private labels (y) mix texts and numbers: write all of them in the form of the classes."
-        ) from None
-    undeclared = np.flatnonzero(classes[ids] != labels)
+    labels = as_array(y).ravel()
+    _require_types(classes, labels)
+    ids = class_ids_or_bad(classes, labels)
+    undeclared = np.flatnonzero(ids == BAD)
     if undeclared.size:
         ranges = _RANGES if labels.dtype.kind == "f" else ""
         raise DataError(
@@ -65,14 +58,18 @@ def class_ids(classes: NDArray[Any], y: Any, *, first: int = 0) -> Integers:
 
 def ids_or_bad(classes: NDArray[Any], y: Any, n_records: int) -> Integers:
     """Return each label's position among the sorted classes, or `BAD` for an undeclared label."""
-    labels = y if hasattr(y, "dtype") else np.asarray(y, dtype=object)
-    if classes.dtype.kind in "OUS" and getattr(labels.dtype, "kind", "O") in "biufc":
-        # By type, before any label is read. Otherwise every record would be bad.
-        raise DataError(f"Unknown label type: classes={classes.tolist()!r} and the labels in y are of different types.")
-    targets = class_ids_or_bad(classes, np.asarray(labels).ravel())
+    labels = as_array(y).ravel()
+    _require_types(classes, labels)
+    targets = class_ids_or_bad(classes, labels)
     if len(targets) != n_records:
         raise DataError(f"X has {n_records} records, but y has {len(targets)} labels: give one for each.")
     return targets
+
+
+def _require_types(classes: NDArray[Any], labels: NDArray[Any]) -> None:
+    """Raise for numbers where classes are texts, by the declared types. Otherwise every record would be bad."""
+    if classes.dtype.kind in "OUS" and labels.dtype.kind in "biufc":
+        raise DataError(f"Unknown label type: classes={classes.tolist()!r} and the labels in y are of different types.")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,13 +83,34 @@ class Owners:
     def of(cls, units: ArrayLike | None, n_records: int, *, zeroes: bool) -> Owners:
         """Return the owner of each record. If bad records are zeroed, a record without a unit is left out."""
         # Such a record is left out before units are numbered, so that it does not change the number of another unit.
-        zeroes = units is not None and zeroes
-        require_readable("units", units, keep_bad=zeroes)
-        if units is None or not zeroes:
-            return cls(units, np.ones(n_records, dtype=bool))
+        if units is None:
+            return cls(None, np.ones(n_records, dtype=bool))
+        if not zeroes:
+            return cls(declared_units(units, n_records), np.ones(n_records, dtype=bool))
+        if hasattr(units, "dtype"):
+            # Entries of a list are judged one by one.
+            require_readable("units", units, keep_bad=True)
         names, present = units_or_none(units)
         require_one_per_record("units", names, n_records)
         return cls(names[present], present)
+
+    @classmethod
+    def in_blocks(cls, read: Any, units: ArrayLike | None, n_records: int | None, *, zeroes: bool) -> Owners:
+        """Return the owner of each record that a reader reads: those of the reader, unless others are given.
+
+        A reader with a column of units protects units, also if nobody repeats them here. Its numbers are -1 for a
+        record without a unit. `n_records` is the number of units if it is None.
+        """
+        of_reader = getattr(read, "units", None)
+        units = of_reader if units is None else units
+        if units is None or units is not of_reader:
+            return cls.of(units, n_records or (0 if units is None else len(units)), zeroes=zeroes)  # type: ignore[arg-type]
+        numbers = np.asarray(units)
+        present = present_numbers(numbers)
+        if not (zeroes or present.all()):
+            raise DataError("units must have no missing value: give every record a unit.")
+        require_one_per_record("units", numbers, len(numbers) if n_records is None else n_records)
+        return cls(numbers[present], present)
 
     def part(self, start: int, n_records: int) -> Owners:
         """Return the owners of a block of records, without their units, which are not needed."""
@@ -117,7 +135,7 @@ class Owners:
 def identities(X: Floats, targets: Integers, units: ArrayLike | None, relation: Relation) -> Sequence[Hashable]:
     """Return the unit of each record: declared, by position, or by content."""
     if units is not None:
-        return declared_units(units, len(X))
+        return cast("Sequence[Hashable]", declared_units(units, len(X)))
     if relation is Relation.REPLACE_ONE:
         return range(len(X))
     # A position would shift when another record is removed, but the content of a record does not.

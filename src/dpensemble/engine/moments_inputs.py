@@ -15,8 +15,7 @@ from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, member
 from dpensemble._progress import ShownPasses
 from dpensemble.accounting import Group
-from dpensemble.allocation.partition import number_units
-from dpensemble.allocation.units import declared_units
+from dpensemble.allocation.units import unit_numbers
 from dpensemble.budget import Budget
 from dpensemble.clusters.parts import TableInParts
 from dpensemble.datasets.bad_records import zeroes_bad
@@ -87,10 +86,9 @@ def of_blocks(
         _check_delta(method, n, read.unit, fewest_units)
         in_parts = PublicUnits(numbers, private=read.unit is not None)
         return MomentsSteps(method, parts, public, classes, None, float(n), in_parts)
-    # A reader with a column of units protects units, also if nobody repeats them here.
-    units = getattr(read, "units", None) if units is None else units
-    owners = Owners.of(units, 0 if units is None else len(np.asarray(units)), zeroes=zeroes_bad(method))
-    units_of = None if owners.units is None else _numbered(owners.units, int(owners.present.sum()))
+    owners = Owners.in_blocks(read, units, None, zeroes=zeroes_bad(method))
+    units = owners.units
+    units_of = None if units is None else _numbered(units, int(owners.present.sum()))
     shares = None if units_of is None else _shares_of_records(units_of, owners.present)
     # The key is secret and new, so that nobody can make rows whose change would not be noticed.
     blocks = partial(_blocks, method, read, public, classes, owners, shares, ShownPasses())
@@ -186,9 +184,4 @@ def _shares_of_records(units_of: Integers, present: NDArray[np.bool_]) -> tuple[
 
 
 def _numbered(units: ArrayLike | None, n_records: int) -> Integers:
-    if units is None:
-        return np.arange(n_records)
-    numbers = np.asarray(units)
-    if numbers.dtype.kind in "iu" and numbers.shape == (n_records,) and n_records:
-        return np.unique(numbers, return_inverse=True)[1]
-    return number_units(declared_units(units, n_records))[1]
+    return np.arange(n_records) if units is None else unit_numbers(units, n_records)

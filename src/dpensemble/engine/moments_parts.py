@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats, Rows
 from dpensemble._guard import guard_private_rows
+from dpensemble._identity import is_id_type
 from dpensemble._threads import one_thread
 from dpensemble.clusters.parts import TableInParts
 from dpensemble.clusters.vetting import versions
@@ -36,6 +37,10 @@ PROBLEMS = {
         "a private record cannot be used: an undeclared label, an infinite entry, a missing unit, or a row that the "
         "map cannot read; run dpensemble check, or give on_bad_record='zero'."
     ),
+    "unit": (
+        "a part of the private records has a column of units of a type in which one id may have several forms, such as "
+        "floats: give whole numbers or texts in every part, of the type that the table declares."
+    ),
     "versions": (
         "a worker has other versions of Python, numpy, scipy or scikit-learn, or another copy of dpensemble, so that "
         "sums could differ; "
@@ -44,6 +49,10 @@ PROBLEMS = {
     "file": "a file of the private table was changed or removed while it was read; give files that stay as they are.",
     "error": "a part of the private records could not be read or summed; look at the part on your own machine.",
 }
+
+
+class _UnitTypeError(DataError):
+    """A part has a column of units whose entries are no ids."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +125,8 @@ class PartTask:
                 return self._check(tables) if self.query is None else PartReport(self._sums(self.query, tables))
             except OSError:
                 return PartReport(nothing, problem="file")
+            except _UnitTypeError:
+                return PartReport(nothing, problem="unit")
             except DPEnsembleError:
                 return PartReport(nothing, problem="record")
             except Exception:
@@ -153,17 +164,18 @@ class PartTask:
         for table in tables:
             if not len(table):
                 continue
+            if self.unit is not None and not is_id_type(table[self.unit].dtype):
+                raise _UnitTypeError
             features = table[[name for name in table.columns if name not in (self.target, self.unit)]]
             rows, labels = block(self.rules, features, self.public), table[self.target].to_numpy()
             rows, targets = table_targets(self.classes, rows, labels, zeroes=zeroes)
             weights, units = np.ones(len(targets)), None
             if self.unit is not None:
-                present = table[self.unit].notna().to_numpy()
+                units, present = RowChecksums(self.key).ids(table[self.unit])
                 if not (present.all() or zeroes):
                     raise DataError("a private record has no unit: fill the column of units in.")
                 # A record without a unit is left out of every sum.
-                rows, targets = rows[present], targets[present]
-                units = RowChecksums(self.key).texts(table[self.unit][present])
+                rows, targets, units = rows[present], targets[present], units[present]
                 weights = np.ones(len(targets)) if self.units is None else self.units.weights(_as_hashes(units))
             yield from blocks_of(rows, targets, weights, units)()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Self
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,8 +11,8 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import member
-from dpensemble._entries import blanked, require_readable
-from dpensemble._given import read_rows, require_labels, require_one_per_record, require_rows
+from dpensemble._entries import blanked
+from dpensemble._given import read_rows, require_labels, require_rows
 from dpensemble.allocation.units import declared_units
 from dpensemble.datasets.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
 from dpensemble.engine import inputs
@@ -99,10 +99,11 @@ class VotesInBlocks(VotingEnsembleClassifier):
         inputs.require_workers(self.n_jobs)
         classes = sorted_classes(self.classes)
         targets = self._first_pass(read, classes)
-        owners = Owners.of(units, len(targets), zeroes=zeroes_bad(self))
+        owners = Owners.in_blocks(read, units, len(targets), zeroes=zeroes_bad(self))
         (targets,) = owners.kept(targets)
         X = RowsInBlocks(lambda: self._rows_of(read, owners), len(targets), rows.shape[1])
-        records = PrivateRecords(X, targets, owners.units, _identities(owners.units, len(targets)))
+        by_place = range(len(targets)) if owners.units is None else declared_units(owners.units, len(targets))
+        records = PrivateRecords(X, targets, owners.units, cast("Sequence[Hashable]", by_place))
         return self.steps(self, records, classes, rows, fewest_units, diagnostics)
 
     def _first_pass(self, read: _Read, classes: NDArray[Any]) -> Integers:
@@ -145,15 +146,3 @@ class VotesInBlocks(VotingEnsembleClassifier):
             "X", lambda: validate_data(self, rows, dtype=np.float64, ensure_all_finite=False, reset=False)
         )
         return block
-
-
-def _identities(units: ArrayLike | None, n_records: int) -> Any:
-    """Return the owner of each record: by position, or as declared, with whole numbers unchanged."""
-    if units is None:
-        return range(n_records)
-    require_readable("units", units)
-    declared = np.asarray(units)
-    if declared.dtype.kind not in "iu":
-        return declared_units(units, n_records)
-    require_one_per_record("units", declared, n_records)
-    return declared

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from dpensemble._checks import declared_classes
 from dpensemble._guard import on_public_rows
-from dpensemble.allocation.units import declared_units
+from dpensemble.allocation.units import unit_numbers
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.bad_records import readable_rows, zeroes_bad
 from dpensemble.datasets.notes import warn_of_persons
@@ -184,4 +184,4 @@ def _public_number(estimator: AutoClassifier, X: Any, units: ArrayLike | None) -
     if estimator.relation != Relation.REPLACE_ONE:
         return None
     owners = Owners.of(units, len(X), zeroes=zeroes_bad(estimator))
-    return len(X) if owners.units is None else len(set(declared_units(owners.units, int(owners.present.sum()))))
+    return len(X) if owners.units is None else 1 + int(unit_numbers(owners.units, int(owners.present.sum())).max())

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from dpensemble._arrays import Floats, Integers, Rows, rows_at
 from dpensemble._state import fingerprint
+from dpensemble.datasets.bad_records import BAD
 from dpensemble.datasets.row_checksums import RowChecksums
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.moments.queries import AnyQuery, partial_sums
@@ -116,7 +117,7 @@ class PrivateBlocks:
     _complete: bool = field(default=False, init=False)
 
     def __iter__(self) -> Iterator[WholeBlock]:
-        """Yield whole features, class ids and weights. A bad record has zeros, the first class and its own weight."""
+        """Yield whole features, class ids and weights. A bad record has zeros, the class `BAD` and its own weight."""
         if self._complete and self._kept is not None:
             for block in self._kept:
                 yield block._replace(features=block.features.astype(np.float64))
@@ -126,8 +127,8 @@ class PrivateBlocks:
         state = fingerprint(self._map) if self.alone else None
         for rows, targets, weights, units in self.read():
             checksum = 0 if self.checksums is None else self.checksums.of(rows, targets, units)
-            features = self._whole(rows, targets)
-            block = WholeBlock(features, np.maximum(targets, 0), weights, checksum)
+            features, good = self._whole(rows, targets)
+            block = WholeBlock(features, np.where(good, targets, BAD), weights, checksum)
             if self._kept is not None:
                 small = features.astype(np.int16)
                 kept_bytes += (small.data.nbytes + small.indices.nbytes) if sparse.issparse(small) else small.nbytes
@@ -157,9 +158,11 @@ class PrivateBlocks:
     def _map(self) -> Any:
         return getattr(self.transform, "__self__", self.transform)
 
-    def _whole(self, rows: Any, targets: Integers) -> Any:
+    def _whole(self, rows: Any, targets: Integers) -> tuple[Any, NDArray[np.bool_]]:
+        """Return whole features of rows, zeros for bad ones, and which are good."""
         if not self.zeroes_bad:
-            return whole_features(self._each(rows) if self.alone else _guarded(self.transform, rows))
+            features = self._each(rows) if self.alone else _guarded(self.transform, rows)
+            return whole_features(features), np.ones(len(targets), dtype=bool)
         good = targets >= 0
         if self.judge is not None:
             good &= self.judge.readable(rows, good)[1]
@@ -169,7 +172,7 @@ class PrivateBlocks:
             features = (
                 readable_rows @ features if sparse.issparse(features) else np.where(readable[:, None], features, 0.0)
             )
-        return whole_features(features)
+        return whole_features(features), readable
 
     def readable(self, rows: Any, good: NDArray[np.bool_]) -> tuple[Any, NDArray[np.bool_]]:
         """Return features of rows, zeros for those that are bad or cannot be read, and which could be read."""

@@ -180,9 +180,7 @@ class ClassSums(RecordsQuery[Moments]):
 
     def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
         """Return features without negative entries, and weights in the columns of their classes."""
-        labels = np.zeros((len(targets), self.n_classes))
-        labels[np.arange(len(targets)), targets] = weights
-        return cut(features), whole_answers(labels, weights)
+        return cut(features), whole_answers(by_class(targets, weights, self.n_classes), weights)
 
     def read(self, sums: Floats, spread: float) -> Moments:
         """Return the moments of a round that expects even shares of the classes."""
@@ -229,7 +227,8 @@ class Residuals(RecordsQuery[Moments]):
     def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
         """Return weighted features, and weighted residuals."""
         c, omega = expected(self.centre, features, self.n_classes, even_weight(self.n_classes), whole=True)
-        labels = np.eye(self.n_classes)[targets][:, -columns(self.n_classes) :]
+        # Features of a bad record are zeros, which make its residual count nothing.
+        labels = by_class(targets, np.ones(len(targets)), self.n_classes)[:, -columns(self.n_classes) :]
         return scaled(features, self.scale), whole_answers(
             weights[:, None] * omega[:, None] * (labels - c), weights / 2
         )
@@ -246,7 +245,10 @@ class Residuals(RecordsQuery[Moments]):
 class ClassShares(RecordsQuery[tuple[Floats, float]]):
     """The share of each class among units. A unit with several classes has a part of each.
 
-    A unit adds the weight of each class, numbers from 0 that add up to its weight. Vectors of two units have no
+    A bad record adds nothing to any class, but counts in its unit, so shares of all classes add up to the share of
+    records that could be read.
+
+    A unit adds the weight of each class, numbers from 0 that add up to its weight at most. Vectors of two units have no
     negative entry and are at most 1 long. So replacing a unit moves the sum by at most sqrt(2), and adding or removing
     a unit by at most 1.
     """
@@ -256,7 +258,7 @@ class ClassShares(RecordsQuery[tuple[Floats, float]]):
 
     def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
         """Return ones, and weights in the columns of their classes."""
-        labels = np.eye(len(self.classes))[targets] * weights[:, None]
+        labels = by_class(targets, weights, len(self.classes))
         return np.full((len(targets), 1), float(UNIT)), whole_answers(labels, weights)
 
     def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
@@ -293,6 +295,14 @@ def statistics_of(names: str | Sequence[str] | None) -> tuple[str, ...]:
             f"statistics={names!r} names a statistic twice: name each once.", parameter="statistics"
         )
     return asked
+
+
+def by_class(targets: Integers, weights: Floats, n_classes: int) -> Floats:
+    """Return weights in the columns of classes, zeros for bad records, shape (n_records, n_classes)."""
+    labels = np.zeros((len(targets), n_classes))
+    good = np.flatnonzero(targets >= 0)
+    labels[good, targets[good]] = weights[good]
+    return labels
 
 
 def cut(features: Any) -> Any:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpensemble._arrays import Integers
 from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble.allocation.partition import number_units
+from dpensemble.allocation.units import units_or_none
 from dpensemble.datasets.columns import as_text
 from dpensemble.design import BudgetRequest
 
 
-def column_entries(column: pd.Series, request: BudgetRequest) -> NDArray[Any]:
+def column_entries(column: pd.Series, request: BudgetRequest) -> NDArray[np.generic]:
     """Return the entries of a budgets column: names if there are levels, else numbers if the entries are numbers."""
     if request.levels is not None:
         return as_text(column).to_numpy(dtype=object)
@@ -30,13 +31,21 @@ def _number(entry: object) -> object:
         return entry
 
 
+def _owners(units: NDArray[np.generic]) -> Integers:
+    """Return the number of each record's unit. A record without a unit, which `fit` leaves out, has any number."""
+    names, present = units_or_none(units)
+    owners = np.zeros(len(present), dtype=np.int64)
+    owners[present] = number_units(names[present])[1]
+    return owners
+
+
 def assign_at_random(
-    shares: dict[Any, float], n_records: int, units: Sequence[Hashable] | None, seed: int | None
-) -> NDArray[Any]:
+    shares: dict[Any, float], n_records: int, units: NDArray[np.generic] | None, seed: int | None
+) -> NDArray[np.generic]:
     """Deal levels (or epsilons) to records in the given shares, by position and a public seed."""
     # A record that replaces another keeps its place and budget, so this is for replace-one only. Units are numbered in
     # order of first appearance, as in an allocation.
-    owners = np.arange(n_records) if units is None else number_units(units)[1]
+    owners = np.arange(n_records) if units is None else _owners(units)
     size = int(owners.max()) + 1
     ends = np.floor(np.cumsum(list(shares.values())) * size + 0.5).astype(int)
     # Rounding of shares must not leave a record without a budget.
@@ -45,5 +54,5 @@ def assign_at_random(
     generator = np.random.default_rng(seed_sequence(public_entropy(seed), Stream.CONSENT))
     entries = np.empty(len(shares), dtype=object)
     entries[:] = list(shares)
-    budgets: NDArray[Any] = entries[generator.permutation(dealt)][owners]
+    budgets: NDArray[np.generic] = entries[generator.permutation(dealt)][owners]
     return budgets

@@ -10,7 +10,8 @@ import pandas as pd
 
 from dpensemble._checks import declared_classes
 from dpensemble._guard import guard_private_rows
-from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, named_units, readable_rows
+from dpensemble.allocation.units import named_units
+from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, readable_rows
 from dpensemble.datasets.equal_rows import EqualRows
 from dpensemble.workflow.files import file_tables
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
@@ -50,8 +51,11 @@ def check(files: TableFiles, *, blanks: bool = True, workers: Workers | None = N
     """Count the bad records of a private table. Without `blanks`, a record with a missing entry is bad, too."""
     tables = file_tables(files, ReadOptions(blanks=True, takes_blocks=True, on_bad_record="zero", workers=workers))
     classes = np.unique(np.asarray(declared_classes(tables.classes)))
-    units = tables.units if tables.stream is None else tables.stream.units
-    present = np.ones(tables.n_records, dtype=bool) if units is None else named_units(units)[1]
+    if tables.stream is not None:
+        units = tables.stream.units
+        present = np.ones(tables.n_records, dtype=bool) if units is None else units >= 0
+    else:
+        present = np.ones(tables.n_records, dtype=bool) if tables.units is None else named_units(tables.units)[1]
     blocks = [(tables.X_private, tables.y_private.to_numpy())] if tables.stream is None else tables.stream.read()
     counts = {"without_class": 0, "infinite": 0, "incomplete": 0, "bad": 0}
     missing = pd.Series(0, index=tables.X_public.columns)

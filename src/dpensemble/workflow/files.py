@@ -11,10 +11,12 @@ import pandas as pd
 from dpensemble._given import SEVERAL_LABELS
 from dpensemble._guard import guard_private_rows
 from dpensemble.datasets import TablePreparation
-from dpensemble.datasets.columns import as_text, number_columns
+from dpensemble.datasets.columns import is_number, number_columns, unit_entries
+from dpensemble.datasets.csv_files import is_csv
 from dpensemble.datasets.csv_layout import Expected
 from dpensemble.datasets.memory import release_unused
 from dpensemble.datasets.notes import Note, table_notes
+from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, require_complete
 from dpensemble.design import BudgetRequest
 from dpensemble.errors import DataError, InvalidParameterError
@@ -75,7 +77,7 @@ def file_tables(
     private_groups = _group_entries(written, "private", groups, list(public.columns))
     only_groups = [name for name in groups if name not in public]
     written, public = _without(written, files.drop), _without(public, files.drop)
-    public_units = _public_units(public, files.unit)
+    public_units = _public_units(files, public)
     # Errors name only these columns: if a table has no header, its other column names are a record.
     shown = list(public.columns)
     units = None if files.unit is None else _column(written, files.unit, "unit", "private", shown)
@@ -107,7 +109,7 @@ def file_tables(
         y_public=_usable_truth(truth, classes),
         X_test=X_test,
         y_test=y_test,
-        units=None if units is None else as_text(units).to_numpy(),
+        units=None if units is None else unit_entries(units),
         public_units=public_units,
         test_is_public=files.test_is_public,
         unit_column=files.unit,
@@ -127,6 +129,9 @@ def _private_rows(files: TableFiles, options: ReadOptions, streamed: bool, like:
     keep_bad = options.keep_bad
     if streamed:
         return pd.DataFrame(columns=private_columns(files.private, options.workers))
+    if files.unit is not None and is_parquet(files.private) and files.private.exists():
+        # By the type in the file, before any entry is read.
+        ParquetTable(files.private).require_unit(files.unit)
     return files.read(files.private, keep_broken=keep_bad, like=like)
 
 
@@ -177,17 +182,21 @@ def _test_rows(
     return rows, truth, test_groups
 
 
-def _public_units(public: pd.DataFrame, unit: str | None) -> list[str] | None:
+def _public_units(files: TableFiles, public: pd.DataFrame) -> list[Any] | None:
     """Return the units of public rows. None when the public table lacks the column, or the column is blank."""
+    unit = files.unit
     if unit is None or unit not in public or public[unit].isna().all():
         return None
+    if files.public is not None and is_number(public[unit]) and is_csv(files.public):
+        # Ids as they are written: "007" is another unit than "7", and a number may have lost digits.
+        public = files.read(files.public)
     blank = public[unit].isna().to_numpy()
     if blank.any():
         raise DataError(
             f"the public table has rows without a unit in column {unit!r} (first in row {int(blank.argmax()):,}, "
             "counting from 0): fill the column in for all rows, drop those rows, or drop the column."
         )
-    return list(as_text(public[unit]))
+    return list(unit_entries(public[unit]))
 
 
 def _usable_truth(truth: pd.Series | None, classes: list[Any]) -> pd.Series | None:

@@ -79,10 +79,11 @@ class RowsOfFiles:
         for block, entries, start, of_block in _with_places(self.read, held):
             features = block.drop(columns=list(self.no_features))
             try:
-                table, own = self.convert(features[of_block], pd.Series(entries[of_block]))
+                table, own = self.convert(features[of_block], pd.Series(entries[of_block], dtype=entries.dtype))
             except DataError:
                 # The same error, with the row of the whole table.
-                self.convert(features.set_axis(pd.RangeIndex(start, start + len(block))), pd.Series(entries))
+                numbered = features.set_axis(pd.RangeIndex(start, start + len(block)))
+                self.convert(numbered, pd.Series(entries, dtype=entries.dtype))
                 raise
             tables.append(table)
             labels.append(own)

@@ -14,7 +14,7 @@ from dpensemble._arrays import Integers
 from dpensemble._checks import declared_classes, real_between
 from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble.allocation.partition import number_units
-from dpensemble.datasets.bad_records import units_or_none
+from dpensemble.allocation.units import units_or_none
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.quality.costs import Costs
 from dpensemble.quality.layout import Layout, plan_layout
@@ -163,7 +163,7 @@ def _numbers(tables: Tables) -> tuple[Integers, bool]:
     # In `fit`, a record without a unit adds nothing or raises an error.
     names, present = units_or_none(tables.units)
     numbers = np.full(len(present), -1, dtype=np.int64)
-    numbers[present] = number_units(np.asarray(names)[present].tolist())[1]
+    numbers[present] = number_units(names[present])[1]
     return numbers, True
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpensemble.allocation.partition import number_units
 from dpensemble.budget_groups import PersonalBudgets
 from dpensemble.engine.result import Result
 from dpensemble.guarantee import Guarantee
@@ -122,7 +123,7 @@ def _describe(tables: Tables, n_features: int, reader: Reader) -> dict[str, Any]
         "unit_column": tables.unit_column,
         "kinds_of_columns": reader.kinds(tables.X_public),
         "blanks": reader.blanks,
-        **({} if owners is None else {"public_units": len(set(owners))}),
+        **({} if owners is None else {"public_units": len(number_units(owners)[0])}),
     }
 
 

@@ -13,9 +13,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Integers, Rows
+from dpensemble._guard import guarded_rows
 from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.arrow import ArrowBlocks
 from dpensemble.datasets.arrow_sources import ArrowSource
+from dpensemble.datasets.columns import labels_of
 from dpensemble.datasets.parquet import ParquetTable, files_of, is_parquet
 from dpensemble.datasets.tables import require_complete
 from dpensemble.errors import DataError, InvalidParameterError
@@ -117,13 +119,14 @@ def private_stream(
     blocks = written(files.drop)
     require_two(range(blocks.n_records))
 
+    @guarded_rows
     def read() -> Iterator[tuple[pd.DataFrame, Any]]:
         start = 0
         for block, entries in blocks():
             # Errors name the row of the whole table.
             rows = block.set_index(pd.RangeIndex(start, start + len(block)))
             start += len(block)
-            yield conversion(rows, pd.Series(entries))
+            yield conversion(rows, pd.Series(entries, dtype=entries.dtype))
 
     no_features = [name for name in groups if name in files.drop]
     more = written([name for name in files.drop if name not in groups]) if no_features else blocks
@@ -183,7 +186,7 @@ class _RowsAndLabels:
                 "the private table's target has labels that are not numbers, but all declared ones are: declare every "
                 f"possible label as it is written, or {LEAVE_OUT['target']}."
             )
-        return table, labels.to_numpy()
+        return table, labels_of(labels)
 
 
 def _parts(files: TableFiles, conversion: _RowsAndLabels, workers: Workers) -> ConvertedParts:

@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpensemble.allocation.partition import number_units
+from dpensemble.allocation.units import named_units
 from dpensemble.datasets import load_adult, three_way_split
-from dpensemble.datasets.bad_records import named_units
 from dpensemble.datasets.notes import Note
 from dpensemble.design import BudgetRequest, parse_budgets
 from dpensemble.errors import InvalidParameterError
@@ -40,7 +41,7 @@ class Tables:
     X_test: pd.DataFrame | None = None
     y_test: pd.Series | None = None
     units: NDArray[Any] | None = None
-    public_units: list[str] | None = None
+    public_units: list[Any] | None = None
     data_is_public: bool = False
     test_is_public: bool = False
     unit_column: str | None = None
@@ -69,7 +70,7 @@ class Tables:
         if self.units is None:
             return len(self.X_private)
         names, present = named_units(self.units)
-        return len(set(names[present].tolist()))
+        return len(number_units(names[present])[0])
 
 
 def adult_tables(seed: int | None, *, budgets: str | None = None, levels: str | None = None) -> Tables:
@@ -112,8 +113,7 @@ def with_budgets(tables: Tables, request: BudgetRequest | None, entries: pd.Seri
     if entries is not None:
         epsilons = column_entries(entries, request)
     else:
-        units = None if tables.units is None else tables.units.tolist()
-        epsilons = assign_at_random(request.shares or {}, len(tables.X_private), units, seed)
+        epsilons = assign_at_random(request.shares or {}, len(tables.X_private), tables.units, seed)
     return replace(
         tables,
         budgets=epsilons,

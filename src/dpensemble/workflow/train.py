@@ -238,7 +238,8 @@ def _fit(run: _Prepared, diagnostics: PrivateDiagnostics, fewest_units: int | No
         del arguments["units"]
         return model.fit_blocks(run.reader.in_parts(tables.stream.parts), **arguments)
     # Records are counted first, so that every record is checked before anything is spent.
-    return model.fit_blocks(run.reader.each(tables.stream.read), **arguments | {"units": tables.stream.units})
+    blocks = run.reader.each(tables.stream)
+    return model.fit_blocks(blocks, **arguments | {"units": blocks.units})
 
 
 def _certified(

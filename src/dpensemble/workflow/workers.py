@@ -14,6 +14,7 @@ from dpensemble._checks import number_of_workers
 from dpensemble.clusters.parts import Report, TableInParts
 from dpensemble.datasets.arrow import ArrowPart
 from dpensemble.datasets.arrow_sources import ArrowSource
+from dpensemble.datasets.columns import labels_of
 from dpensemble.datasets.parquet import is_parquet
 from dpensemble.datasets.parts import ParquetParts
 from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
@@ -105,7 +106,8 @@ class Conversion:
     def __call__(self, rows: Rows) -> Rows:
         """Return a table with converted features, labels and the units as they are."""
         others = [self.target] if self.unit is None else [self.target, self.unit]
-        features, labels = self.convert(rows.drop(columns=others), pd.Series(rows[self.target].to_numpy()))
+        entries = labels_of(rows[self.target])
+        features, labels = self.convert(rows.drop(columns=others), pd.Series(entries, dtype=entries.dtype))
         if self.prepare is not None:
             features = self.prepare(features)
         more = {self.target: labels} if self.unit is None else {self.target: labels, self.unit: rows[self.unit]}
