@@ -43,6 +43,7 @@ FENCES = {
     "skops": {"persistence"},
     "threadpoolctl": {"_threads"},
     "joblib": {"teachers", "neural", "clusters"},
+    "narwhals": {"datasets"},
     "pandas": {"datasets", "moments", "workflow", "service", "cli"},
     "sklearn": {
         *("teachers", "student", "engine", "methods", "datasets", "moments", "workflow", "persistence", "neural"),

@@ -1,0 +1,238 @@
+"""Frames and series of any library, and the names of their columns, as the engine reads them.
+
+A frame of Arrow, of Polars or of another library becomes a table of pandas, so that columns are found by name. The type
+of a column depends on the schema alone, never on entries. narwhals, which knows the frames of other libraries, is
+used here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import wraps
+from types import MappingProxyType
+from typing import ParamSpec, TypeVar
+
+import numpy as np
+import pandas as pd
+from sklearn import config_context
+
+from dpensemble._arrays import Rows
+from dpensemble._checks import is_missing, shown
+from dpensemble._guard import guard_private_rows, on_public_rows
+from dpensemble.datasets.parquet_columns import exact_frame
+from dpensemble.errors import DataError
+
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
+#: Settings of scikit-learn that would change results, at their usual values.
+USUAL_SETTINGS = MappingProxyType(
+    {
+        "assume_finite": False,
+        "print_changed_only": True,
+        "array_api_dispatch": False,
+        "transform_output": "default",
+        "enable_metadata_routing": False,
+        "skip_parameter_validation": False,
+    }
+)
+# Arguments that are never rows or one entry for each row.
+_NOT_ROWS = frozenset({"read", "ledger"})
+_PUBLIC = "X_public"
+# How to bring the rows of a lazy frame into memory, by library.
+_COLLECTED = {
+    "dask": ".compute()",
+    "dask_expr": ".compute()",
+    "duckdb": ".to_arrow_table()",
+    "ibis": ".to_pyarrow()",
+    "narwhals": ".collect()",
+    "polars": ".collect()",
+    "pyspark": ".toArrow()",
+    "sqlframe": ".toPandas()",
+}
+# Types of pandas that hold every number of a kind of type, and blanks.
+_NULLABLE = {"b": "boolean", "i": "Int64", "u": "UInt64", "f": "Float64"}
+_MOST_QUOTED = 5
+
+
+def reads_frames(method: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:
+    """Let a method take rows and series of any library, under the usual settings of scikit-learn.
+
+    Every frame becomes a table of pandas, and every series an array or a series of pandas. Names of columns are
+    checked. Settings of `sklearn.set_config` change nothing inside.
+    """
+    names = list(inspect.signature(method).parameters)
+
+    @wraps(method)
+    def read(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
+        given = dict(zip(names, args, strict=False)) | kwargs
+        # One object stays one object, so that the method notices public rows that are the private ones.
+        known = {id(value): as_given(name, value) for name, value in _in_order(given) if name not in _NOT_ROWS}
+        with config_context(**USUAL_SETTINGS):
+            return method(  # type: ignore[return-value,call-arg]
+                *(known.get(id(value), value) for value in args),
+                **{name: known.get(id(value), value) for name, value in kwargs.items()},
+            )
+
+    return read
+
+
+def _in_order(given: dict[str, Rows]) -> list[tuple[str, Rows]]:
+    """Return arguments with the public rows first, whose mistakes a message may quote."""
+    return sorted(given.items(), key=lambda one: one[0] != _PUBLIC)
+
+
+def as_given(name: str, value: Rows) -> Rows:
+    """Return a frame of any library as a table of pandas, and a series as an array or a series of pandas.
+
+    Anything else is returned unchanged.
+
+    Parameters
+    ----------
+    name : str
+        What errors call the value. Names of columns are quoted for ``"X_public"`` alone.
+    value : object
+        A frame or series of pandas, Polars, Arrow or anything else that narwhals knows or that has Arrow's PyCapsule
+        interface. Or anything else.
+
+    Raises
+    ------
+    DataError
+        If rows are lazy, if a column is nested, or if names of columns repeat or have several types.
+    """
+    kind = type(value)
+    if value is None or issubclass(kind, np.ndarray | list | tuple | str | int | float):
+        return value
+    with on_public_rows() if name == _PUBLIC else guard_private_rows():
+        if issubclass(kind, pd.Series):
+            return _plain_series(value)
+        table = value if issubclass(kind, pd.DataFrame) else _of_library(name, value)
+        if isinstance(table, pd.DataFrame):
+            require_names(name, table.columns, quoted=name == _PUBLIC)
+        return table
+
+
+def require_names(name: str, columns: Iterable[Hashable], *, quoted: bool) -> None:
+    """Raise unless the names of a table's columns are distinct, and all texts or all of one other type.
+
+    Parameters
+    ----------
+    name : str
+        What the error calls the table.
+    columns : iterable
+        Names of the columns.
+    quoted : bool
+        Whether the error quotes names, as it may for public tables. In a private table without a header, names are a
+        record.
+
+    Raises
+    ------
+    DataError
+    """
+    names = list(columns)
+    nameless = [place for place, one in enumerate(names) if is_missing(one)]
+    if nameless:
+        raise DataError(
+            f"{name} has a column without a name (column {nameless[0]}, counting from 0): name every column."
+        )
+    kinds = {_kind_of(one): one for one in reversed(names)}
+    if len(kinds) > 1:
+        examples = f", such as {_quoted(list(kinds.values()))}" if quoted else ""
+        raise DataError(
+            f"{name} has names of columns that are of several types{examples}: make every name a text, for example "
+            f"{name}.columns = {name}.columns.astype(str)."
+        )
+    seen: set[Hashable] = set()
+    repeated = list(dict.fromkeys(one for one in names if one in seen or seen.add(one)))  # type: ignore[func-returns-value]
+    if repeated:
+        examples = f" ({_quoted(repeated)})" if quoted else ""
+        raise DataError(f"{name} names a column twice{examples}: give each column a name of its own.")
+
+
+def _kind_of(name: Hashable) -> str:
+    if isinstance(name, str):
+        return "text"
+    return "integer" if isinstance(name, int | np.integer) and not isinstance(name, bool) else type(name).__name__
+
+
+def _quoted(names: Sequence[Hashable]) -> str:
+    rest = len(names) - _MOST_QUOTED
+    return ", ".join(map(shown, names[:_MOST_QUOTED])) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def _of_library(name: str, value: Rows) -> Rows:
+    """Return a frame or series of another library as one of pandas, and anything else unchanged."""
+    kind = type(value)
+    has_columns, has_stream = hasattr(kind, "columns"), hasattr(kind, "__arrow_c_stream__")
+    if not (has_columns or has_stream or hasattr(kind, "__arrow_c_array__")):
+        return value
+    import narwhals as nw  # noqa: PLC0415  takes time to import
+
+    frame = nw.from_native(value, pass_through=True, allow_series=True)
+    if isinstance(frame, nw.LazyFrame) or (has_columns and not has_stream and not hasattr(kind, "__len__")):
+        raise _lazy(name, kind)
+    known = isinstance(frame, nw.DataFrame | nw.Series)
+    if known and frame is value:
+        return as_given(name, frame.to_native())
+    if has_stream or hasattr(kind, "__arrow_c_array__"):
+        return _of_arrow(name, value)
+    return frame.to_pandas() if known else value
+
+
+def _lazy(name: str, kind: type) -> DataError:
+    library = kind.__module__.partition(".")[0]
+    collected = _COLLECTED.get(library)
+    how = f"give {name}{collected}" if collected else "give a table of pandas or Arrow that holds the rows"
+    blocks = ", or read the records in blocks or parts with LabelMomentsClassifier.fit_blocks" if name == "X" else ""
+    return DataError(f"{name} is a lazy {kind.__name__}, whose rows are not in memory: {how}{blocks}.")
+
+
+def _of_arrow(name: str, value: Rows) -> Rows:
+    """Return an object with Arrow's PyCapsule interface as a table, or as an array or a series."""
+    import pyarrow as pa  # noqa: PLC0415  takes long to import
+
+    stream = hasattr(type(value), "__arrow_c_stream__")
+    entries = pa.chunked_array(value) if stream else pa.chunked_array([pa.array(value)])
+    if not pa.types.is_struct(entries.type):
+        return _plain_series(exact_frame(pa.table([entries], names=["entries"]))["entries"])
+    schema = pa.schema(list(entries.type))
+    for place, field in enumerate(schema):
+        _require_flat(name, place, field.type)
+    table = pa.Table.from_batches([pa.RecordBatch.from_struct_array(chunk) for chunk in entries.chunks], schema=schema)
+    # With numbers in place of names, which may repeat until they are checked.
+    frame = exact_frame(table.rename_columns([str(place) for place in range(table.num_columns)]))
+    frame.columns = pd.Index(schema.names, dtype=object)
+    return frame
+
+
+def _require_flat(name: str, place: int, kind: Rows) -> None:
+    """Raise for a column of lists, structs or maps, whose entries are neither numbers nor categories."""
+    from pyarrow import types  # noqa: PLC0415  takes long to import
+
+    plain = kind.value_type if types.is_dictionary(kind) or types.is_run_end_encoded(kind) else kind
+    if types.is_nested(plain):
+        raise DataError(
+            f"{name} has a column of lists, structs or maps (column {place}, counting from 0): give each part a column "
+            "of its own."
+        )
+
+
+def _plain_series(series: pd.Series) -> Rows:
+    """Return a series as an array of its type if no entry is missing, and of a type of pandas with blanks otherwise.
+
+    Integers never become floats, and the kind of the type is the same with and without blanks.
+    """
+    kind = series.dtype
+    if isinstance(kind, np.dtype):
+        return series
+    if isinstance(kind, pd.CategoricalDtype):
+        # By the type of the categories, since pandas makes floats of integers beside a blank.
+        return _plain_series(series.astype(_NULLABLE.get(kind.categories.dtype.kind, "object")))
+    if isinstance(kind, pd.ArrowDtype):
+        import pyarrow as pa  # noqa: PLC0415  takes long to import
+
+        return _plain_series(exact_frame(pa.table({"entries": series.array.__arrow_array__()}))["entries"])
+    if kind.kind not in _NULLABLE or series.isna().any():
+        return series
+    return series.to_numpy(dtype=kind.numpy_dtype)  # type: ignore[attr-defined]
