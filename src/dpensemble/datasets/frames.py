@@ -19,6 +19,8 @@ from sklearn import config_context
 
 from dpensemble._arrays import Rows
 from dpensemble._checks import is_missing, shown
+from dpensemble._entries import require_readable
+from dpensemble._given import require_labels
 from dpensemble._guard import guard_private_rows, on_public_rows
 from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError
@@ -78,6 +80,32 @@ def reads_frames(method: Callable[Arguments, Answer]) -> Callable[Arguments, Ans
     return read
 
 
+class ScoresGivenLabels:
+    """A classifier whose `score` checks labels, because some messages of scikit-learn would print all labels."""
+
+    @reads_frames
+    def score(self, X: Rows, y: Rows, sample_weight: Rows = None) -> float:
+        """Return the accuracy of the predicted labels. This costs no privacy.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Rows to classify.
+        y : array-like of shape (n_rows,)
+            True labels, none of them missing.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight of each row.
+
+        Returns
+        -------
+        float
+        """
+        require_labels(y)
+        require_readable("sample_weight", sample_weight)
+        accuracy: float = super().score(X, y, sample_weight)  # type: ignore[misc]
+        return accuracy
+
+
 def _in_order(given: dict[str, Rows]) -> list[tuple[str, Rows]]:
     """Return arguments with the public rows first, whose mistakes a message may quote."""
     return sorted(given.items(), key=lambda one: one[0] != _PUBLIC)
@@ -102,11 +130,11 @@ def as_given(name: str, value: Rows) -> Rows:
         If rows are lazy, if a column is nested, or if names of columns repeat or have several types.
     """
     kind = type(value)
-    if value is None or issubclass(kind, np.ndarray | list | tuple | str | int | float):
+    if value is None or issubclass(kind, (np.ndarray, list, tuple, str, int, float)):
         return value
     with on_public_rows() if name == _PUBLIC else guard_private_rows():
         if issubclass(kind, pd.Series):
-            return _plain_series(value)
+            return _plain_series(name, value)
         table = value if issubclass(kind, pd.DataFrame) else _of_library(name, value)
         if isinstance(table, pd.DataFrame):
             require_names(name, table.columns, quoted=name == _PUBLIC)
@@ -131,6 +159,8 @@ def require_names(name: str, columns: Iterable[Hashable], *, quoted: bool) -> No
     DataError
     """
     names = list(columns)
+    if set(map(type, names)) <= {str} and len(set(names)) == len(names):
+        return
     nameless = [place for place, one in enumerate(names) if is_missing(one)]
     if nameless:
         raise DataError(
@@ -164,18 +194,24 @@ def _quoted(names: Sequence[Hashable]) -> str:
 def _of_library(name: str, value: Rows) -> Rows:
     """Return a frame or series of another library as one of pandas, and anything else unchanged."""
     kind = type(value)
-    has_columns, has_stream = hasattr(kind, "columns"), hasattr(kind, "__arrow_c_stream__")
-    if not (has_columns or has_stream or hasattr(kind, "__arrow_c_array__")):
+    has_columns = hasattr(kind, "columns")
+    has_arrow = hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__")
+    if not (has_columns or has_arrow):
         return value
+    if kind.__module__.startswith("pyarrow."):
+        return _of_arrow(name, value)
     import narwhals as nw  # noqa: PLC0415  takes time to import
 
     frame = nw.from_native(value, pass_through=True, allow_series=True)
-    if isinstance(frame, nw.LazyFrame) or (has_columns and not has_stream and not hasattr(kind, "__len__")):
+    if isinstance(frame, nw.LazyFrame) or (has_columns and not has_arrow and not hasattr(kind, "__len__")):
         raise _lazy(name, kind)
     known = isinstance(frame, nw.DataFrame | nw.Series)
     if known and frame is value:
         return as_given(name, frame.to_native())
-    if has_stream or hasattr(kind, "__arrow_c_array__"):
+    if known and nw.Object in (frame.schema.dtypes() if isinstance(frame, nw.DataFrame) else [frame.dtype]):
+        # The stream of such a column holds addresses in memory.
+        raise DataError(f"{name} has entries of the type Object: make them numbers or texts.")
+    if has_arrow:
         return _of_arrow(name, value)
     return frame.to_pandas() if known else value
 
@@ -193,17 +229,28 @@ def _of_arrow(name: str, value: Rows) -> Rows:
     import pyarrow as pa  # noqa: PLC0415  takes long to import
 
     stream = hasattr(type(value), "__arrow_c_stream__")
-    entries = pa.chunked_array(value) if stream else pa.chunked_array([pa.array(value)])
-    if not pa.types.is_struct(entries.type):
-        return _plain_series(exact_frame(pa.table([entries], names=["entries"]))["entries"])
-    schema = pa.schema(list(entries.type))
-    for place, field in enumerate(schema):
-        _require_flat(name, place, field.type)
-    table = pa.Table.from_batches([pa.RecordBatch.from_struct_array(chunk) for chunk in entries.chunks], schema=schema)
-    # With numbers in place of names, which may repeat until they are checked.
-    frame = exact_frame(table.rename_columns([str(place) for place in range(table.num_columns)]))
-    frame.columns = pd.Index(schema.names, dtype=object)
-    return frame
+    try:
+        entries = pa.chunked_array(value) if stream else pa.chunked_array([pa.array(value)])
+        if not pa.types.is_struct(entries.type):
+            return _plain_series(name, exact_frame(pa.table([entries], names=["entries"]))["entries"])
+        schema = pa.schema(list(entries.type))
+        for place, field in enumerate(schema):
+            _require_flat(name, place, field.type)
+        # With numbers in place of names, which may repeat until they are checked.
+        batches = [pa.RecordBatch.from_struct_array(chunk) for chunk in entries.chunks]
+        numbered = list(map(str, range(len(schema))))
+        frame = exact_frame(pa.Table.from_batches(batches, schema=schema).rename_columns(numbered))[numbered]
+    except DataError:
+        raise
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        # Its text may quote an entry.
+        kind = type(error).__name__
+    else:
+        frame.columns = pd.Index(schema.names, dtype=object)
+        return frame
+    raise DataError(
+        f"{name} has a column of a type that Arrow or pandas cannot read ({kind}): make it numbers, texts or dates."
+    )
 
 
 def _require_flat(name: str, place: int, kind: Rows) -> None:
@@ -218,7 +265,7 @@ def _require_flat(name: str, place: int, kind: Rows) -> None:
         )
 
 
-def _plain_series(series: pd.Series) -> Rows:
+def _plain_series(name: str, series: pd.Series) -> Rows:
     """Return a series as an array of its type if no entry is missing, and of a type of pandas with blanks otherwise.
 
     Integers never become floats, and the kind of the type is the same with and without blanks.
@@ -228,11 +275,10 @@ def _plain_series(series: pd.Series) -> Rows:
         return series
     if isinstance(kind, pd.CategoricalDtype):
         # By the type of the categories, since pandas makes floats of integers beside a blank.
-        return _plain_series(series.astype(_NULLABLE.get(kind.categories.dtype.kind, "object")))
+        categories = pd.array(kind.categories, dtype=_NULLABLE.get(kind.categories.dtype.kind, "object"))
+        return _plain_series(name, pd.Series(categories.take(series.cat.codes.to_numpy(), allow_fill=True)))
     if isinstance(kind, pd.ArrowDtype):
-        import pyarrow as pa  # noqa: PLC0415  takes long to import
-
-        return _plain_series(exact_frame(pa.table({"entries": series.array.__arrow_array__()}))["entries"])
+        return _of_arrow(name, series.array.__arrow_array__())
     if kind.kind not in _NULLABLE or series.isna().any():
         return series
     return series.to_numpy(dtype=kind.numpy_dtype)  # type: ignore[attr-defined]

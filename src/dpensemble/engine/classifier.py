@@ -13,15 +13,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import names_checked
-from dpensemble._given import ScoresGivenLabels, read_rows, require_rows
-from dpensemble.datasets.frames import reads_frames
+from dpensemble._given import read_rows, require_rows
+from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
 from dpensemble.engine import inputs, table_inputs
 from dpensemble.engine.explaining import explained
 from dpensemble.engine.facts import Analysis
 from dpensemble.engine.result import Result
 from dpensemble.moments.explanation import Explanation
 from dpensemble.student.fitting import class_probabilities
-
 
 # Methods that take rows.
 _READERS = frozenset({"fit", "fit_blocks", "predict", "predict_proba", "score", "explain"})
@@ -77,25 +76,6 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
     @abstractmethod
     def _new_rows(self, X: Any) -> Any:
         """Return checked rows in the form that the student takes."""
-
-    @reads_frames
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy of the predicted labels. This costs no privacy.
-
-        Parameters
-        ----------
-        X : DataFrame or array-like of shape (n_rows, n_columns)
-            Rows to classify.
-        y : array-like of shape (n_rows,)
-            True labels, none of them missing.
-        sample_weight : array-like of shape (n_rows,), optional
-            Weight of each row.
-
-        Returns
-        -------
-        float
-        """
-        return super().score(X, y, sample_weight)
 
     @reads_frames
     def explain(self, X: ArrayLike, *, bands: bool = True) -> Explanation:
