@@ -55,6 +55,9 @@ _COLLECTED = {
 }
 # Types of pandas that hold every number of a kind of type, and blanks.
 _NULLABLE = {"b": "boolean", "i": "Int64", "u": "UInt64", "f": "Float64"}
+_STREAM = "__arrow_c_stream__"
+_OF_ARROW = frozenset({_STREAM, "__arrow_c_array__"})
+_OF_FRAMES = _OF_ARROW | {"columns", "__len__"}
 _MOST_QUOTED = 5
 
 
@@ -194,25 +197,25 @@ def _quoted(names: Sequence[Hashable]) -> str:
 def _of_library(name: str, value: Rows) -> Rows:
     """Return a frame or series of another library as one of pandas, and anything else unchanged."""
     kind = type(value)
-    has_columns = hasattr(kind, "columns")
-    has_arrow = hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__")
+    own = {attribute for attribute in _OF_FRAMES if hasattr(kind, attribute)}
+    has_columns, has_arrow = "columns" in own, not own.isdisjoint(_OF_ARROW)
     if not (has_columns or has_arrow):
         return value
     if kind.__module__.startswith("pyarrow."):
-        return _of_arrow(name, value)
+        return _of_arrow(name, value, own)
     import narwhals as nw  # noqa: PLC0415  takes time to import
 
+    if kind.__module__.startswith("narwhals."):
+        return as_given(name, value.to_native())
     frame = nw.from_native(value, pass_through=True, allow_series=True)
-    if isinstance(frame, nw.LazyFrame) or (has_columns and not has_arrow and not hasattr(kind, "__len__")):
+    if isinstance(frame, nw.LazyFrame) or (has_columns and not has_arrow and "__len__" not in own):
         raise _lazy(name, kind)
-    known = isinstance(frame, nw.DataFrame | nw.Series)
-    if known and frame is value:
-        return as_given(name, frame.to_native())
-    if known and nw.Object in (frame.schema.dtypes() if isinstance(frame, nw.DataFrame) else [frame.dtype]):
+    known = frame is not value
+    if known and nw.Object in (frame.schema.dtypes() if has_columns else [frame.dtype]):
         # The stream of such a column holds addresses in memory.
         raise DataError(f"{name} has entries of the type Object: make them numbers or texts.")
     if has_arrow:
-        return _of_arrow(name, value)
+        return _of_arrow(name, value, own)
     return frame.to_pandas() if known else value
 
 
@@ -224,13 +227,12 @@ def _lazy(name: str, kind: type) -> DataError:
     return DataError(f"{name} is a lazy {kind.__name__}, whose rows are not in memory: {how}{blocks}.")
 
 
-def _of_arrow(name: str, value: Rows) -> Rows:
+def _of_arrow(name: str, value: Rows, own: set[str]) -> Rows:
     """Return an object with Arrow's PyCapsule interface as a table, or as an array or a series."""
     import pyarrow as pa  # noqa: PLC0415  takes long to import
 
-    stream = hasattr(type(value), "__arrow_c_stream__")
     try:
-        entries = pa.chunked_array(value) if stream else pa.chunked_array([pa.array(value)])
+        entries = pa.chunked_array(value) if _STREAM in own else pa.chunked_array([pa.array(value)])
         if not pa.types.is_struct(entries.type):
             return _plain_series(name, exact_frame(pa.table([entries], names=["entries"]))["entries"])
         schema = pa.schema(list(entries.type))
@@ -278,7 +280,7 @@ def _plain_series(name: str, series: pd.Series) -> Rows:
         categories = pd.array(kind.categories, dtype=_NULLABLE.get(kind.categories.dtype.kind, "object"))
         return _plain_series(name, pd.Series(categories.take(series.cat.codes.to_numpy(), allow_fill=True)))
     if isinstance(kind, pd.ArrowDtype):
-        return _of_arrow(name, series.array.__arrow_array__())
+        return _of_arrow(name, series.array.__arrow_array__(), {_STREAM})
     if kind.kind not in _NULLABLE or series.isna().any():
         return series
     return series.to_numpy(dtype=kind.numpy_dtype)  # type: ignore[attr-defined]

@@ -169,8 +169,9 @@ def as_table(X: Any) -> pd.DataFrame:
 def as_fitted_table(transformer: Rows, X: Rows) -> pd.DataFrame:
     """Return rows as a table with the columns that a transformer was fitted on, found by name if they have names."""
     table, names = as_table(X), vars(transformer).get("feature_names_in_")
-    named = names is not None and all(isinstance(name, str) for name in table.columns)
-    return by_name(table, names) if named else table
+    if names is None or not all(isinstance(name, str) for name in table.columns):
+        return table
+    return by_name(table, names)
 
 
 def decimals_as_numbers(public: pd.DataFrame) -> pd.DataFrame:

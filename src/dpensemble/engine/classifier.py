@@ -67,7 +67,7 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
         """Names of the columns that `fit` got, or None if they have no names."""
         return vars(self).get("feature_names_in_")
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         """Let every method that takes rows read frames of any library."""
         super().__init_subclass__(**kwargs)
         for name in _READERS & vars(cls).keys():
