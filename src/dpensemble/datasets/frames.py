@@ -75,7 +75,7 @@ def reads_frames(method: Callable[Arguments, Answer]) -> Callable[Arguments, Ans
         # One object stays one object, so that the method notices public rows that are the private ones.
         known = {id(value): as_given(name, value) for name, value in _in_order(given) if name not in _NOT_ROWS}
         with config_context(**USUAL_SETTINGS):
-            return method(  # type: ignore[return-value,call-arg]
+            return method(
                 *(known.get(id(value), value) for value in args),
                 **{name: known.get(id(value), value) for name, value in kwargs.items()},
             )
@@ -277,7 +277,7 @@ def _plain_series(name: str, series: pd.Series) -> Rows:
         return series
     if isinstance(kind, pd.CategoricalDtype):
         # By the type of the categories, since pandas makes floats of integers beside a blank.
-        categories = pd.array(kind.categories, dtype=_NULLABLE.get(kind.categories.dtype.kind, "object"))
+        categories = pd.array(kind.categories.to_numpy(), dtype=_NULLABLE.get(kind.categories.dtype.kind, "object"))
         return _plain_series(name, pd.Series(categories.take(series.cat.codes.to_numpy(), allow_fill=True)))
     if isinstance(kind, pd.ArrowDtype):
         return _of_arrow(name, series.array.__arrow_array__(), {_STREAM})
