@@ -65,7 +65,7 @@ def labelled(rows):
 def test_any_text_names_a_column(tmp_path, monkeypatch, names, capsys):
     monkeypatch.chdir(tmp_path)
     names = [name for name in names if name not in ("date", "size")]
-    private, public, new = (table(names, n, n) for n in (300, 120, 5))
+    private, public, new = (table(names, n, n) for n in (300, 250, 5))
     for file, rows in (("private", labelled(private)), ("public", public), ("new", new)):
         pq.write_table(rows, f"{file}.parquet")
     tables = [
@@ -83,7 +83,7 @@ def test_any_text_names_a_column(tmp_path, monkeypatch, names, capsys):
     assert main(["train", "label-moments", *tables, *settings, "--out", "run"]) == 0, capsys.readouterr().err[-500:]
     assert main(["report", "run"]) == 0
     assert main(["predict", "run", "new.parquet", "--explain", "--explain-plot", "row.svg", "--out", "new.csv"]) == 0
-    xml.dom.minidom.parse("row.svg")
+    xml.dom.minidom.parse("row.svg")  # noqa: S318  the library wrote it
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert not [sign for sign in page if sign < " " and sign not in "\t\n\r"]
     card = (tmp_path / "run" / "card.md").read_text(encoding="utf-8")

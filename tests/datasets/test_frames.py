@@ -97,7 +97,7 @@ def test_names_of_public_columns_are_quoted_and_those_of_private_ones_are_not(na
     table = pd.DataFrame(np.ones((4, len(names))), columns=names)
     with pytest.raises(DPEnsembleError, match=message):
         LabelMomentsClassifier(classes=[0, 1]).fit(table, [0, 1, 0, 1], X_public=table)
-    with pytest.raises(DataError, match="X (names|has)") as caught:
+    with pytest.raises(DataError, match=r"X (names|has)") as caught:
         LabelMomentsClassifier(classes=[0, 1]).fit(table, [0, 1, 0, 1], X_public=pd.DataFrame({"a": [1.0]}))
     assert "age" not in str(caught.value)
 
@@ -138,3 +138,10 @@ def test_a_map_finds_columns_by_name():
     features = TableMap(fewest=1).fit(public)
     mixed = pa.Table.from_pandas(public[["b", "a"]], preserve_index=False)
     assert (features.transform(mixed) != features.transform(public)).nnz == 0
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_names_keep_the_character_nul(library):
+    frames = pytest.importorskip(library)
+    make = frames.DataFrame if library == "polars" else frames.table
+    assert list(as_given("X", make({"": [1], "\x00": [2], "a\x00b": [3]})).columns) == ["", "\x00", "a\x00b"]

@@ -202,7 +202,7 @@ def _of_library(name: str, value: Rows) -> Rows:
     if not (has_columns or has_arrow):
         return value
     if kind.__module__.startswith("pyarrow."):
-        return _of_arrow(name, value, own)
+        return _of_arrow(name, value, own, value.schema.names if has_columns else None)
     import narwhals as nw  # noqa: PLC0415  takes time to import
 
     if kind.__module__.startswith("narwhals."):
@@ -215,7 +215,7 @@ def _of_library(name: str, value: Rows) -> Rows:
         # The stream of such a column holds addresses in memory.
         raise DataError(f"{name} has entries of the type Object: make them numbers or texts.")
     if has_arrow:
-        return _of_arrow(name, value, own)
+        return _of_arrow(name, value, own, list(frame.columns) if known and has_columns else None)
     return frame.to_pandas() if known else value
 
 
@@ -227,8 +227,11 @@ def _lazy(name: str, kind: type) -> DataError:
     return DataError(f"{name} is a lazy {kind.__name__}, whose rows are not in memory: {how}{blocks}.")
 
 
-def _of_arrow(name: str, value: Rows, own: set[str]) -> Rows:
-    """Return an object with Arrow's PyCapsule interface as a table, or as an array or a series."""
+def _of_arrow(name: str, value: Rows, own: set[str], names: list[str] | None = None) -> Rows:
+    """Return an object with Arrow's PyCapsule interface as a table, or as an array or a series.
+
+    `names` are those of the columns. The interface cuts a name at the character NUL.
+    """
     import pyarrow as pa  # noqa: PLC0415  takes long to import
 
     try:
@@ -248,7 +251,7 @@ def _of_arrow(name: str, value: Rows, own: set[str]) -> Rows:
         # Its text may quote an entry.
         kind = type(error).__name__
     else:
-        frame.columns = pd.Index(schema.names, dtype=object)
+        frame.columns = pd.Index(schema.names if names is None else names, dtype=object)
         return frame
     raise DataError(
         f"{name} has a column of a type that Arrow or pandas cannot read ({kind}): make it numbers, texts or dates."
