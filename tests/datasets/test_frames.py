@@ -11,6 +11,7 @@ from dpensemble import LabelMomentsClassifier
 from dpensemble.datasets.frames import as_given, require_names
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.moments import TableMap
+from dpensemble.workflow import rehearsal
 
 BEYOND = 2**53 + 1
 
@@ -145,3 +146,11 @@ def test_names_keep_the_character_nul(library):
     frames = pytest.importorskip(library)
     make = frames.DataFrame if library == "polars" else frames.table
     assert list(as_given("X", make({"": [1], "\x00": [2], "a\x00b": [3]})).columns) == ["", "\x00", "a\x00b"]
+
+
+@pytest.mark.parametrize("name", ["self", "cls", "y", "rows", "None", "{x}", "<b>", "a: year", "\n"])
+def test_any_text_names_a_column_of_stand_ins(name):
+    rows = pd.DataFrame({name: np.arange(100.0), "text": ["a", "b"] * 50})
+    bad, labels = rehearsal._with_bad(rows, pd.Series(["yes"] * 100))
+    assert list(bad.columns) == [name, "text"]
+    assert np.isinf(bad[name]).sum() == labels.isna().sum() == bad["text"].isna().sum() == 4
