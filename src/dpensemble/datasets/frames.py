@@ -1,7 +1,7 @@
 """Frames and series of any library, and the names of their columns, as the engine reads them.
 
 A frame of Arrow, of Polars or of another library becomes a table of pandas, so that columns are found by name. The type
-of a column depends on the schema alone, never on entries. narwhals, which knows the frames of other libraries, is
+of a column follows from the schema, never from entries. narwhals, which knows the frames of other libraries, is
 used here and nowhere else.
 """
 
@@ -122,7 +122,7 @@ def as_given(name: str, value: Rows) -> Rows:
     Parameters
     ----------
     name : str
-        What errors call the value. Names of columns are quoted for ``"X_public"`` alone.
+        What errors call the value. Names of columns are quoted only for ``"X_public"``.
     value : object
         A frame or series of pandas, Polars, Arrow or anything else that narwhals knows or that has Arrow's PyCapsule
         interface. Or anything else.
@@ -215,7 +215,11 @@ def _of_library(name: str, value: Rows) -> Rows:
         # The stream of such a column holds addresses in memory.
         raise DataError(f"{name} has entries of the type Object: make them numbers or texts.")
     if has_arrow:
-        return _of_arrow(name, value, own, list(frame.columns) if known and has_columns else None)
+        names = list(frame.columns) if known and has_columns else None
+        if names is not None and any("\0" in one for one in names):
+            # Polars ends the process if it is to export such a name.
+            value = frame.rename({one: str(place) for place, one in enumerate(names)}).to_native()
+        return _of_arrow(name, value, own, names)
     return frame.to_pandas() if known else value
 
 
@@ -280,7 +284,8 @@ def _plain_series(name: str, series: pd.Series) -> Rows:
         return series
     if isinstance(kind, pd.CategoricalDtype):
         # By the type of the categories, since pandas makes floats of integers beside a blank.
-        categories = pd.array(kind.categories.to_numpy(), dtype=_NULLABLE.get(kind.categories.dtype.kind, "object"))
+        dtype = _NULLABLE.get(kind.categories.dtype.kind, "object")
+        categories = pd.Series(kind.categories.to_numpy()).astype(dtype).array
         return _plain_series(name, pd.Series(categories.take(series.cat.codes.to_numpy(), allow_fill=True)))
     if isinstance(kind, pd.ArrowDtype):
         return _of_arrow(name, series.array.__arrow_array__(), {_STREAM})
