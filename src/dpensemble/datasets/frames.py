@@ -284,7 +284,7 @@ def _plain_series(name: str, series: pd.Series) -> Rows:
         return series
     if isinstance(kind, pd.CategoricalDtype):
         # By the type of the categories, since pandas makes floats of integers beside a blank.
-        dtype = _NULLABLE.get(kind.categories.dtype.kind, "object")
+        dtype = pd.api.types.pandas_dtype(_NULLABLE.get(kind.categories.dtype.kind, "object"))
         categories = pd.Series(kind.categories.to_numpy()).astype(dtype).array
         return _plain_series(name, pd.Series(categories.take(series.cat.codes.to_numpy(), allow_fill=True)))
     if isinstance(kind, pd.ArrowDtype):
