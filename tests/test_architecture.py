@@ -43,6 +43,7 @@ FENCES = {
     "skops": {"persistence"},
     "threadpoolctl": {"_threads"},
     "joblib": {"_workers", "teachers", "neural", "clusters"},
+    "narwhals": {"datasets"},
     "pandas": {"datasets", "moments", "workflow", "service", "cli"},
     "sklearn": {
         *("teachers", "student", "engine", "methods", "datasets", "moments", "workflow", "persistence", "neural"),
@@ -318,3 +319,33 @@ def ask(x: Any):
 """
     counted = counts({"dpensemble.a": ast.parse(source), "dpensemble.engine.a": ast.parse("getattr(x, 'a')")})
     assert counted == dict(zip(RATCHETS, (1, 1, 1, 2, 1, 1, 0), strict=True))
+
+
+# Calls in which a name of a column would become a keyword, an attribute or a part of an expression.
+BY_KEYWORD = {"assign", "DataFrame", "agg", "rename", "format", "Struct"}
+NEVER = {"itertuples", "query"}
+
+
+def names_as_keywords(tree: ast.AST) -> list[int]:
+    """Return lines that pass names of columns as keywords, or read them in an expression."""
+    lines = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
+            splat = any(keyword.arg is None for keyword in node.keywords)
+            on_a_table = called == "eval" and node.args
+            if (called in BY_KEYWORD and splat) or called in NEVER or on_a_table:
+                lines.append(node.lineno)
+    return lines
+
+
+def test_no_call_passes_names_of_columns_as_keywords(trees):
+    # These two format pieces of a drawing, whose keywords are names of the program.
+    allowed = {"dpensemble.report.waterfall": 2}
+    lines = {name: names_as_keywords(tree) for name, tree in trees.items()}
+    assert {name: len(found) for name, found in lines.items() if found} == allowed, lines
+
+
+def test_names_as_keywords_are_found():
+    source = "t.assign(**{name: 1})\nDataFrame(**columns)\nt.query('a > 1')\nt.itertuples()\nt.eval('a')\nm.eval()"
+    assert names_as_keywords(ast.parse(source)) == [1, 2, 3, 4, 5]

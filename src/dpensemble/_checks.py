@@ -130,25 +130,19 @@ def _is_label(value: object) -> bool:
 
 
 def by_name(X: Any, names: Sequence[str], *, needed: Sequence[str] | None = None) -> Any:
-    """Return a table with the columns `names` in this order. Raise if a needed column is missing or one is unknown."""
+    """Return a table with the columns `names` in this order, without others. Raise if a needed column is missing."""
     columns, names = list(X.columns), list(names)
     if columns == names:
         return X
-    own, expected = set(columns), set(names)
+    own = set(columns)
     if len(own) < len(columns):
         raise DataError("X names a column twice: give each column once.")
     missing = [str(name) for name in (names if needed is None else needed) if name not in own]
-    extra = [str(name) for name in columns if name not in expected]
-    if missing or extra:
-        parts = []
-        if missing:
-            rest = len(missing) - _MOST_NAMED
-            shown = ", ".join(map(repr, missing[:_MOST_NAMED])) + (f" and {rest:,} more" if rest > 0 else "")
-            parts.append(f"it lacks {shown}")
-        if extra:
-            parts.append(f"it also has {in_words(extra, columns)}")
+    if missing:
+        rest = len(missing) - _MOST_NAMED
+        lacks = ", ".join(map(shown, missing[:_MOST_NAMED])) + (f" and {rest:,} more" if rest > 0 else "")
         raise DataError(
-            f"X must have the columns that the student was trained on: {' and '.join(parts)}; rename or drop columns."
+            f"X must have the columns that the student was trained on: it lacks {lacks}; rename or add columns."
         )
     return X[[name for name in names if name in own]]
 

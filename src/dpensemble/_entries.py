@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpensemble._arrays import is_table
 from dpensemble.errors import DataError
 
 _COMPLEX = (complex, np.complexfloating)
@@ -39,7 +40,7 @@ def require_readable(name: str, values: object, *, keep_bad: bool = False, first
 
 def blanked(X: Any) -> Any:
     """Return rows in which each unreadable entry is NaN. Other entries have no influence."""
-    if hasattr(X, "columns"):
+    if is_table(X):
         for place, entries in _parts(X):
             if places := _unreadable(entries):
                 # `isetitem` writes into the table itself.

@@ -102,28 +102,3 @@ def read_rows(name: str, read: Callable[[], Read]) -> Read:
     if nan:
         raise DataError(f"{name} contains NaN or infinity: fill or drop such values, using public statistics only.")
     raise DataError(f"{name} has entries that are not numbers: encode text columns first, as EncodedClassifier does.")
-
-
-class ScoresGivenLabels:
-    """A classifier whose `score` checks labels, because some messages of scikit-learn would print all labels."""
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy of the predicted labels.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_columns)
-            Rows to classify.
-        y : array-like of shape (n_rows,)
-            True labels, none of them missing.
-        sample_weight : array-like of shape (n_rows,), optional
-            Weight of each row.
-
-        Returns
-        -------
-        float
-        """
-        require_labels(y)
-        require_readable("sample_weight", sample_weight)
-        accuracy: float = super().score(X, y, sample_weight)  # type: ignore[misc]
-        return accuracy

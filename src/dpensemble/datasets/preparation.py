@@ -140,7 +140,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
             middle, column = date["fill"].get(part), parts[part]
             if self.fill is not None and (middle is None or self.fill == "median"):
                 column = column.fillna(BLANK if middle is None else middle)
-            columns[f"{name}: {part}"] = column
+            columns[self._part_names[name, part]] = column
         return pd.DataFrame(columns, index=entries.index)
 
     def _as_fitted(self, X: Any) -> pd.DataFrame:
@@ -185,8 +185,20 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     @property
     def output_columns(self) -> list[str]:
         """Columns of the transformed tables."""
-        parts = [f"{name}: {part}" for name, date in self.dates_.items() for part in date["parts"]]
-        return [*self._named("number", "category"), *parts]
+        return [*self._named("number", "category"), *self._part_names.values()]
+
+    @property
+    def _part_names(self) -> dict[tuple[str, str], str]:
+        """The column that each part of a date becomes, by column and part. No other column has its name."""
+        taken, names = set(self.feature_names_in_), {}
+        for name, date in self.dates_.items():
+            for part in date["parts"]:
+                text = f"{name}: {part}"
+                while text in taken:
+                    text = f"({text})"
+                taken.add(text)
+                names[name, part] = text
+        return names
 
     @property
     def source_columns(self) -> list[str]:  # type: ignore[override]

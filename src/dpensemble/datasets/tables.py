@@ -17,8 +17,8 @@ from zipfile import BadZipFile
 import numpy as np
 import pandas as pd
 
-from dpensemble._arrays import is_table
-from dpensemble._checks import in_words
+from dpensemble._arrays import Rows, is_table
+from dpensemble._checks import by_name, in_words
 from dpensemble._entries import require_readable
 from dpensemble._guard import guard_private_rows, guarded_rows
 from dpensemble.datasets.columns import (
@@ -39,6 +39,7 @@ from dpensemble.datasets.csv_files import (
     read_csv,
 )
 from dpensemble.datasets.csv_layout import Expected
+from dpensemble.datasets.frames import as_given
 from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
@@ -174,10 +175,19 @@ def _guess_numbers(table: pd.DataFrame) -> pd.DataFrame:
 
 def as_table(X: Any) -> pd.DataFrame:
     """Return public rows as a table. Columns of objects become numbers if all of their entries are numbers."""
-    if isinstance(X, pd.DataFrame):
-        return decimals_as_numbers(X)
-    require_readable("X", X)
-    return decimals_as_numbers(pd.DataFrame(np.asarray(X)).infer_objects())
+    table = as_given("X", X)
+    if isinstance(table, pd.DataFrame):
+        return decimals_as_numbers(table)
+    require_readable("X", table)
+    return decimals_as_numbers(pd.DataFrame(np.asarray(table)).infer_objects())
+
+
+def as_fitted_table(transformer: Rows, X: Rows) -> pd.DataFrame:
+    """Return rows as a table with the columns that a transformer was fitted on, found by name if they have names."""
+    table, names = as_table(X), vars(transformer).get("feature_names_in_")
+    if names is None or not all(isinstance(name, str) for name in table.columns):
+        return table
+    return by_name(table, names)
 
 
 def decimals_as_numbers(public: pd.DataFrame) -> pd.DataFrame:

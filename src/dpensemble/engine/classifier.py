@@ -13,13 +13,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import names_checked
-from dpensemble._given import ScoresGivenLabels, read_rows, require_rows
+from dpensemble._given import read_rows, require_rows
+from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
 from dpensemble.engine import inputs, table_inputs
 from dpensemble.engine.explaining import explained
 from dpensemble.engine.facts import Analysis
 from dpensemble.engine.result import Result
 from dpensemble.moments.explanation import Explanation
 from dpensemble.student.fitting import class_probabilities
+
+# Methods that take rows.
+_READERS = frozenset({"fit", "fit_blocks", "predict", "predict_proba", "score", "explain"})
 
 
 def _view(name: str) -> Any:
@@ -63,10 +67,17 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
         """Names of the columns that `fit` got, or None if they have no names."""
         return vars(self).get("feature_names_in_")
 
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        """Let every method that takes rows read frames of any library."""
+        super().__init_subclass__(**kwargs)
+        for name in _READERS & vars(cls).keys():
+            setattr(cls, name, reads_frames(vars(cls)[name]))
+
     @abstractmethod
     def _new_rows(self, X: Any) -> Any:
         """Return checked rows in the form that the student takes."""
 
+    @reads_frames
     def explain(self, X: ArrayLike, *, bands: bool = True) -> Explanation:
         """Return what each column adds to the student's logits. This costs no privacy.
 
@@ -90,6 +101,7 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
         check_is_fitted(self)
         return explained(self.student_, self._new_rows(X), bands=bands)
 
+    @reads_frames
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the student's label for each row. This costs no privacy.
 
@@ -107,6 +119,7 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
         labels: NDArray[Any] = self.student_.predict(self._new_rows(X))
         return labels
 
+    @reads_frames
     def predict_proba(self, X: Any) -> Floats:
         """Return the student's class probabilities for each row. This costs no privacy.
 

@@ -79,6 +79,14 @@ def names_of(X: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
+def in_order_of(names: list[str] | None, X: Any) -> Any:
+    """Return rows with their columns in the order of `names`, if these are all of their names."""
+    own = names_of(X)
+    if names is None or own is None or names == own or set(names) != set(own):
+        return X
+    return X[names]
+
+
 def take_nan(*learners: Any) -> bool:
     """Return whether all of these learners accept NaN for missing entries. None does not."""
     return all(one is not None and get_tags(one).input_tags.allow_nan for one in learners)
@@ -91,9 +99,8 @@ def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
     if X_public is None:
         raise DataError("X_public is missing: give public, unlabelled rows for the teachers to label.")
     require_readable("X_public", X_public)
-    names = getattr(X_public, "columns", None)
-    if names is not None and not all(isinstance(name, str) for name in names):
-        names = None  # scikit-learn knows columns by name only if all names are strings
+    # scikit-learn knows columns by name only if all names are strings.
+    names = names_of(X_public)
     X_public = np.asarray(X_public) if names is None else X_public
     if X_public.shape[:1] == (0,):
         raise DataError("X_public has no rows: give public, unlabelled rows for the teachers to label.")

@@ -19,6 +19,7 @@ from dpensemble.allocation.units import unit_numbers
 from dpensemble.budget import Budget
 from dpensemble.clusters.parts import TableInParts
 from dpensemble.datasets.bad_records import zeroes_bad
+from dpensemble.datasets.frames import as_given
 from dpensemble.datasets.row_checksums import RowChecksums
 from dpensemble.engine.inputs import required
 from dpensemble.engine.labels_and_units import Owners, sorted_classes
@@ -134,7 +135,8 @@ def _blocks(
 ) -> Iterator[Block]:
     """Yield checked blocks of rows, class ids, weights and units."""
     start, zeroes = 0, zeroes_bad(method)
-    for X, y in passes.over(read()):
+    for rows, labels in passes.over(read()):
+        X, y = as_given("X", rows), as_given("y", labels)
         if len(X) != len(y):
             raise DataError(f"a block has {len(X)} rows but {len(y)} labels: give one for each.")
         if not len(X):

@@ -18,6 +18,8 @@ class PublicFacts:
     has_units: bool
     has_blanks: bool
     epsilon: float
+    # Whether each record has an epsilon of its own.
+    has_budgets: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,12 @@ _VOTES = "Methods that vote (pate, private-majority and others) accept any base 
 
 def recommend(facts: PublicFacts) -> Recommendation:
     """Return the method that public information selects."""
+    if facts.has_budgets:
+        return Recommendation(
+            "label-moments",
+            "It takes an epsilon for each record, and a record with a smaller epsilon weighs less.",
+            "Personalised PATE (weighting-pate and others) publishes labels under such budgets.",
+        )
     plain = facts.n_classes == 2 and not facts.has_units and not facts.has_blanks
     few = facts.n_units is not None and facts.n_units * facts.epsilon < _FEWEST_RECORDS
     if few and plain and _FEWEST_PUBLIC <= facts.n_public < _MANY_PUBLIC:

@@ -111,6 +111,7 @@ class AutoClassifier(TableClassifier):
         X_public: Any = None,
         units: ArrayLike | None = None,
         public_units: ArrayLike | None = None,
+        personal_epsilons: ArrayLike | None = None,
         ledger: Any = None,
         fewest_units: int | None = None,
         **others: Any,
@@ -121,6 +122,9 @@ class AutoClassifier(TableClassifier):
         ----------
         X, y, X_public, units, public_units, ledger, fewest_units, **others
             As for `LabelMomentsClassifier.fit`. Private majorities check `public_units` only.
+        personal_epsilons : array-like of shape (n_records,), optional
+            Epsilon of each record in place of ``epsilon``, as for `LabelMomentsClassifier.fit`, which is then always
+            the selected method. Replace-one only.
 
         Returns
         -------
@@ -138,11 +142,13 @@ class AutoClassifier(TableClassifier):
                 n_classes=len(declared_classes(self.classes)),
                 has_units=units is not None,
                 has_blanks=bool(public.isna().to_numpy().any()),
+                has_budgets=personal_epsilons is not None,
                 epsilon=self.epsilon,
             )
             recommendation = recommend(facts)
             whose = {"units": units, "fewest_units": fewest_units}
-            model, student = self._fitted(recommendation.method, X, y, public, whose, public_units)
+            own = {"public_units": public_units, "personal_epsilons": personal_epsilons}
+            model, student = self._fitted(recommendation.method, X, y, public, whose, own)
             self.fitted_, self.columns_ = model, public.iloc[:0]
             self.result_ = replace(model.result_, student=student, recommendation=recommendation)
             return self
@@ -157,14 +163,17 @@ class AutoClassifier(TableClassifier):
         return rows
 
     def _fitted(
-        self, name: str, X: Any, y: Any, public: Any, whose: dict[str, Any], public_units: ArrayLike | None
+        self, name: str, X: Any, y: Any, public: Any, whose: dict[str, Any], own: dict[str, Any]
     ) -> tuple[PrivateClassifier, Any]:
-        """Return the fitted estimator of that name, and its student as a reader of tables."""
+        """Return the fitted estimator of that name, and its student as a reader of tables.
+
+        `whose` holds arguments of every `fit`, and `own` those of label moments alone.
+        """
         shared = {name: value for name, value in self.get_params(deep=False).items() if value is not None}
         if name == LabelMomentsClassifier.name:
             shared.pop("n_jobs", None)
             rows = None if self.declared_columns is not None else public
-            moments = LabelMomentsClassifier(**shared).fit(X, y, X_public=rows, public_units=public_units, **whose)
+            moments = LabelMomentsClassifier(**shared).fit(X, y, X_public=rows, **own, **whose)
             return moments, moments.student_
         shared.pop("declared_columns", None)
         if whose["units"] is None:

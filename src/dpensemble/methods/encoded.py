@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._arrays import Floats, dense, own_copy, row_count, rows_at
+from dpensemble._arrays import Floats, dense, is_table, own_copy, row_count, rows_at
+from dpensemble._checks import names_checked
 from dpensemble._entries import require_readable
 from dpensemble._given import require_labels
 from dpensemble._guard import on_public_rows
@@ -132,12 +133,15 @@ class EncodedClassifier(PrivateClassifier):
         if X_public is None or not row_count(X_public):
             raise DataError("X_public is missing or empty, but the encoder is fitted on public rows: give some.")
         inputs.require_others(X, X_public)
+        X = inputs.in_order_of(inputs.names_of(X_public), X)
         zeroes = zeroes_bad(self.method)
         require_readable("X", X, keep_bad=zeroes)
         require_labels(y, keep_bad=True)
         require_readable("X_public", X_public)
         with all_or_nothing(self, records=(X, y, X_public)):
             with on_public_rows():
+                if inputs.names_of(X_public):
+                    validate_data(self, X_public, skip_check_array=True)
                 encoder = clone(TableEncoder(self.fill) if self.encoder is None else self.encoder)
                 encoder.fit(own_copy(X_public))
                 state = fingerprint(encoder)
@@ -159,6 +163,10 @@ class EncodedClassifier(PrivateClassifier):
 
     def _new_rows(self, X: Any) -> Any:
         require_readable("X", X)
+        if self.column_names is not None and is_table(X):
+            X = inputs.in_order_of(list(self.column_names), X)
+            with names_checked():
+                validate_data(self, X, skip_check_array=True, reset=False)
         rows = self.student_.in_order(X) if isinstance(self.student_, NamedPipeline) else X
         return _encoded(self.encoder_, rows)
 

@@ -13,8 +13,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import names_checked
-from dpensemble._given import ScoresGivenLabels, read_rows, require_labels, require_rows
+from dpensemble._given import read_rows, require_labels, require_rows
 from dpensemble._random import public_entropy
+from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
 from dpensemble.errors import DataError, InvalidParameterError, TeacherError
 from dpensemble.neural._torch import (
     Module,
@@ -118,6 +119,7 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
     device: str = "auto"
     random_state: Any = None
 
+    @reads_frames
     def fit(self, X: Any, y: Any) -> TorchClassifier:
         """Train the network from its start values.
 
@@ -133,6 +135,7 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         return self._fit(X, y, train)
 
+    @reads_frames
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return each row's probabilities of the classes, shape (n_rows, n_classes)."""
         check_is_fitted(self)
@@ -149,6 +152,7 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
             ]
         return np.concatenate(logits)
 
+    @reads_frames
     def predict(self, X: Any) -> NDArray[Any]:
         """Return each row's label, shape (n_rows,)."""
         check_is_fitted(self)

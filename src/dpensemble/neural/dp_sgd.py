@@ -17,6 +17,7 @@ from dpensemble._random import noise_source
 from dpensemble._rounding import round_up
 from dpensemble.budget import Budget
 from dpensemble.datasets.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
+from dpensemble.datasets.frames import reads_frames
 from dpensemble.errors import DataError
 from dpensemble.guarantee import Guarantee
 from dpensemble.neural._torch import Module, Tensor, require_torch
@@ -160,6 +161,7 @@ class DPSGDClassifier(TorchClassifier):
         """Return the epsilon and delta that no fit exceeds, known before it."""
         return real_between("epsilon", self.epsilon, 1e-3, 1e3), delta_of(self.delta)
 
+    @reads_frames
     @guard_private_rows()
     def fit(self, X: ArrayLike, y: ArrayLike) -> DPSGDClassifier:
         """Train on private records. Every call is a release of its own.

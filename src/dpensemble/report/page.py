@@ -66,7 +66,7 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         "private": None if private is None else _private(record, private),
         "tables": _tables(record, is_private=private is not None),
     }
-    return _template().render(view)
+    return wording.legible(_template().render(view))
 
 
 @lru_cache(maxsize=1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from dpensemble.report.drawing import nice_ticks
-from dpensemble.report.wording import shorten
+from dpensemble.report.wording import legible, shorten
 
 # Size of the picture. Letters stay readable on a telephone, where the picture is 400 pixels wide.
 _WIDTH, _LEFT, _RIGHT, _TOP, _STEP, _FOOT = 480, 16, 410, 98, 44, 128
@@ -92,7 +92,8 @@ def waterfall(
     sentences = [f"Public mean {_logit(base, chances)}."]
     sentences += [f"{shorten(one.label, 80)}: {_signed(one.contribution)}." for one in steps]
     desc = " ".join([*sentences, f"This row {_logit(ends[-1], chances)}."])
-    return str(_SVG.format(width=_WIDTH, height=floor + _FOOT, title=title, desc=desc, page=_PAGE, body=body))
+    drawn = _SVG.format(width=_WIDTH, height=floor + _FOOT, title=title, desc=desc, page=_PAGE, body=body)
+    return legible(str(drawn))
 
 
 def _axis(scale: _Scale, floor: float, name: str) -> Markup:

@@ -27,6 +27,8 @@ _HEADINGS = {
     "readable_share": "Share of private records that could be read, as a released sum shows",
     "answers": "Share of each label among the public rows",
 }
+# Characters that XML 1.0 does not allow (section 2.2). Names of columns may hold them.
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def number(value: float, digits: int = 6) -> str:
@@ -140,3 +142,8 @@ def date(created: str) -> str:
 def shorten(text: str, longest: int = LONGEST_LABEL) -> str:
     """Cut a label that would not fit into a drawing."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def legible(text: str) -> str:
+    """Return a page or drawing in which characters that XML does not allow, such as NUL, are replaced by a sign."""
+    return _NOT_IN_XML.sub("\ufffd", text)

@@ -15,6 +15,7 @@ from dpensemble._arrays import is_table
 from dpensemble._checks import by_name
 from dpensemble._entries import require_readable
 from dpensemble._given import read_rows, require_labels
+from dpensemble.datasets.frames import as_given, reads_frames
 from dpensemble.errors import DataError
 
 #: Attribute of a student that states whether its run is a release.
@@ -29,10 +30,10 @@ def _last_step_has(method: str) -> Callable[[Method], Method]:
 
 
 class NamedPipeline(Pipeline):
-    """A published student that orders the columns of a table by their names.
+    """A published student that finds the columns of a table by their names, in any order, and ignores other columns.
 
-    Rows without names, such as arrays, are read by position. Every method raises `DataError` for a table that lacks a
-    needed column or has an unknown column.
+    A table may be of pandas, Polars, Arrow, or of another library that narwhals knows. Rows without names, such as
+    arrays, are read by position. Every method raises `DataError` for a table that lacks a needed column.
 
     Parameters
     ----------
@@ -86,6 +87,7 @@ class NamedPipeline(Pipeline):
 
     def in_order(self, X: Any) -> Any:
         """Return rows for the first step: a table with the columns in order, or anything else unchanged."""
+        X = as_given("X", X)
         require_readable("X", X)
         if not is_table(X):
             self._require_columns(X)
@@ -112,21 +114,25 @@ class NamedPipeline(Pipeline):
         """How far each column pushes towards each class, if the last step has such effects."""
         return self.steps[-1][1].effects_
 
+    @reads_frames
     def predict(self, X: Any, **params: Any) -> Any:
         """Return the label of each row, shape (n_rows,)."""
         return super().predict(self.in_order(X), **params)
 
     @_last_step_has("predict_proba")
+    @reads_frames
     def predict_proba(self, X: Any, **params: Any) -> Any:
         """Return the probability of each class, shape (n_rows, n_classes)."""
         return super().predict_proba(self.in_order(X), **params)
 
     @_last_step_has("predict_log_proba")
+    @reads_frames
     def predict_log_proba(self, X: Any, **params: Any) -> Any:
         """Return the logarithms of the probabilities, shape (n_rows, n_classes)."""
         return super().predict_log_proba(self.in_order(X), **params)
 
     @_last_step_has("explanation")
+    @reads_frames
     def explain(self, X: ArrayLike, *, bands: bool = True) -> object:
         """Return what each column adds to the logits of rows, an `Explanation` of `dpensemble.moments.explanation`.
 
@@ -142,11 +148,13 @@ class NamedPipeline(Pipeline):
         return self.steps[-1][1].explanation(steps, self.in_order(X), names=names, bands=bands)
 
     @_last_step_has("decision_function")
+    @reads_frames
     def decision_function(self, X: Any, **params: Any) -> Any:
         """Return the scores of each row from the last step."""
         return super().decision_function(self.in_order(X), **params)
 
     @_last_step_has("score")
+    @reads_frames
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Any:
         """Return the accuracy of the labels."""
         require_labels(y)

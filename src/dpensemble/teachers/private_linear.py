@@ -15,11 +15,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import declared_classes, delta_of, names_checked, real_between
-from dpensemble._given import ScoresGivenLabels, read_rows, require_labels, require_rows
+from dpensemble._given import read_rows, require_labels, require_rows
 from dpensemble._guard import guard_private_rows
 from dpensemble.allocation.units import unit_numbers
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.conversion import improved_epsilon
+from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
 from dpensemble.errors import DataError, InvalidParameterError
 
 
@@ -58,6 +59,7 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
     def announced_zcdp(self) -> float | None:
         """Return ``rho`` if every fit's Renyi divergence of order ``a`` is at most ``rho a``. Otherwise None."""
 
+    @reads_frames
     @guard_private_rows()
     def fit(self, X: ArrayLike, y: ArrayLike, units: ArrayLike | None = None) -> Self:
         """Fit on private records. There may be none, or records of one class only.
@@ -136,6 +138,7 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
         scores: Floats = shortened(rows, self._clip) @ self.coef_.T + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @reads_frames
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the probability of each class for each row."""
         scores = self.decision_function(X)
@@ -145,6 +148,7 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
         second = 0.5 * (1 + np.tanh(scores / 2))
         return np.stack([1 - second, second], axis=1)
 
+    @reads_frames
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each row."""
         scores = self.decision_function(X)

@@ -21,7 +21,7 @@ from dpensemble._drawn import kept_in
 from dpensemble._guard import on_public_rows
 from dpensemble._progress import progress_heard_by, show_progress
 from dpensemble.datasets.bad_records import zeroes_bad
-from dpensemble.datasets.columns import number_columns
+from dpensemble.datasets.columns import assembled, number_columns
 from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import BudgetError, DataError, TeacherError
 from dpensemble.moments.grid import declared_grid
@@ -133,13 +133,11 @@ def _with_bad(rows: pd.DataFrame, labels: pd.Series) -> tuple[pd.DataFrame, pd.S
     """Give some records blanks, infinite entries or no label, because private records may have them."""
     places = np.arange(len(rows)) % _ONE_IN
     rows = rows.where(np.broadcast_to((places != 0)[:, None], rows.shape))
-    numbers = rows.columns[number_columns(rows)]
-    infinite = (
-        rows[numbers]
-        .astype(np.float64)
-        .where(np.broadcast_to((places != 1)[:, None], (len(rows), len(numbers))), np.inf)
-    )
-    return rows.assign(**{name: infinite[name] for name in numbers}), labels.where(places != 2)
+    numbers = np.flatnonzero(number_columns(rows))
+    infinite = rows.iloc[:, numbers].to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
+    infinite[places == 1] = np.inf
+    others = rows.iloc[:, np.flatnonzero(~number_columns(rows))]
+    return assembled(rows, numbers, infinite, others), labels.where(places != 2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, dense
 from dpensemble.datasets.encoding import ColumnReading, statements_of
-from dpensemble.datasets.tables import as_table
+from dpensemble.datasets.tables import as_fitted_table, as_table
 from dpensemble.moments.maps.base import ALONG_PATH, FeatureMap, MapOnBase, octaves_of
 from dpensemble.moments.maps.landmarks import (
     KernelDirections,
@@ -99,7 +99,7 @@ class CurvedMap(MapOnBase):
     def transform(self, X: pd.DataFrame | Floats) -> Floats:
         """Return the features of rows, shape (n_rows, n_features_out)."""
         check_is_fitted(self)
-        table = as_table(X)
+        table = as_fitted_table(self, X)
         features = dense(self.base_.transform(table))
         signed, constant = features[:, :-1], features[:, -1:]
         parts = [np.maximum(signed, 0.0), np.maximum(-signed, 0.0)]

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, own_copy
 from dpensemble._state import fingerprint
+from dpensemble.datasets.frames import reads_frames
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.maps.base import FeatureMap
 
@@ -52,6 +53,7 @@ class BoundedMap(FeatureMap):
         self.transformer = transformer
         self.in_batches = in_batches
 
+    @reads_frames
     def fit(self, X: Any, y: Any = None) -> BoundedMap:  # noqa: ARG002
         """Fit the transformer on public rows. Never pass private rows."""
         self.transformer_ = clone(self.transformer).fit(own_copy(X))
@@ -87,6 +89,7 @@ class BoundedMap(FeatureMap):
             raise DataError("feature_map gave NaN, infinity or no table: use a transformer that accepts these rows.")
         return features
 
+    @reads_frames
     def transform(self, X: Any) -> Any:
         """Return features, shape (n_rows, n_features_out), each row at most 1 long."""
         check_is_fitted(self)

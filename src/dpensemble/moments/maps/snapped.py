@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
 from dpensemble.datasets.encoding import LibraryTransformer, statements_of
+from dpensemble.datasets.tables import as_fitted_table
 from dpensemble.moments.grid import Grid, with_texts
 from dpensemble.moments.maps.base import FeatureMap
 
@@ -43,7 +44,7 @@ class SnappedMap(FeatureMap):
         """Return the features of rows, shape (n_rows, n_features_out)."""
         check_is_fitted(self)
         grid = Grid(self.columns)
-        return self.base_.transform(grid.rows(grid.cells(X)))
+        return self.base_.transform(grid.rows(grid.cells(as_fitted_table(self, X))))
 
     @property
     def blocks_(self) -> Any:
@@ -81,7 +82,7 @@ class SnappedMap(FeatureMap):
     def column_parts(self, X: pd.DataFrame | Floats, weights: Floats, reference: Floats) -> Floats:
         """Return what the cell of each column adds beyond the reference."""
         grid = Grid(self.columns)
-        return self.base_.column_parts(grid.rows(grid.cells(X)), weights, reference)
+        return self.base_.column_parts(grid.rows(grid.cells(as_fitted_table(self, X))), weights, reference)
 
     def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[LibraryTransformer, Floats] | None:
         """Return the table map that reads the cells, and its coefficients."""

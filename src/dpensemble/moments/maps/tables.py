@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpensemble._arrays import Floats, Rows
 from dpensemble.datasets.columns import as_text, in_parts, is_number, numbers_of
 from dpensemble.datasets.encoding import ColumnReading
-from dpensemble.datasets.tables import as_table
+from dpensemble.datasets.tables import as_fitted_table, as_table
 from dpensemble.errors import DataError
 from dpensemble.moments.maps.base import ADDITIVE, FeatureMap
 from dpensemble.moments.maps.exact_products import DENSE
@@ -204,7 +204,7 @@ class TableMap(FeatureMap):
 
     def _checked(self, X: Rows) -> pd.DataFrame:
         check_is_fitted(self)
-        table = as_table(X)
+        table = as_fitted_table(self, X)
         if table.shape[1] != self.n_features_in_:
             raise DataError(
                 f"X has {table.shape[1]} columns but the map was fitted on {self.n_features_in_}: use the same."
