@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
@@ -67,11 +67,11 @@ def guard_private_rows() -> Iterator[None]:
         _OUTER.reset(token)
 
 
-def guarded_rows(read: Callable[Given, Iterator[Read]]) -> Callable[Given, Iterator[Read]]:
+def guarded_rows(read: Callable[Given, Iterator[Read]]) -> Callable[Given, Generator[Read]]:
     """Return a reader of private rows each of whose steps is guarded. What the caller does between steps is not."""
 
     @wraps(read)
-    def guarded(*given: Given.args, **named: Given.kwargs) -> Iterator[Read]:
+    def guarded(*given: Given.args, **named: Given.kwargs) -> Generator[Read]:
         rows = read(*given, **named)
         while True:
             with guard_private_rows():
