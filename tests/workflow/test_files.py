@@ -13,7 +13,7 @@ import pytest
 from dpensemble.cli import main
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.workflow import ReadOptions, TableFiles, file_tables
-from dpensemble.workflow.class_labels import declared_labels
+from dpensemble._class_names import declared_labels
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 

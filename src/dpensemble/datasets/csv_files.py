@@ -9,16 +9,17 @@ import codecs
 import gzip
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, TextIO
 
 import pandas as pd
 
-from dpensemble.datasets.csv_lines import header_of, tables_of_lines, wrong_length
+from dpensemble.datasets.csv_lines import blanks_of, header_of, tables_of_lines, wrong_length
 from dpensemble.datasets.odd_bytes import AS_WINDOWS
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
@@ -86,34 +87,48 @@ def is_csv(path: Path) -> bool:
     return inner in ENDINGS or (outer == ".zip" and inner == "")
 
 
-def read_csv(path: Path, how: CSVFormat, *, keep_broken: bool = False) -> pd.DataFrame:
-    """Return the table in a file. Every entry is a text as it is written, or NaN if it is empty.
+def read_csv(
+    path: Path,
+    how: CSVFormat,
+    *,
+    keep_broken: bool = False,
+    not_blank: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> pd.DataFrame:
+    """Return the table in a file. Every entry is a text as it is written, or NaN if it is empty or means a blank.
 
-    With `keep_broken`, an unreadable line becomes a row in which every entry is missing. By default, it raises.
+    `not_blank` has texts that are entries of a column, although they mean a blank elsewhere. With `keep_broken`, an
+    unreadable line becomes a row in which every entry is missing. By default, it raises.
     """
-    tables = list(_tables(path, how, None, keep_broken))
+    tables = list(_tables(path, how, None, keep_broken, not_blank))
     return tables[0] if len(tables) == 1 else pd.concat(tables)
 
 
 def csv_chunks(path: Path, how: CSVFormat, rows: int) -> Iterator[pd.DataFrame]:
     """Yield the table in a file in chunks of `rows` rows, with consecutive row numbers."""
-    return _tables(path, how, rows, keep_broken=False)
+    return _tables(path, how, rows, keep_broken=False, not_blank={})
 
 
-def _tables(path: Path, how: CSVFormat, rows: int | None, keep_broken: bool) -> Iterator[pd.DataFrame]:
+def _tables(
+    path: Path, how: CSVFormat, rows: int | None, keep_broken: bool, not_blank: Mapping[str, Collection[str]]
+) -> Iterator[pd.DataFrame]:
     sep = how.separator(path)
     _check_header(path, sep)
     with _open_text(path) as file:
         if how.multiline_text:
-            tables = _multiline_tables(path, file, sep, rows)
+            tables = _multiline_tables(path, file, sep, rows, not_blank)
         else:
-            tables = tables_of_lines(path, file, header_of(file, sep), sep, rows, keep_broken=keep_broken)
+            names = header_of(file, sep)
+            tables = tables_of_lines(path, file, names, sep, rows, keep_broken=keep_broken, not_blank=not_blank)
         for table in tables:
             yield _with_points(table) if how.decimal == "," else table
 
 
-def _multiline_tables(path: Path, file: TextIO, sep: str, rows: int | None) -> Iterator[pd.DataFrame]:
-    read: Any = pd.read_csv(file, dtype=str, sep=sep, chunksize=rows, low_memory=False)
+def _multiline_tables(
+    path: Path, file: TextIO, sep: str, rows: int | None, not_blank: Mapping[str, Collection[str]]
+) -> Iterator[pd.DataFrame]:
+    with _open_text(path) as again:
+        blanks = blanks_of(header_of(again, sep) if not_blank else [], not_blank)
+    read: Any = pd.read_csv(file, dtype=str, sep=sep, chunksize=rows, low_memory=False, **blanks)
     for table in [read] if rows is None else read:
         if not isinstance(table.index, pd.RangeIndex):
             # A long first row would shift the columns of all other rows.
@@ -181,14 +196,19 @@ def _endings(path: Path) -> tuple[str, str]:
 
 def _with_points(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table in which numbers with decimal commas have points. Each entry is converted separately."""
-
-    def pointed(match: re.Match[str]) -> str:
-        sign, whole, part, power = match.groups()
-        return f"{sign}{whole.replace('.', '')}{'.' + part if part else ''}{power}"
-
     return pd.DataFrame(
-        {name: table[name].str.replace(_COMMA_NUMBER, pointed, regex=True) for name in table.columns}, copy=False
+        {name: table[name].str.replace(_COMMA_NUMBER, _pointed, regex=True) for name in table.columns}, copy=False
     )
+
+
+def with_point(text: str) -> str:
+    """Return a text in which a number with a decimal comma has a point, as the reader of such files returns it."""
+    return re.sub(_COMMA_NUMBER, _pointed, text)
+
+
+def _pointed(match: re.Match[str]) -> str:
+    sign, whole, part, power = match.groups()
+    return f"{sign}{whole.replace('.', '')}{'.' + part if part else ''}{power}"
 
 
 def looks_like_decimal_comma(text: str) -> bool:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from io import StringIO
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import pandas as pd
 
 from dpensemble.errors import FileError
 
+#: Texts that pandas reads as blanks.
+BLANKS = frozenset(
+    (
+        *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+        *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+    )
+)
 # Lines that pandas reads together. Rows get consecutive numbers, and only the texts of these lines are stored twice.
 _LINES_AT_ONCE = 2**16
 # Longest quoted text. The standard library's limit is 2**17 characters.
@@ -26,13 +33,21 @@ def header_of(text: TextIO, sep: str) -> list[str]:
 
 
 def tables_of_lines(
-    path: Path, text: TextIO, names: list[str], sep: str, rows: int | None, *, keep_broken: bool
+    path: Path,
+    text: TextIO,
+    names: list[str],
+    sep: str,
+    rows: int | None,
+    *,
+    keep_broken: bool,
+    not_blank: Mapping[str, Collection[str]],
 ) -> Iterator[pd.DataFrame]:
     """Yield the records after a header as tables of texts, with consecutive row numbers.
 
     `path` is for messages, and `text` was opened with ``newline=""``. With ``rows=None``, the size of the tables is
     chosen automatically. With `keep_broken`, a broken line becomes a row in which every entry is missing. By default it
-    raises. A line is broken if it has an open quotation mark, or another number of entries than the header.
+    raises. A line is broken if it has an open quotation mark, or another number of entries than the header. `not_blank`
+    has texts that are entries of a column, although they mean a blank elsewhere.
     """
     start, n_tables = 0, 0
     lines = _whole_lines(path, text, len(names), sep, keep_broken)
@@ -48,11 +63,22 @@ def tables_of_lines(
             sep=sep,
             skip_blank_lines=False,
             low_memory=False,
+            **blanks_of(names, not_blank),
         )
         table = table.iloc[1:]
         table.index = pd.RangeIndex(start, start + len(table))
         start += len(table)
         yield table
+
+
+def blanks_of(names: list[str], not_blank: Mapping[str, Collection[str]]) -> dict[str, Any]:
+    """Return the arguments with which pandas reads blanks, but takes some texts of a column as they are written."""
+    if not not_blank:
+        return {}
+    return {
+        "keep_default_na": False,
+        "na_values": {name: sorted(BLANKS.difference(not_blank.get(name, ()))) for name in names},
+    }
 
 
 def _broken(n_names: int, sep: str) -> str:

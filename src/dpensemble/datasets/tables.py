@@ -7,7 +7,7 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -53,6 +53,7 @@ def read_table(
     decimal: str | None = None,
     multiline_text: bool = False,
     keep_broken: bool = False,
+    not_blank: Mapping[str, Collection[str]] | None = None,
 ) -> pd.DataFrame:
     """Read a CSV or Parquet file by its ending, or a folder of Parquet files as one table.
 
@@ -76,6 +77,9 @@ def read_table(
         the guarantee holds for records as they are read, and not for lines of the file.
     keep_broken : bool, default=False
         Whether a broken line of a CSV file becomes a row in which every entry is missing. By default, it raises.
+    not_blank : mapping of str to collection of str, optional
+        Texts that are entries of a column of a CSV file, such as a class called None. In other columns, None, NA, n/a,
+        null, nan and the like are blanks.
 
     Returns
     -------
@@ -92,7 +96,11 @@ def read_table(
     path, how = Path(path), CSVFormat(sep, decimal, multiline_text)
     text = is_csv(path)
     with readable(path):
-        table = read_csv(path, how, keep_broken=keep_broken) if text else ParquetTable(path).whole()
+        table = (
+            read_csv(path, how, keep_broken=keep_broken, not_blank=not_blank or {})
+            if text
+            else ParquetTable(path).whole()
+        )
     if table.empty:
         raise DataError(f"{path} has no rows: give a table with rows.")
     if not table.columns.is_unique:
