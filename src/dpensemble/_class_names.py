@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 from dpensemble._checks import is_missing, shown
 from dpensemble.errors import InvalidParameterError
 
+#: A declared class of tables in files.
+Label = str | int | float
+
 _MISSING = (
     "the possible labels must be declared as public knowledge, for example {example}, because reading them from the "
     "private labels would leak information."
@@ -88,7 +91,7 @@ def split_names(text: str) -> list[str]:
     return [name.strip() for name in names] or [""]
 
 
-def declared_labels(classes: Sequence[Any] | None) -> list[Any]:
+def declared_labels(classes: Sequence[object] | None) -> list[Label]:
     """Return the classes that are declared for files: numbers if all names are numbers that floats hold exactly.
 
     Quotation marks and brackets around names, and characters that nobody sees, are taken off.
@@ -116,7 +119,7 @@ def declared_labels(classes: Sequence[Any] | None) -> list[Any]:
         parts = re.split(r"[;|/\s]+", names[0]) if names else []
         example = ",".join(parts) if len(parts) > 1 and all(parts) else "no,yes"
         raise _wrong(joined, f"must name at least two distinct labels, separated by commas, such as {example!r}")
-    return _as_numbers(names) or names
+    return _as_numbers(names) or list(names)
 
 
 def folded(name: str) -> str:
@@ -144,7 +147,7 @@ def bare(name: str) -> str:
     return match[1] if (match := _IN_BRACKETS.fullmatch(text)) else text
 
 
-def _as_numbers(names: list[str]) -> list[Any] | None:
+def _as_numbers(names: list[str]) -> list[Label] | None:
     """Return the numbers that all names write, or None if a name is a text or a number that a float would change."""
     if not all(map(_NUMBER.fullmatch, names)):
         return None

@@ -128,7 +128,9 @@ def _multiline_tables(
 ) -> Iterator[pd.DataFrame]:
     with _open_text(path) as again:
         blanks = blanks_of(header_of(again, sep) if not_blank else [], not_blank)
-    read: Any = pd.read_csv(file, dtype=str, sep=sep, chunksize=rows, low_memory=False, **blanks)
+    read: Any = pd.read_csv(
+        file, dtype=str, sep=sep, chunksize=rows, low_memory=False, na_values=blanks, keep_default_na=blanks is None
+    )
     for table in [read] if rows is None else read:
         if not isinstance(table.index, pd.RangeIndex):
             # A long first row would shift the columns of all other rows.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from io import StringIO
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import pandas as pd
 
@@ -49,7 +49,7 @@ def tables_of_lines(
     raises. A line is broken if it has an open quotation mark, or another number of entries than the header. `not_blank`
     has texts that are entries of a column, although they mean a blank elsewhere.
     """
-    start, n_tables = 0, 0
+    start, n_tables, blanks = 0, 0, blanks_of(names, not_blank)
     lines = _whole_lines(path, text, len(names), sep, keep_broken)
     while (part := list(islice(lines, rows or _LINES_AT_ONCE))) or not n_tables:
         n_tables += 1
@@ -63,7 +63,8 @@ def tables_of_lines(
             sep=sep,
             skip_blank_lines=False,
             low_memory=False,
-            **blanks_of(names, not_blank),
+            na_values=blanks,
+            keep_default_na=blanks is None,
         )
         table = table.iloc[1:]
         table.index = pd.RangeIndex(start, start + len(table))
@@ -71,14 +72,11 @@ def tables_of_lines(
         yield table
 
 
-def blanks_of(names: list[str], not_blank: Mapping[str, Collection[str]]) -> dict[str, Any]:
-    """Return the arguments with which pandas reads blanks, but takes some texts of a column as they are written."""
+def blanks_of(names: list[str], not_blank: Mapping[str, Collection[str]]) -> dict[str, list[str]] | None:
+    """Return the texts that are blanks in each column, or None if these are the usual ones in all columns."""
     if not not_blank:
-        return {}
-    return {
-        "keep_default_na": False,
-        "na_values": {name: sorted(BLANKS.difference(not_blank.get(name, ()))) for name in names},
-    }
+        return None
+    return {name: sorted(BLANKS.difference(not_blank.get(name, ()))) for name in names}
 
 
 def _broken(n_names: int, sep: str) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pandas as pd
 
@@ -35,7 +34,7 @@ class PublicFacts:
     are declared.
     """
 
-    classes: Sequence[Any]
+    classes: Sequence[object]
     target: str
     purposes: Mapping[str, str | None] = field(default_factory=dict)
     groups: Sequence[str] = ()

@@ -5,7 +5,7 @@ The counts are exact, for the owner only, before anything is charged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -40,7 +40,7 @@ class Checked:
     incomplete: int
     without_unit: int
     missing_entries: dict[str, int]
-    classes: list[Any]
+    classes: list[object]
     columns: dict[str, str]
     notes: list[str]
     target: str
@@ -86,11 +86,11 @@ def check(files: TableFiles, *, blanks: bool = True, workers: Workers | None = N
     )
 
 
-def _declared(columns: Mapping[str, Any]) -> dict[str, str]:
+def _declared(columns: Mapping[str, Sequence[object]]) -> dict[str, str]:
     """Return in words how declared columns are read."""
     grid = declared_grid(columns).empty
     numbers = dict(zip(grid.columns, number_columns(grid), strict=True))
     return {
-        str(name): f"number from {one[0]:g} to {one[1]:g}" if numbers[name] else f"category, one of {len(one)}"
+        str(name): f"number from {one[0]} to {one[1]}" if numbers[name] else f"category, one of {len(one)}"
         for name, one in columns.items()
     }

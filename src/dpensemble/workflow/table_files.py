@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from dpensemble._checks import member
-from dpensemble._class_names import declared_labels, folded
+from dpensemble._class_names import Label, declared_labels, folded
 from dpensemble.datasets import CSVFormat, read_table
 from dpensemble.datasets.bad_records import OnBadRecord
 from dpensemble.datasets.csv_files import is_csv, with_point
@@ -73,7 +73,7 @@ class TableFiles:
             not_blank=self._labels_like_blanks(),
         )
 
-    def declared_labels(self) -> list[Any]:
+    def declared_labels(self) -> list[Label]:
         """Return the declared classes, with numbers in the form in which this run's readers return them."""
         classes = self.classes
         if self.form.decimal == "," and not isinstance(classes, str) and classes is not None and is_csv(self.private):
