@@ -137,7 +137,11 @@ WORDS = st.text(st.characters(codec="utf-8", categories=("L", "N")), min_size=1,
 def test_a_label_in_another_form_is_its_class(word, form, written):
     name, other = declared_labels([word + "x", "other class"])
     label = written.format(unicodedata.normalize(form, word + "x"))
-    assert alike_labels(pd.Series([label, "other class", "neither"]), [name, other]).tolist() == [name, other, "neither"]
+    assert alike_labels(pd.Series([label, "other class", "neither"]), [name, other]).tolist() == [
+        name,
+        other,
+        "neither",
+    ]
 
 
 @given(WORDS, WORDS)

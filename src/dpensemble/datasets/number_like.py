@@ -77,8 +77,8 @@ def _with_odd_ones(name: str, odd: pd.Series, share: float, different: int) -> N
         stored = f"column {name!r} is not read as numbers, because the table stores its numbers as texts"
         return NumberLike(stored, "store them as numbers in all tables", False)
     return NumberLike(
-        f"column {name!r} is not read as numbers, because {_percent(1 - share)} of its public entries are none: "
-        f"{quoted(odd)} (the other {_percent(share)} are)",
+        f"column {name!r} is not read as numbers, because {percent(1 - share)} of its public entries are none: "
+        f"{quoted(odd)} (the other {percent(share)} are)",
         "blank these entries, or write them as numbers, in all tables",
         different >= _FEW,
     )
@@ -89,7 +89,7 @@ def _with_signs(name: str, dressed: pd.Series, odd: pd.Series, share: float) -> 
     decimal = ' (if commas are decimal signs, with --decimal ",")' if 2 * commas > dressed.sum() else ""
     rest = f"; the others are {quoted(odd)}" if len(odd) else ""
     return NumberLike(
-        f"column {name!r} is not read as numbers, although {_percent(share)} of its public entries look like numbers "
+        f"column {name!r} is not read as numbers, although {percent(share)} of its public entries look like numbers "
         f"with signs or units: {quoted(dressed)}{rest}",
         f"write plain numbers such as 1200.5 in all tables{decimal}",
         True,
@@ -101,7 +101,7 @@ def _dates(name: str, distinct: pd.Series, values: pd.Series, frequency: np.ndar
     share = float(frequency[short].sum() / frequency.sum())
     if share > _MOST and int(short.sum()) >= _FEW:
         return NumberLike(
-            f"column {name!r} is not read as dates, because the years of {_percent(share)} of its public entries have "
+            f"column {name!r} is not read as dates, because the years of {percent(share)} of its public entries have "
             f"two digits: {quoted(distinct[short])}",
             "write dates as 2025-12-31 in all tables",
             True,
@@ -113,7 +113,7 @@ def _dates(name: str, distinct: pd.Series, values: pd.Series, frequency: np.ndar
     if share <= _MOST or is_date.all():
         return None
     return NumberLike(
-        f"column {name!r} is not read as dates, because {_percent(1 - share)} of its public entries are none in the "
+        f"column {name!r} is not read as dates, because {percent(1 - share)} of its public entries are none in the "
         f"format of the others: {quoted(distinct[~is_date])}",
         "blank these entries, or write them as 2025-12-31, in all tables",
         True,
@@ -153,5 +153,6 @@ def _visible(character: str) -> str:
     return " " if character.isspace() else "\N{REPLACEMENT CHARACTER}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """Return a share as a percentage in words, never rounded up to 100 %."""
     return f"{100 * share:.2g} %" if share < 0.995 else f"{int(10_000 * share) / 100:g} %"

@@ -17,7 +17,7 @@ import pandas as pd
 
 from dpensemble._checks import shown
 from dpensemble.datasets.notes import Note, table_notes
-from dpensemble.datasets.number_like import quoted
+from dpensemble.datasets.number_like import percent, quoted
 from dpensemble.datasets.preparation import TablePreparation
 from dpensemble.errors import DataError, InvalidParameterError
 
@@ -101,7 +101,7 @@ def _public_labels_are_declared(facts: PublicFacts) -> Iterator[Note]:
             continue
         others = written[present & ~declared].astype(str).value_counts()
         what = (
-            f"{100 * (1 - share):.2g} % of the labels in column {facts.target!r} of the {name} table are not among "
+            f"{percent(1 - share)} of the labels in column {facts.target!r} of the {name} table are not among "
             f"classes={shown(list(facts.classes))}: {quoted(others)}"
         )
         if share < _MOST:
