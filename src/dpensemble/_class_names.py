@@ -31,7 +31,8 @@ _QUOTES = "'\"`´‘’‚‛“”„‟«»‹›「」＂＇′″"
 _PARTNERS = {"[": "]", "(": ")", "{": "}"}
 # What a list looks like in R, Python and others: c("no","yes"), array(['no', 'yes']).
 _LIST = re.compile(r"(?:[A-Za-z_][\w.]*\s*)?([\[({])")
-_IN_BRACKETS = re.compile(rf"[\[({{]\s*([^\W\d][\w -]*?|[{_QUOTES}].*[{_QUOTES}])\s*[\])}}]")
+# A comma within belongs to an interval, such as (0, 10].
+_IN_BRACKETS = re.compile(r"[\[({]\s*([^,;()\[\]{}]+?)\s*[\])}]")
 # Characters that nobody sees: marks of byte order, of direction and of width, and soft hyphens.
 _UNSEEN = re.compile("[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 _ALIKE = str.maketrans(

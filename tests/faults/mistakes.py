@@ -50,6 +50,9 @@ def generate(folder: Path, seed: int) -> Mistake:
     rng = np.random.default_rng(seed)
     names = NAMES[rng.integers(len(NAMES))]
     marks = MARKS[rng.integers(len(MARKS))]
+    if "$" in marks and not all(map(str.isidentifier, names)):
+        # Only such names can be variables.
+        marks = MARKS[0]
     rows = 120
     age = rng.integers(10, 80, rows)
     labels = np.where(age + rng.normal(0, 9, rows) > 45, names[1], names[0]).astype(object)
