@@ -1,11 +1,11 @@
 """Checks of scalars in the positive form: a value passes only if it is good, so NaN never passes."""
 
 import re
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from enum import StrEnum
-from numbers import Integral, Number, Real
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from dpensemble.errors import DataError, InvalidParameterError
@@ -86,47 +86,6 @@ def is_missing(value: object) -> bool:
     # Only NaN and NumPy's missing dates differ from themselves.
     comparable = isinstance(value, Real) or type(value).__name__ in _DATES_OF_NUMPY
     return comparable and bool(value != value)  # noqa: PLR0124
-
-
-def declared_classes(classes: Sequence[object] | None) -> list[object]:
-    """Return the declared classes as a list. Raise if there are fewer than two, repeats or missing values."""
-    if classes is None:
-        raise InvalidParameterError(
-            "classes=None: the possible labels must be declared as public knowledge, for example classes=[0, 1], "
-            "because reading them from the private labels would leak information."
-        )
-    entries = list(classes) if isinstance(classes, Iterable) and getattr(classes, "shape", None) != () else []
-    declared = list(map(_plain, entries))
-    if not all(map(_is_label, declared)) or len(declared) < 2 or len(set(declared)) != len(declared):
-        raise InvalidParameterError(
-            f"classes={shown(classes)} must name at least two distinct labels, texts or real numbers.",
-            parameter="classes",
-        )
-    return declared
-
-
-def _plain(label: Any) -> Any:
-    """Return a NumPy number as a Python number, and anything else unchanged."""
-    scalar = hasattr(label, "item") and not getattr(label, "shape", ()) and not _is_masked(label)
-    return label.item() if scalar else label
-
-
-def _is_masked(value: object) -> bool:
-    # NumPy would turn it into 0.
-    return type(value).__name__ == "MaskedConstant"
-
-
-def _is_label(value: object) -> bool:
-    """Return whether a value can name a class: hashable, and not missing, masked, complex or too large."""
-    if is_missing(value) or _is_masked(value) or not isinstance(value, Hashable):
-        return False
-    try:
-        hash(value)
-        if isinstance(value, Number):
-            float(value)  # type: ignore[arg-type]
-    except (ArithmeticError, TypeError, ValueError):
-        return False
-    return True
 
 
 def by_name(X: Any, names: Sequence[str], *, needed: Sequence[str] | None = None) -> Any:

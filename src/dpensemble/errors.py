@@ -126,7 +126,7 @@ class LibraryWarning(UserWarning):
 
 
 class ColumnWarning(LibraryWarning):
-    """A public column looks like a column that a model should not use, such as whose record it is."""
+    """A public column is hardly read as it is meant: it names whose record it is, or its numbers are read as texts."""
 
 
 class UnlikeRowsWarning(LibraryWarning):

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpensemble._class_names import declared_labels
 from dpensemble.cli import main
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.workflow import ReadOptions, TableFiles, file_tables
-from dpensemble.workflow.class_labels import declared_labels
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 

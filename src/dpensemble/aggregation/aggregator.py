@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpensemble._checks import declared_classes, integer_between, member, shown
+from dpensemble._checks import integer_between, member, shown
+from dpensemble._class_names import declared_classes
 from dpensemble._guard import guard_private_rows
 from dpensemble._original import Original
 from dpensemble._random import noise_source

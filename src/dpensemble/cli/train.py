@@ -14,6 +14,7 @@ from typing import Any
 
 import typer
 
+from dpensemble._class_names import split_names
 from dpensemble._drawn import kept_in
 from dpensemble._progress import Hear, show_progress
 from dpensemble._spending import Spending, listen
@@ -272,7 +273,7 @@ def _tables(own: dict[str, Any], seed: int | None, options: ReadOptions) -> Tabl
         private=Path(own["private"]),
         public=own["public"],
         target=own["target"],
-        classes=parts_of(own["classes"]),
+        classes=None if own["classes"] is None else split_names(own["classes"]),
         declared_columns=own.get("declared_columns"),
         test=own["test"],
         unit=own["unit"],

@@ -9,19 +9,20 @@ import codecs
 import gzip
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, TextIO
 
 import pandas as pd
 
 from dpensemble._checks import integer_between
 from dpensemble.datasets.csv_layout import CSVLayout, Expected, Stated, layout_of, separator_words
-from dpensemble.datasets.csv_lines import tables_of_lines, wrong_length
+from dpensemble.datasets.csv_lines import blanks_of, tables_of_lines, wrong_length
 from dpensemble.datasets.odd_bytes import AS_WINDOWS
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
@@ -96,15 +97,22 @@ def is_csv(path: Path) -> bool:
 
 
 def read_csv(
-    path: Path, how: CSVFormat, *, like: Expected | None = None, public: bool = False, keep_broken: bool = False
+    path: Path,
+    how: CSVFormat,
+    *,
+    like: Expected | None = None,
+    public: bool = False,
+    keep_broken: bool = False,
+    not_blank: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> pd.DataFrame:
-    """Return the table in a file. Every entry is a text as it is written, or NaN if it is empty.
+    """Return the table in a file. Every entry is a text as it is written, or NaN if it is empty or means a blank.
 
     All lines of a `public` file may decide its layout. With `keep_broken`, an unreadable line becomes a row in which
-    every entry is missing. By default, it raises.
+    every entry is missing. By default, it raises. `not_blank` has texts that are entries of a column, although they
+    mean a blank elsewhere.
     """
     layout = csv_layout(path, how, like=like, public=public)
-    tables = list(_tables(path, how, layout, None, keep_broken))
+    tables = list(_tables(path, how, layout, None, keep_broken, not_blank))
     table = tables[0] if len(tables) == 1 else pd.concat(tables)
     if not public:
         return table
@@ -117,7 +125,7 @@ def read_csv(
 
 def csv_chunks(path: Path, how: CSVFormat, rows: int, like: Expected | None = None) -> Iterator[pd.DataFrame]:
     """Yield the table in a file in chunks of `rows` rows, with consecutive row numbers."""
-    return _tables(path, how, csv_layout(path, how, like=like), rows, keep_broken=False)
+    return _tables(path, how, csv_layout(path, how, like=like), rows, keep_broken=False, not_blank={})
 
 
 def csv_layout(path: Path, how: CSVFormat, *, like: Expected | None = None, public: bool = False) -> CSVLayout:
@@ -135,21 +143,37 @@ def csv_layout(path: Path, how: CSVFormat, *, like: Expected | None = None, publ
 
 
 def _tables(
-    path: Path, how: CSVFormat, layout: CSVLayout, rows: int | None, keep_broken: bool
+    path: Path,
+    how: CSVFormat,
+    layout: CSVLayout,
+    rows: int | None,
+    keep_broken: bool,
+    not_blank: Mapping[str, Collection[str]],
 ) -> Iterator[pd.DataFrame]:
     with _open_text(path) as file:
         if how.multiline_text:
-            tables = _multiline_tables(path, file, layout, rows)
+            tables = _multiline_tables(path, file, layout, rows, not_blank)
         else:
-            tables = tables_of_lines(path, file, layout, rows, keep_broken=keep_broken)
+            tables = tables_of_lines(path, file, layout, rows, keep_broken=keep_broken, not_blank=not_blank)
         for table in tables:
             yield _with_points(table) if how.decimal == "," else table
 
 
-def _multiline_tables(path: Path, file: TextIO, layout: CSVLayout, rows: int | None) -> Iterator[pd.DataFrame]:
+def _multiline_tables(
+    path: Path, file: TextIO, layout: CSVLayout, rows: int | None, not_blank: Mapping[str, Collection[str]]
+) -> Iterator[pd.DataFrame]:
     for _ in islice(file, layout.header):
         pass
-    read: Any = pd.read_csv(file, dtype=str, sep=layout.sep, chunksize=rows, low_memory=False)
+    blanks = blanks_of(list(layout.names), not_blank)
+    read: Any = pd.read_csv(
+        file,
+        dtype=str,
+        sep=layout.sep,
+        chunksize=rows,
+        low_memory=False,
+        na_values=blanks,
+        keep_default_na=blanks is None,
+    )
     for table in [read] if rows is None else read:
         if not isinstance(table.index, pd.RangeIndex):
             # A long first row would shift the columns of all other rows.
@@ -201,14 +225,19 @@ def _endings(path: Path) -> tuple[str, str]:
 
 def _with_points(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table in which numbers with decimal commas have points. Each entry is converted separately."""
-
-    def pointed(match: re.Match[str]) -> str:
-        sign, whole, part, power = match.groups()
-        return f"{sign}{whole.replace('.', '')}{'.' + part if part else ''}{power}"
-
     return pd.DataFrame(
-        {name: table[name].str.replace(_COMMA_NUMBER, pointed, regex=True) for name in table.columns}, copy=False
+        {name: table[name].str.replace(_COMMA_NUMBER, _pointed, regex=True) for name in table.columns}, copy=False
     )
+
+
+def with_point(text: str) -> str:
+    """Return a text in which a number with a decimal comma has a point, as the reader of such files returns it."""
+    return re.sub(_COMMA_NUMBER, _pointed, text)
+
+
+def _pointed(match: re.Match[str]) -> str:
+    sign, whole, part, power = match.groups()
+    return f"{sign}{whole.replace('.', '')}{'.' + part if part else ''}{power}"
 
 
 def looks_like_decimal_comma(text: str) -> bool:

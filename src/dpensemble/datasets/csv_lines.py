@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from io import StringIO
 from itertools import islice
 from pathlib import Path
@@ -13,22 +13,36 @@ import pandas as pd
 from dpensemble.datasets.csv_layout import CSVLayout, entries_of, is_blank
 from dpensemble.errors import FileError
 
+#: Texts that pandas reads as blanks.
+BLANKS = frozenset(
+    (
+        *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+        *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+    )
+)
 # Lines that pandas reads together. Rows get consecutive numbers, and only the texts of these lines are stored twice.
 _LINES_AT_ONCE = 2**16
 
 
 def tables_of_lines(
-    path: Path, text: TextIO, layout: CSVLayout, rows: int | None, *, keep_broken: bool
+    path: Path,
+    text: TextIO,
+    layout: CSVLayout,
+    rows: int | None,
+    *,
+    keep_broken: bool,
+    not_blank: Mapping[str, Collection[str]],
 ) -> Iterator[pd.DataFrame]:
     """Yield the records after a header as tables of texts, with consecutive row numbers.
 
     `path` is for messages, and `text` was opened with ``newline=""``. With ``rows=None``, the size of the tables is
     chosen automatically. With `keep_broken`, a broken line becomes a row in which every entry is missing. By default it
     raises. A line is broken if it has an open quotation mark, or another number of entries than the header. Blank
-    entries at the end of a line, which no name belongs to, do not count.
+    entries at the end of a line, which no name belongs to, do not count. `not_blank` has texts that are entries of a
+    column, although they mean a blank elsewhere.
     """
     start, n_tables = 0, 0
-    names, sep = list(layout.names), layout.sep
+    names, sep, blanks = list(layout.names), layout.sep, blanks_of(list(layout.names), not_blank)
     for _ in islice(text, layout.header + 1):
         pass
     lines = _whole_lines(path, text, layout, keep_broken)
@@ -44,11 +58,20 @@ def tables_of_lines(
             sep=sep,
             skip_blank_lines=False,
             low_memory=False,
+            na_values=blanks,
+            keep_default_na=blanks is None,
         )
         table = table.iloc[1:]
         table.index = pd.RangeIndex(start, start + len(table))
         start += len(table)
         yield table
+
+
+def blanks_of(names: list[str], not_blank: Mapping[str, Collection[str]]) -> dict[str, list[str]] | None:
+    """Return the texts that are blanks in each column, or None if these are the usual ones in all columns."""
+    if not not_blank:
+        return None
+    return {name: sorted(BLANKS.difference(not_blank.get(name, ()))) for name in names}
 
 
 def _broken(n_names: int, sep: str) -> str:

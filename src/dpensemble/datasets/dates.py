@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from dpensemble.datasets.columns import as_text
 
@@ -20,6 +21,16 @@ def date_formats(entries: pd.Series) -> list[str]:
     if len(texts) < _FEWEST or not _are_dates(texts.iloc[:_LOOKED_AT_FIRST], _FORMATS):
         return []
     return _are_dates(texts, _FORMATS)
+
+
+def which_are_dates(entries: pd.Series) -> NDArray[np.bool_]:
+    """Return which present entries are dates in the format in which most are dates."""
+    texts = entries.dropna()
+    begin = [float(_days(texts.iloc[:_LOOKED_AT_FIRST], one).notna().mean()) for one in _FORMATS]
+    best = int(np.argmax(begin))
+    if not begin[best]:
+        return np.zeros(len(texts), dtype=bool)
+    return np.asarray(_days(texts, _FORMATS[best]).notna().to_numpy(), dtype=bool)
 
 
 def _are_dates(texts: pd.Series, formats: tuple[str, ...]) -> list[str]:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from dpensemble._checks import declared_classes, integer_between
+from dpensemble._checks import integer_between
+from dpensemble._class_names import declared_classes
 from dpensemble.datasets.idx import labelled_images
 from dpensemble.datasets.published import CIFAR_10, FASHION_MNIST, MNIST, PublishedFile, PublishedImages
 from dpensemble.datasets.retrieval import retrieve, retrieve_archive

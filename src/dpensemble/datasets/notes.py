@@ -16,6 +16,7 @@ from dpensemble._arrays import is_table
 from dpensemble.datasets.columns import as_text, in_parts, is_number, number_columns
 from dpensemble.datasets.csv_files import looks_like_decimal_comma
 from dpensemble.datasets.dates import date_formats
+from dpensemble.datasets.number_like import NumberLike, number_like
 from dpensemble.datasets.preparation import LEFT_OUT, TablePreparation, counts_rows, is_unnamed
 from dpensemble.errors import ColumnWarning, DataError
 
@@ -23,7 +24,7 @@ from dpensemble.errors import ColumnWarning, DataError
 _FEWEST = 20
 _SOME, _MOSTLY = 0.1, 0.5
 _NEARLY_ALL = 0.95
-_MOST_SHOWN = 12
+_MOST_SHOWN, _MOST_WARNED = 12, 5
 _PEOPLE = (
     "patient|person|subject|participant|member|customer|client|user|account|employee|staff|student|pupil|"
     "household|family|donor|patron|voter|citizen|resident|insured|policyholder|owner|driver|tenant"
@@ -55,8 +56,31 @@ def table_notes(public: pd.DataFrame, preparation: TablePreparation, *, has_unit
     ]
 
 
-def warn_of_persons(public: Any) -> None:
-    """Warn about named columns of public rows that look like whose record it is, if no units were given."""
+def warn_of_columns(public: Any, *, has_unit: bool) -> None:
+    """Warn about columns of public rows that `fit` gets: whose record it is, and numbers that are not read as such."""
+    if not has_unit:
+        _warn_of_persons(public)
+    if not is_table(public):
+        return
+    doubts = [
+        (f"{note.text}; {note.cure}, or leave the column out of X and X_public.")
+        for place in np.flatnonzero(~number_columns(public)).tolist()
+        if (note := _not_numbers(str(public.columns[place]), public.iloc[:, place].dropna())) and note.is_doubtful
+    ]
+    for text in doubts[:_MOST_WARNED]:
+        warnings.warn(text, ColumnWarning, stacklevel=5)
+    if len(doubts) > _MOST_WARNED:
+        more = f"and {len(doubts) - _MOST_WARNED:,} more columns are not read as numbers or dates, although most of "
+        warnings.warn(f"{more}their public entries are.", ColumnWarning, stacklevel=5)
+
+
+def _not_numbers(name: str, entries: pd.Series) -> NumberLike | None:
+    """Return what is remarkable about a column of texts that are neither dates nor numbers with decimal commas."""
+    return None if date_formats(as_text(entries)) else number_like(name, entries)
+
+
+def _warn_of_persons(public: Any) -> None:
+    """Warn about named columns of public rows that look like whose record it is."""
     names = []
     for place, name in enumerate(map(str, public.columns if is_table(public) else ())):
         if _is_persons(name, True):
@@ -68,7 +92,7 @@ def warn_of_persons(public: Any) -> None:
             f"column {names[0]!r} looks like whose record it is: give the private column as units= of fit, so that all "
             "records of one person are protected together, and leave it out of X and X_public.",
             ColumnWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
 
@@ -135,6 +159,8 @@ def _of_text(name: str, entries: pd.Series, different: int, drop: str) -> Iterat
             name,
             f'column {name!r} looks like numbers with decimal commas, but is read as text: give --decimal ",".',
         )
+    elif (like := number_like(name, entries)) is not None:
+        yield Note(name, f"{like.text}; {like.cure}; otherwise {drop}.", is_doubtful=like.is_doubtful)
     elif different > _MOSTLY * len(entries) and len(entries) >= _FEWEST:
         words = texts.str.count(r"\s").mean() >= 1
         what = (

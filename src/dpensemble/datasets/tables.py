@@ -7,7 +7,7 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from decimal import Decimal
 from pathlib import Path
@@ -58,6 +58,7 @@ def read_table(
     keep_broken: bool = False,
     skip_lines: int | None = None,
     like: Expected | None = None,
+    not_blank: Mapping[str, Collection[str]] | None = None,
 ) -> pd.DataFrame:
     """Read a CSV or Parquet file by its ending, or a folder of Parquet files as one table.
 
@@ -86,6 +87,9 @@ def read_table(
         table (``guess=True``) shows.
     like : Expected, optional
         What is known about the file from the public table of a run, for the command line.
+    not_blank : mapping of str to collection of str, optional
+        Texts that are entries of a column of a CSV file, such as a class called None. In other columns, None, NA, n/a,
+        null, nan and the like are blanks.
 
     Returns
     -------
@@ -104,7 +108,8 @@ def read_table(
     # A table whose types are guessed is public.
     with nullcontext() if guess else guard_private_rows(), readable(path):
         if text:
-            table = read_csv(path, how, like=like, public=guess, keep_broken=keep_broken)
+            unlike = {} if not_blank is None else not_blank
+            table = read_csv(path, how, like=like, public=guess, keep_broken=keep_broken, not_blank=unlike)
         else:
             table = ParquetTable(path).whole()
     if table.empty:

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble._checks import declared_classes, shown
+from dpensemble._checks import shown
+from dpensemble._class_names import sorted_array
 from dpensemble._entries import as_array, require_readable
 from dpensemble._given import require_one_per_record
 from dpensemble.allocation.units import declared_units, present_numbers, units_or_none
@@ -25,7 +26,7 @@ _RANGES = ". Cut a number to predict into ranges, because regression is not supp
 
 def sorted_classes(classes: Any) -> NDArray[Any]:
     """Return the declared classes, sorted."""
-    distinct = np.unique(np.asarray(declared_classes(classes)))
+    distinct = sorted_array(classes)
     with warnings.catch_warnings():
         # Many classes are not a mistake if they are declared.
         warnings.simplefilter("ignore", UserWarning)

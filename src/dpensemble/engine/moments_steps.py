@@ -17,7 +17,7 @@ from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.encoding import statements_of
-from dpensemble.datasets.notes import warn_of_persons
+from dpensemble.datasets.notes import warn_of_columns
 from dpensemble.design import NoisySums
 from dpensemble.engine import guarantee_text
 from dpensemble.engine.inputs import names_of
@@ -66,8 +66,7 @@ class MomentsSteps(Steps):
 
     def prepare(self) -> None:
         """Choose the map, the rows and the shares of the budget from public facts."""
-        if not self.units.private:
-            warn_of_persons(self.public)
+        warn_of_columns(self.public, has_unit=self.units.private)
         require_no_blanks(self.method.student, self.public)
         self._choose()
         self.meter = self.design.meter()

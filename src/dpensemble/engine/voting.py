@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from numpy.typing import ArrayLike
 
 from dpensemble._checks import member
-from dpensemble.datasets.notes import warn_of_persons
+from dpensemble.datasets.notes import warn_of_columns
 from dpensemble.engine import inputs
 from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.labelling import PrivateDiagnostics
@@ -95,8 +95,7 @@ class VotingEnsembleClassifier(Planned, ArrayClassifier):
     ) -> VotingSteps:
         """Check the arguments of `fit`, and return the steps of the run."""
         inputs.require_others(X, X_public)
-        if units is None:
-            warn_of_persons(X_public)
+        warn_of_columns(X_public, has_unit=units is not None)
         relation, nan = member("relation", self.relation, Relation), self._takes_nan()
         records, classes, owners = inputs.private_records(self, X, y, units, nan=nan, relation=relation)
         rows = inputs.public_rows(self, X_public, nan=nan)

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 
-from dpensemble._checks import declared_classes
+from dpensemble._class_names import declared_classes
 from dpensemble._guard import on_public_rows
 from dpensemble.allocation.units import unit_numbers
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.bad_records import readable_rows, zeroes_bad
-from dpensemble.datasets.notes import warn_of_persons
+from dpensemble.datasets.notes import warn_of_columns
 from dpensemble.engine import inputs
 from dpensemble.engine.classifier import PrivateClassifier, TableClassifier
 from dpensemble.engine.labels_and_units import Owners
@@ -176,8 +176,7 @@ class AutoClassifier(TableClassifier):
             moments = LabelMomentsClassifier(**shared).fit(X, y, X_public=rows, **own, **whose)
             return moments, moments.student_
         shared.pop("declared_columns", None)
-        if whose["units"] is None:
-            warn_of_persons(public)
+        warn_of_columns(public, has_unit=whose["units"] is not None)
         with on_public_rows():
             encoder = fit_encoder(public)
         majority = PrivateMajorityClassifier(**shared)

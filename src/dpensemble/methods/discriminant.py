@@ -16,7 +16,7 @@ from dpensemble.accounting import EVERYONE, Group, SumsMeter
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.datasets.bad_records import BAD
-from dpensemble.datasets.notes import warn_of_persons
+from dpensemble.datasets.notes import warn_of_columns
 from dpensemble.design import NoisySums
 from dpensemble.engine import guarantee_text, inputs
 from dpensemble.engine.classifier import ArrayClassifier
@@ -208,8 +208,7 @@ class DiscriminantSteps(Steps):
 
     def prepare(self) -> None:
         """Make the meter, and directions from public rows."""
-        if self.records.units is None:
-            warn_of_persons(self.rows)
+        warn_of_columns(self.rows, has_unit=self.records.units is not None)
         self.design = self.method.design(n_classes=len(self.classes))
         self.records.check_delta(self.design.groups[0].budget, self.relation, self.fewest_units)
         self.meter = self.design.meter()

@@ -19,9 +19,10 @@ from dpensemble._entries import require_readable
 from dpensemble._given import require_labels
 from dpensemble._guard import on_public_rows
 from dpensemble._state import fingerprint
-from dpensemble.datasets import TableEncoder
+from dpensemble.datasets import TableEncoder, as_table
 from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.encoding import statements_of
+from dpensemble.datasets.notes import warn_of_columns
 from dpensemble.engine import inputs
 from dpensemble.engine.classifier import PrivateClassifier
 from dpensemble.engine.explaining import explained
@@ -138,6 +139,8 @@ class EncodedClassifier(PrivateClassifier):
         require_readable("X", X, keep_bad=zeroes)
         require_labels(y, keep_bad=True)
         require_readable("X_public", X_public)
+        if self.encoder is None and is_table(X_public):
+            warn_of_columns(as_table(X_public), has_unit=more.get("units") is not None)
         with all_or_nothing(self, records=(X, y, X_public)):
             with on_public_rows():
                 if inputs.names_of(X_public):

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Integers
-from dpensemble._checks import declared_classes, delta_of, member, real_between
+from dpensemble._checks import delta_of, member, real_between
+from dpensemble._class_names import declared_classes
 from dpensemble._given import require_labels, require_rows
 from dpensemble._guard import guard_private_rows
 from dpensemble._random import noise_source

@@ -14,7 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble._checks import declared_classes, delta_of, names_checked, real_between
+from dpensemble._checks import delta_of, names_checked, real_between
+from dpensemble._class_names import sorted_array
 from dpensemble._given import read_rows, require_labels, require_rows
 from dpensemble._guard import guard_private_rows
 from dpensemble.allocation.units import unit_numbers
@@ -99,7 +100,7 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
         require_rows("X", X)
         require_labels(y)
         rows, labels = read_rows("X", lambda: validate_data(self, X, y, dtype=np.float64, ensure_min_samples=0))
-        classes = np.unique(np.asarray(declared_classes(self.classes)))
+        classes = sorted_array(self.classes)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             check_classification_targets(classes)

@@ -1,18 +1,24 @@
-"""How many private records are bad, and why: exact counts for the owner, before anything is charged."""
+"""What a run would read: how each column is read, what is suspicious, and how many private records are bad, and why.
+
+The counts are exact, for the owner only, before anything is charged.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dpensemble._checks import declared_classes
 from dpensemble._guard import guard_private_rows
 from dpensemble.allocation.units import named_units
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, readable_rows
+from dpensemble.datasets.columns import number_columns
 from dpensemble.datasets.equal_rows import EqualRows
+from dpensemble.engine.labels_and_units import sorted_classes
+from dpensemble.moments.grid import declared_grid
 from dpensemble.workflow.files import file_tables
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
 from dpensemble.workflow.tables import Tables
@@ -25,8 +31,10 @@ class Checked:
 
     A record is bad, and adds nothing, if its label is missing or not declared, if an entry is infinite, or if its unit
     is missing. A missing or unreadable entry makes a record bad only for methods that take no blanks. `missing_entries`
-    holds the counts of all columns with missing entries. A public row equals a record if all features do (see
-    `EqualRows`). `layouts` states for each CSV file how it is read.
+    holds the counts of all columns with missing entries. `columns` states how each column is read, `notes` what is
+    suspicious about public facts, and `classes` the declared classes of the column `target`. `declared` is whether
+    columns are declared in place of public rows. A public row equals a record if all features do (see `EqualRows`).
+    `layouts` states for each CSV file how it is read.
     """
 
     records: int
@@ -36,6 +44,11 @@ class Checked:
     incomplete: int
     without_unit: int
     missing_entries: dict[str, int]
+    classes: list[object]
+    columns: dict[str, str]
+    notes: list[str]
+    target: str
+    declared: bool
     public_rows: int = 0
     public_rows_equal_to_records: int | None = None
     more_than_chance: bool = False
@@ -50,7 +63,7 @@ class Checked:
 def check(files: TableFiles, *, blanks: bool = True, workers: Workers | None = None) -> Checked:
     """Count the bad records of a private table. Without `blanks`, a record with a missing entry is bad, too."""
     tables = file_tables(files, ReadOptions(blanks=True, takes_blocks=True, on_bad_record="zero", workers=workers))
-    classes = np.unique(np.asarray(declared_classes(tables.classes)))
+    classes = sorted_classes(tables.classes)
     if tables.stream is not None:
         units = tables.stream.units
         present = np.ones(tables.n_records, dtype=bool) if units is None else units >= 0
@@ -76,6 +89,11 @@ def check(files: TableFiles, *, blanks: bool = True, workers: Workers | None = N
     return Checked(
         records=tables.n_records,
         without_unit=int((~present).sum()),
+        classes=list(tables.classes),
+        columns=dict(tables.columns) or _declared(tables.declared_columns or {}),
+        target=files.target,
+        declared=tables.declared_columns is not None,
+        notes=[note.text for note in tables.notes],
         missing_entries={str(name): int(number) for name, number in missing.items() if number},
         public_rows=equal.n_rows,
         public_rows_equal_to_records=equal.n_equal,
@@ -94,3 +112,13 @@ def _layouts(files: TableFiles, tables: Tables) -> dict[str, str]:
         "private": files.layout(files.private, like) if files.private.exists() else None,
     }
     return {name: layout.words(files.form.sep) for name, layout in layouts.items() if layout is not None}
+
+
+def _declared(columns: Mapping[str, Sequence[object]]) -> dict[str, str]:
+    """Return in words how declared columns are read."""
+    grid = declared_grid(columns).empty
+    numbers = dict(zip(grid.columns, number_columns(grid), strict=True))
+    return {
+        str(name): f"number from {one[0]} to {one[1]}" if numbers[name] else f"category, one of {len(one)}"
+        for name, one in columns.items()
+    }

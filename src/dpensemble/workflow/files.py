@@ -10,18 +10,17 @@ import pandas as pd
 
 from dpensemble._given import SEVERAL_LABELS
 from dpensemble._guard import guard_private_rows
-from dpensemble.datasets import TablePreparation
 from dpensemble.datasets.columns import is_number, number_columns, unit_entries
 from dpensemble.datasets.csv_files import is_csv
 from dpensemble.datasets.csv_layout import Expected
 from dpensemble.datasets.memory import release_unused
-from dpensemble.datasets.notes import Note, table_notes
 from dpensemble.datasets.parquet import ParquetTable, is_parquet
+from dpensemble.datasets.public_facts import PublicFacts, judge
 from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, require_complete
 from dpensemble.design import BudgetRequest
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.grid import declared_grid
-from dpensemble.workflow.class_labels import as_labels, declared_labels
+from dpensemble.workflow.class_labels import alike_labels
 from dpensemble.workflow.column_kinds import ColumnKinds, declared_features
 from dpensemble.workflow.group_columns import declared_groups
 from dpensemble.workflow.streamed import PrivateStream, private_columns, private_stream, wants_blocks
@@ -56,9 +55,17 @@ def file_tables(
         With one sentence, if the tables cannot be used.
     """
     options = ReadOptions() if options is None else options
-    classes = declared_labels(files.classes)
+    classes = files.declared_labels()
     budgets_column = None if budgets is None else budgets.column
-    files.refuse_overlaps(budgets_column)
+    facts = PublicFacts(
+        classes=classes,
+        target=files.target,
+        purposes={"unit": files.unit, "budgets": budgets_column},
+        groups=list(files.groups),
+        drop=files.drop,
+    )
+    judge(facts)
+    files.refuse_overlaps()
     source = None if options.workers is None else options.workers.source
     if options.workers is not None:
         options.workers.require_possible(files.private)
@@ -84,10 +91,14 @@ def file_tables(
     entries = None if budgets_column is None else _column(written, budgets_column, "budgets", "private", shown)
     target = _column(written, files.target, "target", "private", shown)
     private_only = [*(name for name in (files.unit, budgets_column) if name is not None), *only_groups]
-    truth = public.get(files.target)
+    truth = None
+    if (public_labels := public.get(files.target)) is not None:
+        truth = alike_labels(public_labels, classes)
+        facts = replace(facts, labels={"public": (public_labels, truth)})
     kinds = ColumnKinds(
         _public_features(_without(public, [files.target, *private_only]), options), declared, classes, options
     )
+    judgement = judge(replace(facts, rows=kinds.public))
     stream: PrivateStream | None = None
     if streamed:
         others = replace(files, drop=(*files.drop, *only_groups))
@@ -116,7 +127,8 @@ def file_tables(
         stream=stream,
         declared_columns=declared,
         target=files.target,
-        notes=_notes(kinds, has_unit=files.unit is not None),
+        notes=judgement.notes,
+        columns=judgement.columns,
         groups=groups or None,
         private_groups=private_groups,
         test_groups=test_groups,
@@ -172,7 +184,7 @@ def _test_rows(
     written = files.read(files.test, like=like)
     test_groups = _group_entries(written, "test", groups, list(kinds.public.columns))
     table = _without(written, (*files.drop, *private_only))
-    truth = as_labels(_column(table, files.target, "target", "test", list(kinds.public.columns)), kinds.classes)
+    truth = alike_labels(_column(table, files.target, "target", "test", list(kinds.public.columns)), kinds.classes)
     rows = kinds.features("test", _without(table, [files.target]))
     require_complete("the test table", rows, blanks=kinds.options.blanks)
     if not truth.isin(kinds.classes).all():
@@ -199,18 +211,9 @@ def _public_units(files: TableFiles, public: pd.DataFrame) -> list[Any] | None:
     return list(unit_entries(public[unit]))
 
 
-def _usable_truth(truth: pd.Series | None, classes: list[Any]) -> pd.Series | None:
+def _usable_truth(labels: pd.Series | None, classes: list[Any]) -> pd.Series | None:
     """Return the labels of public rows if all of them are declared classes."""
-    if truth is None:
-        return None
-    labels = as_labels(truth, classes)
-    return labels if labels.isin(classes).all() else None
-
-
-def _notes(kinds: ColumnKinds, *, has_unit: bool) -> tuple[Note, ...]:
-    if kinds.declared is not None:
-        return ()
-    return tuple(table_notes(kinds.public, TablePreparation().fit(kinds.public), has_unit=has_unit))
+    return labels if labels is not None and labels.isin(classes).all() else None
 
 
 def _without(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:

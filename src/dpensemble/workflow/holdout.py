@@ -11,10 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Integers
-from dpensemble._checks import declared_classes, real_between
+from dpensemble._checks import real_between
 from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble.allocation.partition import number_units
 from dpensemble.allocation.units import units_or_none
+from dpensemble.engine.labels_and_units import sorted_classes
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.quality.costs import Costs
 from dpensemble.quality.layout import Layout, plan_layout
@@ -71,7 +72,7 @@ def positive_place(classes: Sequence[object], positive_class: str | None, costs:
 
 
 def _class_names(classes: Sequence[object]) -> tuple[str, ...]:
-    return tuple(str(label) for label in np.unique(np.asarray(declared_classes(classes))))
+    return tuple(str(label) for label in sorted_classes(classes))
 
 
 @dataclass(frozen=True, eq=False)

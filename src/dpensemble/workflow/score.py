@@ -11,11 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats, Rows
-from dpensemble._checks import declared_classes
 from dpensemble._guard import guard_private_rows
 from dpensemble._random import Stream, noise_source, seed_integer
 from dpensemble._spending import announce
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad
+from dpensemble.engine.labels_and_units import sorted_classes
 from dpensemble.errors import DataError
 from dpensemble.quality.release import HeldRecords, NoisyHistograms, exact_total, public_edges, release_histograms
 from dpensemble.workflow.holdout import HeldBack
@@ -31,7 +31,7 @@ def require_scorable(held: HeldBack, read: _Read, classes: Sequence[object]) -> 
 
     For runs whose bad records raise errors.
     """
-    known = np.unique(np.asarray(declared_classes(classes)))
+    known = sorted_classes(classes)
     if (class_ids_or_bad(known, held.y.to_numpy()) == BAD).any():
         raise DataError("a held-back record has a label that is not among classes: declare every possible label.")
     try:

@@ -10,12 +10,14 @@ from typing import Any
 import pandas as pd
 
 from dpensemble._checks import member
+from dpensemble._class_names import Label, declared_labels, folded
 from dpensemble.datasets import CSVFormat, read_table
 from dpensemble.datasets.bad_records import OnBadRecord
-from dpensemble.datasets.csv_files import csv_layout, is_csv
+from dpensemble.datasets.csv_files import csv_layout, is_csv, with_point
 from dpensemble.datasets.csv_layout import CSVLayout, Expected
+from dpensemble.datasets.csv_lines import BLANKS
 from dpensemble.datasets.tables import readable
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.errors import DataError
 from dpensemble.workflow.same_files import is_same_file, share_files
 from dpensemble.workflow.workers import Workers
 
@@ -75,6 +77,7 @@ class TableFiles:
             keep_broken=keep_broken,
             skip_lines=self.form.skip_lines,
             like=like,
+            not_blank=self._labels_like_blanks(),
         )
 
     def named(self, budgets: str | None = None) -> Expected:
@@ -102,24 +105,21 @@ class TableFiles:
         with readable(path):
             return csv_layout(path, self.form, like=like, public=public)
 
-    def refuse_overlaps(self, budgets: str | None) -> None:
-        """Raise if one column or file has two purposes. `budgets` is the column of budgets."""
-        for parameter, column, content in (
-            ("unit", self.unit, "identifies whose record it is"),
-            ("budgets", budgets, "holds the budgets"),
-        ):
-            if column == self.target:
-                raise InvalidParameterError(
-                    f"{parameter}={column!r} is also the target: name the column that {content}."
-                )
-        for column in self.groups:
-            if column in (self.target, self.unit, budgets):
-                raise InvalidParameterError(
-                    f"groups={column!r} is also the target, the unit or the column of budgets: name another column.",
-                    parameter="groups",
-                )
-        if self.unit is not None and self.unit == budgets:
-            raise InvalidParameterError(f"budgets={budgets!r} is also the unit: name another column.")
+    def declared_labels(self) -> list[Label]:
+        """Return the declared classes, with numbers in the form in which this run's readers return them."""
+        classes = self.classes
+        if self.form.decimal == "," and not isinstance(classes, str) and classes is not None and is_csv(self.private):
+            classes = [with_point(str(label)) for label in classes]
+        return declared_labels(classes)
+
+    def _labels_like_blanks(self) -> dict[str, frozenset[str]]:
+        """Return texts that are classes although a CSV file may hold them as blanks, because a declared class wins."""
+        declared = {folded(str(name)) for name in declared_labels(self.classes)}
+        texts = frozenset(text for text in BLANKS if text and folded(text) in declared)
+        return {self.target: texts} if texts else {}
+
+    def refuse_overlaps(self) -> None:
+        """Raise if one file has two purposes."""
         for name, other in (("public", self.public), ("test", self.test)):
             if other is not None and self.private.resolve() in other.resolve().parents:
                 raise DataError(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -30,6 +31,7 @@ class Tables:
     units of public rows, or None if they are unknown. `declared_columns` has the range or the categories of each column
     in a run without public rows. `groups` holds the declared values of each column by which the student's quality is
     stated. `private_groups` and `test_groups` hold these columns for private and test rows, if they are not features.
+    `columns` states in words how each public column is read, and `notes` what is suspicious about it.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Tables:
     budgets_at_random: bool = False
     stream: PrivateStream | None = None
     notes: tuple[Note, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
     declared_columns: dict[str, Any] | None = None
     target: str | None = None
     groups: dict[str, tuple[str, ...]] | None = None
