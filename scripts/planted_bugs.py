@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -82,7 +82,7 @@ BUGS = (
     ),
     Bug(
         "moments",
-        "the sensitivity of class sums is that of one vector, not of the difference of two",
+        "the sensitivity of means of features is that of one vector, not of a difference",
         "return _SQRT_2 if self.nonnegative else 2 * WHOLE",
         "return WHOLE if self.nonnegative else 2 * WHOLE",
         ("tests/moments", "tests/releases", "tests/oracle"),
@@ -152,7 +152,7 @@ BUGS = (
     ),
     Bug(
         "noise",
-        "every round draws the noise of the first one again",
+        "every round draws the noise of the first round again",
         "draws = DiscreteNoise(self.noise)",
         'draws = DiscreteNoise(__import__("dpensemble._random", fromlist=["_"]).SeededNoise(7))',
         ("tests/releases", "tests/moments", "tests/methods/test_label_moments.py"),
@@ -179,17 +179,15 @@ def place(bug: Bug, root: Path) -> tuple[Path, int]:
     return places[0]
 
 
-def plant(bug: Bug, root: Path, mark: Path) -> None:
-    """Replace a bug's line in a copy of the tree, behind a statement that makes the file `mark`."""
+def plant(bug: Bug, root: Path, mark: Path) -> Callable[[], None]:
+    """Replace a bug's line in a copy of the tree, behind a statement that makes the file `mark`.
+
+    Return what writes the line as it was before, and leaves the statement there.
+    """
     file, number = place(bug, root)
     marker = MARKER.format(mark=str(mark), flags=os.O_CREAT | os.O_WRONLY)
     _rewrite(root / file, number, lambda line: line.replace(bug.line, marker) + line.replace(bug.line, bug.instead))
-
-
-def uproot(bug: Bug, root: Path) -> None:
-    """Write a planted line as it was before, and leave the statement that makes a mark."""
-    file, number = place(replace(bug, line=bug.instead), root)
-    _rewrite(root / file, number, lambda line: line.replace(bug.instead, bug.line))
+    return lambda: _rewrite(root / file, number + 1, lambda line: line.replace(bug.instead, bug.line))
 
 
 def _rewrite(path: Path, number: int, change: Callable[[str], str]) -> None:
@@ -213,14 +211,15 @@ def run_tests(root: Path, targets: Sequence[str], *more: str) -> list[str] | Non
 
 
 def outcome(bug: Bug, root: Path, mark: Path, targets: Sequence[str], jobs: int = 1) -> tuple[str, str]:
-    """Return which level of tests catches a bug that is planted in `root`, or why none does, and the first test."""
+    """Plant a bug in `root`. Return which level of tests catches the bug, or why none does, and the first test."""
+    uproot = plant(bug, root, mark)
     several = ("-n", str(jobs)) if jobs > 1 else ()
     for level, marks in LEVELS.items():
         failed = run_tests(root, targets, "-m", marks, *several)
         if failed:
             # A failure before the planted line was executed has another reason.
             reached = mark.exists()
-            uproot(bug, root)
+            uproot()
             return (level if reached and run_tests(root, failed[:1]) == [] else FAILS_ANYWAY), failed[0]
     return (NOT_CAUGHT if mark.exists() else NEVER_REACHED), ""
 
@@ -246,7 +245,6 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             copy, mark = Path(folder) / "tree", Path(folder) / "reached"
             shutil.copytree(ROOT, copy, ignore=_LEFT_OUT, symlinks=True)
-            plant(bug, copy, mark)
             end, test = outcome(bug, copy, mark, ["tests"] if options.whole else bug.tests, options.jobs)
         missed += end not in LEVELS
         seconds = time.monotonic() - start

@@ -3,8 +3,8 @@
 `python scripts/sum_faults.py dask --runs 200` (or `spark`) begins a cluster of local processes, and lets one fault
 happen in a random pass of every run. Every kind of fault has its right ends, also for the announced budget. A run that
 did not reach its fault is a wrong end. At the end all files of the engine and all output of this process are searched
-for a text of the private rows. Runs use a copy of the library, so that nobody changes its files. The script needs the extras `dask` or `spark`, and Java for Spark. The
-exit code is 1 if a run ended in any other way.
+for a text of the private rows. Runs use a copy of the library, so that nobody changes its files. The script needs the
+extras `dask` or `spark`, and Java for Spark. The exit code is 1 if a run ended in any other way.
 """
 
 from __future__ import annotations
