@@ -97,7 +97,7 @@ def seconds(who):
 
 
 def large(text, **fields):
-    """Return a certificate of a single part that states so much work that the verifier must not begin."""
+    """Return a certificate of a single part with more work stated than the verifier does."""
     certificate = json.loads(text)
     certificate["parts"][0]["body"].update(fields)
     return json.dumps(certificate)
