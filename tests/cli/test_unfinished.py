@@ -210,7 +210,7 @@ def test_blanks_of_private_records_stop_no_step_after_the_charge(folder, method,
 
 
 @pytest.mark.parametrize("step", ["dpensemble.workflow.train.scored", "dpensemble.workflow.train._baseline_scores"])
-def test_what_fails_for_a_bad_record_fails_in_the_rehearsal(folder, capsys, monkeypatch, step):
+def test_what_fails_for_a_bad_record_fails_in_the_rehearsal(folder, capsys, plant, step):
     """Stand-in records are as bad as private ones may be, so that a step that cannot take them costs nothing."""
     where, name = step.rsplit(".", 1)
     real = getattr(sys.modules[where], name)
@@ -222,7 +222,7 @@ def test_what_fails_for_a_bad_record_fails_in_the_rehearsal(folder, capsys, monk
             raise ZeroDivisionError
         return real(*given)
 
-    monkeypatch.setattr(sys.modules[where], name, takes_no_blanks)
+    plant(sys.modules[where], name, takes_no_blanks)
     assert main(command("pate", "--baseline", "--holdout-score", "0.2")) == 1
     assert "nothing was written" in capsys.readouterr().err
     assert not (folder / ".dpensemble-run").exists()
