@@ -1,6 +1,7 @@
 """Certificates and what the independent verifier makes of them: labels claimed and confirmed, CPU seconds, bytes.
 
-Run ``python benchmarks/certificates.py``. Parts of names as arguments choose cases.
+Run ``python benchmarks/certificates.py``. Parts of names as arguments choose cases. ``refusals`` as the only argument
+compares the time that damaged files take with that of the good file.
 """
 
 import json
@@ -95,8 +96,53 @@ def seconds(who):
     return used.ru_utime + used.ru_stime
 
 
+def large(text, **fields):
+    """Return a certificate of a single part with more work stated than the verifier does."""
+    certificate = json.loads(text)
+    certificate["parts"][0]["body"].update(fields)
+    return json.dumps(certificate)
+
+
+REFUSED = {
+    "cut in the middle": lambda text: text[: len(text) // 2],
+    "another version": lambda text: text.replace('"version": 2', '"version": 3'),
+    "nested 100,000 times": lambda _: "[" * 100_000 + "]" * 100_000,
+    "six megabytes": lambda _: " " * 6_000_000,
+    "a number of 10,000 digits": lambda text: text.replace('"ratio": ', '"ratio": ' + "9" * 10_000),
+    "a block of 2,000 wide functions": lambda text: large(
+        text, answers=2001, block=[1, 2000], windows=[[0, 0], [-60_000, 2000]]
+    ),
+    "20,000 windows": lambda text: large(text, windows=[[-1, 1]] * 20_000),
+}
+
+
+def refusals():
+    """Print the processor time of refusals, as a share of that of the same certificate without damage."""
+    _, certificate = votes(LaplaceNoisyMax(125.0), 5.0)
+    text = json.dumps(certificate)
+
+    def time_of(path, text):
+        path.write_text(text)
+        start = seconds(resource.RUSAGE_CHILDREN)
+        yes, sentence = confirmed(path)
+        return yes, sentence, seconds(resource.RUSAGE_CHILDREN) - start
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "certificate.json"
+        _, sentence, good = time_of(path, text)
+        print(f"{'the good certificate':34}{1:6.2f}  {sentence}")
+        for name, damage in REFUSED.items():
+            yes, sentence, took = time_of(path, damage(text))
+            if yes:
+                raise SystemExit(f"{name}: confirmed")
+            print(f"{name:34}{took / good:6.2f}  {sentence}", flush=True)
+
+
 def main():
     parts = sys.argv[1:]
+    if parts == ["refusals"]:
+        refusals()
+        return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "certificate.json"
         print("| case | claimed | confirmed | written in | verified in CPU seconds | kB |\n|---|---|---|---|---|---|")

@@ -3,7 +3,11 @@
 A bug is one line of `src/` that a careless edit could break. The script copies the tree to a temporary folder, replaces
 the line there, and runs tests of the bug's subject by level: the fast ones, then what `make test` adds, then what runs
 at night. It stops at the first level that fails. A line that is no longer there, or there twice, ends the script before
-any test runs: choose another line of the same meaning. Examples::
+any test runs: choose another line of the same meaning.
+
+Before the planted line stands a statement that marks that the line is executed. A bug counts as caught only if a test
+executed the line, and if the test that failed passes once the line is as before. Each other end is a failure of the
+script: "not caught", "never reached", "fails without the bug". Examples::
 
     python scripts/planted_bugs.py                      # the tests of each bug's subject: about an hour on one core
     python scripts/planted_bugs.py --only laws --only cli
@@ -20,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +35,16 @@ LEVELS = {"test-fast": "not slow", "test": "slow and not nightly", "test-nightly
 _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv*", "__pycache__", ".*_cache", "build", "dist", "site", "demo", "reproduced", "*.egg-info"
 )
+
+
+# Ends of a bug that no test catches.
+NOT_CAUGHT, NEVER_REACHED, FAILS_ANYWAY = "not caught", "never reached", "fails without the bug"
+# The statement before the planted line. No fault that a test plants in `os` or `pathlib` stops the mark.
+MARKER = (
+    'with __import__("contextlib").suppress(OSError): '
+    '__import__("posix").close(__import__("posix").open({mark!r}, {flags}))'
+)
+_NO_TESTS = 5
 
 
 @dataclass(frozen=True)
@@ -67,9 +82,9 @@ BUGS = (
     ),
     Bug(
         "moments",
-        "the sensitivity of class sums is that of one vector, not of the difference of two",
-        "_SQRT_2 = math.isqrt(2 * WHOLE**2) + 1",
-        "_SQRT_2 = WHOLE",
+        "the sensitivity of means of features is that of one vector, not of a difference",
+        "return _SQRT_2 if self.nonnegative else 2 * WHOLE",
+        "return WHOLE if self.nonnegative else 2 * WHOLE",
         ("tests/moments", "tests/releases", "tests/oracle"),
     ),
     Bug(
@@ -144,7 +159,7 @@ BUGS = (
     ),
     Bug(
         "noise",
-        "every round draws the noise of the first one again",
+        "every round draws the noise of the first round again",
         "draws = DiscreteNoise(self.noise)",
         'draws = DiscreteNoise(__import__("dpensemble._random", fromlist=["_"]).SeededNoise(7))',
         ("tests/releases", "tests/moments", "tests/methods/test_label_moments.py"),
@@ -165,35 +180,55 @@ def place(bug: Bug, root: Path) -> tuple[Path, int]:
             f"bug {bug.subject!r}: the line {bug.line!r} is in {SOURCES} {len(places)} times instead of once: write "
             "another line of the same meaning into scripts/planted_bugs.py."
         )
+    missing = [tests for tests in bug.tests if not (root / tests).exists()]
+    if missing:
+        raise SystemExit(f"bug {bug.subject!r}: there are no tests {missing}: name others in scripts/planted_bugs.py.")
     return places[0]
 
 
-def plant(bug: Bug, root: Path) -> None:
-    """Replace a bug's line in a copy of the tree."""
+def plant(bug: Bug, root: Path, mark: Path) -> Callable[[], None]:
+    """Replace a bug's line in a copy of the tree, behind a statement that makes the file `mark`.
+
+    Return what writes the line as it was before, and leaves the statement there.
+    """
     file, number = place(bug, root)
-    path = root / file
+    marker = MARKER.format(mark=str(mark), flags=os.O_CREAT | os.O_WRONLY)
+    _rewrite(root / file, number, lambda line: line.replace(bug.line, marker) + line.replace(bug.line, bug.instead))
+    return lambda: _rewrite(root / file, number + 1, lambda line: line.replace(bug.instead, bug.line))
+
+
+def _rewrite(path: Path, number: int, change: Callable[[str], str]) -> None:
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    lines[number] = lines[number].replace(bug.line, bug.instead)
+    lines[number] = change(lines[number])
     path.write_text("".join(lines), encoding="utf-8")
 
 
-def caught_by(root: Path, targets: list[str], jobs: int) -> tuple[str, str]:
-    """Return the first level of tests that fails, and the name of the first test that did."""
+def run_tests(root: Path, targets: Sequence[str], *more: str) -> list[str] | None:
+    """Run tests, and return the names of those that failed, or None if there are no such tests."""
     environment = os.environ | {"PYTHONPATH": str(root / "src")}
-    for level, mark in LEVELS.items():
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", mark, *targets]
-        command += ["-n", str(jobs)] if jobs > 1 else []
-        process = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
-        # 5: this level has no tests.
-        if process.returncode not in (0, 5):
-            failed = [line for line in process.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-            # 2: several processes were stopped after the first failure.
-            if process.returncode not in (1, 2) or not failed:
-                raise SystemExit(
-                    f"pytest ended with {process.returncode}:\n{process.stdout[-3000:]}{process.stderr[-1000:]}"
-                )
-            return level, failed[0].split(" ", 1)[1].split(" - ")[0]
-    return "none", ""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *more, *targets]
+    process = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    if process.returncode == _NO_TESTS:
+        return None
+    failed = [line for line in process.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    # 2: several processes were stopped after the first failure.
+    if process.returncode and (process.returncode not in (1, 2) or not failed):
+        raise SystemExit(f"pytest ended with {process.returncode}:\n{process.stdout[-3000:]}{process.stderr[-1000:]}")
+    return [line.split(" ", 1)[1].split(" - ")[0] for line in failed]
+
+
+def outcome(bug: Bug, root: Path, mark: Path, targets: Sequence[str], jobs: int = 1) -> tuple[str, str]:
+    """Plant a bug in `root`. Return which level of tests catches the bug, or why none does, and the first test."""
+    uproot = plant(bug, root, mark)
+    several = ("-n", str(jobs)) if jobs > 1 else ()
+    for level, marks in LEVELS.items():
+        failed = run_tests(root, targets, "-m", marks, *several)
+        if failed:
+            # A failure before the planted line was executed has another reason.
+            reached = mark.exists()
+            uproot()
+            return (level if reached and run_tests(root, failed[:1]) == [] else FAILS_ANYWAY), failed[0]
+    return (NOT_CAUGHT if mark.exists() else NEVER_REACHED), ""
 
 
 def main() -> int:
@@ -213,17 +248,15 @@ def main() -> int:
     )
     missed = 0
     for bug, (file, number) in zip(bugs, places, strict=True):
+        start = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / "tree"
+            copy, mark = Path(folder) / "tree", Path(folder) / "reached"
             shutil.copytree(ROOT, copy, ignore=_LEFT_OUT, symlinks=True)
-            plant(bug, copy)
-            targets = ["tests"] if options.whole else [target for target in bug.tests if (copy / target).exists()]
-            start = time.monotonic()
-            level, test = caught_by(copy, targets, options.jobs)
-        missed += level == "none"
+            end, test = outcome(bug, copy, mark, ["tests"] if options.whole else bug.tests, options.jobs)
+        missed += end not in LEVELS
         seconds = time.monotonic() - start
         where = f"`{file.relative_to(SOURCES)}:{number + 1}`"
-        print(f"| {bug.subject} | {bug.harm} | {where} | {level} | `{test}` | {seconds:.0f} |", flush=True)
+        print(f"| {bug.subject} | {bug.harm} | {where} | {end} | `{test}` | {seconds:.0f} |", flush=True)
     return 1 if missed else 0
 
 

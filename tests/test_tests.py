@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,16 @@ WAITING = {"wait", "join", "result", "communicate"}
 IN_TEXT = re.compile(r"\bimport [\w, ]*\btime\b|\bfrom time import\b|\btime\.\w+\(")
 
 
-def clock_reads(source):
+@cache
+def tree_of(path):
+    """Return the syntax tree of a file of tests."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def clock_reads(tree):
     """Return the lines of a module that read a clock, sleep, or end a wait after seconds of their own."""
     lines = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found = any(alias.name.split(".")[0] == "time" for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -47,7 +54,7 @@ def clock_reads(source):
 def test_no_test_reads_a_clock():
     """A busy machine makes such a test fail. Count calls, wait by `deadline.until`, or hand in a clock."""
     paths = [path for path in sorted((ROOT / "tests").rglob("*.py")) if path != Path(__file__)]
-    found = {path.relative_to(ROOT).as_posix(): clock_reads(path.read_text(encoding="utf-8")) for path in paths}
+    found = {path.relative_to(ROOT).as_posix(): clock_reads(tree_of(path)) for path in paths}
     found = {name: lines for name, lines in found.items() if lines}
     assert {name: lines for name, lines in found.items() if name not in WITH_A_CLOCK} == {}
     # An exception that is not needed any more goes.
@@ -66,20 +73,40 @@ def test_no_test_reads_a_clock():
     ],
 )
 def test_a_clock_is_found(source):
-    assert clock_reads(source) == [1]
-    assert clock_reads("process.communicate(timeout=GUARD)\n','.join(names)\nrow.wait()") == []
+    assert clock_reads(ast.parse(source)) == [1]
+    assert clock_reads(ast.parse("process.communicate(timeout=GUARD)\n','.join(names)\nrow.wait()")) == []
+
+
+# Names of tests that show that a fault is found.
+FINDS = re.compile(
+    r"_(is|are)_(caught|found|noticed|seen|detected)$|_shows?$|_would_(show|be_\w+)$|_(can|could)_fail$"
+    r"|_are_rehearsed_before_it$|_fails_in_the_rehearsal$"
+)
+PATCHES = re.compile(r"\bmonkeypatch\b|\bpatched?\.setattr\b")
+
+
+def missed_plants(tree):
+    """Return the names of tests that find a fault which is not planted by `plant`."""
+    tests = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and FINDS.search(node.name)]
+    return [
+        node.name
+        for node in tests
+        if node.name.startswith("test_")
+        and "plant" not in {one.arg for one in node.args.args}
+        and PATCHES.search(ast.unparse(node))
+    ]
 
 
 def test_faults_of_tests_by_these_names_are_planted_where_they_are_counted():
     """What is planted by `plant` states that a run reached it."""
-    missed = []
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and re.search(r"_(is|are)_caught$", node.name):
-                named = {one.arg for one in node.args.args}
-                if "monkeypatch" in named and "plant" not in named:
-                    missed.append(f"{path.name}::{node.name}")
-    assert missed == []
+    missed = {
+        path.relative_to(ROOT).as_posix(): names
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        if (names := missed_plants(tree_of(path)))
+    }
+    assert missed == {}
+    assert missed_plants(ast.parse("def test_a_gate_would_show(monkeypatch): monkeypatch.setattr(gate, 'open', 1)"))
+    assert not missed_plants(ast.parse("def test_a_gate_would_show(plant, monkeypatch): plant(gate, 'open', 1)"))
 
 
 # What tests, and may fail for that reason.

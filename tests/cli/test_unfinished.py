@@ -55,14 +55,17 @@ def fail(*_, **__):
     raise ZeroDivisionError("Zaphod, 1942")
 
 
-def break_step(patched, step):
-    """Let a function fail, or a method. Here `dpensemble.workflow.train` is a module, not the function."""
+def break_step(put, step):
+    """Let a function fail, or a method. Here `dpensemble.workflow.train` is a module, not the function.
+
+    `put` is the fixture `plant`, or `setattr` of monkeypatch.
+    """
     where, name = step.rsplit(".", 1)
     if where not in sys.modules:
         module, kind = where.rsplit(".", 1)
-        patched.setattr(getattr(sys.modules[module], kind), name, fail)
+        put(getattr(sys.modules[module], kind), name, fail)
     else:
-        patched.setattr(sys.modules[where], name, fail)
+        put(sys.modules[where], name, fail)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +86,7 @@ def test_a_run_is_finished_without_a_second_charge(folder, capsys, monkeypatch, 
     more = [*more, "--ledger", "ledger.db", "--data-set", "people"]
     with monkeypatch.context() as patched:
         patched.setattr("dpensemble.cli.train.rehearse", lambda *_, **__: None)
-        break_step(patched, step)
+        break_step(patched.setattr, step)
         assert main(command(method, *more)) == 1
     errors = capsys.readouterr().err
     assert "finishes the run from what it has drawn" in errors
@@ -207,7 +210,7 @@ def test_blanks_of_private_records_stop_no_step_after_the_charge(folder, method,
 
 
 @pytest.mark.parametrize("step", ["dpensemble.workflow.train.scored", "dpensemble.workflow.train._baseline_scores"])
-def test_what_fails_for_a_bad_record_fails_in_the_rehearsal(folder, capsys, monkeypatch, step):
+def test_what_fails_for_a_bad_record_fails_in_the_rehearsal(folder, capsys, plant, step):
     """Stand-in records are as bad as private ones may be, so that a step that cannot take them costs nothing."""
     where, name = step.rsplit(".", 1)
     real = getattr(sys.modules[where], name)
@@ -219,7 +222,7 @@ def test_what_fails_for_a_bad_record_fails_in_the_rehearsal(folder, capsys, monk
             raise ZeroDivisionError
         return real(*given)
 
-    monkeypatch.setattr(sys.modules[where], name, takes_no_blanks)
+    plant(sys.modules[where], name, takes_no_blanks)
     assert main(command("pate", "--baseline", "--holdout-score", "0.2")) == 1
     assert "nothing was written" in capsys.readouterr().err
     assert not (folder / ".dpensemble-run").exists()
@@ -256,16 +259,15 @@ def test_changed_inputs_are_refused_and_the_account_can_be_filed(folder, capsys,
     "step",
     [
         "dpensemble.report.page._quality_view",
-        "dpensemble.workflow.outputs.save_classifier",
-        "dpensemble.workflow.train.RunRecord",
+        "dpensemble.workflow.rehearsal.save_classifier",
+        "dpensemble.workflow.run_record.RunRecord",
     ],
 )
-def test_steps_after_the_charge_are_rehearsed_before_it(folder, capsys, monkeypatch, method, step):
+def test_steps_after_the_charge_are_rehearsed_before_it(folder, capsys, plant, method, step):
     """A page or a file that cannot be made costs nothing."""
     ledger = Ledger.create(folder / "ledger.db")
     account = ledger.open_account("people", epsilon=9.0, delta=1e-2)
-    break_step(monkeypatch, step)
-    monkeypatch.setattr("dpensemble.workflow.rehearsal.save_classifier", fail)
+    break_step(plant, step)
     assert main(command(method, "--ledger", "ledger.db", "--data-set", "people")) == 1
     assert "nothing was written" in capsys.readouterr().err
     assert account.state().spent.loss == 0

@@ -2,6 +2,8 @@
 
 import contextvars
 import pickle
+import threading
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -160,3 +162,23 @@ def test_a_report_can_travel(world):
     _, _, folder = world
     for part in ParquetParts(folder, "y").parts:
         assert pickle.loads(pickle.dumps(part)).groups == part.groups  # noqa: S301
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A part that gives its rows at once, or never."""
+
+    answers: bool
+
+    def tables(self):
+        if not self.answers:
+            threading.Event().wait()
+        return iter([self.answers])
+
+
+@pytest.mark.usefixtures("has_a_deadline")
+def test_a_pass_that_is_interrupted_leaves_no_warning():
+    """joblib would warn of the parts that are under way in that moment, and warnings are errors here."""
+    reports = results_of(list, [Waiting(True), *[Waiting(False)] * 5], n_jobs=2)
+    assert next(reports) == [True]
+    reports.close()

@@ -5,11 +5,13 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 
 import pandas as pd
 import pytest
 
 from dpensemble.cli import main
+from dpensemble.cli.interrupts import Interrupts, Terminated
 
 from ..deadline import GUARD
 
@@ -120,6 +122,7 @@ WAITING = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from dpensemble.cli import main
+from dpensemble.cli.interrupts import Interrupts, Terminated
 real = __import__("builtins").__import__
 def slowly(name, *arguments, **named):
     if name.startswith("{module}"):
@@ -151,6 +154,7 @@ LEARNING = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from dpensemble.cli import main
+from dpensemble.cli.interrupts import Interrupts, Terminated
 from dpensemble.teachers import separate
 in_parallel = separate._in_parallel
 def without_end(work, call, tasks, *given, waves):
@@ -205,3 +209,26 @@ def test_what_a_library_swallowed_is_heeded_before_anything_is_spent(command, tm
     assert main([*map(str, command(tmp_path / "out"))]) == 143
     assert capsys.readouterr().err == "dpensemble: terminated; nothing was written.\n"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGINT])
+def test_a_thread_that_fails_after_a_signal_prints_nothing(monkeypatch, request, number):
+    """A thread of joblib may find that an interrupt removed its tasks. Without a signal its failure is printed."""
+    if number is not None:
+        usual = signal.SIG_DFL if number == signal.SIGTERM else signal.default_int_handler
+        before = signal.signal(number, usual)
+        request.addfinalizer(lambda: signal.signal(number, before))
+    printed = []
+    monkeypatch.setattr(threading, "excepthook", lambda failed: printed.append(failed.exc_type))
+    usual = threading.excepthook
+    interrupts = Interrupts()
+    with contextlib.suppress(Terminated, KeyboardInterrupt), interrupts.listening(for_good=False):
+        try:
+            if number is not None:
+                signal.raise_signal(number)
+        finally:
+            thread = threading.Thread(target={}.__getitem__, args=(7,))
+            thread.start()
+            thread.join()
+    assert printed == ([KeyError] if number is None else [])
+    assert threading.excepthook is usual

@@ -208,7 +208,7 @@ def test_what_is_published_follows_from_what_is_released(small, monkeypatch, rel
     assert np.array_equal(one.predict_proba(public), other.predict_proba(public))
 
 
-def test_a_centre_from_private_labels_shows(small, monkeypatch):
+def test_a_centre_from_private_labels_shows(small, monkeypatch, plant):
     """The test above can fail."""
     X, y, public = small
     made_up(monkeypatch)
@@ -220,7 +220,7 @@ def test_a_centre_from_private_labels_shows(small, monkeypatch):
             query = replace(query, centre=query.centre + labels.mean())
         return release(self, query, share, total_weight, **more)
 
-    monkeypatch.setattr(MomentsSource, "release", private)
+    plant(MomentsSource, "release", private)
     other_y = y.copy()
     other_y[7] = 1 - y[7]
     assert published(model(delta=1e-3).fit(X, y, X_public=public)) != published(

@@ -105,9 +105,12 @@ def test_directions_are_divided_among_columns_through_the_projection():
             assert parts[row, number, 0] == pytest.approx(expected, abs=1e-8)
 
 
-@pytest.mark.parametrize(("nodes", "error"), [(32, 0.1), (800, 0.005)])
-def test_slopes_along_a_path_are_those_of_brute_force(monkeypatch, nodes, error):
-    """Finite differences at many points of the line, for rows that are shortened and rows that are not."""
+@pytest.mark.parametrize("nodes", [32, 800])
+def test_slopes_along_a_path_are_those_of_brute_force(monkeypatch, nodes):
+    """Finite differences at many points of the line, for rows that are shortened and rows that are not.
+
+    Slopes jump where a row begins to be shortened. So the error falls as one over the number of nodes.
+    """
     monkeypatch.setattr("dpensemble.moments.maps.landmarks._NODES", nodes)
     draws = np.random.default_rng(3)
     rows = draws.normal(size=(400, 2))
@@ -128,7 +131,7 @@ def test_slopes_along_a_path_are_those_of_brute_force(monkeypatch, nodes, error)
         for place in range(2):
             moved = np.eye(2)[place] * step
             brute = (value(points + moved) - value(points - moved)).mean(axis=0) / (2 * step)
-            np.testing.assert_allclose(slopes[number, place], brute, atol=error)
+            np.testing.assert_allclose(slopes[number, place], brute, atol=5 / nodes)
 
 
 def test_the_remainder_goes_to_columns_that_have_a_part():

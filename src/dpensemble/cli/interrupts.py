@@ -13,6 +13,7 @@ from typing import Any
 from dpensemble._start import end_at_once
 
 INTERRUPTED, TERMINATED = 130, 143
+_Hook = Callable[[threading.ExceptHookArgs], object]
 _WORDS = {INTERRUPTED: "interrupted", TERMINATED: "terminated"}
 
 
@@ -74,6 +75,16 @@ class Interrupts:
             os._exit(self.code)
         self.check()
 
+    def _or_silence(self, usual: _Hook) -> _Hook:
+        """Return a hook for threads that fail, which prints nothing once a signal has arrived."""
+
+        def hook(failed: threading.ExceptHookArgs) -> None:
+            # What fails then is a thread of joblib, between the tasks that it has and those that an interrupt removed.
+            if not self.code:
+                usual(failed)
+
+        return hook
+
     @contextmanager
     def listening(self, *, for_good: bool) -> Iterator[None]:
         """Handle SIGINT and SIGTERM in the block, unless the parent process had them ignored."""
@@ -85,9 +96,13 @@ class Interrupts:
             if signal.getsignal(number) in (usual, end_at_once):
                 signal.signal(number, self._handle_signal)
                 handlers[number] = usual
+        hook = threading.excepthook
+        threading.excepthook = self._or_silence(hook)
         try:
             yield
         finally:
+            if not for_good:
+                threading.excepthook = hook
             for number, handler in handlers.items():
                 # For good: only the interpreter's own exit is left, and an interrupt of it needs no message.
                 signal.signal(number, signal.SIG_IGN if for_good else handler)
