@@ -65,7 +65,8 @@ def test_a_fit_to_blocks_shows_its_passes_and_reports_rounds_only(capsys, monkey
     events = []
     model = LabelMomentsClassifier(classes=[0, 1], delta=1e-3, rounds=2, insecure_release_seed=0)
     with show_progress(), progress_heard_by(lambda *event: events.append(event)):
-        model.fit_blocks(lambda: iter([(X[:100], y[:100]), (X[100:], y[100:])]), X_public=X[:40])
+        public = rng.normal(size=(40, 2))
+        model.fit_blocks(lambda: iter([(X[:100], y[:100]), (X[100:], y[100:])]), X_public=public)
     # Bars of rounds vanish when the round ends.
     assert "Checking records: 137 records" in capsys.readouterr().err
     assert [title for title in titles if title != "Statistics"] == ["Round 1 of 2", "Round 2 of 2"]

@@ -64,7 +64,7 @@ def test_classes_are_kept_and_the_order_of_images_too(tiny, classes):
         ([-1, 3], r"classes=-1 is not"),
         ([3.0, 8], r"classes=3.0 is not"),
         ([False, True], r"classes=False is not"),
-        ("38", r"classes='3' is not"),
+        ("38", r"classes='38' must be a list of labels"),
     ],
 )
 @pytest.mark.parametrize("load", [load_mnist, load_fashion_mnist, load_digit_images])
