@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
 from dpensemble._spending import Spending
-from dpensemble.errors import BudgetError, LedgerError, TamperedLedgerError
+from dpensemble.errors import BudgetError, LedgerError, ReplacedLedgerError, TamperedLedgerError
 from dpensemble.ledger import Ledger
 from dpensemble.ledger.tables import METADATA
 
@@ -134,10 +134,84 @@ def test_a_ledger_of_the_first_version_opens_and_goes_on(address, engine, tmp_pa
                 raw.execute(sa.insert(table), [dict(zip(names, row, strict=True)) for row in rows])
     old.close()
     (tmp_path / "state").mkdir()
-    shutil.copy(DATA / "version1.key", tmp_path / "state" / f"{expected['id']}.key")
+    for name in ("key", "witness"):
+        shutil.copy(DATA / f"version1.{name}", tmp_path / "state" / f"{expected['id']}.{name}")
     ledger = Ledger(address)
     assert [state.to_dict() for account in ledger.accounts() for state in account.states()] == expected["states"]
     ledger.account("buildings").one_release("fit")([Spending(name="everyone", epsilon=0.1, delta=1e-9)])
     assert ledger.verify().entries == expected["entries"] + 1
     ledger.protect()
     assert ledger.check() == []
+
+
+def lost(engine):
+    with engine.begin() as raw:
+        for table in reversed(METADATA.sorted_tables):
+            raw.exec_driver_sql(f"DROP TABLE IF EXISTS {table.name} CASCADE")
+
+
+def spellings(address):
+    return [
+        address,
+        address.replace("127.0.0.1", "localhost"),
+        address + "?connect_timeout=5",
+        address.replace("127.0.0.1", "") + "?host=127.0.0.1",
+        address + "?options=-csearch_path%3Dpublic",
+    ]
+
+
+@pytest.mark.parametrize("is_allowed", [True, False], ids=["the server states its identity", "the provider forbids it"])
+@pytest.mark.parametrize("is_earlier", [False, True], ids=["", "made by an earlier version"])
+def test_no_spelling_of_an_address_opens_a_fresh_ledger(address, engine, tmp_path, is_allowed, is_earlier):
+    if not is_allowed:
+        with engine.begin() as raw:
+            raw.exec_driver_sql("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+            raw.exec_driver_sql("DROP ROLE IF EXISTS owner")
+            raw.exec_driver_sql("CREATE ROLE owner LOGIN")
+            raw.exec_driver_sql("GRANT ALL ON SCHEMA public TO owner")
+        address = address.replace("postgres@", "owner@")
+    try:
+        ledger = Ledger.create(address)
+        account = ledger.open_account("patients", epsilon=1, delta=1e-5, filter="basic")
+        memory = tmp_path / "state" / "ledgers.json"
+        if is_earlier:
+            memory.write_text(json.dumps({address.replace("postgres@", "").replace("owner@", ""): ledger.id}))
+        for other in spellings(address):
+            # The ledger itself goes on under each of them.
+            account = Ledger(other).account("patients")
+            account.one_release("fit")([Spending(name="everyone", epsilon=0.1, delta=1e-9)])
+        if is_earlier:
+            memory.write_text(json.dumps({address.replace("postgres@", "").replace("owner@", ""): ledger.id}))
+        before = memory.read_text()
+        lost(engine)
+        for other in spellings(address):
+            with pytest.raises(ReplacedLedgerError, match=f"'dpensemble ledger forget .* --id {ledger.id}'"):
+                Ledger.create(other)
+        assert memory.read_text() == before
+        # Another database, or another schema, is another place.
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as raw:
+            raw.exec_driver_sql(f"CREATE DATABASE others OWNER {address.partition('@')[0].rpartition('/')[2]}")
+        try:
+            Ledger.create(address.rpartition("/")[0] + "/others")
+        finally:
+            with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as raw:
+                raw.exec_driver_sql("DROP DATABASE others WITH (FORCE)")
+        Ledger.forget(spellings(address)[1], ledger.id)
+        assert Ledger.create(address).id != ledger.id
+    finally:
+        if not is_allowed:
+            lost(engine)
+            with engine.begin() as raw:
+                raw.exec_driver_sql("GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC")
+                raw.exec_driver_sql("DROP OWNED BY owner")
+                raw.exec_driver_sql("DROP ROLE owner")
+
+
+def test_the_documented_role_charges(address, writer):
+    ledger = Ledger.create(address)
+    ledger.open_account("patients", epsilon=3, delta=1e-5)
+    writer(ledger)
+    role = Ledger(address.replace("postgres@", "writer@"))
+    told = votes(role.account("patients").grant("g")).answer(counts=[50, 50], key="1")
+    assert votes(ledger.account("patients").grant("g")).answer(counts=[50, 50], key="1").label == told.label
+    assert role.check() == []

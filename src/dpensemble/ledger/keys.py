@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from dpensemble.errors import LedgerError
 from dpensemble.ledger.chain import canonical
+from dpensemble.ledger.files import sync_folder
 
 
 class SigningKey:
@@ -35,6 +36,7 @@ class SigningKey:
                 file.write(raw.hex() + "\n")
                 file.flush()
                 os.fsync(file.fileno())
+            sync_folder(path.parent)
         except OSError as error:
             raise LedgerError(
                 f"the signing key {path} cannot be written ({error.strerror}): choose another path."

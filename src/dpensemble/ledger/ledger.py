@@ -19,6 +19,7 @@ from dpensemble.ledger.places import Places
 from dpensemble.ledger.standing import SCHEMAS, Standing
 from dpensemble.ledger.store import Store
 from dpensemble.ledger.tables import accounts
+from dpensemble.ledger.transaction import Transaction
 from dpensemble.ledger.witness import Witness, state_home
 from dpensemble.relations import Relation
 
@@ -86,19 +87,20 @@ class Ledger(EntryLog):
         store, name = Store(where), str(uuid.uuid4())
         places = Places(folder_of(witness))
         if store.exists():
-            raise LedgerError(f"there is a ledger in {store.place} already: open it with Ledger(...).")
-        for place in store.identities:
-            places.require(place, None)
+            raise _present(store)
+        places.require_fresh(store)
         key = SigningKey.made(Path(signing_key) if signing_key is not None else state_home() / f"{name}.key")
-        store.create()
-        with store.writing() as transaction:
+        seen = Witness(Path(witness) if witness is not None else state_home() / f"{name}.witness")
+
+        def begin(transaction: Transaction) -> None:
             if transaction.last() is not None:
-                raise LedgerError(f"there is a ledger in {store.place} already: open it with Ledger(...).")
+                raise _present(store)
             fields = {"id": name, "schema": SCHEMAS[-1], "public_key": key.public, "time": now()}
-            entry = transaction.append("ledger", fields)
-        Witness(Path(witness) if witness is not None else state_home() / f"{name}.witness").note(entry)
-        for place in store.identities:
-            places.remember(place, name)
+            # A witness without a ledger harms nobody, but a ledger without its witness could not be charged.
+            seen.begin(transaction.append("ledger", fields))
+
+        store.create(begin)
+        places.remember(store, name)
         return cls(where, signing_key=signing_key, witness=witness)
 
     @staticmethod
@@ -122,11 +124,7 @@ class Ledger(EntryLog):
         LedgerError
             If another ledger, or none, is remembered for this place.
         """
-        places = Places(folder_of(witness))
-        remembered = [place for place in Store(where).identities if places.ledger_in(place) == ledger]
-        # If no place remembers the ledger, the first one raises.
-        for place in remembered or Store(where).identities[:1]:
-            places.forget(place, ledger)
+        Places(folder_of(witness)).forget(Store(where), ledger)
 
     def open_account(
         self,
@@ -230,6 +228,10 @@ class Ledger(EntryLog):
         with self.reading() as transaction:
             names = _data_sets(transaction.standing)
         return [LedgerAccount(self, name) for name in names]
+
+
+def _present(store: Store) -> LedgerError:
+    return LedgerError(f"there is a ledger in {store.place} already: open it with Ledger(...).")
 
 
 def _data_sets(standing: Standing) -> list[str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from dpensemble.errors import LedgerError
+from dpensemble.ledger.files import replace_file
 from dpensemble.ledger.keys import SigningKey, checked, read_statement
 from dpensemble.ledger.names import now
 from dpensemble.ledger.standing import Standing
@@ -43,10 +43,8 @@ class SignedStanding:
             return
         fields = {"ledger": self._ledger, "number": standing.number, "hash": standing.hash, "time": now()}
         text = json.dumps(key.signed(fields | {"standing": standing.to_dict()}))
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
-            draft.write_text(text + "\n", encoding="utf-8")
-            draft.replace(self.path)
+            replace_file(self.path, lambda _: (text + "\n").encode())
         except OSError as error:
             raise LedgerError(
                 f"the checkpoint {self.path} cannot be written ({error.strerror}): repair the folder, and try again."

@@ -32,18 +32,23 @@ class AccountStanding:
 
 @dataclass(frozen=True, slots=True)
 class GrantStanding:
-    """Settings of a grant as canonical text, the number of paid answers, and the number of taken answers."""
+    """Settings of a grant as canonical text, the number of paid answers, and the number of taken answers.
+
+    A closed grant repeats the answers that are stored, and draws no others.
+    """
 
     settings: str
     answers: int
     used: int = 0
+    is_closed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """A ledger after an entry: the entry's number (0 before the first) and hash, and the version of the entries.
 
-    Accounts are by data set and person or group, grants by data set and name.
+    Accounts are by data set and person or group, grants by data set and name. A ledger that was moved from a file to
+    PostgreSQL states where to.
     """
 
     number: int = 0
@@ -51,6 +56,7 @@ class Standing:
     schema: int = 0
     accounts: Mapping[Name, AccountStanding] = field(default_factory=dict)
     grants: Mapping[Name, GrantStanding] = field(default_factory=dict)
+    moved_to: str | None = None
 
     def after(self, entry: Entry) -> Standing:
         """Return the standing after the next entry.
@@ -76,7 +82,10 @@ class Standing:
             "accounts": [
                 [*name, one.terms, one.spent.loss, one.spent.delta, one.charges] for name, one in self.accounts.items()
             ],
-            "grants": [[*name, one.settings, one.answers, one.used] for name, one in self.grants.items()],
+            "grants": [
+                [*name, one.settings, one.answers, one.used, one.is_closed] for name, one in self.grants.items()
+            ],
+            "moved_to": self.moved_to,
         }
 
     @classmethod
@@ -91,9 +100,11 @@ class Standing:
                 for data_set, whom, terms, loss, delta, number in fields["accounts"]
             },
             grants={
-                (data_set, name): GrantStanding(settings, answers, used)
-                for data_set, name, settings, answers, used in fields["grants"]
+                # Earlier versions closed no grants.
+                (data_set, name): GrantStanding(settings, answers, used, *is_closed)
+                for data_set, name, settings, answers, used, *is_closed in fields["grants"]
             },
+            moved_to=fields.get("moved_to"),
         )
 
 
@@ -154,7 +165,7 @@ def _with_grant(before: Standing, data_set: str, fields: dict[str, Any]) -> Mapp
 def _request(before: Standing, fields: dict[str, Any]) -> Standing:
     name, total = (fields["data_set"], fields["grant_name"]), _count(fields["total"])
     grant = before.grants[name]
-    if not grant.used < total <= grant.answers:
+    if grant.is_closed or not grant.used < total <= grant.answers:
         raise ValueError
     return replace(before, grants={**before.grants, name: replace(grant, used=total)})
 
@@ -165,7 +176,30 @@ def _answer(before: Standing, fields: dict[str, Any]) -> Standing:
     return before
 
 
-_STEPS = {"ledger": _first, "account": _account, "grant": _grant, "request": _request, "answer": _answer}
+def _restored(before: Standing, fields: dict[str, Any]) -> Standing:
+    if type(fields["closes"]) is not bool:
+        raise TypeError
+    if not fields["closes"]:
+        return before
+    # What was asked since the copy is unknown, so nothing else may be drawn under the same charge.
+    return replace(before, grants={name: replace(one, is_closed=True) for name, one in before.grants.items()})
+
+
+def _moved(before: Standing, fields: dict[str, Any]) -> Standing:
+    if before.moved_to is not None:
+        raise ValueError
+    return replace(before, moved_to=_text(fields["to"]))
+
+
+_STEPS = {
+    "ledger": _first,
+    "account": _account,
+    "grant": _grant,
+    "request": _request,
+    "answer": _answer,
+    "restored": _restored,
+    "moved": _moved,
+}
 
 
 def _text(value: object) -> str:
