@@ -10,8 +10,11 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
 from dpensemble._spending import Spending
+from dpensemble.cli import main
 from dpensemble.errors import BudgetError, LedgerError, ReplacedLedgerError, TamperedLedgerError
 from dpensemble.ledger import Ledger
+from dpensemble.ledger.places import Places
+from dpensemble.ledger.store import Store
 from dpensemble.ledger.tables import METADATA
 
 from .conftest import votes
@@ -215,3 +218,98 @@ def test_the_documented_role_charges(address, writer):
     told = votes(role.account("patients").grant("g")).answer(counts=[50, 50], key="1")
     assert votes(ledger.account("patients").grant("g")).answer(counts=[50, 50], key="1").label == told.label
     assert role.check() == []
+
+
+@pytest.fixture
+def in_a_file(tmp_path):
+    """Return a ledger in a file with charges, an open grant and answers."""
+    ledger = Ledger.create(tmp_path / "ledger.db")
+    account = ledger.open_account("patients", epsilon=3, delta=1e-5)
+    asked = votes(account.grant("g"))
+    return ledger, {key: asked.answer(counts=[50, 50], key=key).label for key in "abc"}
+
+
+@pytest.mark.parametrize("killed", [None, "closed", "copied"])
+def test_a_ledger_moves_from_a_file_and_both_are_never_charged(address, in_a_file, tmp_path, monkeypatch, killed):
+    ledger, told = in_a_file
+    shutil.copy(ledger.place, tmp_path / "copy.db")
+    checkpoint, states = ledger.checkpoint(), ledger.account("patients").states()
+    if killed is not None:
+        with monkeypatch.context() as patch:
+            steps = {"closed": (Store, "create", died), "copied": (Places, "remember", remembers_no_database())}
+            patch.setattr(*steps[killed])
+            with pytest.raises(KeyboardInterrupt):
+                Ledger.moved(ledger.place, address)
+        with pytest.raises(LedgerError, match="was closed when it moved to PostgreSQL system"):
+            votes(ledger.account("patients").grant("g")).answer(counts=[50, 50], key="x")
+    for _ in range(2):
+        # Done again, it changes nothing.
+        new = Ledger.moved(ledger.place, address)
+    assert (new.id, new.head().kind, new.head().number) == (ledger.id, "moved", checkpoint["number"] + 1)
+    assert new.verify([checkpoint]).requests == 3
+    assert new.account("patients").states() == states
+    asked = votes(new.account("patients").grant("g"))
+    assert {key: asked.answer(counts=[50, 50], key=key).label for key in "abc"} == told
+    asked.answer(counts=[50, 50], key="d")
+    assert new.check() == []
+    for place in (ledger.place, tmp_path / "copy.db"):
+        with pytest.raises(LedgerError, match="closed when it moved|lacks entry"):
+            votes(Ledger(place).account("patients").grant("g")).answer(counts=[50, 50], key="e")
+    with pytest.raises(LedgerError, match="lacks entry|moved to PostgreSQL"):
+        Ledger.moved(ledger.place, address.rpartition("/")[0] + "/template1")
+    for bad in ((new.place, tmp_path / "x.db"), (tmp_path / "copy.db", tmp_path / "y.db")):
+        with pytest.raises(LedgerError):
+            Ledger.moved(*bad)
+
+
+def died(*_):
+    raise KeyboardInterrupt
+
+
+def remembers_no_database():
+    remember = Places.remember
+
+    def remembering(self, store, ledger):
+        if store.file is None:
+            raise KeyboardInterrupt
+        remember(self, store, ledger)
+
+    return remembering
+
+
+def test_a_moved_file_is_shown_as_closed_and_moves_into_an_empty_database_only(address, in_a_file, capsys, tmp_path):
+    ledger, _ = in_a_file
+    other = Ledger.create(address)
+    assert main(["ledger", "move", ledger.place, "--to", address]) == 2
+    assert "give an empty database" in capsys.readouterr().err
+    assert ledger.head().kind == "answer"
+    engine = sa.create_engine(address.replace("postgresql://", "postgresql+psycopg://"), poolclass=NullPool)
+    lost(engine)
+    assert main(["ledger", "move", ledger.place, "--to", address]) == 2
+    assert f"held ledger {other.id} before" in capsys.readouterr().err
+    assert ledger.head().kind == "answer"
+    Ledger.forget(address, other.id)
+    assert main(["ledger", "move", ledger.place, "--to", address]) == 0
+    assert "is closed by its last entry" in capsys.readouterr().out
+    assert main(["ledger", "show", ledger.place]) == 0
+    assert "This ledger is closed: it moved to" in capsys.readouterr().out
+
+
+def test_another_machine_joins_without_a_charge(address, tmp_path, monkeypatch):
+    first = Ledger.create(address)
+    account = first.open_account("patients", epsilon=3, delta=1e-5)
+    votes(account.grant("g")).answer(counts=[50, 50], key="1")
+    checkpoint = first.checkpoint()
+    votes(account.grant("g")).answer(counts=[50, 50], key="2")
+    (tmp_path / "second").mkdir()
+    shutil.copy(first.key_path, tmp_path / "second")
+    with monkeypatch.context() as second:
+        second.setenv("DPENSEMBLE_STATE", str(tmp_path / "second"))
+        with pytest.raises(LedgerError, match="is missing"):
+            votes(Ledger(address).account("patients").grant("g")).answer(counts=[50, 50], key="3")
+        outcome = Ledger.restored(address, [checkpoint], joins=True)
+        assert (outcome.closed, outcome.charged) == ([], [])
+        votes(Ledger(address).account("patients").grant("g")).answer(counts=[50, 50], key="3")
+    asked = votes(account.grant("g"))
+    asked.answer(counts=[50, 50], key="4")
+    assert asked.remaining() == 26

@@ -74,16 +74,26 @@ class DataSetCharges:
             # The charge of everyone counts in the accounts of groups that earlier releases opened.
             if not (state.spent + price).within(state.terms.limit):
                 raise refusal(state, price)
-        total = states[EVERYONE].spent + price
-        charge = {"whom": EVERYONE, "loss": price.loss, "delta": price.delta}
+        self.add_charge(transaction, price, about)
+
+    def add_charge(
+        self, transaction: Transaction, amount: Amount, about: dict[str, Any], whom: str = EVERYONE
+    ) -> None:
+        """Add a charge within a transaction, whether it fits or not."""
+        total = transaction.standing.accounts[self.data_set, whom].spent + amount
+        charge = {"whom": whom, "loss": amount.loss, "delta": amount.delta}
         fields = {
             "data_set": self.data_set,
             "charges": [charge],
-            "totals": [{"whom": EVERYONE, "loss": total.loss, "delta": total.delta}],
+            "totals": [{"whom": whom, "loss": total.loss, "delta": total.delta}],
             "time": now(),
         }
         entry = transaction.append("grant", fields | about)
         transaction.add(charges, number=entry.number, data_set=self.data_set, **charge)
+
+    def everyone(self, transaction: Transaction) -> AccountState:
+        """Return the state of the account that all records share."""
+        return self.states_in(transaction)[0]
 
 
 def _require_relation(states: dict[str, AccountState], spendings: Sequence[Spending]) -> None:

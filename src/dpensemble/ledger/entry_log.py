@@ -18,6 +18,7 @@ from dpensemble.ledger.places import Places
 from dpensemble.ledger.signed import SignedStanding
 from dpensemble.ledger.standing import SCHEMAS, Standing
 from dpensemble.ledger.store import Store
+from dpensemble.ledger.tables import METADATA
 from dpensemble.ledger.transaction import Transaction
 from dpensemble.ledger.verify import Verified, require_tables, verified
 from dpensemble.ledger.watch import Watch
@@ -37,6 +38,17 @@ class EntryLog:
     def __init__(
         self, where: str | Path, *, signing_key: str | Path | None = None, witness: str | Path | None = None
     ) -> None:
+        self._locate(where, signing_key, witness)
+        self._standing = self._signed.load()
+        is_signed = self._standing.number > 0
+        with self.reading():
+            pass
+        if is_signed:
+            # What the signature covers is read afterwards.
+            self._watch.start()
+
+    def _locate(self, where: str | Path, signing_key: str | Path | None, witness: str | Path | None) -> None:
+        """Find the ledger and its files. Nothing is checked yet."""
         self._store = Store(where)
         if not self._store.exists():
             raise LedgerError(
@@ -60,14 +72,8 @@ class EntryLog:
         self._witness = Witness(where_witness, self._store.place)
         self._commits = GroupCommit(self.writing)
         self._signed = SignedStanding(folder_of(witness) / f"{self.id}.checkpoint", self.id, self.public_key)
-        self._standing = self._signed.load()
+        self._standing = Standing()
         self._watch = Watch(self._verify_all)
-        is_signed = self._standing.number > 0
-        with self.reading():
-            pass
-        if is_signed:
-            # What the signature covers is read afterwards.
-            self._watch.start()
 
     @property
     def place(self) -> str:
@@ -123,6 +129,53 @@ class EntryLog:
                 self._witness.note(last)
         self._standing = transaction.standing
         self._signed.save(self._standing, key)
+
+    @contextmanager
+    def restoring(self) -> Iterator[Transaction]:
+        """Add within the block to a copy whose newest entry the witness does not know. Then the witness knows it."""
+        _ = self.key
+        with self._store.writing() as transaction, self._witness.locked():
+            if self._witness.knows(transaction):
+                raise LedgerError(
+                    f"{self._witness.path} knows this ledger, which lacks nothing: there is nothing to restore."
+                )
+            verified(transaction)
+            transaction.catch_up(Standing())
+            self._require_here(transaction.standing)
+            self._signed.forget()
+            yield transaction
+            last = transaction.last()
+            assert last is not None  # noqa: S101
+            # If the entries do not reach the disk after this, they are missing, and the restore is done again.
+            self._witness.begin(last)
+        self._standing = transaction.standing
+        self._places.remember(self._store, self.id)
+
+    def close_for(self, store: Store) -> None:
+        """Add the entry that closes a file which moves to a database, unless the file has that entry already."""
+        to = store.identities[0]
+        with self.reading() as transaction:
+            moved_to = transaction.standing.moved_to
+        if moved_to is None:
+            if store.exists():
+                raise LedgerError(f"there is a ledger in {store.place} already: give an empty database.")
+            self._places.require_fresh(store)
+            with self.writing() as transaction:
+                verified(transaction)
+                transaction.append("moved", {"to": to, "time": now()})
+        elif moved_to != to:
+            raise LedgerError(f"the ledger in {self.place} moved to {moved_to} before: use the ledger there.")
+
+    def copy_to(self, store: Store) -> None:
+        """Copy every row into a database, in one transaction, and verify the copy before anybody can use it."""
+
+        def fill(there: Transaction) -> None:
+            with self.reading() as here:
+                for table in METADATA.sorted_tables:
+                    there.add_all(table, here.rows(table))
+            verified(there)
+
+        store.create(fill)
 
     def _follow(self, transaction: Transaction, seen: tuple[int, str] | None = None) -> None:
         """Check the entries that are new since this process's last check."""

@@ -37,6 +37,16 @@ class SignedStanding:
         self._number = standing.number
         return standing
 
+    def forget(self) -> None:
+        """Remove the file, because it may be about entries that a restored copy lacks."""
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise LedgerError(
+                f"the checkpoint {self.path} cannot be removed ({error.strerror}): remove the file, and try again."
+            ) from None
+        self._number = 0
+
     def save(self, standing: Standing, key: SigningKey) -> None:
         """Sign the ledger's standing if enough entries have been added since the last checkpoint."""
         if standing.number < self._number + INTERVAL:

@@ -74,7 +74,7 @@ class Witness:
         last = transaction.last()
         entry = last if last is not None and last.number == seen[0] else transaction.entry(seen[0])
         if entry is None or entry.hash != seen[1]:
-            raise LedgerError(
+            raise UnknownLedgerError(
                 f"the ledger lacks entry {seen[0]:,}, which {self.path} has seen: it is an old copy, or was changed, or "
                 f"another copy of it is in use; restore the newest copy. If that copy is lost, run {self._command}. "
                 "Nothing is charged until then."
@@ -87,6 +87,24 @@ class Witness:
                 raise self._unknown("is missing")
             with self.path.open("rb", buffering=0) as file:
                 self._read_known(file.fileno())
+
+    def knows(self, transaction: Transaction) -> bool:
+        """Return whether this folder knows the ledger, and the ledger has the newest known entry."""
+        try:
+            self.require_known()
+            self.check(transaction)
+        except UnknownLedgerError:
+            return False
+        return True
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Exclude every charge within the block, whether or not there is a file. Makes the folder."""
+        with ExitStack() as stack:
+            with self._file_errors("written"):
+                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                stack.enter_context(FileLock(f"{self.path}.lock", timeout=PATIENCE))
+            yield
 
     @contextmanager
     def held(self) -> Iterator[tuple[int, str]]:
@@ -126,11 +144,9 @@ class Witness:
             ) from None
 
     def begin(self, entry: Entry) -> None:
-        """Make the file, or replace a file that is a copy. It is on the disk when this returns."""
+        """Make the file, or replace one that is of no use. It is on the disk when this returns. For `locked`."""
         with self._file_errors("written"):
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with FileLock(f"{self.path}.lock", timeout=PATIENCE):
-                self._replace(entry.number, entry.hash)
+            self._replace(entry.number, entry.hash)
 
     def renew(self) -> None:
         """Write the present content into a new file, which shows whether charges could be witnessed now.
@@ -201,8 +217,8 @@ class Witness:
 
     def _unreadable(self, why: str) -> LedgerError:
         return LedgerError(
-            f"{self.path}, which detects an old copy of the ledger, cannot be read ({why}): restore it, or move it "
-            f"away and run {self._command}."
+            f"{self.path}, which detects an old copy of the ledger, cannot be read ({why}): make it readable, or move "
+            f"it away and run {self._command}."
         )
 
 
