@@ -81,8 +81,9 @@ RATCHETS = {
     "type(x) is": 15,
     "class patterns on own types": 0,
     "getattr and hasattr outside engine": 78,
-    "lines with Any": 1129,
-    "exported names": 251,
+    "lines with Any": 1101,
+    # 252 with `StatedRelease`, which `Ledger.restored` takes.
+    "exported names": 252,
     "circles of modules": 0,
 }
 

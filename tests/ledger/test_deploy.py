@@ -67,7 +67,7 @@ def test_the_services_role_charges_and_changes_nothing(deployed):
         "SET session_replication_role = replica",
         "CREATE OR REPLACE FUNCTION dpensemble_kept() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$",
     ):
-        with engine.connect() as raw, pytest.raises(sa.exc.DatabaseError, match="denied|must be owner"):
+        with engine.connect() as raw, pytest.raises(sa.exc.DatabaseError, match=r"denied|must be owner"):
             raw.exec_driver_sql(statement)
     with engine.connect() as raw:
         assert not raw.exec_driver_sql("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").scalar_one()

@@ -212,8 +212,8 @@ def test_a_missing_file_is_not_made_by_an_open_ledger(ledger, patients, where, t
     with ledger.kept_open():
         spend(patients)
         where.rename(tmp_path / "away.db")
-        for use in (lambda: spend(patients), lambda: patients.state(), ledger.check, lambda: Ledger(where)):
-            with pytest.raises(LedgerError, match="the file is missing|there is no ledger"):
+        for use in (lambda: spend(patients), patients.state, ledger.check, lambda: Ledger(where)):
+            with pytest.raises(LedgerError, match=r"the file is missing|there is no ledger"):
                 use()
         assert not where.exists()
         (tmp_path / "away.db").rename(where)

@@ -253,9 +253,9 @@ def test_a_ledger_moves_from_a_file_and_both_are_never_charged(address, in_a_fil
     asked.answer(counts=[50, 50], key="d")
     assert new.check() == []
     for place in (ledger.place, tmp_path / "copy.db"):
-        with pytest.raises(LedgerError, match="closed when it moved|lacks entry"):
+        with pytest.raises(LedgerError, match=r"closed when it moved|lacks entry"):
             votes(Ledger(place).account("patients").grant("g")).answer(counts=[50, 50], key="e")
-    with pytest.raises(LedgerError, match="lacks entry|moved to PostgreSQL"):
+    with pytest.raises(LedgerError, match=r"lacks entry|moved to PostgreSQL"):
         Ledger.moved(ledger.place, address.rpartition("/")[0] + "/template1")
     for bad in ((new.place, tmp_path / "x.db"), (tmp_path / "copy.db", tmp_path / "y.db")):
         with pytest.raises(LedgerError):

@@ -70,7 +70,7 @@ def test_a_restored_machine_charges_nothing_before_it_is_told_what_is_lost(lost,
     backup, old, *_ = lost
     ledger = Ledger(machine("second", backup))
     for use in (lambda: answer(ledger, "x"), lambda: spend(ledger.account("patients")), ledger.check):
-        with pytest.raises(UnknownLedgerError, match="is a copy.*'dpensemble ledger restored"):
+        with pytest.raises(UnknownLedgerError, match=r"is a copy.*'dpensemble ledger restored"):
             use()
     assert main(["ledger", "verify", ledger.place]) == 2
     assert ledger.verify([old]).requests == 3
@@ -231,7 +231,9 @@ def test_restarts_containers_host_names_and_upgrades_need_no_restore(machine, mo
     # An earlier version wrote the witness without a mark.
     witness = Ledger(where).witness_path
     lines = [json.loads(line) for line in witness.read_text().splitlines()]
-    witness.write_text("".join(json.dumps({k: v for k, v in one.items() if k != "file"}).ljust(4095) + "\n" for one in lines))
+    witness.write_text(
+        "".join(json.dumps({k: v for k, v in one.items() if k != "file"}).ljust(4095) + "\n" for one in lines)
+    )
     restart()
     assert not state.exists()
 

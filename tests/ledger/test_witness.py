@@ -24,7 +24,8 @@ def entry(number):
 @pytest.fixture
 def witness(tmp_path):
     witness = Witness(tmp_path / "state" / "witness")
-    witness.begin(entry(1))
+    with witness.locked():
+        witness.begin(entry(1))
     return witness
 
 
@@ -109,7 +110,7 @@ def test_a_copy_is_unknown_and_what_keeps_the_file_is_not(witness, tmp_path, mon
         copy = Witness(place / "witness")
         before = copy.path.read_bytes()
         for use in (copy.require_known, copy.renew, lambda copy=copy: noted(copy, 4)):
-            with pytest.raises(UnknownLedgerError, match="is a copy.*'dpensemble ledger restored LEDGER --checkpoint"):
+            with pytest.raises(UnknownLedgerError, match=r"is a copy.*'dpensemble ledger restored LEDGER --checkpoint"):
                 use()
         assert copy.path.read_bytes() == before
 
@@ -126,7 +127,7 @@ def test_each_start_and_the_timer_make_a_new_mark_so_that_an_earlier_copy_is_not
 def test_a_missing_file_is_unknown_and_makes_no_folder(tmp_path):
     witness = Witness(tmp_path / "none" / "witness", "ledger.db")
     for use in (witness.require_known, witness.renew):
-        with pytest.raises(UnknownLedgerError, match="is missing.*ledger restored ledger.db"):
+        with pytest.raises(UnknownLedgerError, match=r"is missing.*ledger restored ledger.db"):
             use()
     assert not (tmp_path / "none").exists()
 

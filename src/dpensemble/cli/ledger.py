@@ -19,6 +19,9 @@ from dpensemble.ledger.restoring import Restored, StatedRelease
 from dpensemble.workflow.durable import ANY_FILE, replace_file
 from dpensemble.workflow.outputs import RECORD, load_run, undamaged
 
+#: The result as plain values and in words.
+_Answer = tuple[Any, str]
+
 
 def run(action: str, ledger: str, as_json: bool, **values: Any) -> None:
     """Run one command on a ledger, and print its result."""
@@ -26,7 +29,7 @@ def run(action: str, ledger: str, as_json: bool, **values: Any) -> None:
     typer.echo(json.dumps(answer, indent=2) if as_json else words)
 
 
-def _create(where: str) -> tuple[Any, str]:
+def _create(where: str) -> _Answer:
     ledger = Ledger.create(where)
     about = {
         "ledger": ledger.place,
@@ -43,7 +46,7 @@ def _create(where: str) -> tuple[Any, str]:
 
 def _open(
     where: str, data_set: str, *, epsilon: float, delta: float | None, group: str | None, **terms: Any
-) -> tuple[Any, str]:
+) -> _Answer:
     ledger = Ledger(where)
     if group is not None:
         ledger.open_group(data_set, group, epsilon=epsilon)
@@ -55,7 +58,7 @@ def _open(
     return state.to_dict(), _line(state)
 
 
-def _show(where: str) -> tuple[Any, str]:
+def _show(where: str) -> _Answer:
     ledger = Ledger(where)
     # Figures of a changed ledger would mislead.
     ledger.verify()
@@ -74,7 +77,7 @@ def _line(state: AccountState) -> str:
     )
 
 
-def _verify(where: str, checkpoint: list[Path]) -> tuple[Any, str]:
+def _verify(where: str, checkpoint: list[Path]) -> _Answer:
     ledger = Ledger(where)
     counts = ledger.verify([read_statement(path) for path in checkpoint])
     notes = ledger.check()
@@ -85,32 +88,32 @@ def _verify(where: str, checkpoint: list[Path]) -> tuple[Any, str]:
     )
 
 
-def _protect(where: str) -> tuple[Any, str]:
+def _protect(where: str) -> _Answer:
     ledger = Ledger(where)
     ledger.protect()
     return {"ledger": ledger.place}, f"{ledger.place} is verified and has all its triggers."
 
 
-def _forget(where: str, name: str, witness: Path | None) -> tuple[Any, str]:
+def _forget(where: str, name: str, witness: Path | None) -> _Answer:
     Ledger.forget(where, name, witness=witness)
     return {"ledger": where, "forgotten": name}, (
         f"Ledger {name} is given up: its spending no longer counts. Another ledger can take its place."
     )
 
 
-def _export(where: str, out: Path) -> tuple[Any, str]:
+def _export(where: str, out: Path) -> _Answer:
     entries = Ledger(where).entries()
     _write(out, "".join(json.dumps(entry.to_dict(), sort_keys=True) + "\n" for entry in entries))
     return {"out": str(out), "entries": len(entries)}, f"{len(entries):,} entries are in {out}."
 
 
-def _checkpoint(where: str, out: Path) -> tuple[Any, str]:
+def _checkpoint(where: str, out: Path) -> _Answer:
     statement = Ledger(where).checkpoint()
     _write(out, json.dumps(statement, indent=2) + "\n")
     return statement, f"Entry {statement['number']:,} is signed in {out}: store the file away from the ledger."
 
 
-def _charge(where: str, data_set: str, *, epsilon: float, delta: float, what: str) -> tuple[Any, str]:
+def _charge(where: str, data_set: str, *, epsilon: float, delta: float, what: str) -> _Answer:
     account = Ledger(where).account(data_set)
     account.charge_budget(what, Budget(epsilon=epsilon, delta=delta))
     state = account.state()
@@ -119,7 +122,7 @@ def _charge(where: str, data_set: str, *, epsilon: float, delta: float, what: st
 
 def _restored(
     where: str, *, checkpoint: list[Path], released: list[str], nothing_released: bool, joins: bool
-) -> tuple[Any, str]:
+) -> _Answer:
     stated = [_stated_release(one) for one in released]
     outcome = Ledger.restored(
         where,
@@ -161,7 +164,7 @@ def _words_of(outcome: Restored, *, joins: bool, stated: list[StatedRelease]) ->
     return lines
 
 
-def _move(where: str, to: str) -> tuple[Any, str]:
+def _move(where: str, to: str) -> _Answer:
     ledger = Ledger.moved(where, to)
     about = {"ledger": ledger.place, "id": ledger.id, "entries": ledger.head().number, "closed": where}
     return about, (
@@ -175,7 +178,7 @@ def _write(out: Path, text: str) -> None:
         replace_file(out, text, ANY_FILE)
 
 
-_ACTIONS: dict[str, Callable[..., tuple[Any, str]]] = {
+_ACTIONS: dict[str, Callable[..., _Answer]] = {
     "create": _create,
     "open": _open,
     "show": _show,

@@ -7,7 +7,7 @@ try:
     from dpensemble.ledger.accounts import Charge, LedgerAccount
     from dpensemble.ledger.filters import Terms
     from dpensemble.ledger.ledger import Ledger
-    from dpensemble.ledger.restoring import Restored, StatedRelease
+    from dpensemble.ledger.restoring import StatedRelease
     from dpensemble.ledger.verify import Verified
 except ImportError as error:
     missing = (error.name or "").partition(".")[0]
@@ -22,7 +22,6 @@ __all__ = [
     "Charge",
     "Ledger",
     "LedgerAccount",
-    "Restored",
     "StatedRelease",
     "Terms",
     "Verified",

@@ -14,7 +14,9 @@ from dpensemble.errors import InvalidParameterError, LedgerError
 _SCHEME = "postgresql://"
 # Settings of libpq that a ledger's address may hold besides those of a private table's address.
 _MORE_SETTINGS = ("options", "passfile")
-_NAMED = re.compile(r"PostgreSQL system (?P<system>\d+|unknown), database (?P<database>.*), schema (?P<schema>.*?)(, at .*)?")
+_NAMED = re.compile(
+    r"PostgreSQL system (?P<system>\d+|unknown), database (?P<database>.*), schema (?P<schema>.*?)(, at .*)?"
+)
 _SYSTEM = sa.text("SELECT system_identifier FROM pg_control_system()")
 # The schema in which the tables are, or would be made.
 _SCHEMA = sa.text(

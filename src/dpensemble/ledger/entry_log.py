@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dpensemble._checks import integer_between
 from dpensemble.errors import LedgerError, TamperedLedgerError
-from dpensemble.ledger.chain import Entry
+from dpensemble.ledger.chain import Entry, Fields
 from dpensemble.ledger.group_commit import GroupCommit
 from dpensemble.ledger.keys import SigningKey, checked
 from dpensemble.ledger.names import now
@@ -246,7 +246,7 @@ class EntryLog:
         assert last is not None  # noqa: S101
         return last
 
-    def checkpoint(self) -> dict[str, Any]:
+    def checkpoint(self) -> Fields:
         """Return a signed statement about the newest entry and what every account has spent, to be stored elsewhere.
 
         Returns
@@ -260,7 +260,7 @@ class EntryLog:
         stands = {"ledger": self.id, "number": standing.number, "hash": standing.hash, "time": now()}
         return self.key.signed(stands | {"accounts": standing.to_dict()["accounts"]})
 
-    def verify(self, checkpoints: Sequence[dict[str, Any]] = ()) -> Verified:
+    def verify(self, checkpoints: Sequence[Fields] = ()) -> Verified:
         """Check every hash and every sum, and that the chain contains what the checkpoints state.
 
         Parameters
@@ -290,7 +290,7 @@ class EntryLog:
             return verified(transaction)
 
     def check(self) -> list[str]:
-        """Look for problems in milliseconds: newest entries, witness, small tables, triggers, and the last verification.
+        """Look for problems in milliseconds: newest entries, witness, small tables, triggers, last verification.
 
         Writes nothing. Of the witness's disk it reports the outcome of the last write.
 

@@ -74,7 +74,9 @@ def _birth(handle: int) -> int:
     if _STATX(handle, b"", _EMPTY_PATH, _BIRTH, status):
         return 0
     known = int.from_bytes(status.raw[:4], sys.byteorder) & _BIRTH
-    seconds, nanoseconds = (int.from_bytes(status.raw[at : at + size], sys.byteorder) for at, size in ((80, 8), (88, 4)))
+    seconds, nanoseconds = (
+        int.from_bytes(status.raw[at : at + size], sys.byteorder) for at, size in ((80, 8), (88, 4))
+    )
     return seconds * 10**9 + nanoseconds if known else 0
 
 

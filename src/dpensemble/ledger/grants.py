@@ -128,8 +128,8 @@ class LedgerBook:
         grant = transaction.standing.grants[self._name]
         if grant.is_closed:
             raise BudgetError(
-                f"grant {self._name[1]!r} of data set {self._name[0]!r} was closed when the ledger was restored, because "
-                "its later answers are lost: use a new grant. Stored answers can still be requested.",
+                f"grant {self._name[1]!r} of data set {self._name[0]!r} was closed when the ledger was restored, "
+                "because its later answers are lost: use a new grant. Stored answers can still be requested.",
                 figures={"unit": "answers", "spent": grant.answers, "remaining": 0, "fits": 0},
             )
         return grant

@@ -5,13 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import NoReturn, Self
 
 from dpensemble._checks import member
 from dpensemble.budget import Budget
 from dpensemble.errors import LedgerError
 from dpensemble.ledger.accounts import LedgerAccount
-from dpensemble.ledger.chain import canonical
+from dpensemble.ledger.chain import Fields, canonical
 from dpensemble.ledger.entry_log import EntryLog, folder_of
 from dpensemble.ledger.filters import Filter, Terms
 from dpensemble.ledger.keys import SigningKey, checked
@@ -133,7 +133,7 @@ class Ledger(EntryLog):
     def restored(
         cls,
         where: str | Path,
-        checkpoints: Sequence[dict[str, Any]],
+        checkpoints: Sequence[Fields],
         *,
         released: Sequence[StatedRelease] | None = None,
         joins: bool = False,

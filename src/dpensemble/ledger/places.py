@@ -77,8 +77,8 @@ class Places:
         usual = self.path.parent == state_home()
         witness = "" if usual else f" --witness {self.path.with_name(f'{before}.witness')}"
         return ReplacedLedgerError(
-            f"{store.place} held ledger {before} before, and {new} in its place would not count what was spent: restore "
-            f"the old ledger, or give it up for good by 'dpensemble ledger forget {store.place} --id {before}"
+            f"{store.place} held ledger {before} before, and {new} in its place would not count what was spent: "
+            f"restore the old ledger, or give it up for good by 'dpensemble ledger forget {store.place} --id {before}"
             f"{witness}'."
         )
 

@@ -15,16 +15,16 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from dpensemble._checks import integer_between
 from dpensemble._spending import Spending
 from dpensemble.errors import LedgerError, TamperedLedgerError
-from dpensemble.ledger.chain import canonical
+from dpensemble.ledger.chain import Fields, canonical
 from dpensemble.ledger.charges import DataSetCharges
+from dpensemble.ledger.entry_log import EntryLog
 from dpensemble.ledger.filters import Amount
 from dpensemble.ledger.names import EVERYONE, now
-from dpensemble.ledger.standing import AccountStanding, Name
+from dpensemble.ledger.standing import AccountStanding, GrantStanding, Name
 from dpensemble.ledger.tables import accounts
 from dpensemble.ledger.transaction import Transaction
 
@@ -85,14 +85,12 @@ class Restored:
 class Restoring:
     """Charges a restored copy of a ledger within a transaction."""
 
-    def __init__(self, ledger: Any, transaction: Transaction) -> None:
+    def __init__(self, ledger: EntryLog, transaction: Transaction) -> None:
         self._ledger, self._transaction = ledger, transaction
         self._entries = transaction.standing.number
         self._charged: list[str] = []
 
-    def run(
-        self, checkpoints: Sequence[Mapping[str, Any]], released: Sequence[StatedRelease] | None, *, joins: bool
-    ) -> Restored:
+    def run(self, checkpoints: Sequence[Fields], released: Sequence[StatedRelease] | None, *, joins: bool) -> Restored:
         """Charge what is lost and write the statement, or raise. Without `released` the rest is charged."""
         if not checkpoints:
             raise LedgerError("checkpoint is missing: give the newest one that was stored away from the ledger.")
@@ -126,10 +124,10 @@ class Restoring:
         )
 
     @property
-    def _grants(self) -> Iterable[tuple[Name, Any]]:
+    def _grants(self) -> Iterable[tuple[Name, GrantStanding]]:
         return self._transaction.standing.grants.items()
 
-    def _is_newer(self, checkpoint: Mapping[str, Any]) -> bool:
+    def _is_newer(self, checkpoint: Fields) -> bool:
         """Return whether a checkpoint states more than the copy. Raise if the copy contradicts the checkpoint."""
         number = integer_between("number", checkpoint.get("number"), 1, 2**62)
         entry = self._transaction.entry(number)
@@ -142,11 +140,9 @@ class Restoring:
             )
         return number > self._entries
 
-    def _statement(
-        self, newest: Mapping[str, Any], released: Sequence[StatedRelease] | None, *, joins: bool
-    ) -> dict[str, Any]:
+    def _statement(self, newest: Fields, released: Sequence[StatedRelease] | None, *, joins: bool) -> Fields:
         """Return the entry: what the copy was, and what the owner states about later releases."""
-        stated: Any = "all that was left of every account"
+        stated: object = "all that was left of every account"
         if joins:
             stated = "another machine charges this ledger, which was not restored"
         elif released is not None:
@@ -165,9 +161,7 @@ class Restoring:
             there = self._transaction.standing.accounts.get((data_set, whom))
             if there is None:
                 terms = json.loads(stated.terms)
-                self._transaction.append(
-                    "account", {"data_set": data_set, "whom": whom, "terms": terms, "time": now()}
-                )
+                self._transaction.append("account", {"data_set": data_set, "whom": whom, "terms": terms, "time": now()})
                 self._transaction.add(accounts, data_set=data_set, whom=whom, terms=canonical(terms))
                 there = AccountStanding(stated.terms)
             elif there.terms != stated.terms:
@@ -189,8 +183,8 @@ class Restoring:
             data_set = names[0] if one.data_set is None and len(names) == 1 else one.data_set
             if data_set is None or data_set not in names:
                 raise LedgerError(
-                    f"data_set={one.data_set!r:.60} is none of the ledger's data sets for {one.what!r:.60}: name one of "
-                    f"{', '.join(map(repr, names))}."
+                    f"data_set={one.data_set!r:.60} is none of the ledger's data sets for {one.what!r:.60}: name one "
+                    f"of {', '.join(map(repr, names))}."
                 )
             amount = left = self._left(data_set)
             if math.isfinite(one.epsilon) and math.isfinite(one.delta):
@@ -215,7 +209,7 @@ class Restoring:
         return sorted({data_set for data_set, _ in self._transaction.standing.accounts})
 
 
-def _spent(checkpoint: Mapping[str, Any]) -> dict[Name, AccountStanding] | None:
+def _spent(checkpoint: Fields) -> dict[Name, AccountStanding] | None:
     """Return what every account had spent by a checkpoint, or None if an earlier version made the checkpoint."""
     # The checkpoint that the ledger writes for itself holds the whole standing.
     rows = checkpoint.get("accounts", checkpoint.get("standing", {}).get("accounts"))

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from dpensemble.errors import TamperedLedgerError
-from dpensemble.ledger.chain import START, Entry, canonical
+from dpensemble.ledger.chain import START, Entry, Fields, canonical
 from dpensemble.ledger.filters import TOO_MUCH, Amount, Terms
 from dpensemble.ledger.names import EVERYONE
 
@@ -73,7 +73,7 @@ class Standing:
             _refuse(entry.number, "does not follow from the entries before")
         return replace(changed, number=entry.number, hash=entry.hash)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Fields:
         """Return plain values, for a signed checkpoint."""
         return {
             "number": self.number,
@@ -89,7 +89,7 @@ class Standing:
         }
 
     @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Standing:
+    def from_dict(cls, fields: Fields) -> Standing:
         """Return the standing from the values of `to_dict`."""
         return cls(
             number=fields["number"],
@@ -122,13 +122,13 @@ def _refuse(number: int, why: str) -> NoReturn:
     )
 
 
-def _first(_before: Standing, fields: dict[str, Any]) -> Standing:
+def _first(_before: Standing, fields: Fields) -> Standing:
     if fields["schema"] not in SCHEMAS:
         raise ValueError
     return Standing(schema=fields["schema"])
 
 
-def _account(before: Standing, fields: dict[str, Any]) -> Standing:
+def _account(before: Standing, fields: Fields) -> Standing:
     name = (_text(fields["data_set"]), _text(fields["whom"]))
     if name in before.accounts or (name[1] != EVERYONE and (name[0], EVERYONE) not in before.accounts):
         raise ValueError
@@ -137,7 +137,7 @@ def _account(before: Standing, fields: dict[str, Any]) -> Standing:
     return replace(before, accounts={**before.accounts, name: AccountStanding(canonical(fields["terms"]))})
 
 
-def _grant(before: Standing, fields: dict[str, Any]) -> Standing:
+def _grant(before: Standing, fields: Fields) -> Standing:
     data_set, accounts = _text(fields["data_set"]), dict(before.accounts)
     totals = {}
     for charge in fields["charges"]:
@@ -153,7 +153,7 @@ def _grant(before: Standing, fields: dict[str, Any]) -> Standing:
     return replace(before, accounts=accounts, grants=_with_grant(before, data_set, fields))
 
 
-def _with_grant(before: Standing, data_set: str, fields: dict[str, Any]) -> Mapping[Name, GrantStanding]:
+def _with_grant(before: Standing, data_set: str, fields: Fields) -> Mapping[Name, GrantStanding]:
     if "name" not in fields:
         return before.grants
     name, settings = (data_set, _text(fields["name"])), fields["settings"]
@@ -162,7 +162,7 @@ def _with_grant(before: Standing, data_set: str, fields: dict[str, Any]) -> Mapp
     return {**before.grants, name: GrantStanding(canonical(settings), _count(settings["answers"]))}
 
 
-def _request(before: Standing, fields: dict[str, Any]) -> Standing:
+def _request(before: Standing, fields: Fields) -> Standing:
     name, total = (fields["data_set"], fields["grant_name"]), _count(fields["total"])
     grant = before.grants[name]
     if grant.is_closed or not grant.used < total <= grant.answers:
@@ -170,14 +170,14 @@ def _request(before: Standing, fields: dict[str, Any]) -> Standing:
     return replace(before, grants={**before.grants, name: replace(grant, used=total)})
 
 
-def _answer(before: Standing, fields: dict[str, Any]) -> Standing:
+def _answer(before: Standing, fields: Fields) -> Standing:
     if (fields["data_set"], fields["grant_name"]) not in before.grants:
         raise ValueError
     return before
 
 
-def _restored(before: Standing, fields: dict[str, Any]) -> Standing:
-    if type(fields["closes"]) is not bool:
+def _restored(before: Standing, fields: Fields) -> Standing:
+    if not isinstance(fields["closes"], bool):
         raise TypeError
     if not fields["closes"]:
         return before
@@ -185,7 +185,7 @@ def _restored(before: Standing, fields: dict[str, Any]) -> Standing:
     return replace(before, grants={name: replace(one, is_closed=True) for name, one in before.grants.items()})
 
 
-def _moved(before: Standing, fields: dict[str, Any]) -> Standing:
+def _moved(before: Standing, fields: Fields) -> Standing:
     if before.moved_to is not None:
         raise ValueError
     return replace(before, moved_to=_text(fields["to"]))

@@ -151,7 +151,9 @@ class Store:
         """
         alone = self._engine
         # A restarted database has forgotten its connections. A ping detects that.
-        self._engine = self._new_engine(self._url, pool_size=_KEPT_OPEN, max_overflow=-1, pool_pre_ping=self.file is None)
+        self._engine = self._new_engine(
+            self._url, pool_size=_KEPT_OPEN, max_overflow=-1, pool_pre_ping=self.file is None
+        )
         try:
             if self.file is not None:
                 with self._database_errors("read"), self._engine.connect() as connection:

@@ -123,7 +123,7 @@ class Transaction:
         """Add a row."""
         self._connection.execute(_insert_statement(table), values)
 
-    def add_all(self, table: sa.Table, rows: Sequence[Any]) -> None:
+    def add_all(self, table: sa.Table, rows: Sequence[sa.Row[tuple[object, ...]]]) -> None:
         """Add rows of the same table of another database, in their order."""
         for start in range(0, len(rows), _BATCH):
             self._connection.execute(_insert_statement(table), [row._asdict() for row in rows[start : start + _BATCH]])

@@ -75,8 +75,8 @@ class Witness:
         entry = last if last is not None and last.number == seen[0] else transaction.entry(seen[0])
         if entry is None or entry.hash != seen[1]:
             raise UnknownLedgerError(
-                f"the ledger lacks entry {seen[0]:,}, which {self.path} has seen: it is an old copy, or was changed, or "
-                f"another copy of it is in use; restore the newest copy. If that copy is lost, run {self._command}. "
+                f"the ledger lacks entry {seen[0]:,}, which {self.path} has seen: it is an old copy, or was changed, "
+                f"or another copy of it is in use; restore the newest copy. If that copy is lost, run {self._command}. "
                 "Nothing is charged until then."
             )
 
