@@ -1,6 +1,6 @@
 """Restore a lost machine from its back-up, by the commands of docs/ledger.md, in an empty folder.
 
-Usage: ``python scripts/restore_drill.py``. Exits with 1 if a restored ledger is charged before it is told what is lost,
+Usage: ``python scripts/restore_drill.py``. Exits with 1 if a restored ledger is charged before the restore,
 or if anything is left to spend afterwards.
 """
 

@@ -138,7 +138,7 @@ def test_a_ledger_that_this_folder_does_not_know_can_be_read_and_not_charged(led
     account = Ledger(ledger.place).account("patients")
     assert account.state() == patients.state()
     for use in (lambda: spend(account), account.ledger.check, account.ledger.require_known):
-        with pytest.raises(UnknownLedgerError, match="nobody can tell what was released"):
+        with pytest.raises(UnknownLedgerError, match="nobody knows what was released"):
             use()
     assert account.ledger.head().number == 3
 

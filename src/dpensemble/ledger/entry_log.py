@@ -73,7 +73,7 @@ class EntryLog:
         self._commits = GroupCommit(self.writing)
         self._signed = SignedStanding(folder_of(witness) / f"{self.id}.checkpoint", self.id, self.public_key)
         self._standing = Standing()
-        self._watch = Watch(self._verify_all)
+        self._watch: Watch = Watch(self._verify_all)
 
     @property
     def place(self) -> str:

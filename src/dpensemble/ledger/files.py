@@ -50,7 +50,7 @@ def mark_of(handle: int) -> str:
     """Return a mark that a file keeps as long as it lives, and that no copy of the file has: ``inode/birth``.
 
     A restart, a new container over the same volume, a new host name, a renamed folder and a changed owner keep the
-    mark. A birth of 0 stands for a system that does not tell when a file was made.
+    mark. A birth of 0 stands for a system that does not report when a file was made.
     """
     return f"{os.fstat(handle).st_ino}/{_birth(handle)}"
 
@@ -65,7 +65,7 @@ def is_same_mark(one: str, other: str) -> bool:
 
 
 def _birth(handle: int) -> int:
-    """Return when a file was made, in nanoseconds, or 0 if the system does not tell."""
+    """Return when a file was made, in nanoseconds, or 0 if the system does not report that."""
     if sys.platform == "darwin":
         return int(os.fstat(handle).st_birthtime * 10**9)
     if _STATX is None:

@@ -33,7 +33,7 @@ class Places:
                 raise self._replaced(store, places[place], f"ledger {ledger}")
 
     def require_fresh(self, store: Store) -> None:
-        """Raise if any ledger was, or may have been, charged in this place before, under whatever address."""
+        """Raise if any ledger was, or may have been, charged in this place before, under any address."""
         places = self._read()
         certain = {ledger for place, ledger in places.items() if is_certain(place)}
         for place, ledger in places.items():

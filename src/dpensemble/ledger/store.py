@@ -72,7 +72,7 @@ class Store:
             return ServerPlace.of(connection, entries.name)
 
     def may_be(self, place: str) -> bool:
-        """Return whether a remembered place may be this database, under whatever address."""
+        """Return whether a remembered place may be this database, under any address."""
         return place in self.identities if self.file is not None else self._server.may_be(place)
 
     def _new_engine(self, url: sa.URL, **pooled: Any) -> sa.Engine:
@@ -91,7 +91,7 @@ class Store:
         return engine
 
     def exists(self) -> bool:
-        """Return whether there is an entry of a ledger. Tables alone are left by an interrupted `create`."""
+        """Return whether there is an entry of a ledger. An interrupted `create` leaves tables without entries."""
         if self.file is not None and not self.file.exists():
             return False
         with self._database_errors("read"), self._engine.connect() as connection:

@@ -151,7 +151,7 @@ class Witness:
     def renew(self) -> None:
         """Write the present content into a new file, which shows whether charges could be witnessed now.
 
-        The new file has a new mark. So a back-up of an earlier file is noticed wherever the back-up is restored.
+        The new file has a new mark. So a back-up of an earlier file is noticed when the back-up is restored.
         """
         self._is_started = False
         with self.held():
@@ -210,7 +210,7 @@ class Witness:
 
     def _unknown(self, why: str) -> UnknownLedgerError:
         return UnknownLedgerError(
-            f"{self.path}, which knows the newest entry of the ledger, {why}: nobody can tell what was released since "
+            f"{self.path}, which knows the newest entry of the ledger, {why}: nobody knows what was released since "
             f"this copy of the ledger. Run {self._command} with the newest checkpoint that was stored elsewhere. "
             "Nothing is charged until then."
         )
