@@ -46,12 +46,16 @@ class Server:
         """Remove all tables."""
         self._run("psql", "-c", "DROP SCHEMA public CASCADE; CREATE SCHEMA public", to=self.address)
 
+    def run_sql(self, script):
+        """Run a file of statements of psql, as the superuser."""
+        self._run("psql", "-f", str(script), to=self.address)
+
     def remove(self):
         self.stop()
         shutil.rmtree(self.folder)
 
     def _run(self, program, *given, to=None):
-        where = ["-D", str(self.folder / "data")] if to is None else ["-q", to]
+        where = ["-D", str(self.folder / "data")] if to is None else ["-q", "-v", "ON_ERROR_STOP=1", to]
         command = [str(self.programs / program), *where, *given]
         # Nothing is piped: the server would keep the pipe open.
         subprocess.run(command, check=True, user=self.user, cwd=self.folder, stdout=subprocess.DEVNULL)

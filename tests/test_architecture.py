@@ -83,8 +83,9 @@ RATCHETS = {
     "class patterns on own types": 0,
     # Seven are in `_identity`, which reads types of numpy, pandas, Arrow and Polars, and may import none but numpy.
     "getattr and hasattr outside engine": 85,
-    "lines with Any": 1128,
-    "exported names": 251,
+    "lines with Any": 1101,
+    # 252 with `StatedRelease`, which `Ledger.restored` takes.
+    "exported names": 252,
     "circles of modules": 0,
 }
 

@@ -11,6 +11,7 @@
     ├── DuplicateError (RuntimeError)        an object that spends a budget was copied, or its process forked
     ├── LedgerError (RuntimeError)           the ledger cannot be read, written or trusted
     │   ├── ReplacedLedgerError              another ledger has taken the place of a ledger
+    │   ├── UnknownLedgerError               a restored copy, or a machine that never saw the ledger
     │   └── TamperedLedgerError              the ledger's contents do not follow from its entries
     ├── TeacherError (RuntimeError)          no teacher could be fitted
     └── FileError (OSError)                  a file or folder cannot be read, written or trusted
@@ -91,6 +92,10 @@ class LedgerError(DPEnsembleError, RuntimeError):
 
 class ReplacedLedgerError(LedgerError):
     """Another ledger has taken the place of a ledger."""
+
+
+class UnknownLedgerError(LedgerError):
+    """The state folder does not know the newest entry of this ledger: a restored back-up, or a new machine."""
 
 
 class TamperedLedgerError(LedgerError):

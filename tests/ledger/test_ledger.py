@@ -1,7 +1,9 @@
 """The ledger: what it admits and refuses, and that nothing in it can be changed, cut off or put back unnoticed."""
 
 import json
+import os
 import shutil
+import signal
 import sqlite3
 
 import pytest
@@ -11,10 +13,14 @@ from dpensemble._spending import Spending
 from dpensemble.cost import GaussianCost, gaussian_mu
 from dpensemble.errors import BudgetError, InvalidParameterError, LedgerError, TamperedLedgerError
 from dpensemble.ledger import Ledger
+from dpensemble.ledger.addresses import vetted_url
 from dpensemble.ledger.chain import entry_hash
+from dpensemble.ledger.places import Places
+from dpensemble.ledger.tables import METADATA
+from dpensemble.ledger.witness import Witness
 from dpensemble.relations import Relation
 
-from .conftest import change, spend
+from .conftest import change, in_child, spend
 
 
 def test_what_fits_is_charged_and_what_would_pass_the_budget_is_refused_and_charged_nothing(ledger):
@@ -167,6 +173,61 @@ def test_an_old_copy_is_noticed_by_a_ledger_that_is_kept_open(ledger, patients, 
             spend(patients)
 
 
+def tables(where):
+    with sqlite3.connect(where) as raw:
+        names = {name for (name,) in raw.execute("SELECT name FROM sqlite_master")}
+    raw.close()
+    return names
+
+
+@pytest.mark.parametrize("step", ["tables", "key", "witness", "created"])
+def test_a_killed_create_leaves_nothing_that_cannot_be_made_again(where, tmp_path, monkeypatch, step):
+    """At the last step the ledger is there, and can be charged."""
+
+    def killed(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if step == "tables":
+        # Earlier versions made the tables in a transaction of their own.
+        with sqlite3.connect(where) as raw:
+            raw.execute("CREATE TABLE dpensemble_entries (number BIGINT PRIMARY KEY, kind, body, previous, hash)")
+        raw.close()
+    else:
+        place, name = {"key": (METADATA, "create_all"), "witness": (Witness, "begin"), "created": (Places, "remember")}[
+            step
+        ]
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, killed)
+            assert in_child(lambda: Ledger.create(where)) == -signal.SIGKILL
+    if step != "created":
+        assert not where.exists() or "dpensemble_entries" not in tables(where) or step == "tables"
+        Ledger.create(where)
+    ledger = Ledger(where)
+    spend(ledger.open_account("patients", epsilon=3, delta=1e-5))
+    assert ledger.check() == []
+    assert ledger.verify().grants == 1
+
+
+def test_a_missing_file_is_not_made_by_an_open_ledger(ledger, patients, where, tmp_path):
+    with ledger.kept_open():
+        spend(patients)
+        where.rename(tmp_path / "away.db")
+        for use in (lambda: spend(patients), patients.state, ledger.check, lambda: Ledger(where)):
+            with pytest.raises(LedgerError, match=r"the file is missing|there is no ledger"):
+                use()
+        assert not where.exists()
+        (tmp_path / "away.db").rename(where)
+        spend(patients)
+    assert len(patients.history()) == 2
+
+
+@pytest.mark.parametrize("name", ["a ledger.db", "what?.db", "50%25.db", "#1.db", "é.db", "a&b=c.db"])
+def test_a_file_may_have_any_name(tmp_path, name):
+    spend(Ledger.create(tmp_path / name).open_account("patients", epsilon=3, delta=1e-5))
+    assert [one.name for one in tmp_path.iterdir() if one.is_file()] == [name]
+    assert Ledger(tmp_path / name).verify().grants == 1
+
+
 def test_a_chain_that_is_cut_off_and_written_anew_is_told_by_a_checkpoint(ledger, patients, where):
     spend(patients)
     spend(patients)
@@ -224,9 +285,43 @@ def test_bad_ledgers_are_refused_in_a_sentence(ledger, where, tmp_path):
         with pytest.raises(LedgerError) as error:
             Ledger(address)
         assert "hidden" not in str(error.value)
-    with pytest.raises(LedgerError, match="cannot be read") as error:
-        Ledger("postgresql://me:hidden@127.0.0.1:1/name")
-    assert "hidden" not in str(error.value)
+    with pytest.raises(LedgerError, match="cannot be read"):
+        Ledger("postgresql://me@127.0.0.1:1/name")
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("postgresql://me:hidden@127.0.0.1:1/name", "must not hold a password"),
+        ("postgresql://me@127.0.0.1:1/name?password=hidden", "must not hold a password"),
+        ("postgresql://me@127.0.0.1:1/name?PASSWORD=hidden", "must not set PASSWORD"),
+        ("postgresql://me@127.0.0.1:1/name?sslpassword=hidden", "must not hold a password"),
+        ("postgresql://me@127.0.0.1:1/name?passwd=hidden", "must not set passwd"),
+        ("postgresql://me:hid@den@127.0.0.1:1/name", "must not hold a password"),
+        ("postgresql://me@hidden/@127.0.0.1:1/name", "must be an address"),
+        ("postgresql://a.example,b.example/name", "must be an address"),
+        ("postgresql://me@a.example/name?sslmode=prefer", "cross a network in the clear"),
+        ("postgresql+psycopg://me:hidden@127.0.0.1:1/name", "must be a file or an address"),
+        ("postgres://me:hidden@127.0.0.1:1/name", "must be a file or an address"),
+    ],
+)
+def test_no_address_holds_a_password_or_crosses_a_network_in_the_clear(address, why, tmp_path):
+    for use in (Ledger, Ledger.create, lambda place: Ledger.forget(place, "id")):
+        with pytest.raises(LedgerError, match=why) as error:
+            use(address)
+        assert "hidden" not in str(error.value)
+        assert "den@" not in str(error.value)
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_ledger_on_another_machine_is_reached_by_tls(monkeypatch):
+    monkeypatch.delenv("PGSSLMODE", raising=False)
+    url, shown = vetted_url("postgresql://me@ledger.example/name?options=-csearch_path%3Dledgers")
+    assert url.query == {"options": "-csearch_path=ledgers", "sslmode": "require"}
+    assert shown == "postgresql://me@ledger.example/name?options=-csearch_path%3Dledgers"
+    assert "sslmode" not in vetted_url("postgresql://me@/name?host=/run/postgresql")[0].query
+    monkeypatch.setenv("PGSSLMODE", "verify-full")
+    assert "sslmode" not in vetted_url("postgresql://me@ledger.example/name")[0].query
 
 
 def test_a_ledger_of_another_version_or_key_is_refused(ledger, where, tmp_path):

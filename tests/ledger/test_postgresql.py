@@ -10,8 +10,11 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
 from dpensemble._spending import Spending
-from dpensemble.errors import BudgetError, LedgerError, TamperedLedgerError
+from dpensemble.cli import main
+from dpensemble.errors import BudgetError, LedgerError, ReplacedLedgerError, TamperedLedgerError
 from dpensemble.ledger import Ledger
+from dpensemble.ledger.places import Places
+from dpensemble.ledger.store import Store
 from dpensemble.ledger.tables import METADATA
 
 from .conftest import votes
@@ -134,10 +137,179 @@ def test_a_ledger_of_the_first_version_opens_and_goes_on(address, engine, tmp_pa
                 raw.execute(sa.insert(table), [dict(zip(names, row, strict=True)) for row in rows])
     old.close()
     (tmp_path / "state").mkdir()
-    shutil.copy(DATA / "version1.key", tmp_path / "state" / f"{expected['id']}.key")
+    for name in ("key", "witness"):
+        shutil.copy(DATA / f"version1.{name}", tmp_path / "state" / f"{expected['id']}.{name}")
     ledger = Ledger(address)
     assert [state.to_dict() for account in ledger.accounts() for state in account.states()] == expected["states"]
     ledger.account("buildings").one_release("fit")([Spending(name="everyone", epsilon=0.1, delta=1e-9)])
     assert ledger.verify().entries == expected["entries"] + 1
     ledger.protect()
     assert ledger.check() == []
+
+
+def lost(engine):
+    with engine.begin() as raw:
+        for table in reversed(METADATA.sorted_tables):
+            raw.exec_driver_sql(f"DROP TABLE IF EXISTS {table.name} CASCADE")
+
+
+def spellings(address):
+    return [
+        address,
+        address.replace("127.0.0.1", "localhost"),
+        address + "?connect_timeout=5",
+        address.replace("127.0.0.1", "") + "?host=127.0.0.1",
+        address + "?options=-csearch_path%3Dpublic",
+    ]
+
+
+@pytest.mark.parametrize("is_allowed", [True, False], ids=["the server states its identity", "the provider forbids it"])
+@pytest.mark.parametrize("is_earlier", [False, True], ids=["", "made by an earlier version"])
+def test_no_spelling_of_an_address_opens_a_fresh_ledger(address, engine, tmp_path, is_allowed, is_earlier):
+    if not is_allowed:
+        with engine.begin() as raw:
+            raw.exec_driver_sql("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+            raw.exec_driver_sql("DROP ROLE IF EXISTS owner")
+            raw.exec_driver_sql("CREATE ROLE owner LOGIN")
+            raw.exec_driver_sql("GRANT ALL ON SCHEMA public TO owner")
+        address = address.replace("postgres@", "owner@")
+    try:
+        ledger = Ledger.create(address)
+        account = ledger.open_account("patients", epsilon=1, delta=1e-5, filter="basic")
+        memory = tmp_path / "state" / "ledgers.json"
+        if is_earlier:
+            memory.write_text(json.dumps({address.replace("postgres@", "").replace("owner@", ""): ledger.id}))
+        for other in spellings(address):
+            # The ledger itself goes on under each of them.
+            account = Ledger(other).account("patients")
+            account.one_release("fit")([Spending(name="everyone", epsilon=0.1, delta=1e-9)])
+        if is_earlier:
+            memory.write_text(json.dumps({address.replace("postgres@", "").replace("owner@", ""): ledger.id}))
+        before = memory.read_text()
+        lost(engine)
+        for other in spellings(address):
+            with pytest.raises(ReplacedLedgerError, match=f"'dpensemble ledger forget .* --id {ledger.id}'"):
+                Ledger.create(other)
+        assert memory.read_text() == before
+        # Another database, or another schema, is another place.
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as raw:
+            raw.exec_driver_sql(f"CREATE DATABASE others OWNER {address.partition('@')[0].rpartition('/')[2]}")
+        try:
+            Ledger.create(address.rpartition("/")[0] + "/others")
+        finally:
+            with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as raw:
+                raw.exec_driver_sql("DROP DATABASE others WITH (FORCE)")
+        Ledger.forget(spellings(address)[1], ledger.id)
+        assert Ledger.create(address).id != ledger.id
+    finally:
+        if not is_allowed:
+            lost(engine)
+            with engine.begin() as raw:
+                raw.exec_driver_sql("GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC")
+                raw.exec_driver_sql("DROP OWNED BY owner")
+                raw.exec_driver_sql("DROP ROLE owner")
+
+
+def test_the_documented_role_charges(address, writer):
+    ledger = Ledger.create(address)
+    ledger.open_account("patients", epsilon=3, delta=1e-5)
+    writer(ledger)
+    role = Ledger(address.replace("postgres@", "writer@"))
+    told = votes(role.account("patients").grant("g")).answer(counts=[50, 50], key="1")
+    assert votes(ledger.account("patients").grant("g")).answer(counts=[50, 50], key="1").label == told.label
+    assert role.check() == []
+
+
+@pytest.fixture
+def in_a_file(tmp_path):
+    """Return a ledger in a file with charges, an open grant and answers."""
+    ledger = Ledger.create(tmp_path / "ledger.db")
+    account = ledger.open_account("patients", epsilon=3, delta=1e-5)
+    asked = votes(account.grant("g"))
+    return ledger, {key: asked.answer(counts=[50, 50], key=key).label for key in "abc"}
+
+
+@pytest.mark.parametrize("killed", [None, "closed", "copied"])
+def test_a_ledger_moves_from_a_file_and_both_are_never_charged(address, in_a_file, tmp_path, monkeypatch, killed):
+    ledger, told = in_a_file
+    shutil.copy(ledger.place, tmp_path / "copy.db")
+    checkpoint, states = ledger.checkpoint(), ledger.account("patients").states()
+    if killed is not None:
+        with monkeypatch.context() as patch:
+            steps = {"closed": (Store, "create", died), "copied": (Places, "remember", remembers_no_database())}
+            patch.setattr(*steps[killed])
+            with pytest.raises(KeyboardInterrupt):
+                Ledger.moved(ledger.place, address)
+        with pytest.raises(LedgerError, match="was closed when it moved to PostgreSQL system"):
+            votes(ledger.account("patients").grant("g")).answer(counts=[50, 50], key="x")
+    for _ in range(2):
+        # Done again, it changes nothing.
+        new = Ledger.moved(ledger.place, address)
+    assert (new.id, new.head().kind, new.head().number) == (ledger.id, "moved", checkpoint["number"] + 1)
+    assert new.verify([checkpoint]).requests == 3
+    assert new.account("patients").states() == states
+    asked = votes(new.account("patients").grant("g"))
+    assert {key: asked.answer(counts=[50, 50], key=key).label for key in "abc"} == told
+    asked.answer(counts=[50, 50], key="d")
+    assert new.check() == []
+    for place in (ledger.place, tmp_path / "copy.db"):
+        with pytest.raises(LedgerError, match=r"closed when it moved|lacks entry"):
+            votes(Ledger(place).account("patients").grant("g")).answer(counts=[50, 50], key="e")
+    with pytest.raises(LedgerError, match=r"lacks entry|moved to PostgreSQL"):
+        Ledger.moved(ledger.place, address.rpartition("/")[0] + "/template1")
+    for bad in ((new.place, tmp_path / "x.db"), (tmp_path / "copy.db", tmp_path / "y.db")):
+        with pytest.raises(LedgerError):
+            Ledger.moved(*bad)
+
+
+def died(*_):
+    raise KeyboardInterrupt
+
+
+def remembers_no_database():
+    remember = Places.remember
+
+    def remembering(self, store, ledger):
+        if store.file is None:
+            raise KeyboardInterrupt
+        remember(self, store, ledger)
+
+    return remembering
+
+
+def test_a_moved_file_is_shown_as_closed_and_moves_into_an_empty_database_only(address, in_a_file, capsys, tmp_path):
+    ledger, _ = in_a_file
+    other = Ledger.create(address)
+    assert main(["ledger", "move", ledger.place, "--to", address]) == 2
+    assert "give an empty database" in capsys.readouterr().err
+    assert ledger.head().kind == "answer"
+    engine = sa.create_engine(address.replace("postgresql://", "postgresql+psycopg://"), poolclass=NullPool)
+    lost(engine)
+    assert main(["ledger", "move", ledger.place, "--to", address]) == 2
+    assert f"held ledger {other.id} before" in capsys.readouterr().err
+    assert ledger.head().kind == "answer"
+    Ledger.forget(address, other.id)
+    assert main(["ledger", "move", ledger.place, "--to", address]) == 0
+    assert "is closed by its last entry" in capsys.readouterr().out
+    assert main(["ledger", "show", ledger.place]) == 0
+    assert "This ledger is closed: it moved to" in capsys.readouterr().out
+
+
+def test_another_machine_joins_without_a_charge(address, tmp_path, monkeypatch):
+    first = Ledger.create(address)
+    account = first.open_account("patients", epsilon=3, delta=1e-5)
+    votes(account.grant("g")).answer(counts=[50, 50], key="1")
+    checkpoint = first.checkpoint()
+    votes(account.grant("g")).answer(counts=[50, 50], key="2")
+    (tmp_path / "second").mkdir()
+    shutil.copy(first.key_path, tmp_path / "second")
+    with monkeypatch.context() as second:
+        second.setenv("DPENSEMBLE_STATE", str(tmp_path / "second"))
+        with pytest.raises(LedgerError, match="is missing"):
+            votes(Ledger(address).account("patients").grant("g")).answer(counts=[50, 50], key="3")
+        outcome = Ledger.restored(address, [checkpoint], joins=True)
+        assert (outcome.closed, outcome.charged) == ([], [])
+        votes(Ledger(address).account("patients").grant("g")).answer(counts=[50, 50], key="3")
+    asked = votes(account.grant("g"))
+    asked.answer(counts=[50, 50], key="4")
+    assert asked.remaining() == 26

@@ -1,16 +1,20 @@
-"""The file that reveals an old copy: written over in place, whole after a write that was cut short."""
+"""The file that reveals an old copy: one line of charges, written over in place, and known by its own mark."""
 
 import json
+import os
 import shutil
+import sqlite3
+import threading
 
 import pytest
 
-from dpensemble.errors import LedgerError, TamperedLedgerError
-from dpensemble.ledger import Ledger, LedgerAccount
+from dpensemble.errors import LedgerError, UnknownLedgerError
+from dpensemble.ledger import Ledger, files, store
+from dpensemble.ledger import witness as witnesses
 from dpensemble.ledger.chain import Entry
 from dpensemble.ledger.witness import Witness
 
-from .conftest import spend
+from .conftest import spend, votes
 
 
 def entry(number):
@@ -19,23 +23,30 @@ def entry(number):
 
 @pytest.fixture
 def witness(tmp_path):
-    return Witness(tmp_path / "state" / "witness")
+    witness = Witness(tmp_path / "state" / "witness")
+    with witness.locked():
+        witness.begin(entry(1))
+    return witness
 
 
-def test_the_newest_entry_is_kept_whichever_way_they_come(witness):
-    assert witness.seen() is None
-    for number in (1, 2, 5, 3, 6, 6, 7):
+def noted(witness, number):
+    with witness.held() as seen:
         witness.note(entry(number))
-    assert witness.seen() == (7, f"{7:064x}")
+    return seen
+
+
+def test_the_newest_entry_is_kept(witness):
+    assert [noted(witness, number) for number in (2, 5, 6)] == [(each, f"{each:064x}") for each in (1, 2, 5)]
+    assert witness.seen() == (6, f"{6:064x}")
     # Two places, each a line, so that it can be read by people.
-    assert [json.loads(line)["number"] for line in witness.path.read_text().splitlines()] == [7, 6]
+    assert [json.loads(line)["number"] for line in witness.path.read_text().splitlines()] == [5, 6]
 
 
 def test_a_write_cut_short_anywhere_leaves_what_was_seen_before(witness):
-    for number in (1, 2, 3):
-        witness.note(entry(number))
+    for number in (2, 3):
+        noted(witness, number)
     before = witness.path.read_bytes()
-    witness.note(entry(4))
+    noted(witness, 4)
     after = witness.path.read_bytes()
     changed = [place for place, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
     for cut in range(changed[0], changed[-1] + 2):
@@ -43,50 +54,231 @@ def test_a_write_cut_short_anywhere_leaves_what_was_seen_before(witness):
         assert witness.seen() == ((4, f"{4:064x}") if cut > changed[-1] else (3, f"{3:064x}"))
         # The next one goes where nothing is lost.
     witness.path.write_bytes(after[: changed[0] + 3] + before[changed[0] + 3 :])
-    witness.note(entry(5))
+    noted(witness, 5)
     assert witness.seen() == (5, f"{5:064x}")
 
 
-def test_a_file_of_an_earlier_release_is_read_and_gone_on_with(witness):
-    witness.path.parent.mkdir()
-    witness.path.write_text(json.dumps({"number": 8, "hash": f"{8:064x}"}))
-    assert witness.seen() == (8, f"{8:064x}")
-    witness.note(entry(7))
-    assert witness.seen() == (8, f"{8:064x}")
-    witness.note(entry(9))
-    witness.note(entry(10))
-    assert witness.seen() == (10, f"{10:064x}")
+def test_a_file_of_an_earlier_version_is_read_and_gets_a_mark(tmp_path):
+    path = tmp_path / "witness"
+    one = {"number": 8, "hash": f"{8:064x}"}
+    slot = json.dumps(one | {"check": witnesses._check(8, one["hash"])}).ljust(4095) + "\n"
+    for content in (json.dumps(one), slot * 2):
+        path.write_text(content)
+        witness = Witness(path)
+        assert witness.seen() == (8, f"{8:064x}")
+        witness.require_known()
+        noted(witness, 9)
+        noted(witness, 10)
+        assert witness.seen() == (10, f"{10:064x}")
+        assert all("/" in json.loads(line)["file"] for line in path.read_text().splitlines())
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "x" * 8192, " " * 8192])
 def test_a_damaged_file_is_refused(witness, content):
-    witness.path.parent.mkdir()
     witness.path.write_text(content)
-    with pytest.raises(LedgerError, match="cannot be read"):
-        witness.seen()
-    with pytest.raises(LedgerError, match="cannot be read"):
-        witness.note(entry(1))
+    for use in (witness.seen, witness.require_known, witness.renew):
+        with pytest.raises(LedgerError, match="cannot be read"):
+            use()
     assert witness.path.read_text() == content
 
 
-def test_of_two_copies_in_use_one_alone_charges(ledger, patients, where, tmp_path):
-    """Both pass the look before the charge. The witness has seen one of the two entries, and refuses the other."""
-    copy = tmp_path / "copy.db"
-    shutil.copy(where, copy)
-    first, second = (LedgerAccount(Ledger(path), "patients") for path in (where, copy))
-    for account in (first, second):
-        # As in a race: the look before the charge found nothing.
-        account.ledger._witness.check = lambda _: None
-    spend(first, 0.1)
-    with pytest.raises(TamperedLedgerError, match="two copies of the ledger are in use"):
-        spend(second, 0.1)
+@pytest.mark.parametrize("birth", [True, False])
+def test_a_copy_is_unknown_and_what_keeps_the_file_is_not(witness, tmp_path, monkeypatch, birth):
+    if not birth:
+        # A system that does not tell when a file was made numbers its files.
+        monkeypatch.setattr(files, "_STATX", None)
+        witness.renew()
+    noted(witness, 2)
+    # A restart, a renamed folder, a new owner, another host name.
+    folder = witness.path.parent.rename(tmp_path / "moved")
+    os.chmod(folder / "witness", 0o640)
+    moved = Witness(folder / "witness")
+    moved.require_known()
+    assert noted(moved, 3) == (2, f"{2:064x}")
+    # The mark of a newer system, or of an older one, is compared by what both know.
+    monkeypatch.setattr(files, "_STATX", files._statx())
+    Witness(folder / "witness").require_known()
+    # A back-up that is put back, into the same folder or another one.
+    shutil.copytree(folder, tmp_path / "backup")
+    if birth:
+        shutil.rmtree(folder)
+    else:
+        # A number may be given to another file as soon as the first file is gone.
+        folder.rename(tmp_path / "lost")
+    shutil.copytree(tmp_path / "backup", folder)
+    for place in (folder, tmp_path / "backup"):
+        copy = Witness(place / "witness")
+        before = copy.path.read_bytes()
+        for use in (copy.require_known, copy.renew, lambda copy=copy: noted(copy, 4)):
+            with pytest.raises(UnknownLedgerError, match=r"is a copy.*'dpensemble ledger restored LEDGER --checkpoint"):
+                use()
+        assert copy.path.read_bytes() == before
 
 
-def test_another_entry_of_the_same_number_is_refused(witness):
-    assert witness.note(entry(3))
-    assert witness.note(entry(3))
-    # A newer one was seen, which the ledger must then have.
-    assert not witness.note(entry(2))
-    with pytest.raises(TamperedLedgerError, match="has seen another entry 3"):
-        witness.note(Entry(3, "request", "{}", "0" * 64, f"{4:064x}"))
-    assert witness.seen()[0] == 3
+def test_each_start_and_the_timer_make_a_new_mark_so_that_an_earlier_copy_is_noticed(witness, tmp_path):
+    shutil.copy(witness.path, tmp_path / "backup")
+    witness.renew()
+    # Written over in place, as 'cp' does.
+    shutil.copy(tmp_path / "backup", witness.path)
+    with pytest.raises(UnknownLedgerError):
+        Witness(witness.path).require_known()
+
+
+def test_a_missing_file_is_unknown_and_makes_no_folder(tmp_path):
+    witness = Witness(tmp_path / "none" / "witness", "ledger.db")
+    for use in (witness.require_known, witness.renew):
+        with pytest.raises(UnknownLedgerError, match=r"is missing.*ledger restored ledger.db"):
+            use()
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_ledger_that_this_folder_does_not_know_can_be_read_and_not_charged(ledger, patients):
+    spend(patients)
+    ledger.witness_path.unlink()
+    account = Ledger(ledger.place).account("patients")
+    assert account.state() == patients.state()
+    for use in (lambda: spend(account), account.ledger.check, account.ledger.require_known):
+        with pytest.raises(UnknownLedgerError, match="nobody knows what was released"):
+            use()
+    assert account.ledger.head().number == 3
+
+
+def copied(where, to):
+    with sqlite3.connect(where) as raw:
+        raw.execute("VACUUM INTO ?", (str(to),))
+    raw.close()
+
+
+def test_of_two_copies_one_alone_charges_while_the_other_is_under_way(ledger, patients, where, tmp_path, monkeypatch):
+    """A charge that is on the disk, and not witnessed yet, keeps a copy of the ledger waiting."""
+    copied(where, tmp_path / "copy.db")
+    first, second, copy = (Ledger(path).account("patients") for path in (where, where, tmp_path / "copy.db"))
+    is_on_disk, goes_on, charged, refused = threading.Event(), threading.Event(), [], []
+
+    def step(name):
+        if name == "committed" and threading.current_thread().name == "first":
+            is_on_disk.set()
+            assert goes_on.wait(60)
+
+    def charge(name, account):
+        try:
+            account.charge_budget(name, patients_budget())
+            charged.append(name)
+        except LedgerError as error:
+            refused.append(str(error))
+
+    monkeypatch.setattr(store, "step", step)
+    threads = [
+        threading.Thread(target=charge, args=(name, account), name=name)
+        for name, account in [("first", first), ("second", second), ("copy", copy)]
+    ]
+    threads[0].start()
+    assert is_on_disk.wait(60)
+    for thread in threads[1:]:
+        thread.start()
+    goes_on.set()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(charged) == ["first", "second"]
+    assert "another copy of it is in use" in refused[0]
+    assert sorted(one.what for one in Ledger(where).account("patients").history()) == ["first", "second"]
+
+
+def patients_budget():
+    from dpensemble import Budget
+
+    return Budget(epsilon=0.1, delta=1e-9)
+
+
+@pytest.mark.parametrize("step", [False, True])
+def test_a_copy_that_charged_alone_makes_the_other_one_useless(ledger, patients, where, tmp_path, step):
+    copied(where, tmp_path / "copy.db")
+    still_open = Ledger(where).account("patients")
+    spend(Ledger(tmp_path / "copy.db").account("patients"), 0.1)
+    with pytest.raises(LedgerError, match="another copy of it is in use"):
+        spend(still_open if step else Ledger(where).account("patients"), 0.1)
+
+
+def test_a_ledger_with_two_names_is_refused_before_and_while_it_is_open(ledger, patients, where, tmp_path):
+    with ledger.kept_open():
+        spend(patients, 0.1)
+        os.link(where, tmp_path / "backup.db")
+        for use in (lambda: spend(patients, 0.1), lambda: Ledger(where), lambda: Ledger(tmp_path / "backup.db")):
+            with pytest.raises(LedgerError, match=r"hard link.*cp -al.*\.backup"):
+                use()
+        os.unlink(tmp_path / "backup.db")
+        spend(patients, 0.1)
+    os.link(ledger.witness_path, tmp_path / "witness")
+    with pytest.raises(LedgerError, match="second name"):
+        spend(patients, 0.1)
+    assert len(patients.history()) == 2
+
+
+def fails(*_, **__):
+    raise OSError(30, "Read-only file system")
+
+
+def test_no_retry_is_answered_while_the_witness_cannot_be_written(ledger, patients, where, monkeypatch):
+    """The entry is charged. Its answer is not told until the witness has the entry, however often it is asked for."""
+    asked = votes(patients.grant("g"))
+    asked.answer(counts=[50, 50], key="first")
+    with monkeypatch.context() as readonly:
+        readonly.setattr(Witness, "_write_over", fails)
+        readonly.setattr(witnesses, "replace_file", fails)
+        for _ in range(4):
+            with pytest.raises(LedgerError, match="cannot be written"):
+                asked.answer(counts=[50, 50], key="second")
+            with pytest.raises(LedgerError, match="cannot be written"):
+                votes(Ledger(where).account("patients").grant("g")).answer(counts=[50, 50], key="second")
+            with pytest.raises(LedgerError, match="cannot be written"):
+                Ledger(where).entries()
+        with pytest.raises(LedgerError, match="could not be written"):
+            ledger.check()
+        # Only the first attempt was charged. Nothing was drawn.
+        assert asked.remaining() == 28
+        assert [one.kind for one in transaction_entries(ledger)][-1] == "request"
+    told = asked.answer(counts=[50, 50], key="second")
+    assert (told.replayed, asked.remaining()) == (False, 28)
+    assert ledger._witness.seen()[0] == ledger.head().number
+    assert ledger.check() == []
+    assert len(ledger.entries()) == ledger.head().number
+
+
+def transaction_entries(ledger):
+    with ledger.reading() as transaction:
+        return list(transaction.all_entries())
+
+
+def test_nothing_is_charged_while_the_state_folder_cannot_be_written(ledger, patients, monkeypatch):
+    monkeypatch.setattr(witnesses, "FileLock", fails)
+    for _ in range(2):
+        with pytest.raises(LedgerError, match="Nothing was charged"):
+            spend(patients, 0.1)
+    assert patients.history() == []
+
+
+def test_a_service_writes_the_witness_at_its_start_and_by_a_timer(ledger, monkeypatch):
+    from dpensemble.ledger import entry_log
+
+    written, enough, renew = [], threading.Event(), Witness.renew
+
+    def renewing(self):
+        if len(written) == 3:
+            monkeypatch.setattr(witnesses, "replace_file", fails)
+        written.append(self.path.read_bytes())
+        renew(self)
+        if len(written) >= 3:
+            enough.set()
+
+    monkeypatch.setattr(entry_log, "_RENEWED_EVERY", 0.001)
+    monkeypatch.setattr(Witness, "renew", renewing)
+    with ledger.kept_open():
+        assert enough.wait(60)
+        while ledger._witness.problem is None:
+            pass
+        before = ledger.witness_path.read_bytes()
+        with pytest.raises(LedgerError, match="could not be written"):
+            ledger.check()
+        assert ledger.witness_path.read_bytes() == before
+    assert len({json.loads(one[:4096])["file"] for one in written}) >= 3
+    assert {json.loads(one[:4096])["number"] for one in written} == {1}

@@ -10,11 +10,17 @@ from typing import Any
 
 import typer
 
+from dpensemble.budget import Budget
 from dpensemble.errors import InvalidParameterError, file_errors
 from dpensemble.ledger import AccountState, Ledger
 from dpensemble.ledger.filters import Filter
 from dpensemble.ledger.keys import read_statement
+from dpensemble.ledger.restoring import Restored, StatedRelease
 from dpensemble.workflow.durable import ANY_FILE, replace_file
+from dpensemble.workflow.outputs import RECORD, load_run, undamaged
+
+#: The result as plain values and in words.
+_Answer = tuple[Any, str]
 
 
 def run(action: str, ledger: str, as_json: bool, **values: Any) -> None:
@@ -23,7 +29,7 @@ def run(action: str, ledger: str, as_json: bool, **values: Any) -> None:
     typer.echo(json.dumps(answer, indent=2) if as_json else words)
 
 
-def _create(where: str) -> tuple[Any, str]:
+def _create(where: str) -> _Answer:
     ledger = Ledger.create(where)
     about = {
         "ledger": ledger.place,
@@ -40,7 +46,7 @@ def _create(where: str) -> tuple[Any, str]:
 
 def _open(
     where: str, data_set: str, *, epsilon: float, delta: float | None, group: str | None, **terms: Any
-) -> tuple[Any, str]:
+) -> _Answer:
     ledger = Ledger(where)
     if group is not None:
         ledger.open_group(data_set, group, epsilon=epsilon)
@@ -52,7 +58,7 @@ def _open(
     return state.to_dict(), _line(state)
 
 
-def _show(where: str) -> tuple[Any, str]:
+def _show(where: str) -> _Answer:
     ledger = Ledger(where)
     # Figures of a changed ledger would mislead.
     ledger.verify()
@@ -71,7 +77,7 @@ def _line(state: AccountState) -> str:
     )
 
 
-def _verify(where: str, checkpoint: list[Path]) -> tuple[Any, str]:
+def _verify(where: str, checkpoint: list[Path]) -> _Answer:
     ledger = Ledger(where)
     counts = ledger.verify([read_statement(path) for path in checkpoint])
     notes = ledger.check()
@@ -82,29 +88,89 @@ def _verify(where: str, checkpoint: list[Path]) -> tuple[Any, str]:
     )
 
 
-def _protect(where: str) -> tuple[Any, str]:
+def _protect(where: str) -> _Answer:
     ledger = Ledger(where)
     ledger.protect()
     return {"ledger": ledger.place}, f"{ledger.place} is verified and has all its triggers."
 
 
-def _forget(where: str, name: str, witness: Path | None) -> tuple[Any, str]:
+def _forget(where: str, name: str, witness: Path | None) -> _Answer:
     Ledger.forget(where, name, witness=witness)
     return {"ledger": where, "forgotten": name}, (
         f"Ledger {name} is given up: its spending no longer counts. Another ledger can take its place."
     )
 
 
-def _export(where: str, out: Path) -> tuple[Any, str]:
+def _export(where: str, out: Path) -> _Answer:
     entries = Ledger(where).entries()
     _write(out, "".join(json.dumps(entry.to_dict(), sort_keys=True) + "\n" for entry in entries))
     return {"out": str(out), "entries": len(entries)}, f"{len(entries):,} entries are in {out}."
 
 
-def _checkpoint(where: str, out: Path) -> tuple[Any, str]:
+def _checkpoint(where: str, out: Path) -> _Answer:
     statement = Ledger(where).checkpoint()
     _write(out, json.dumps(statement, indent=2) + "\n")
     return statement, f"Entry {statement['number']:,} is signed in {out}: store the file away from the ledger."
+
+
+def _charge(where: str, data_set: str, *, epsilon: float, delta: float, what: str) -> _Answer:
+    account = Ledger(where).account(data_set)
+    account.charge_budget(what, Budget(epsilon=epsilon, delta=delta))
+    state = account.state()
+    return state.to_dict(), f"Charged: {what}. {_line(state)}"
+
+
+def _restored(
+    where: str, *, checkpoint: list[Path], released: list[str], nothing_released: bool, joins: bool
+) -> _Answer:
+    stated = [_stated_release(one) for one in released]
+    outcome = Ledger.restored(
+        where,
+        [read_statement(path) for path in checkpoint],
+        released=stated if stated or nothing_released else None,
+        joins=joins,
+    )
+    return asdict(outcome), "\n".join(_words_of(outcome, joins=joins, stated=stated))
+
+
+def _stated_release(text: str) -> StatedRelease:
+    """Return the release of a run's folder, for ``DATA_SET=RUN``, or ``RUN`` in a ledger of one data set."""
+    data_set, _, folder = text.rpartition("=")
+    record, _ = load_run(Path(folder), private=False)
+    with undamaged(Path(folder) / RECORD):
+        # The largest budget of any group, as `train` charges it.
+        budgets = [record.budget, record.guarantee, *(group["budget"] for group in record.groups)]
+        epsilon, delta = (max(float(one[name]) for one in budgets) for name in ("epsilon", "delta"))
+    return StatedRelease(data_set=data_set or None, what=f"run {Path(folder).name}", epsilon=epsilon, delta=delta)
+
+
+def _words_of(outcome: Restored, *, joins: bool, stated: list[StatedRelease]) -> list[str]:
+    if joins:
+        return [f"This machine charges ledger {outcome.ledger} from entry {outcome.entries:,} on, beside others."]
+    lines = [f"Ledger {outcome.ledger} goes on from entry {outcome.entries:,}, the newest of this copy."]
+    if not outcome.is_newer:
+        lines.append(
+            f"The checkpoint (entry {outcome.checkpoint:,}) is not newer than the copy. A checkpoint out of the same "
+            "back-up proves nothing about later answers."
+        )
+    lines += [f"Charged: {one}." for one in outcome.charged]
+    if outcome.spends_rest:
+        lines.append("Nobody knows what was released after the checkpoint, so no account has anything left.")
+    else:
+        words = ", ".join(one.what for one in stated) or "nothing"
+        lines.append(f"Stated in the ledger: after the checkpoint {words} was released.")
+    if outcome.closed:
+        lines.append(f"Closed: {', '.join(outcome.closed)}. Stored answers can still be requested.")
+    return lines
+
+
+def _move(where: str, to: str) -> _Answer:
+    ledger = Ledger.moved(where, to)
+    about = {"ledger": ledger.place, "id": ledger.id, "entries": ledger.head().number, "closed": where}
+    return about, (
+        f"Ledger {ledger.id} is in {ledger.place}, with the same key and witness. {where} is closed by its last entry: "
+        "keep it for the record, and name the new address in every command and configuration."
+    )
 
 
 def _write(out: Path, text: str) -> None:
@@ -112,7 +178,7 @@ def _write(out: Path, text: str) -> None:
         replace_file(out, text, ANY_FILE)
 
 
-_ACTIONS: dict[str, Callable[..., tuple[Any, str]]] = {
+_ACTIONS: dict[str, Callable[..., _Answer]] = {
     "create": _create,
     "open": _open,
     "show": _show,
@@ -121,4 +187,7 @@ _ACTIONS: dict[str, Callable[..., tuple[Any, str]]] = {
     "checkpoint": _checkpoint,
     "protect": _protect,
     "forget": _forget,
+    "charge": _charge,
+    "restored": _restored,
+    "move": _move,
 }

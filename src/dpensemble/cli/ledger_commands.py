@@ -115,6 +115,66 @@ def ledger_forget(
     run_command("ledger", action="forget", ledger=ledger, name=name, witness=witness, as_json=as_json)
 
 
+def ledger_charge(
+    ledger: _Where,
+    data_set: _Name,
+    epsilon: Annotated[float, option(PRIVACY, "Epsilon of the release. Required.")],
+    delta: Annotated[float, option(PRIVACY, "Its delta. Required.")],
+    what: Annotated[str, option(PRIVACY, "A short public description. Required.")],
+    as_json: Json = False,
+) -> None:
+    """Charge a release that was made without the ledger. A charge stays for good.
+
+    Example: dpensemble ledger charge ledger.db patients --epsilon 0.2 --delta 1e-9 --what "a table in the report"
+    """
+    run_command("ledger", action="charge", **locals())
+
+
+def ledger_restored(
+    ledger: _Where,
+    checkpoint: Annotated[
+        list[Path], option(DATA, "Newest signed checkpoint from another place; several may be given. Required.")
+    ],
+    released: Annotated[
+        list[str] | None,
+        option(PRIVACY, "Folder of a run after the checkpoint, RUN or DATA_SET=RUN; several may be given."),
+    ] = None,
+    nothing_released: Annotated[
+        bool, option(PRIVACY, "State that nothing else was released after the checkpoint.", "--nothing-released")
+    ] = False,
+    joins: Annotated[
+        bool, option(PRIVACY, "State that another machine charges this ledger in PostgreSQL.", "--joins")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Charge a restored ledger for what was released since its copy: by default all that is left of every account.
+
+    Example: dpensemble ledger restored ledger.db --checkpoint october.json
+    """
+    run_command(
+        "ledger",
+        action="restored",
+        ledger=ledger,
+        checkpoint=checkpoint,
+        released=released or [],
+        nothing_released=nothing_released,
+        joins=joins,
+        as_json=as_json,
+    )
+
+
+def ledger_move(
+    ledger: _Where,
+    to: Annotated[str, option(OUTPUT, "Address of an empty database, postgresql://user@host/name. Required.")],
+    as_json: Json = False,
+) -> None:
+    """Move a ledger from a file to PostgreSQL. Its last entry closes the file.
+
+    Example: dpensemble ledger move ledger.db --to postgresql://owner@localhost/ledgers
+    """
+    run_command("ledger", action="move", ledger=ledger, to=to, as_json=as_json)
+
+
 LEDGER: Commands = {
     "create": ledger_create,
     "open": ledger_open,
@@ -124,4 +184,7 @@ LEDGER: Commands = {
     "checkpoint": ledger_checkpoint,
     "protect": ledger_protect,
     "forget": ledger_forget,
+    "charge": ledger_charge,
+    "restored": ledger_restored,
+    "move": ledger_move,
 }

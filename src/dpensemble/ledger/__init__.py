@@ -7,6 +7,7 @@ try:
     from dpensemble.ledger.accounts import Charge, LedgerAccount
     from dpensemble.ledger.filters import Terms
     from dpensemble.ledger.ledger import Ledger
+    from dpensemble.ledger.restoring import StatedRelease
     from dpensemble.ledger.verify import Verified
 except ImportError as error:
     missing = (error.name or "").partition(".")[0]
@@ -21,6 +22,7 @@ __all__ = [
     "Charge",
     "Ledger",
     "LedgerAccount",
+    "StatedRelease",
     "Terms",
     "Verified",
 ]

@@ -104,7 +104,8 @@ class LedgerAccount(DataSetCharges):
             If the charge did not reach the disk.
         """
         spending = Spending(name=EVERYONE, epsilon=budget.epsilon, delta=budget.delta)
-        self.charge([spending], {"what": check_name("what", what)})
+        stated = {"epsilon": budget.epsilon, "delta": budget.delta}
+        self.charge([spending], {"what": check_name("what", what), "stated": stated})
 
     def state(self, whom: str = EVERYONE) -> AccountState:
         """Return the state of the account. Public.

@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+#: Plain values of an entry or of a signed statement.
+Fields = dict[str, Any]
 #: Previous hash of the first entry.
 START = "0" * 64
 
@@ -22,9 +24,9 @@ class Entry:
     hash: str
 
     @property
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> Fields:
         """The content of the text."""
-        fields: dict[str, Any] = json.loads(self.body)
+        fields: Fields = json.loads(self.body)
         return fields
 
     def holds(self) -> bool:
@@ -42,14 +44,14 @@ class Entry:
         }
 
 
-def following(last: Entry | None, kind: str, fields: dict[str, Any]) -> Entry:
+def following(last: Entry | None, kind: str, fields: Fields) -> Entry:
     """Return the next entry."""
     number, previous = (1, START) if last is None else (last.number + 1, last.hash)
     body = canonical(fields)
     return Entry(number, kind, body, previous, entry_hash(number, kind, body, previous))
 
 
-def canonical(fields: dict[str, Any]) -> str:
+def canonical(fields: Fields) -> str:
     """Return plain values as a text. Equal values give equal texts."""
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from dpensemble._spending import Spending
 from dpensemble.errors import BudgetError, LedgerError
 from dpensemble.ledger.account_state import AccountState, refusal
-from dpensemble.ledger.chain import Entry, canonical
+from dpensemble.ledger.chain import Entry, Fields, canonical
 from dpensemble.ledger.entry_log import EntryLog
 from dpensemble.ledger.filters import Amount, Terms
 from dpensemble.ledger.names import EVERYONE, now
@@ -37,10 +36,10 @@ class DataSetCharges:
             states.append(AccountState(data_set=self.data_set, whom=whom, terms=terms, spent=spent, left=left))
         return sorted(states, key=lambda state: (state.whom != EVERYONE, state.whom))
 
-    def charge(self, spendings: Sequence[Spending], about: dict[str, Any]) -> None:
+    def charge(self, spendings: Sequence[Spending], about: Fields) -> None:
         """Charge a release in a separate transaction, or raise. With a key, charge only what was not charged before."""
         with self.ledger.writing() as transaction:
-            key: dict[str, Any] = {name: about[name] for name in ("release", "part") if name in about}
+            key: Fields = {name: about[name] for name in ("release", "part") if name in about}
             before = self.of_release(transaction, key) if key else []
             if not before:
                 self.charge_in(transaction, spendings, about)
@@ -53,13 +52,13 @@ class DataSetCharges:
                 "finish it with the version that began it."
             )
 
-    def of_release(self, transaction: Transaction, key: dict[str, Any]) -> list[Entry]:
+    def of_release(self, transaction: Transaction, key: Fields) -> list[Entry]:
         """Return the charges of this data set with a key."""
         entries = transaction.containing("grant", canonical({"release": key["release"]})[1:-1])
         fields = {"data_set": self.data_set, **key}
         return [entry for entry in entries if fields.items() <= entry.fields.items()]
 
-    def charge_in(self, transaction: Transaction, spendings: Sequence[Spending], about: dict[str, Any]) -> None:
+    def charge_in(self, transaction: Transaction, spendings: Sequence[Spending], about: Fields) -> None:
         """Charge the largest loss of any group to the account of everyone within a transaction, or raise."""
         if not all(one.worst_case for one in spendings):
             raise BudgetError(
@@ -74,16 +73,24 @@ class DataSetCharges:
             # The charge of everyone counts in the accounts of groups that earlier releases opened.
             if not (state.spent + price).within(state.terms.limit):
                 raise refusal(state, price)
-        total = states[EVERYONE].spent + price
-        charge = {"whom": EVERYONE, "loss": price.loss, "delta": price.delta}
+        self.add_charge(transaction, price, about)
+
+    def add_charge(self, transaction: Transaction, amount: Amount, about: Fields, whom: str = EVERYONE) -> None:
+        """Add a charge within a transaction, whether it fits or not."""
+        total = transaction.standing.accounts[self.data_set, whom].spent + amount
+        charge = {"whom": whom, "loss": amount.loss, "delta": amount.delta}
         fields = {
             "data_set": self.data_set,
             "charges": [charge],
-            "totals": [{"whom": EVERYONE, "loss": total.loss, "delta": total.delta}],
+            "totals": [{"whom": whom, "loss": total.loss, "delta": total.delta}],
             "time": now(),
         }
         entry = transaction.append("grant", fields | about)
         transaction.add(charges, number=entry.number, data_set=self.data_set, **charge)
+
+    def everyone(self, transaction: Transaction) -> AccountState:
+        """Return the state of the account that all records share."""
+        return self.states_in(transaction)[0]
 
 
 def _require_relation(states: dict[str, AccountState], spendings: Sequence[Spending]) -> None:

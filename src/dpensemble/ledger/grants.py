@@ -7,7 +7,7 @@ from typing import Any
 
 from dpensemble._spending import Spending
 from dpensemble.aggregation.answers import other_payload, require_left
-from dpensemble.errors import LedgerError, TamperedLedgerError
+from dpensemble.errors import BudgetError, LedgerError, TamperedLedgerError
 from dpensemble.ledger.chain import canonical
 from dpensemble.ledger.charges import DataSetCharges
 from dpensemble.ledger.names import now, require_new_name
@@ -92,9 +92,10 @@ class LedgerBook:
 
     @property
     def answered(self) -> int:
-        """Number of answers that were taken."""
+        """Number of answers that were taken, or can no longer be taken."""
         with self._ledger.reading() as transaction:
-            return transaction.standing.grants[self._name].used
+            grant = transaction.standing.grants[self._name]
+        return grant.answers if grant.is_closed else grant.used
 
     def charge(self, key: str, payload: bytes, answers_: int) -> str | None:
         """Take answers for a payload, on the disk before this returns, or return the stored response for this key."""
@@ -107,9 +108,12 @@ class LedgerBook:
                 if row.votes not in (self._bound(key, row.total, plain), plain):
                     raise other_payload(key)
                 answer = transaction.row(answers, request=key, **self._where)
-                # None if the process ended before the response was stored.
-                return None if answer is None else str(answer.told)
-            grant = transaction.standing.grants[self._name]
+                if answer is None:
+                    # The process ended before the response was stored.
+                    self._require_open(transaction)
+                    return None
+                return str(answer.told)
+            grant = self._require_open(transaction)
             require_left(answers_, grant.answers, grant.used)
             total = grant.used + answers_
             votes = self._bound(key, total, plain)
@@ -119,6 +123,16 @@ class LedgerBook:
             return None
 
         return self._ledger.together(work)
+
+    def _require_open(self, transaction: Transaction) -> GrantStanding:
+        grant = transaction.standing.grants[self._name]
+        if grant.is_closed:
+            raise BudgetError(
+                f"grant {self._name[1]!r} of data set {self._name[0]!r} was closed when the ledger was restored, "
+                "because its later answers are lost: use a new grant. Stored answers can still be requested.",
+                figures={"unit": "answers", "spent": grant.answers, "remaining": 0, "fits": 0},
+            )
+        return grant
 
     def _bound(self, key: str, total: int, plain: str) -> str:
         """Return a hash of votes for one request only, so that a copy of the row is useless for another request."""

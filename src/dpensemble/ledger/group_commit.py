@@ -52,19 +52,20 @@ class GroupCommit:
                 for piece in pieces:
                     _try(piece, transaction)
         except LedgerError as error:
-            _fail(pieces, str(error))
+            _fail(pieces, error)
         except BaseException:
-            _fail(pieces, "the ledger was not written: try again.")
+            _fail(pieces, LedgerError("the ledger was not written: try again."))
             raise
         finally:
             for piece in pieces:
                 piece.is_done = True
 
 
-def _fail(pieces: list[_Piece], reason: str) -> None:
+def _fail(pieces: list[_Piece], error: LedgerError) -> None:
     """Give every piece an error, so that no caller believes that unwritten work reached the disk."""
     for piece in pieces:
-        piece.error = LedgerError(reason)
+        # A thread each raises one, and each adds its own traceback.
+        piece.error = type(error)(str(error))
 
 
 def _try(piece: _Piece, transaction: Transaction) -> None:

@@ -13,7 +13,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dpensemble.errors import LedgerError
-from dpensemble.ledger.chain import canonical
+from dpensemble.ledger.chain import Fields, canonical
+from dpensemble.ledger.files import sync_folder
 
 
 class SigningKey:
@@ -35,6 +36,7 @@ class SigningKey:
                 file.write(raw.hex() + "\n")
                 file.flush()
                 os.fsync(file.fileno())
+            sync_folder(path.parent)
         except OSError as error:
             raise LedgerError(
                 f"the signing key {path} cannot be written ({error.strerror}): choose another path."
@@ -61,7 +63,7 @@ class SigningKey:
         """The public key, in hexadecimal digits."""
         return self._key.public_key().public_bytes_raw().hex()
 
-    def signed(self, fields: dict[str, Any]) -> dict[str, Any]:
+    def signed(self, fields: Fields) -> Fields:
         """Return a statement with its signature."""
         return fields | {"signature": self._key.sign(canonical(fields).encode()).hex()}
 
@@ -81,7 +83,7 @@ class SigningKey:
         return "2." + hmac.new(self._votes, b"request " + payload, hashlib.sha256).hexdigest()[2:]
 
 
-def checked(statement: dict[str, Any], public: str) -> dict[str, Any]:
+def checked(statement: Fields, public: str) -> Fields:
     """Return the content of a signed statement. Raise if the key did not sign it."""
     fields = {name: value for name, value in statement.items() if name != "signature"}
     try:
@@ -95,7 +97,7 @@ def checked(statement: dict[str, Any], public: str) -> dict[str, Any]:
     return fields
 
 
-def read_statement(path: Path) -> dict[str, Any]:
+def read_statement(path: Path) -> Fields:
     """Read a signed statement from a file."""
     try:
         statement = json.loads(path.read_text(encoding="utf-8"))

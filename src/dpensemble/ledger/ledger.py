@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, Self
 
@@ -11,15 +12,17 @@ from dpensemble._state_home import state_home
 from dpensemble.budget import Budget
 from dpensemble.errors import LedgerError
 from dpensemble.ledger.accounts import LedgerAccount
-from dpensemble.ledger.chain import canonical
+from dpensemble.ledger.chain import Fields, canonical
 from dpensemble.ledger.entry_log import EntryLog, folder_of
 from dpensemble.ledger.filters import Filter, Terms
-from dpensemble.ledger.keys import SigningKey
+from dpensemble.ledger.keys import SigningKey, checked
 from dpensemble.ledger.names import EVERYONE, check_name, now, require_new_name
 from dpensemble.ledger.places import Places
+from dpensemble.ledger.restoring import Restored, Restoring, StatedRelease
 from dpensemble.ledger.standing import SCHEMAS, Standing
 from dpensemble.ledger.store import Store
 from dpensemble.ledger.tables import accounts
+from dpensemble.ledger.transaction import Transaction
 from dpensemble.ledger.witness import Witness
 from dpensemble.relations import Relation
 
@@ -87,19 +90,21 @@ class Ledger(EntryLog):
         store, name = Store(where), str(uuid.uuid4())
         places = Places(folder_of(witness))
         if store.exists():
-            raise LedgerError(f"there is a ledger in {store.place} already: open it with Ledger(...).")
-        for place in store.identities:
-            places.require(place, None)
+            raise _present(store)
+        places.require_fresh(store)
         key = SigningKey.made(Path(signing_key) if signing_key is not None else state_home() / f"{name}.key")
-        store.create()
-        with store.writing() as transaction:
+        seen = Witness(Path(witness) if witness is not None else state_home() / f"{name}.witness")
+
+        def begin(transaction: Transaction) -> None:
             if transaction.last() is not None:
-                raise LedgerError(f"there is a ledger in {store.place} already: open it with Ledger(...).")
+                raise _present(store)
             fields = {"id": name, "schema": SCHEMAS[-1], "public_key": key.public, "time": now()}
-            entry = transaction.append("ledger", fields)
-        Witness(Path(witness) if witness is not None else state_home() / f"{name}.witness").note(entry)
-        for place in store.identities:
-            places.remember(place, name)
+            # A witness without a ledger harms nobody, but a ledger without its witness could not be charged.
+            seen.begin(transaction.append("ledger", fields))
+
+        with seen.locked():
+            store.create(begin)
+        places.remember(store, name)
         return cls(where, signing_key=signing_key, witness=witness)
 
     @staticmethod
@@ -123,11 +128,114 @@ class Ledger(EntryLog):
         LedgerError
             If another ledger, or none, is remembered for this place.
         """
-        places = Places(folder_of(witness))
-        remembered = [place for place in Store(where).identities if places.ledger_in(place) == ledger]
-        # If no place remembers the ledger, the first one raises.
-        for place in remembered or Store(where).identities[:1]:
-            places.forget(place, ledger)
+        Places(folder_of(witness)).forget(Store(where), ledger)
+
+    @classmethod
+    def restored(
+        cls,
+        where: str | Path,
+        checkpoints: Sequence[Fields],
+        *,
+        released: Sequence[StatedRelease] | None = None,
+        joins: bool = False,
+        signing_key: str | Path | None = None,
+        witness: str | Path | None = None,
+    ) -> Restored:
+        """Let a restored copy of a ledger be charged again, after a charge for what was released since the copy.
+
+        Charges up to the newest checkpoint are restored exactly. What came later is unknown. By default all that is
+        left of every account is charged. Open grants are closed.
+
+        Parameters
+        ----------
+        where, signing_key, witness
+            As for the class.
+        checkpoints : sequence of dict
+            Signed statements of `checkpoint` that were stored elsewhere, at least one. One out of the same back-up
+            proves nothing about later releases.
+        released : sequence of StatedRelease, optional
+            Every release after the newest checkpoint, which may be none. Only these are charged then. The statement
+            stands in the ledger.
+        joins : bool, default=False
+            State instead that nothing was restored: another machine charges this PostgreSQL ledger already, and this
+            machine joins. Nothing is charged, and no grant is closed.
+
+        Returns
+        -------
+        Restored
+            What was charged and closed.
+
+        Raises
+        ------
+        LedgerError
+            If this machine knows the ledger already, or a checkpoint is missing or of another ledger.
+        TamperedLedgerError
+            If the copy contradicts a checkpoint, or does not follow from its entries.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> folder = tempfile.TemporaryDirectory(); os.environ["DPENSEMBLE_STATE"] = folder.name
+        >>> ledger = Ledger.create(folder.name + "/ledger.db")
+        >>> patients = ledger.open_account("patients", epsilon=3, delta=1e-5)
+        >>> checkpoint = ledger.checkpoint()
+        >>> ledger.witness_path.unlink()  # as on a new machine
+        >>> Ledger.restored(folder.name + "/ledger.db", [checkpoint]).spends_rest
+        True
+        >>> patients.state().share_left
+        0.0
+        >>> del os.environ["DPENSEMBLE_STATE"]; folder.cleanup()
+        """
+        ledger = cls.__new__(cls)
+        ledger._locate(where, signing_key, witness)
+        stated = [checked(one, ledger.public_key) for one in checkpoints]
+        if joins and (released is not None or ledger._store.file is not None):
+            raise LedgerError(
+                "joins=True is for a ledger in PostgreSQL that another machine charges, and states no releases: leave "
+                "it out."
+            )
+        with ledger.restoring() as transaction:
+            return Restoring(ledger, transaction).run(stated, released, joins=joins)
+
+    @classmethod
+    def moved(
+        cls,
+        where: str | Path,
+        to: str,
+        *,
+        signing_key: str | Path | None = None,
+        witness: str | Path | None = None,
+    ) -> Self:
+        """Move a ledger from a file to PostgreSQL. The last entry closes the file, so that both can never be charged.
+
+        The ledger keeps its id, key, witness, checkpoints and entries. If this is interrupted, do it again: the file is
+        closed then, and the rest follows.
+
+        Parameters
+        ----------
+        where, signing_key, witness
+            As for the class. The ledger in a file.
+        to : str
+            Address of the database, ``postgresql://user@host/name``, as the owner of the tables.
+
+        Returns
+        -------
+        Ledger
+            The ledger in PostgreSQL.
+
+        Raises
+        ------
+        LedgerError
+            If there is another ledger in the database, or the file moved elsewhere.
+        """
+        old, store = cls(where, signing_key=signing_key, witness=witness), Store(to)
+        if old._store.file is None or store.file is not None:
+            raise LedgerError(f"a ledger moves from a file to PostgreSQL, not from {old.place} to {store.place}.")
+        old.close_for(store)
+        if not store.exists():
+            old.copy_to(store)
+        old._places.remember(store, old.id)
+        return cls(to, signing_key=signing_key, witness=witness)
 
     def open_account(
         self,
@@ -231,6 +339,10 @@ class Ledger(EntryLog):
         with self.reading() as transaction:
             names = _data_sets(transaction.standing)
         return [LedgerAccount(self, name) for name in names]
+
+
+def _present(store: Store) -> LedgerError:
+    return LedgerError(f"there is a ledger in {store.place} already: open it with Ledger(...).")
 
 
 def _data_sets(standing: Standing) -> list[str]:

@@ -3,64 +3,85 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from filelock import FileLock
 
 from dpensemble._state_home import state_home
 from dpensemble.errors import LedgerError, ReplacedLedgerError
+from dpensemble.ledger.addresses import is_certain
+from dpensemble.ledger.files import replace_file
+from dpensemble.ledger.store import Store
+from dpensemble.ledger.witness import PATIENCE
 
 _FILE = "ledgers.json"
 
 
 class Places:
-    """Remembers the id of the ledger in each place, in a file in the folder of the witness."""
+    """Remembers the id of the ledger in each place, in a file in the folder of the witness.
+
+    A file's place is its path. A database's place is what the server states about itself, and the address.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / _FILE
 
-    def ledger_in(self, place: str) -> str | None:
-        """Return the id of the ledger that was charged in a place, or None."""
-        return self._read().get(place)
+    def require(self, store: Store, ledger: str) -> None:
+        """Raise if another ledger was charged in this place before."""
+        places = self._read()
+        for place in store.identities:
+            if places.get(place, ledger) != ledger:
+                raise self._replaced(store, places[place], f"ledger {ledger}")
 
-    def require(self, place: str, ledger: str | None) -> None:
-        """Raise for a place where another ledger was charged before."""
-        before = self.ledger_in(place)
-        if before is not None and before != ledger:
-            new = "a new ledger" if ledger is None else f"ledger {ledger}"
-            usual = self.path.parent == state_home()
-            witness = "" if usual else f" --witness {self.path.with_name(f'{before}.witness')}"
-            raise ReplacedLedgerError(
-                f"{place} held ledger {before} before, and {new} in its place would not count what was spent: restore "
-                f"the old ledger, or give it up for good by 'dpensemble ledger forget {place} --id {before}"
-                f"{witness}'."
-            )
+    def require_fresh(self, store: Store) -> None:
+        """Raise if any ledger was, or may have been, charged in this place before, under any address."""
+        places = self._read()
+        certain = {ledger for place, ledger in places.items() if is_certain(place)}
+        for place, ledger in places.items():
+            # Of a ledger whose server is known, only that server and the very same address count.
+            is_counted = is_certain(place) or ledger not in certain
+            if place in store.identities or (is_counted and store.may_be(place)):
+                raise self._replaced(store, ledger, "a new ledger")
 
-    def remember(self, place: str, ledger: str) -> None:
+    def remember(self, store: Store, ledger: str) -> None:
         """Remember which ledger is in a place. The file is on the disk when this returns."""
-        if self.ledger_in(place) == ledger:
+        places = self._read()
+        if all(places.get(place) == ledger for place in store.identities):
             return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with FileLock(f"{self.path}.lock", timeout=60):
-                self.require(place, ledger)
-                self._write(self._read() | {place: ledger})
+            with FileLock(f"{self.path}.lock", timeout=PATIENCE):
+                self.require(store, ledger)
+                self._write(self._read() | dict.fromkeys(store.identities, ledger))
         except (OSError, TimeoutError) as error:
             raise self._unusable("written", type(error).__name__) from None
 
-    def forget(self, place: str, ledger: str) -> None:
-        """Forget which ledger was in a place. Raise if another ledger, or none, is remembered."""
+    def forget(self, store: Store, ledger: str) -> None:
+        """Forget that a ledger was in a place. Raise if another ledger, or none, is remembered."""
         try:
-            with FileLock(f"{self.path}.lock", timeout=60):
+            with FileLock(f"{self.path}.lock", timeout=PATIENCE):
                 places = self._read()
-                if places.get(place) != ledger:
+                gone = {
+                    place
+                    for place, one in places.items()
+                    if one == ledger and (place in store.identities or store.may_be(place))
+                }
+                if not gone:
                     raise LedgerError(
-                        f"id={ledger!r:.60} is not the ledger that is remembered in {place}: give its id."
+                        f"id={ledger!r:.60} is not the ledger that is remembered in {store.place}: give its id."
                     )
-                self._write({name: one for name, one in places.items() if name != place})
+                self._write({place: one for place, one in places.items() if place not in gone})
         except (OSError, TimeoutError) as error:
             raise self._unusable("written", type(error).__name__) from None
+
+    def _replaced(self, store: Store, before: str, new: str) -> ReplacedLedgerError:
+        usual = self.path.parent == state_home()
+        witness = "" if usual else f" --witness {self.path.with_name(f'{before}.witness')}"
+        return ReplacedLedgerError(
+            f"{store.place} held ledger {before} before, and {new} in its place would not count what was spent: "
+            f"restore the old ledger, or give it up for good by 'dpensemble ledger forget {store.place} --id {before}"
+            f"{witness}'."
+        )
 
     def _read(self) -> dict[str, str]:
         try:
@@ -74,12 +95,7 @@ class Places:
         return places
 
     def _write(self, places: dict[str, str]) -> None:
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(places, indent=1, sort_keys=True) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self.path)
+        replace_file(self.path, lambda _: (json.dumps(places, indent=1, sort_keys=True) + "\n").encode())
 
     def _unusable(self, what: str, why: str) -> LedgerError:
         return LedgerError(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from dpensemble.errors import LedgerError
+from dpensemble.ledger.files import replace_file
 from dpensemble.ledger.keys import SigningKey, checked, read_statement
 from dpensemble.ledger.names import now
 from dpensemble.ledger.standing import Standing
@@ -37,16 +37,24 @@ class SignedStanding:
         self._number = standing.number
         return standing
 
+    def forget(self) -> None:
+        """Remove the file, because it may be about entries that a restored copy lacks."""
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise LedgerError(
+                f"the checkpoint {self.path} cannot be removed ({error.strerror}): remove the file, and try again."
+            ) from None
+        self._number = 0
+
     def save(self, standing: Standing, key: SigningKey) -> None:
         """Sign the ledger's standing if enough entries have been added since the last checkpoint."""
         if standing.number < self._number + INTERVAL:
             return
         fields = {"ledger": self._ledger, "number": standing.number, "hash": standing.hash, "time": now()}
         text = json.dumps(key.signed(fields | {"standing": standing.to_dict()}))
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
-            draft.write_text(text + "\n", encoding="utf-8")
-            draft.replace(self.path)
+            replace_file(self.path, lambda _: (text + "\n").encode())
         except OSError as error:
             raise LedgerError(
                 f"the checkpoint {self.path} cannot be written ({error.strerror}): repair the folder, and try again."

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from dpensemble.errors import TamperedLedgerError
-from dpensemble.ledger.chain import START, Entry, canonical
+from dpensemble.ledger.chain import START, Entry, Fields, canonical
 from dpensemble.ledger.filters import TOO_MUCH, Amount, Terms
 from dpensemble.ledger.names import EVERYONE
 
@@ -32,18 +32,23 @@ class AccountStanding:
 
 @dataclass(frozen=True, slots=True)
 class GrantStanding:
-    """Settings of a grant as canonical text, the number of paid answers, and the number of taken answers."""
+    """Settings of a grant as canonical text, the number of paid answers, and the number of taken answers.
+
+    A closed grant repeats the answers that are stored, and draws no others.
+    """
 
     settings: str
     answers: int
     used: int = 0
+    is_closed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """A ledger after an entry: the entry's number (0 before the first) and hash, and the version of the entries.
 
-    Accounts are by data set and person or group, grants by data set and name.
+    Accounts are by data set and person or group, grants by data set and name. A ledger that was moved from a file to
+    PostgreSQL states where to.
     """
 
     number: int = 0
@@ -51,6 +56,7 @@ class Standing:
     schema: int = 0
     accounts: Mapping[Name, AccountStanding] = field(default_factory=dict)
     grants: Mapping[Name, GrantStanding] = field(default_factory=dict)
+    moved_to: str | None = None
 
     def after(self, entry: Entry) -> Standing:
         """Return the standing after the next entry.
@@ -67,7 +73,7 @@ class Standing:
             _refuse(entry.number, "does not follow from the entries before")
         return replace(changed, number=entry.number, hash=entry.hash)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Fields:
         """Return plain values, for a signed checkpoint."""
         return {
             "number": self.number,
@@ -76,11 +82,14 @@ class Standing:
             "accounts": [
                 [*name, one.terms, one.spent.loss, one.spent.delta, one.charges] for name, one in self.accounts.items()
             ],
-            "grants": [[*name, one.settings, one.answers, one.used] for name, one in self.grants.items()],
+            "grants": [
+                [*name, one.settings, one.answers, one.used, one.is_closed] for name, one in self.grants.items()
+            ],
+            "moved_to": self.moved_to,
         }
 
     @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Standing:
+    def from_dict(cls, fields: Fields) -> Standing:
         """Return the standing from the values of `to_dict`."""
         return cls(
             number=fields["number"],
@@ -91,9 +100,11 @@ class Standing:
                 for data_set, whom, terms, loss, delta, number in fields["accounts"]
             },
             grants={
-                (data_set, name): GrantStanding(settings, answers, used)
-                for data_set, name, settings, answers, used in fields["grants"]
+                # Earlier versions closed no grants.
+                (data_set, name): GrantStanding(settings, answers, used, *is_closed)
+                for data_set, name, settings, answers, used, *is_closed in fields["grants"]
             },
+            moved_to=fields.get("moved_to"),
         )
 
 
@@ -111,13 +122,13 @@ def _refuse(number: int, why: str) -> NoReturn:
     )
 
 
-def _first(_before: Standing, fields: dict[str, Any]) -> Standing:
+def _first(_before: Standing, fields: Fields) -> Standing:
     if fields["schema"] not in SCHEMAS:
         raise ValueError
     return Standing(schema=fields["schema"])
 
 
-def _account(before: Standing, fields: dict[str, Any]) -> Standing:
+def _account(before: Standing, fields: Fields) -> Standing:
     name = (_text(fields["data_set"]), _text(fields["whom"]))
     if name in before.accounts or (name[1] != EVERYONE and (name[0], EVERYONE) not in before.accounts):
         raise ValueError
@@ -126,7 +137,7 @@ def _account(before: Standing, fields: dict[str, Any]) -> Standing:
     return replace(before, accounts={**before.accounts, name: AccountStanding(canonical(fields["terms"]))})
 
 
-def _grant(before: Standing, fields: dict[str, Any]) -> Standing:
+def _grant(before: Standing, fields: Fields) -> Standing:
     data_set, accounts = _text(fields["data_set"]), dict(before.accounts)
     totals = {}
     for charge in fields["charges"]:
@@ -142,7 +153,7 @@ def _grant(before: Standing, fields: dict[str, Any]) -> Standing:
     return replace(before, accounts=accounts, grants=_with_grant(before, data_set, fields))
 
 
-def _with_grant(before: Standing, data_set: str, fields: dict[str, Any]) -> Mapping[Name, GrantStanding]:
+def _with_grant(before: Standing, data_set: str, fields: Fields) -> Mapping[Name, GrantStanding]:
     if "name" not in fields:
         return before.grants
     name, settings = (data_set, _text(fields["name"])), fields["settings"]
@@ -151,21 +162,44 @@ def _with_grant(before: Standing, data_set: str, fields: dict[str, Any]) -> Mapp
     return {**before.grants, name: GrantStanding(canonical(settings), _count(settings["answers"]))}
 
 
-def _request(before: Standing, fields: dict[str, Any]) -> Standing:
+def _request(before: Standing, fields: Fields) -> Standing:
     name, total = (fields["data_set"], fields["grant_name"]), _count(fields["total"])
     grant = before.grants[name]
-    if not grant.used < total <= grant.answers:
+    if grant.is_closed or not grant.used < total <= grant.answers:
         raise ValueError
     return replace(before, grants={**before.grants, name: replace(grant, used=total)})
 
 
-def _answer(before: Standing, fields: dict[str, Any]) -> Standing:
+def _answer(before: Standing, fields: Fields) -> Standing:
     if (fields["data_set"], fields["grant_name"]) not in before.grants:
         raise ValueError
     return before
 
 
-_STEPS = {"ledger": _first, "account": _account, "grant": _grant, "request": _request, "answer": _answer}
+def _restored(before: Standing, fields: Fields) -> Standing:
+    if not isinstance(fields["closes"], bool):
+        raise TypeError
+    if not fields["closes"]:
+        return before
+    # What was asked since the copy is unknown, so nothing else may be drawn under the same charge.
+    return replace(before, grants={name: replace(one, is_closed=True) for name, one in before.grants.items()})
+
+
+def _moved(before: Standing, fields: Fields) -> Standing:
+    if before.moved_to is not None:
+        raise ValueError
+    return replace(before, moved_to=_text(fields["to"]))
+
+
+_STEPS = {
+    "ledger": _first,
+    "account": _account,
+    "grant": _grant,
+    "request": _request,
+    "answer": _answer,
+    "restored": _restored,
+    "moved": _moved,
+}
 
 
 def _text(value: object) -> str:

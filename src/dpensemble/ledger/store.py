@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
@@ -22,13 +24,13 @@ from sqlalchemy.pool import NullPool
 
 from dpensemble.errors import LedgerError
 from dpensemble.ledger import protection
+from dpensemble.ledger.addresses import ServerPlace, vetted_url
 from dpensemble.ledger.tables import METADATA, entries
 from dpensemble.ledger.transaction import Transaction
+from dpensemble.ledger.witness import PATIENCE, two_names
 
 # Number of connections that a service keeps open.
 _KEPT_OPEN = 5
-# Seconds that a writer waits for other writers.
-_PATIENCE = 60
 # Advisory lock of a ledger's writers in PostgreSQL, by its tables' name.
 _LOCK = 0x6470656E73656D62
 
@@ -49,31 +51,39 @@ class Store:
         #: The place in words that may be shown, without a password.
         self.place = str(self.file)
         if self.file is not None:
-            self._url = sa.URL.create("sqlite", database=str(self.file))
+            # Only `create` makes a file.
+            self._url = _url_of_file(self.file, "rw")
         else:
-            try:
-                self._url = sa.make_url(address.replace("postgresql://", "postgresql+psycopg://", 1))
-            except SQLAlchemyError:
-                raise LedgerError("ledger must be a file or an address such as postgresql://user@host/name.") from None
-            self.place = self._url.render_as_string(hide_password=True)
-            if self._url.get_backend_name() != "postgresql":
-                raise LedgerError(f"ledger must be a file or a PostgreSQL database; got {self.place!r}.")
+            self._url, self.place = vetted_url(address)
         # A connection for each transaction, so that no connection is shared with a fork.
-        self._engine = self._new_engine(poolclass=NullPool)
+        self._engine = self._new_engine(self._url, poolclass=NullPool)
 
     @property
     def identities(self) -> tuple[str, ...]:
-        """Permanent names of one database: real path and path of the file, or the address without a password."""
+        """Permanent names of one database: real path and path of the file, or what the server states and the address.
+
+        Raises `LedgerError` if the database cannot be reached.
+        """
         if self.file is not None:
             # A link that is changed to point to another file is another ledger in the same place.
             return tuple(dict.fromkeys((os.path.realpath(self.file), os.path.abspath(self.file))))
-        return (self._url.set(username=None, password=None, drivername="postgresql").render_as_string(),)
+        return self._server.names(self._url.set(username=None, drivername="postgresql").render_as_string())
 
-    def _new_engine(self, **pooled: Any) -> sa.Engine:
+    @cached_property
+    def _server(self) -> ServerPlace:
+        """What the server states about the ledger's tables."""
+        with self._database_errors("read"), self._engine.connect() as connection:
+            return ServerPlace.of(connection, entries.name)
+
+    def may_be(self, place: str) -> bool:
+        """Return whether a remembered place may be this database, under any address."""
+        return place in self.identities if self.file is not None else self._server.may_be(place)
+
+    def _new_engine(self, url: sa.URL, **pooled: Any) -> sa.Engine:
         if self.file is not None:
-            pooled["connect_args"] = {"timeout": _PATIENCE, "isolation_level": None}
+            pooled["connect_args"] = {"timeout": PATIENCE, "isolation_level": None}
         try:
-            engine = sa.create_engine(self._url, **pooled)
+            engine = sa.create_engine(url, **pooled)
         except ImportError:
             raise LedgerError(
                 'a ledger in PostgreSQL needs psycopg, which is not installed: run pip install "dpensemble[ledger]".'
@@ -85,17 +95,29 @@ class Store:
         return engine
 
     def exists(self) -> bool:
-        """Return whether there are tables of a ledger."""
+        """Return whether there is an entry of a ledger. An interrupted `create` leaves tables without entries."""
         if self.file is not None and not self.file.exists():
             return False
-        with self._database_errors("read"):
-            return bool(sa.inspect(self._engine).has_table(entries.name))
+        with self._database_errors("read"), self._engine.connect() as connection:
+            if not sa.inspect(connection).has_table(entries.name):
+                return False
+            return connection.execute(sa.select(entries.c.number).limit(1)).first() is not None
 
-    def create(self) -> None:
-        """Create the tables, whose rows can be added and never changed."""
-        with self._database_errors("made"), self._engine.begin() as connection:
-            METADATA.create_all(connection)
-            self._protect(connection)
+    def create(self, fill: Callable[[Transaction], None]) -> None:
+        """Create the tables and what `fill` adds, in one transaction. Rows can be added and never changed."""
+        url = self._url if self.file is None else _url_of_file(self.file, "rwc")
+        engine = self._new_engine(url, poolclass=NullPool)
+        with self._database_errors("made"), engine.connect() as connection:
+            self._begin_writing(connection)
+            try:
+                METADATA.create_all(connection)
+                self._protect(connection)
+                fill(Transaction(connection))
+                step("created")
+            except BaseException:
+                connection.rollback()
+                raise
+            connection.commit()
 
     def protect(self) -> None:
         """Create missing triggers."""
@@ -133,7 +155,9 @@ class Store:
         """
         alone = self._engine
         # A restarted database has forgotten its connections. A ping detects that.
-        self._engine = self._new_engine(pool_size=_KEPT_OPEN, max_overflow=-1, pool_pre_ping=self.file is None)
+        self._engine = self._new_engine(
+            self._url, pool_size=_KEPT_OPEN, max_overflow=-1, pool_pre_ping=self.file is None
+        )
         try:
             if self.file is not None:
                 with self._database_errors("read"), self._engine.connect() as connection:
@@ -159,11 +183,7 @@ class Store:
     def writing(self) -> Iterator[Transaction]:
         """Read and add within the block while nobody else adds. The additions are on the disk at the end, or undone."""
         with self._database_errors("written"), self._engine.connect() as connection:
-            if self.file is not None:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-            else:
-                connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            self._begin_writing(connection)
             step("begun")
             try:
                 yield Transaction(connection)
@@ -174,11 +194,18 @@ class Store:
             connection.commit()
             step("committed")
 
+    def _begin_writing(self, connection: sa.Connection) -> None:
+        if self.file is not None:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        else:
+            connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+
     def _note_file(self, _connection: Any, record: Any) -> None:
         record.info["file"] = self._identity()
 
     def _require_same_file(self, _connection: Any, record: Any, _proxy: Any) -> None:
-        """Open the file again if another file has taken its place."""
+        """Open the file again if another file has taken its place. Refuse a file with a second name."""
         if record.info["file"] != self._identity():
             raise DisconnectionError
 
@@ -188,6 +215,8 @@ class Store:
             status = self.file.stat()
         except FileNotFoundError:
             return None
+        if status.st_nlink > 1:
+            raise two_names(self.file)
         return status.st_dev, status.st_ino
 
     @contextmanager
@@ -197,9 +226,15 @@ class Store:
             yield
         except SQLAlchemyError as error:
             reason = str(getattr(error, "orig", None) or type(error).__name__).split("\n")[0]
+            if what != "made" and self.file is not None and not self.file.exists():
+                reason = "the file is missing"
             raise LedgerError(
                 f"ledger {self.place} cannot be {what} ({reason[:200]}), so no noise is drawn: repair it and try again."
             ) from None
+
+
+def _url_of_file(file: Path, mode: str) -> sa.URL:
+    return sa.URL.create("sqlite", database=f"file:{quote(str(file))}", query={"mode": mode, "uri": "true"})
 
 
 def _durable_sqlite(connection: Any, _record: Any) -> None:

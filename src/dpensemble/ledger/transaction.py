@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -122,6 +122,11 @@ class Transaction:
     def add(self, table: sa.Table, **values: Any) -> None:
         """Add a row."""
         self._connection.execute(_insert_statement(table), values)
+
+    def add_all(self, table: sa.Table, rows: Sequence[sa.Row[tuple[object, ...]]]) -> None:
+        """Add rows of the same table of another database, in their order."""
+        for start in range(0, len(rows), _BATCH):
+            self._connection.execute(_insert_statement(table), [row._asdict() for row in rows[start : start + _BATCH]])
 
     def append(self, kind: str, fields: dict[str, Any]) -> Entry:
         """Add an entry to the chain."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +37,7 @@ def verified(transaction: Transaction) -> Verified:
     """Check all entries and all tables. Raise at the first failed check."""
     standing = Standing()
     rows: dict[str, set[tuple[Any, ...]]] = {table.name: set() for table in _TABLES}
-    kinds = dict.fromkeys(("ledger", *_ROWS), 0)
+    kinds = Counter[str]()
     for entry in transaction.all_entries():
         standing = standing.after(entry)
         kinds[entry.kind] += 1

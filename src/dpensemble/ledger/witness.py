@@ -5,84 +5,164 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from filelock import FileLock
 
-from dpensemble.errors import LedgerError, TamperedLedgerError
+from dpensemble.errors import LedgerError, UnknownLedgerError
 from dpensemble.ledger.chain import Entry
+from dpensemble.ledger.files import is_same_mark, mark_of, replace_file
 from dpensemble.ledger.transaction import Transaction
 
+#: Seconds that a charge waits for other charges.
+PATIENCE = 60
 # Bytes of each of the file's two slots, so large that no disk writes parts of both in one write.
 _PLACE = 4096
 
 
 class Witness:
-    """A file with the number and hash of the newest entry that was charged.
+    """A file with the number and hash of the newest entry, and the mark by which the file knows itself.
 
     The file has two slots, and the slot with the older entry is overwritten. That takes one trip to the
     disk, while a new file takes several, and it needs no more room. An interrupted write leaves the other slot.
+
+    A charge holds the file's lock from before the database is written until the new entry is in the file. So of all
+    copies of a ledger only one at a time charges, and only a copy with the newest entry that was seen.
+
+    A copy of the file has another mark (`dpensemble.ledger.files`). Then a back-up was restored, or two folders are in
+    use, and nobody knows what was released since.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, ledger: str = "LEDGER") -> None:
+        self.path, self._ledger = path, ledger
+        #: What prevented the last write, or None.
+        self.problem: str | None = None
+        self._is_started = False
 
     def seen(self) -> tuple[int, str] | None:
         """Return number and hash of the newest known entry, or None before the file exists."""
-        try:
-            places = _places(self.path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._unreadable(type(error).__name__) from None
-        whole = [one for one in places if one is not None]
-        if not whole:
-            raise self._unreadable("it is damaged")
-        return max(whole)
+        slots = self._slots()
+        return None if slots is None else self._newest(slots)[:2]
 
-    def check(self, transaction: Transaction) -> None:
-        """Raise for a ledger that lacks the newest known entry."""
-        seen = self.seen()
+    def check(self, transaction: Transaction, seen: tuple[int, str] | None = None) -> None:
+        """Raise for a ledger that lacks the newest known entry, or the entry `seen`."""
+        seen = self.seen() if seen is None else seen
         if seen is None:
             return
         # Usually the newest entry is the known one.
         last = transaction.last()
         entry = last if last is not None and last.number == seen[0] else transaction.entry(seen[0])
         if entry is None or entry.hash != seen[1]:
-            raise LedgerError(
-                f"the ledger lacks entry {seen[0]:,}, which {self.path} has seen: it is an old copy, or was changed; "
-                "restore the newest copy. Nothing is charged until then."
+            raise UnknownLedgerError(
+                f"the ledger lacks entry {seen[0]:,}, which {self.path} has seen: it is an old copy, or was changed, "
+                f"or another copy of it is in use; restore the newest copy. If that copy is lost, run {self._command}. "
+                "Nothing is charged until then."
             )
 
-    def note(self, entry: Entry) -> bool:
-        """Record an entry as seen. Return False if a newer one was seen. The file is on the disk when this returns.
+    def require_known(self) -> None:
+        """Raise if this folder does not know the ledger, or if the file is a copy of another file."""
+        with self._file_errors("read"):
+            if not self.path.exists():
+                raise self._unknown("is missing")
+            with self.path.open("rb", buffering=0) as file:
+                self._read_known(file.fileno())
 
-        If a newer entry was seen, the ledger must contain that entry too. See `check`. Another entry with the same
-        number raises, because it means that two copies of the ledger are in use.
-        """
+    def knows(self, transaction: Transaction) -> bool:
+        """Return whether this folder knows the ledger, and the ledger has the newest known entry."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with FileLock(f"{self.path}.lock", timeout=60):
-                seen = self.seen()
-                if seen is not None and seen[0] == entry.number and seen[1] != entry.hash:
-                    raise TamperedLedgerError(
-                        f"{self.path} has seen another entry {entry.number:,}: two copies of the ledger are in use; "
-                        "restore the newest copy, and use only that copy. No noise was drawn."
-                    )
-                if seen is not None and seen[0] >= entry.number:
-                    return seen[0] == entry.number
-                places = [] if seen is None else _places(self.path.read_bytes())
-                if len(places) == 2:
-                    self._write_over(1 if places[0] == seen else 0, _line(entry))
-                else:
-                    # The file is missing, or has one line from an earlier version.
-                    self._begin(2 * _line(entry))
-                return True
-        except (OSError, TimeoutError) as error:
+            self.require_known()
+            self.check(transaction)
+        except UnknownLedgerError:
+            return False
+        return True
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Exclude every charge within the block, whether or not there is a file. Makes the folder."""
+        with ExitStack() as stack:
+            with self._file_errors("written"):
+                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                stack.enter_context(FileLock(f"{self.path}.lock", timeout=PATIENCE))
+            yield
+
+    @contextmanager
+    def held(self) -> Iterator[tuple[int, str]]:
+        """Exclude every other charge of this ledger and its copies within the block. Yields the newest known entry.
+
+        Raises before anything is charged if the file cannot be written, is a copy, or is missing.
+        """
+        with ExitStack() as stack:
+            with self._file_errors("written"):
+                if not self.path.exists():
+                    raise self._unknown("is missing")
+                stack.enter_context(FileLock(f"{self.path}.lock", timeout=PATIENCE))
+                with self.path.open("r+b", buffering=0) as file:
+                    number, digest, _ = self._read_known(file.fileno())
+                if self.problem is not None or not self._is_started:
+                    # Without this file a charge is useless. So a process that starts or failed writes the file first.
+                    self._replace(number, digest)
+            yield number, digest
+
+    def note(self, entry: Entry) -> None:
+        """Record the newest entry. It is on the disk when this returns. For a block of `held`."""
+        try:
+            slots = self._slots() or []
+            if len(slots) == 2:
+                newest = self._newest(slots)
+                line = _content(_Line(entry.number, entry.hash, newest.mark))
+                self._write_over(1 if slots[0] == newest else 0, line)
+                self.problem = None
+            else:
+                # One line from an earlier version.
+                self._replace(entry.number, entry.hash)
+        except OSError as error:
+            self.problem = type(error).__name__
             raise LedgerError(
-                f"{self.path}, which detects an old copy of the ledger, cannot be written ({type(error).__name__}); "
+                f"{self.path}, which detects an old copy of the ledger, cannot be written ({self.problem}); "
                 "what was charged stays charged, and no noise was drawn: make the file writable."
             ) from None
+
+    def begin(self, entry: Entry) -> None:
+        """Make the file, or replace one that is of no use. It is on the disk when this returns. For `locked`."""
+        with self._file_errors("written"):
+            self._replace(entry.number, entry.hash)
+
+    def renew(self) -> None:
+        """Write the present content into a new file, which shows whether charges could be witnessed now.
+
+        The new file has a new mark. So a back-up of an earlier file is noticed when the back-up is restored.
+        """
+        self._is_started = False
+        with self.held():
+            pass
+
+    def _read_known(self, handle: int) -> _Line:
+        """Return the newest line of the open file. Raise for a copy, and for a file with two names."""
+        status = os.fstat(handle)
+        if status.st_nlink > 1:
+            raise two_names(self.path)
+        newest = self._newest(_slots(os.read(handle, 2 * _PLACE + 1)))
+        if newest.mark and not is_same_mark(newest.mark, mark_of(handle)):
+            raise self._unknown("is a copy, restored from a back-up or made by hand")
+        return newest
+
+    def _slots(self) -> list[_Line | None] | None:
+        try:
+            return _slots(self.path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unreadable(type(error).__name__) from None
+
+    def _newest(self, slots: list[_Line | None]) -> _Line:
+        whole = [one for one in slots if one is not None]
+        if not whole:
+            raise self._unreadable("it is damaged")
+        return max(whole)
 
     def _write_over(self, place: int, line: bytes) -> None:
         with self.path.open("r+b", buffering=0) as file:
@@ -91,39 +171,80 @@ class Witness:
             # If the time of a change need not be stored, there is less to wait for.
             getattr(os, "fdatasync", os.fsync)(file.fileno())
 
-    def _begin(self, content: bytes) -> None:
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        with draft.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self.path)
+    def _replace(self, number: int, digest: str) -> None:
+        replace_file(self.path, lambda handle: 2 * _content(_Line(number, digest, mark_of(handle))))
+        self.problem, self._is_started = None, True
+
+    @contextmanager
+    def _file_errors(self, what: str) -> Iterator[None]:
+        """Turn an error of the file into one sentence, before anything is charged."""
+        try:
+            yield
+        except (OSError, TimeoutError) as error:
+            self.problem = type(error).__name__
+            raise LedgerError(
+                f"{self.path}, which detects an old copy of the ledger, cannot be {what} ({self.problem}): make the "
+                "file and its folder writable. Nothing was charged."
+            ) from None
+
+    @property
+    def _command(self) -> str:
+        return f"'dpensemble ledger restored {self._ledger} --checkpoint FILE'"
+
+    def _unknown(self, why: str) -> UnknownLedgerError:
+        return UnknownLedgerError(
+            f"{self.path}, which knows the newest entry of the ledger, {why}: nobody knows what was released since "
+            f"this copy of the ledger. Run {self._command} with the newest checkpoint that was stored elsewhere. "
+            "Nothing is charged until then."
+        )
 
     def _unreadable(self, why: str) -> LedgerError:
         return LedgerError(
-            f"{self.path}, which detects an old copy of the ledger, cannot be read ({why}): restore it, or move it "
-            "away and accept that an old copy would not be noticed."
+            f"{self.path}, which detects an old copy of the ledger, cannot be read ({why}): make it readable, or move "
+            f"it away and run {self._command}."
         )
 
 
-def _line(entry: Entry) -> bytes:
+def two_names(path: Path) -> LedgerError:
+    """Return the error of a file that has a second name, a hard link."""
+    return LedgerError(
+        f"{path} has a second name (a hard link), under which another program could charge it without being noticed. "
+        "Back-ups by hard links, such as 'cp -al' or 'rsync --link-dest' on the same disk, make such names: copy the "
+        "ledger by 'sqlite3 ledger.db \".backup copy.db\"' instead, and remove the other name."
+    )
+
+
+# The mark of a file in a slot. Files of earlier versions have none.
+_MARK = re.compile(r"(\d+/\d+)?")
+
+
+class _Line(NamedTuple):
+    """One slot: number and hash of an entry, and the mark of the file ("" in files of earlier versions)."""
+
+    number: int
+    hash: str
+    mark: str
+
+
+def _content(line: _Line) -> bytes:
     """Return the content of one slot: a line that is padded to the slot's length."""
-    place = {"number": entry.number, "hash": entry.hash, "check": _check(entry.number, entry.hash)}
-    return (json.dumps(place).ljust(_PLACE - 1) + "\n").encode()
+    fields = {"number": line.number, "hash": line.hash, "check": _check(line.number, line.hash)}
+    return (json.dumps(fields | ({"file": line.mark} if line.mark else {})).ljust(_PLACE - 1) + "\n").encode()
 
 
-def _places(content: bytes) -> list[tuple[int, str] | None]:
+def _slots(content: bytes) -> list[_Line | None]:
     """Return the content of each slot, or None for a slot that was not completely written."""
     if len(content) != 2 * _PLACE:
-        return [_parsed_place(content, checked=False)]
-    return [_parsed_place(content[:_PLACE], checked=True), _parsed_place(content[_PLACE:], checked=True)]
+        return [_parsed(content, checked=False)]
+    return [_parsed(content[:_PLACE], checked=True), _parsed(content[_PLACE:], checked=True)]
 
 
-def _parsed_place(line: bytes, *, checked: bool) -> tuple[int, str] | None:
+def _parsed(line: bytes, *, checked: bool) -> _Line | None:
     try:
-        place = json.loads(line)
-        number, digest = int(place["number"]), str(place["hash"])
-        return None if checked and place["check"] != _check(number, digest) else (number, digest)
+        fields = json.loads(line)
+        number, digest, mark = int(fields["number"]), str(fields["hash"]), str(fields.get("file", ""))
+        is_whole = not checked or fields["check"] == _check(number, digest)
+        return _Line(number, digest, mark) if is_whole and _MARK.fullmatch(mark) else None
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -157,7 +157,10 @@ def routes(service: ServiceState) -> APIRouter:
 def _add_operation(router: APIRouter, service: ServiceState) -> None:
     @router.get("/health", tags=["operation"], responses=problems(503))
     def health() -> dict[str, str]:
-        """Report whether the ledger can be used, has all entries seen so far, and shows no sign of a change."""
+        """Report whether the ledger can be used, has all entries seen so far, and shows no sign of a change.
+
+        Writes nothing: of the state folder it reports the last write.
+        """
         service.ledger.check()
         return {"status": "ok"}
 

@@ -42,6 +42,8 @@ class ServiceState:
             signing_key=None if settings.signing_key is None else settings.path(settings.signing_key),
             witness=None if settings.witness is None else settings.path(settings.witness),
         )
+        # A restored ledger is refused at the start, and not only by the first request.
+        ledger.require_known()
         handlers = grant_handlers(settings, ledger)
         return cls(
             settings=settings,
