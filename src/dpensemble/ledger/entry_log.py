@@ -56,7 +56,7 @@ class EntryLog:
         self._key: SigningKey | None = None
         self._key_path = Path(signing_key) if signing_key is not None else state_home() / f"{self.id}.key"
         self._witness = Witness(Path(witness) if witness is not None else state_home() / f"{self.id}.witness")
-        self._commits = GroupCommit(self.writing)
+        self._commits = GroupCommit(self.writing, lambda: self._store.patience)
         self._signed = SignedStanding(folder_of(witness) / f"{self.id}.checkpoint", self.id, self.public_key)
         self._standing = self._signed.load()
         self._watch = Watch(self._verify_all)
@@ -125,17 +125,21 @@ class EntryLog:
         transaction.catch_up(self._standing)
         self._standing = transaction.standing
 
-    def together(self, work: Callable[[Transaction], Result]) -> Result:
+    def together(self, work: Callable[[Transaction], Result], *, is_charged: bool = False) -> Result:
         """Run `work` in a transaction that it shares with the simultaneous work of other threads.
 
         When this returns, the work is on the disk and witnessed, as with `writing`. If the work raises, the work of
-        others is not affected. Many threads need few writes to the disk.
+        others is not affected. Many threads need few writes to the disk. Work of a request that `is_charged` waits for
+        the ledger's lock until the end of `kept_open`, so that no deadline lies between a charge and its answer.
         """
-        return self._commits.run(work)
+        return self._commits.run(work, lambda: is_charged and self._store.is_kept_open)
 
-    def kept_open(self) -> AbstractContextManager[None]:
-        """Return a block within which many transactions are faster. Do not fork within the block."""
-        return self._store.kept_open()
+    def kept_open(self, *patience: float) -> AbstractContextManager[None]:
+        """Return a block within which many transactions are faster. Do not fork within the block.
+
+        With `patience`, transactions in the block wait that many seconds for locks of others, and not a minute.
+        """
+        return self._store.kept_open(*patience)
 
     def entries(self) -> list[Entry]:
         """Return all entries, oldest first."""

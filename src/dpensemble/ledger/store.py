@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,8 @@ _KEPT_OPEN = 5
 _PATIENCE = 60
 # Advisory lock of a ledger's writers in PostgreSQL, by its tables' name.
 _LOCK = 0x6470656E73656D62
+# PostgreSQL's code for a wait that lock_timeout ended.
+_LOCK_NOT_AVAILABLE = "55P03"
 
 # Without a handler, Python prints a traceback when a signal interrupts the end of a connection.
 logging.getLogger("sqlalchemy").addHandler(logging.NullHandler())
@@ -40,10 +43,18 @@ def step(name: str) -> None:
     """Mark one step on the way to the disk. Tests replace this function to kill the process."""
 
 
+class LockedLedgerError(LedgerError):
+    """Another program holds the lock of the ledger. Nothing was written."""
+
+
 class Store:
     """A database with the tables of a ledger: a file (SQLite), or an address such as ``postgresql://user@host/name``."""
 
     def __init__(self, where: str | Path) -> None:
+        #: Seconds that a transaction waits for locks of others.
+        self.patience: float = _PATIENCE
+        #: Whether connections are kept open.
+        self.is_kept_open = False
         address = str(where)
         self.file = None if "://" in address else Path(address).absolute()
         #: The place in words that may be shown, without a password.
@@ -71,7 +82,7 @@ class Store:
 
     def _new_engine(self, **pooled: Any) -> sa.Engine:
         if self.file is not None:
-            pooled["connect_args"] = {"timeout": _PATIENCE, "isolation_level": None}
+            pooled["connect_args"] = {"timeout": self.patience, "isolation_level": None}
         try:
             engine = sa.create_engine(self._url, **pooled)
         except ImportError:
@@ -126,12 +137,14 @@ class Store:
         }
 
     @contextmanager
-    def kept_open(self) -> Iterator[None]:
+    def kept_open(self, patience: float = _PATIENCE) -> Iterator[None]:
         """Keep connections open and reuse them within the block. No process may fork in the block.
 
+        Within the block a transaction waits `patience` seconds for locks of others.
         Closing the last connection to SQLite clears its log, which is slow. PostgreSQL starts a process for each.
         """
-        alone = self._engine
+        alone, before = self._engine, self.patience
+        self.patience = patience
         # A restarted database has forgotten its connections. A ping detects that.
         self._engine = self._new_engine(pool_size=_KEPT_OPEN, max_overflow=-1, pool_pre_ping=self.file is None)
         try:
@@ -140,8 +153,10 @@ class Store:
                     # Only connections that were read from are open.
                     connection.execute(sa.select(entries.c.number).limit(1)).all()
                     connection.rollback()
+            self.is_kept_open = True
             yield
         finally:
+            self.is_kept_open, self.patience = False, before
             pooled, self._engine = self._engine, alone
             pooled.dispose()
 
@@ -149,9 +164,11 @@ class Store:
     def reading(self) -> Iterator[Transaction]:
         """Read within the block, from a consistent snapshot."""
         with self._database_errors("read"), self._engine.connect() as connection:
-            connection.exec_driver_sql(
-                "BEGIN" if self.file is not None else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
-            )
+            if self.file is not None:
+                connection.exec_driver_sql("BEGIN")
+            else:
+                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = {self._milliseconds}")
             yield Transaction(connection)
             connection.rollback()
 
@@ -163,6 +180,7 @@ class Store:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             else:
                 connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = {self._milliseconds}")
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
             step("begun")
             try:
@@ -173,6 +191,10 @@ class Store:
                 raise
             connection.commit()
             step("committed")
+
+    @property
+    def _milliseconds(self) -> int:
+        return round(1000 * self.patience)
 
     def _note_file(self, _connection: Any, record: Any) -> None:
         record.info["file"] = self._identity()
@@ -197,9 +219,22 @@ class Store:
             yield
         except SQLAlchemyError as error:
             reason = str(getattr(error, "orig", None) or type(error).__name__).split("\n")[0]
+            if _is_lock(getattr(error, "orig", None)):
+                raise LockedLedgerError(
+                    f"ledger {self.place} cannot be {what} now ({reason[:200]}), because another program holds its "
+                    "lock: end that program, or try again later."
+                ) from None
             raise LedgerError(
                 f"ledger {self.place} cannot be {what} ({reason[:200]}), so no noise is drawn: repair it and try again."
             ) from None
+
+
+def _is_lock(reason: object) -> bool:
+    """Return whether a database reports that others hold a lock."""
+    if isinstance(reason, sqlite3.Error):
+        # The lower byte is the class of an error.
+        return getattr(reason, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return getattr(reason, "sqlstate", None) == _LOCK_NOT_AVAILABLE
 
 
 def _durable_sqlite(connection: Any, _record: Any) -> None:
