@@ -11,7 +11,7 @@ from sqlalchemy.pool import NullPool
 
 from dpensemble._spending import Spending
 from dpensemble.errors import BudgetError, LedgerError, TamperedLedgerError
-from dpensemble.ledger import Ledger
+from dpensemble.ledger import Ledger, store
 from dpensemble.ledger.tables import METADATA
 
 from .conftest import votes
@@ -141,3 +141,17 @@ def test_a_ledger_of_the_first_version_opens_and_goes_on(address, engine, tmp_pa
     assert ledger.verify().entries == expected["entries"] + 1
     ledger.protect()
     assert ledger.check() == []
+
+
+def test_a_held_lock_stops_writes_only(address, engine):
+    ledger = Ledger.create(address)
+    ledger.open_account("patients", epsilon=3, delta=1e-5)
+    with engine.connect() as other:
+        other.exec_driver_sql(f"SELECT pg_advisory_xact_lock({store._LOCK})")
+        with ledger.kept_open(0.2):
+            with pytest.raises(store.LockedLedgerError, match="another program holds its lock"):
+                ledger.together(lambda transaction: transaction.last())
+            assert ledger.account("patients").state().share_left == 1
+            assert ledger.check() == []
+        other.rollback()
+    assert ledger.together(lambda transaction: transaction.last()).number == 2

@@ -10,6 +10,7 @@ and `verify` compares them.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -83,6 +84,11 @@ class Store:
     def _new_engine(self, **pooled: Any) -> sa.Engine:
         if self.file is not None:
             pooled["connect_args"] = {"timeout": self.patience, "isolation_level": None}
+        else:
+            # A server that cannot be reached is given up, too. The address may state other limits.
+            limits = {"connect_timeout": math.ceil(self.patience), "tcp_user_timeout": self._milliseconds}
+            stated = self._url.query
+            pooled["connect_args"] = {name: value for name, value in limits.items() if name not in stated}
         try:
             engine = sa.create_engine(self._url, **pooled)
         except ImportError:
@@ -167,8 +173,10 @@ class Store:
             if self.file is not None:
                 connection.exec_driver_sql("BEGIN")
             else:
-                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                connection.exec_driver_sql(f"SET LOCAL lock_timeout = {self._milliseconds}")
+                # In one trip to the server.
+                connection.exec_driver_sql(
+                    f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SET LOCAL lock_timeout = {self._milliseconds}"
+                )
             yield Transaction(connection)
             connection.rollback()
 
@@ -179,8 +187,9 @@ class Store:
             if self.file is not None:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             else:
-                connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-                connection.exec_driver_sql(f"SET LOCAL lock_timeout = {self._milliseconds}")
+                connection.exec_driver_sql(
+                    f"SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = {self._milliseconds}"
+                )
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
             step("begun")
             try:
