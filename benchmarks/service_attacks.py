@@ -114,7 +114,7 @@ class Clients:
     def quotes(self) -> None:
         """Ask for quotes that nobody has asked for."""
         while time.monotonic() < self.until:
-            path = f"/v1/grants/load/quote?answers={7 * next(self.numbers) % 1_999_993 + 1}"
+            path = f"/v1/grants/load/quote?answers={7919 * next(self.numbers) % 1_999_993 + 1}"
             self.attacks[f"quotes {self.ask('GET', path, self.token)}"] += 1
 
     def lock(self, place: Path) -> None:
@@ -178,6 +178,9 @@ def measure(folder: Path, provider: int, seconds: float, *, is_quiet: bool) -> i
         service.terminate()
         service.wait()
     print(f"attacks: {dict(clients.attacks)}; lines in the log: {len((folder / 'log').read_text().splitlines()):,}")
+    logged = [json.loads(line) for line in (folder / "log").read_text().splitlines() if line.startswith("{")]
+    reasons = Counter(f"{one.get('route')}: {one.get('error')}, {one.get('reason')}" for one in logged if "error" in one)
+    print(f"errors in the log: {dict(reasons.most_common(8))}")
     verified = Ledger(folder / "ledger.db").verify()
     print(f"the ledger holds: {verified.entries:,} entries, {verified.requests:,} requests")
     return sum(shown(clients, name) for name in MOST_WAITS)

@@ -81,7 +81,7 @@ RATCHETS = {
     "type(x) is": 15,
     "class patterns on own types": 0,
     "getattr and hasattr outside engine": 78,
-    "lines with Any": 1129,
+    "lines with Any": 1128,
     "exported names": 251,
     "circles of modules": 0,
 }

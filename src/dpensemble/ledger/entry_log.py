@@ -121,8 +121,10 @@ class EntryLog:
 
     def _follow(self, transaction: Transaction) -> None:
         """Check the entries that are new since this process's last check."""
+        # Known before the snapshot begins. Another thread may learn of later entries, which the snapshot lacks.
+        known = self._standing
         self._witness.check(transaction)
-        transaction.catch_up(self._standing)
+        transaction.catch_up(known)
         self._standing = transaction.standing
 
     def together(self, work: Callable[[Transaction], Result], *, is_charged: bool = False) -> Result:

@@ -33,8 +33,6 @@ _KEPT_OPEN = 5
 _PATIENCE = 60
 # Advisory lock of a ledger's writers in PostgreSQL, by its tables' name.
 _LOCK = 0x6470656E73656D62
-# PostgreSQL's code for a wait that lock_timeout ended.
-_LOCK_NOT_AVAILABLE = "55P03"
 
 # Without a handler, Python prints a traceback when a signal interrupts the end of a connection.
 logging.getLogger("sqlalchemy").addHandler(logging.NullHandler())
@@ -227,8 +225,9 @@ class Store:
         try:
             yield
         except SQLAlchemyError as error:
-            reason = str(getattr(error, "orig", None) or type(error).__name__).split("\n")[0]
-            if _is_lock(getattr(error, "orig", None)):
+            cause = getattr(error, "orig", None)
+            reason = str(cause or type(error).__name__).split("\n")[0]
+            if _is_lock(cause):
                 raise LockedLedgerError(
                     f"ledger {self.place} cannot be {what} now ({reason[:200]}), because another program holds its "
                     "lock: end that program, or try again later."
@@ -242,8 +241,9 @@ def _is_lock(reason: object) -> bool:
     """Return whether a database reports that others hold a lock."""
     if isinstance(reason, sqlite3.Error):
         # The lower byte is the class of an error.
-        return getattr(reason, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-    return getattr(reason, "sqlstate", None) == _LOCK_NOT_AVAILABLE
+        return vars(reason).get("sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    # psycopg may not be installed.
+    return type(reason).__name__ == "LockNotAvailable"
 
 
 def _durable_sqlite(connection: Any, _record: Any) -> None:

@@ -1,6 +1,6 @@
 """The interface for programs: ``/v1``, JSON in and out, and refusals as problems."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
@@ -84,7 +84,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": texts[status], "content": content} for status in statuses}
 
 
-def asker(service: ServiceState, scope: Scope) -> Callable[..., ApiKey]:
+def asker(service: ServiceState, scope: Scope) -> Callable[..., Awaitable[ApiKey]]:
     """Return a dependency that identifies the sender, and refuses a sender without the scope."""
 
     async def who(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> ApiKey:

@@ -142,8 +142,8 @@ class HalfOpen:
 
     def remove(self, address: str, transport: asyncio.Transport) -> None:
         """Count a connection no more."""
-        mine = self._of.get(address, {})
-        if mine.pop(transport, None) is not None:
+        mine = self._of.get(address)
+        if mine is not None and mine.pop(transport, None) is not None:
             self._number -= 1
             if not mine:
                 del self._of[address]
@@ -161,7 +161,7 @@ class Door(asyncio.Protocol):
     half_open: ClassVar[HalfOpen]
     seconds: ClassVar[float]
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **given: object) -> None:
         self._given = given
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -185,7 +185,7 @@ class Door(asyncio.Protocol):
             self.context,
             finished,
             server_side=True,
-            ssl_handshake_timeout=self.seconds,
+            ssl_handshake_timeout=self.seconds,  # type: ignore[arg-type]  # seconds may have fractions
         )
         transport.set_protocol(tls)
         tls.connection_made(transport)

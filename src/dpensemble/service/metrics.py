@@ -37,16 +37,16 @@ class JsonLog:
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream, clock
         self._lock = threading.Lock()
-        self._repeats: Counter[tuple[tuple[str, Any], ...]] = Counter()
+        self._repeats: Counter[tuple[str, tuple[tuple[str, object], ...]]] = Counter()
         self._since = 0.0
 
-    def counted(self, event: str, **fields: Any) -> None:
+    def counted(self, event: str, **fields: object) -> None:
         """Write one line, or count the line if an equal line was written in this period.
 
         A period ends with the first of these lines after ten seconds. Then each line that was repeated is written with
         the number of its repetitions (`repeated`).
         """
-        line = tuple({"event": event, **fields}.items())
+        line = event, tuple(fields.items())
         with self._lock:
             is_over = self._clock() >= self._since + _PERIOD
             is_full = line not in self._repeats and len(self._repeats) >= _COUNTED
@@ -63,9 +63,9 @@ class JsonLog:
             self._write_repeats()
 
     def _write_repeats(self) -> None:
-        for line, number in self._repeats.items():
+        for (event, fields), number in self._repeats.items():
             if number:
-                self.line(**dict(line), repeated=number)
+                self.line(event, **dict(fields), repeated=number)
         self._repeats.clear()
         self._since = self._clock()
 

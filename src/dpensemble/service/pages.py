@@ -44,7 +44,9 @@ def routes(service: ServiceState) -> APIRouter:
         pools = service.pools
         if service.sessions.of(request.cookies.get(COOKIE, "")) is None:
             return pools.strangers
-        return {_predict: pools.writes, _grant: pools.quotes, _quote: pools.quotes}.get(work, pools.reads)
+        if work in (_grant, _quote):
+            return pools.quotes
+        return pools.writes if work is _predict else pools.reads
 
     def show(path: str, method: str, work: Callable[[Visit], Response]) -> None:
         async def serve(request: Request) -> Response:

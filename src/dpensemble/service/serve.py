@@ -60,7 +60,7 @@ def tls_context(certificate: Path, certificate_key: Path) -> ssl.SSLContext:
         context.load_cert_chain(certificate, certificate_key)
     # An error of TLS is an OSError too, and has a reason of its own.
     except OSError as error:
-        reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
+        reason = (error.reason if isinstance(error, ssl.SSLError) else error.strerror) or type(error).__name__
         raise FileError(
             f"certificate={str(certificate)!r} and certificate_key={str(certificate_key)!r} cannot be used ({reason}): "
             "give a certificate in PEM format and its private key."

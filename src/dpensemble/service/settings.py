@@ -116,8 +116,8 @@ class WaitSettings:
     handshake: float = 5.0
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            real_between(f"waits: {one.name}", getattr(self, one.name), 0.1, 60.0)
+        for name, seconds in asdict(self).items():
+            real_between(f"waits: {name}", seconds, 0.1, 60.0)
 
     @property
     def lock(self) -> float:
