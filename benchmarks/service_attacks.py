@@ -179,7 +179,7 @@ def measure(folder: Path, provider: int, seconds: float, *, is_quiet: bool) -> i
         service.wait()
     print(f"attacks: {dict(clients.attacks)}; lines in the log: {len((folder / 'log').read_text().splitlines()):,}")
     logged = [json.loads(line) for line in (folder / "log").read_text().splitlines() if line.startswith("{")]
-    reasons = Counter(f"{one.get('route')}: {one.get('error')}, {one.get('reason')}" for one in logged if "error" in one)
+    reasons = Counter(f"{one['route']}: {one['error']}, {one.get('reason')}" for one in logged if "error" in one)
     print(f"errors in the log: {dict(reasons.most_common(8))}")
     verified = Ledger(folder / "ledger.db").verify()
     print(f"the ledger holds: {verified.entries:,} entries, {verified.requests:,} requests")
