@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import threading
 
 import pytest
 
@@ -419,3 +420,22 @@ def test_what_is_said_to_fit_fits_and_hardly_more(ledger, kind):
             patients.one_release("too much")([gaussian(fits + 0.003)])
     patients.one_release("all of it")([gaussian(fits)])
     assert patients.state().fitting_gaussian < 0.02
+
+
+def test_a_read_is_not_disturbed_by_a_charge_in_the_middle(ledger, monkeypatch):
+    """The snapshot of the read is older than the entry that the process knows meanwhile."""
+    check, names = ledger._witness.check, ["patients"]
+
+    def checking(transaction):
+        check(transaction)
+        transaction.last()
+        if names:
+            writer = threading.Thread(
+                target=ledger.open_account, args=(names.pop(),), kwargs={"epsilon": 1, "delta": 0.1}
+            )
+            writer.start()
+            writer.join()
+
+    monkeypatch.setattr(ledger._witness, "check", checking)
+    assert ledger.head().number == 1
+    assert ledger.head().number == 2

@@ -12,7 +12,7 @@ from sqlalchemy.pool import NullPool
 from dpensemble._spending import Spending
 from dpensemble.cli import main
 from dpensemble.errors import BudgetError, LedgerError, ReplacedLedgerError, TamperedLedgerError
-from dpensemble.ledger import Ledger
+from dpensemble.ledger import Ledger, store
 from dpensemble.ledger.places import Places
 from dpensemble.ledger.store import Store
 from dpensemble.ledger.tables import METADATA
@@ -313,3 +313,17 @@ def test_another_machine_joins_without_a_charge(address, tmp_path, monkeypatch):
     asked = votes(account.grant("g"))
     asked.answer(counts=[50, 50], key="4")
     assert asked.remaining() == 26
+
+
+def test_a_held_lock_stops_writes_only(address, engine):
+    ledger = Ledger.create(address)
+    ledger.open_account("patients", epsilon=3, delta=1e-5)
+    with engine.connect() as other:
+        other.exec_driver_sql(f"SELECT pg_advisory_xact_lock({store._LOCK})")
+        with ledger.kept_open(0.2):
+            with pytest.raises(store.LockedLedgerError, match="another program holds its lock"):
+                ledger.together(lambda transaction: transaction.last())
+            assert ledger.account("patients").state().share_left == 1
+            assert ledger.check() == []
+        other.rollback()
+    assert ledger.together(lambda transaction: transaction.last()).number == 2

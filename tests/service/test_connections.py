@@ -1,16 +1,23 @@
 """Half requests, idle connections and hostile bodies against a service on a port: no other client waits for them."""
 
+import datetime
 import http.client
 import json
+import logging
 import socket
+import ssl
 import threading
 from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 import uvicorn
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
+from dpensemble.errors import FileError
 from dpensemble.service import api, bodies, connections
-from dpensemble.service.serve import how_to_listen
+from dpensemble.service.serve import how_to_listen, tls_context
 
 from ..deadline import GUARD, until
 
@@ -31,9 +38,9 @@ def patience(monkeypatch):
 
 
 @contextmanager
-def on_a_port(app, most=MOST):
+def on_a_port(app, most=MOST, *tls):
     """Serve an application in a thread, and give the port."""
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, lifespan="off", **how_to_listen(most)))
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, lifespan="off", **how_to_listen(most, *tls)))
     thread = threading.Thread(target=server.run)
     thread.start()
     until(lambda: server.started)
@@ -199,3 +206,100 @@ def test_a_body_of_many_objects_keeps_nobody_waiting(served, port, monkeypatch):
     answered.set()
     hostile.join()
     assert found == [422]
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """Return the files of a certificate for this machine, and of its key."""
+    folder, key = tmp_path_factory.mktemp("tls"), ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    made = made.serial_number(1).not_valid_before(datetime.datetime(2020, 1, 1))
+    made = made.not_valid_after(datetime.datetime(2200, 1, 1)).sign(key, hashes.SHA256())
+    (folder / "c.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "k.pem").write_bytes(key.private_bytes(*form))
+    return folder / "c.pem", folder / "k.pem"
+
+
+def asked_by_tls(port):
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with closing(http.client.HTTPSConnection("127.0.0.1", port, timeout=GUARD, context=context)) as connection:
+        connection.request("GET", "/health")
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+
+def test_handshakes_that_do_not_end_keep_nobody_out(served, certificate, caplog):
+    caplog.set_level(logging.WARNING)
+    with on_a_port(served.app, MOST, tls_context(*certificate), 10 * GUARD) as port, ExitStack() as open_ones:
+        first, *_ = [open_ones.enter_context(connected(port)) for _ in range(2 * MOST)]
+        for _ in range(5):
+            assert asked_by_tls(port) == 200
+        assert is_closed(first)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01"], ids=["nothing", "no TLS", "half"])
+def test_a_handshake_has_a_deadline(served, certificate, sent, caplog):
+    with on_a_port(served.app, MOST, tls_context(*certificate), 0.3) as port, connected(port, sent) as connection:
+        assert is_closed(connection)
+        assert asked_by_tls(port) == 200
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+def test_files_without_a_certificate_are_named(tmp_path, certificate):
+    (tmp_path / "empty.pem").write_text("")
+    for files in ((tmp_path / "empty.pem", certificate[1]), (tmp_path / "missing.pem", certificate[1])):
+        with pytest.raises(FileError, match=r"cannot be used .*: give a certificate in PEM format"):
+            tls_context(*files)
+
+
+class Socket:
+    """A transport that counts whether it was ended."""
+
+    is_ended = False
+
+    def abort(self):
+        self.is_ended = True
+
+
+def opened(half_open, address, number, now):
+    found = [Socket() for _ in range(number)]
+    for one in found:
+        half_open.add(address, one, now)
+    return found
+
+
+def test_old_handshakes_of_an_address_end_first():
+    half_open = connections.HalfOpen(80)
+    old, other = opened(half_open, "a", 10, 0.0), opened(half_open, "b", 1, 0.0)
+    new = opened(half_open, "a", 3, 5.0)
+    assert [one.is_ended for one in old] == [True] * 3 + [False] * 7
+    assert not any(one.is_ended for one in new + other)
+
+
+def test_fresh_handshakes_may_be_many_for_a_moment():
+    half_open = connections.HalfOpen(80)
+    fresh = opened(half_open, "a", 45, 0.0)
+    assert [one.is_ended for one in fresh] == [True] * 5 + [False] * 40
+
+
+def test_the_busiest_address_makes_room():
+    half_open = connections.HalfOpen(80)
+    busy, few = opened(half_open, "a", 40, 0.0), opened(half_open, "b", 5, 0.0)
+    many = [opened(half_open, f"c{number}", 1, 0.0)[0] for number in range(50)]
+    assert sum(one.is_ended for one in busy) == 15
+    assert not any(one.is_ended for one in few + many)
+
+
+def test_finished_handshakes_do_not_count():
+    half_open = connections.HalfOpen(80)
+    for _ in range(500):
+        (one,) = opened(half_open, "proxy", 1, 0.0)
+        half_open.remove("proxy", one)
+        assert not one.is_ended
+    assert half_open._number == 0
+    assert not half_open._of

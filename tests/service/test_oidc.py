@@ -2,19 +2,21 @@
 
 import base64
 import json
+import socket
 import threading
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 
 import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from dpensemble.errors import InvalidParameterError
+from dpensemble.errors import DPEnsembleError, InvalidParameterError
 from dpensemble.service import oidc, read_settings
 
-from ..deadline import GUARD
+from ..deadline import GUARD, until
 from .conftest import CONFIG, Served
 
 # The clock of these tests stands still.
@@ -205,14 +207,19 @@ def test_what_is_not_to_be_believed_is_refused(served, login):
 
 
 def test_keys_rotate(served, login, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(served.app._app.state.service.provider._keys, "_clock", lambda: now[0])
+    monkeypatch.setattr(oidc, "_COOLDOWN", 1)
     assert get(served, login.token()).status_code == 200
     login.add("next", ec.generate_private_key(ec.SECP256R1()))
-    monkeypatch.setattr(served.app._app.state.service.provider._keys, "cooldown_duration", 0)
+    assert get(served, login.token("next")).status_code == 401
+    now[0] = 2.0
     assert get(served, login.token("next")).status_code == 200
     old = login.token()
     del login.keys["one"]
     # A withdrawn token is good until the keys are fetched again.
-    served.app._app.state.service.provider._keys.get_signing_keys(refresh=True)
+    assert get(served, old).status_code == 200
+    now[0] = 2.0 + 11 * GUARD
     assert get(served, old).status_code == 401
     assert get(served, login.token("next")).status_code == 200
 
@@ -223,6 +230,100 @@ def test_a_provider_that_is_away_is_no_reason_to_believe(served, login):
     found = get(served, token)
     assert (found.status_code, found.headers["retry-after"]) == (503, "5")
     assert served.get("/v1/grants").status_code == 200
+
+
+class Hanging:
+    """A provider whose keys come when the test lets them, with a clock that the test sets."""
+
+    def __init__(self):
+        self.calls, self.go, self.now, self.answers = 0, threading.Event(), 0.0, []
+        self.keys = oidc.ProviderKeys(self.get, lambda: self.now)
+
+    def get(self):
+        self.calls += 1
+        assert self.go.wait(GUARD)
+        if not self.answers:
+            raise jwt.PyJWKClientConnectionError
+        return [SimpleNamespace(key_id=name) for name in self.answers]
+
+    def ended(self, name="a"):
+        fetch = self.keys.fetch_for(name)
+        if fetch is not None:
+            fetch.result(GUARD)
+
+
+@pytest.fixture
+def hanging():
+    found = Hanging()
+    yield found
+    found.go.set()
+
+
+def test_a_provider_is_asked_once_at_a_time(hanging):
+    fetches = {hanging.keys.fetch_for(f"key {number}") for number in range(50)}
+    assert len(fetches) == 1
+    hanging.answers = ["a"]
+    hanging.go.set()
+    fetches.pop().result(GUARD)
+    assert hanging.calls == 1
+    assert hanging.keys.find("a").key_id == "a"
+    with pytest.raises(jwt.PyJWTError):
+        hanging.keys.find("unknown")
+
+
+def test_a_failure_is_remembered_briefly(hanging):
+    hanging.go.set()
+    for _ in range(9):
+        hanging.ended()
+    assert hanging.calls == 1
+    with pytest.raises(DPEnsembleError, match="does not return its keys now"):
+        hanging.keys.find("a")
+    hanging.now, hanging.answers = oidc._BRIEFLY + 1, ["a"]
+    hanging.ended()
+    assert hanging.calls == 2
+    assert hanging.keys.find("a").key_id == "a"
+
+
+def test_keys_that_are_known_wait_for_no_fetch(hanging):
+    hanging.answers = ["a"]
+    hanging.go.set()
+    hanging.ended()
+    hanging.go.clear()
+    hanging.now = oidc._COOLDOWN + 1
+    assert hanging.keys.fetch_for("unknown") is not None
+    assert hanging.keys.fetch_for("a") is None
+    assert hanging.keys.find("a").key_id == "a"
+
+
+def test_fetches_that_hang_stay_few(hanging):
+    for hour in range(20):
+        hanging.now = 3600.0 * hour
+        hanging.keys.fetch_for("a")
+    until(lambda: hanging.calls == oidc._HUNG)
+    assert hanging.keys.fetch_for("a") is None
+    hanging.go.set()
+
+
+def test_api_keys_do_not_wait_for_a_provider_that_hangs(home, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/keys"
+        with (home / "service.toml").open("a") as file:
+            file.write(f'\n[oidc]\nissuer = "{ISSUER}"\naudience = "{AUDIENCE}"\njwks_url = "{url}"\n')
+        monkeypatch.setattr(oidc, "_PATIENCE", 10 * GUARD)
+        served = Served(home)
+        keys = served.app._app.state.service.provider._keys
+        junk = ".".join((encoded({"alg": "RS256", "kid": "zzz"}), "e30", "AAAA"))
+        with served.client:
+            # More than all threads of the service.
+            asked = [threading.Thread(target=get, args=(served, junk)) for _ in range(60)]
+            for one in asked:
+                one.start()
+            until(lambda: keys._fetch is not None)
+            assert served.get("/v1/grants").status_code == 200
+            assert served.get("/health", None).status_code == 200
+            silent.close()
+            for one in asked:
+                one.join()
 
 
 def test_keys_of_a_provider_here_are_not_fetched_through_a_proxy(home, login, monkeypatch):

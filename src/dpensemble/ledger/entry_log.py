@@ -71,7 +71,7 @@ class EntryLog:
         self._key_path = Path(signing_key) if signing_key is not None else state_home() / f"{self.id}.key"
         where_witness = Path(witness) if witness is not None else state_home() / f"{self.id}.witness"
         self._witness = Witness(where_witness, self._store.place)
-        self._commits = GroupCommit(self.writing)
+        self._commits = GroupCommit(self.writing, lambda: self._store.patience)
         self._signed = SignedStanding(folder_of(witness) / f"{self.id}.checkpoint", self.id, self.public_key)
         self._standing = Standing()
         self._watch: Watch = Watch(self._verify_all)
@@ -180,8 +180,10 @@ class EntryLog:
 
     def _follow(self, transaction: Transaction, seen: tuple[int, str] | None = None) -> None:
         """Check the entries that are new since this process's last check."""
+        # Known before the snapshot begins. Another thread may learn of later entries, which the snapshot lacks.
+        known = self._standing
         self._witness.check(transaction, seen)
-        transaction.catch_up(self._standing)
+        transaction.catch_up(known)
         self._standing = transaction.standing
 
     def _require_here(self, standing: Standing) -> None:
@@ -192,20 +194,22 @@ class EntryLog:
                 "was charged."
             )
 
-    def together(self, work: Callable[[Transaction], Result]) -> Result:
+    def together(self, work: Callable[[Transaction], Result], *, is_charged: bool = False) -> Result:
         """Run `work` in a transaction that it shares with the simultaneous work of other threads.
 
         When this returns, the work is on the disk and witnessed, as with `writing`. If the work raises, the work of
-        others is not affected. Many threads need few writes to the disk.
+        others is not affected. Many threads need few writes to the disk. Work of a request that `is_charged` waits for
+        the ledger's lock until the end of `kept_open`, so that no deadline lies between a charge and its answer.
         """
-        return self._commits.run(work)
+        return self._commits.run(work, lambda: is_charged and self._store.is_kept_open)
 
     @contextmanager
-    def kept_open(self) -> Iterator[None]:
+    def kept_open(self, *patience: float) -> Iterator[None]:
         """Make many transactions faster within the block, for a service. Do not fork within the block.
 
-        The witness is written at the start and every ten seconds, so that `check` reports a problem of its disk before
-        a charge meets the problem.
+        With `patience`, transactions in the block wait that many seconds for locks of others, and not a minute. The
+        witness is written at the start and every ten seconds, so that `check` reports a problem of its disk before a
+        charge meets the problem.
         """
         is_over = threading.Event()
 
@@ -217,7 +221,7 @@ class EntryLog:
                 if is_over.wait(_RENEWED_EVERY):
                     return
 
-        with self._store.kept_open():
+        with self._store.kept_open(*patience):
             renewing = threading.Thread(target=renew, name="dpensemble witness", daemon=True)
             renewing.start()
             try:

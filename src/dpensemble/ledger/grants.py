@@ -162,4 +162,4 @@ class LedgerBook:
             transaction.add(answers, request=key, told=text, **self._where)
             return text
 
-        return self._ledger.together(work)
+        return self._ledger.together(work, is_charged=True)

@@ -10,7 +10,9 @@ and `verify` compares them.
 from __future__ import annotations
 
 import logging
+import math
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -42,10 +44,18 @@ def step(name: str) -> None:
     """Mark one step on the way to the disk. Tests replace this function to kill the process."""
 
 
+class LockedLedgerError(LedgerError):
+    """Another program holds the lock of the ledger. Nothing was written."""
+
+
 class Store:
     """A database with the tables of a ledger: a file (SQLite), or an address such as ``postgresql://user@host/name``."""
 
     def __init__(self, where: str | Path) -> None:
+        #: Seconds that a transaction waits for locks of others.
+        self.patience: float = PATIENCE
+        #: Whether connections are kept open.
+        self.is_kept_open = False
         address = str(where)
         self.file = None if "://" in address else Path(address).absolute()
         #: The place in words that may be shown, without a password.
@@ -81,7 +91,12 @@ class Store:
 
     def _new_engine(self, url: sa.URL, **pooled: Any) -> sa.Engine:
         if self.file is not None:
-            pooled["connect_args"] = {"timeout": PATIENCE, "isolation_level": None}
+            pooled["connect_args"] = {"timeout": self.patience, "isolation_level": None}
+        else:
+            # A server that cannot be reached is given up, too. The address may state other limits.
+            limits = {"connect_timeout": math.ceil(self.patience), "tcp_user_timeout": self._milliseconds}
+            stated = self._url.query
+            pooled["connect_args"] = {name: value for name, value in limits.items() if name not in stated}
         try:
             engine = sa.create_engine(url, **pooled)
         except ImportError:
@@ -148,12 +163,14 @@ class Store:
         }
 
     @contextmanager
-    def kept_open(self) -> Iterator[None]:
+    def kept_open(self, patience: float = PATIENCE) -> Iterator[None]:
         """Keep connections open and reuse them within the block. No process may fork in the block.
 
+        Within the block a transaction waits `patience` seconds for locks of others.
         Closing the last connection to SQLite clears its log, which is slow. PostgreSQL starts a process for each.
         """
-        alone = self._engine
+        alone, before = self._engine, self.patience
+        self.patience = patience
         # A restarted database has forgotten its connections. A ping detects that.
         self._engine = self._new_engine(
             self._url, pool_size=_KEPT_OPEN, max_overflow=-1, pool_pre_ping=self.file is None
@@ -164,8 +181,10 @@ class Store:
                     # Only connections that were read from are open.
                     connection.execute(sa.select(entries.c.number).limit(1)).all()
                     connection.rollback()
+            self.is_kept_open = True
             yield
         finally:
+            self.is_kept_open, self.patience = False, before
             pooled, self._engine = self._engine, alone
             pooled.dispose()
 
@@ -173,9 +192,13 @@ class Store:
     def reading(self) -> Iterator[Transaction]:
         """Read within the block, from a consistent snapshot."""
         with self._database_errors("read"), self._engine.connect() as connection:
-            connection.exec_driver_sql(
-                "BEGIN" if self.file is not None else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
-            )
+            if self.file is not None:
+                connection.exec_driver_sql("BEGIN")
+            else:
+                # In one trip to the server.
+                connection.exec_driver_sql(
+                    f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SET LOCAL lock_timeout = {self._milliseconds}"
+                )
             yield Transaction(connection)
             connection.rollback()
 
@@ -198,8 +221,14 @@ class Store:
         if self.file is not None:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         else:
-            connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+            connection.exec_driver_sql(
+                f"SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = {self._milliseconds}"
+            )
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+
+    @property
+    def _milliseconds(self) -> int:
+        return round(1000 * self.patience)
 
     def _note_file(self, _connection: Any, record: Any) -> None:
         record.info["file"] = self._identity()
@@ -225,7 +254,13 @@ class Store:
         try:
             yield
         except SQLAlchemyError as error:
-            reason = str(getattr(error, "orig", None) or type(error).__name__).split("\n")[0]
+            cause = getattr(error, "orig", None)
+            reason = str(cause or type(error).__name__).split("\n")[0]
+            if _is_lock(cause):
+                raise LockedLedgerError(
+                    f"ledger {self.place} cannot be {what} now ({reason[:200]}), because another program holds its "
+                    "lock: end that program, or try again later."
+                ) from None
             if what != "made" and self.file is not None and not self.file.exists():
                 reason = "the file is missing"
             raise LedgerError(
@@ -235,6 +270,15 @@ class Store:
 
 def _url_of_file(file: Path, mode: str) -> sa.URL:
     return sa.URL.create("sqlite", database=f"file:{quote(str(file))}", query={"mode": mode, "uri": "true"})
+
+
+def _is_lock(reason: object) -> bool:
+    """Return whether a database reports that others hold a lock."""
+    if isinstance(reason, sqlite3.Error):
+        # The lower byte is the class of an error.
+        return vars(reason).get("sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    # psycopg may not be installed.
+    return type(reason).__name__ == "LockNotAvailable"
 
 
 def _durable_sqlite(connection: Any, _record: Any) -> None:

@@ -1,6 +1,6 @@
 """The interface for programs: ``/v1``, JSON in and out, and refusals as problems."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
@@ -79,16 +79,16 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
         413: "Too large.",
         422: "Cannot be used, or the Idempotency-Key was used with another request.",
         429: "One holder sends too many large requests at once.",
-        503: "The ledger cannot be used now.",
+        503: "The ledger cannot be used now, or the service is busy.",
     }
     return {status: {"description": texts[status], "content": content} for status in statuses}
 
 
-def asker(service: ServiceState, scope: Scope) -> Callable[..., ApiKey]:
+def asker(service: ServiceState, scope: Scope) -> Callable[..., Awaitable[ApiKey]]:
     """Return a dependency that identifies the sender, and refuses a sender without the scope."""
 
-    def who(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> ApiKey:
-        key = None if given is None else service.who(given.credentials)
+    async def who(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> ApiKey:
+        key = None if given is None else await service.who(given.credentials)
         if key is None:
             raise Problem(
                 401,
@@ -107,16 +107,12 @@ def asker(service: ServiceState, scope: Scope) -> Callable[..., ApiKey]:
     return who
 
 
-def asked(service: ServiceState) -> Callable[..., Mapping[str, Any]]:
-    """Return a dependency that reads the body of a request in a thread, after the sender is identified."""
-
-    def read(request: Request) -> Mapping[str, Any]:
-        sent_as = request.headers.get("content-type", "").split(";")[0].strip().lower()
-        if sent_as != _JSON:
-            raise Problem(422, "malformed", MALFORMED, f"Send JSON, with 'Content-Type: {_JSON}'.")
-        return read_prediction(service.prediction, request.scope[BODY], service.settings.most_bytes // _BYTES_OF_A_PART)
-
-    return read
+def asked(service: ServiceState, request: Request) -> Mapping[str, Any]:
+    """Return the content of a request's body, or raise."""
+    sent_as = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if sent_as != _JSON:
+        raise Problem(422, "malformed", MALFORMED, f"Send JSON, with 'Content-Type: {_JSON}'.")
+    return read_prediction(service.prediction, request.scope[BODY], service.settings.most_bytes // _BYTES_OF_A_PART)
 
 
 def handler_for(service: ServiceState, key: ApiKey, name: str, noted: dict[str, Any]) -> GrantHandler:
@@ -156,43 +152,46 @@ def routes(service: ServiceState) -> APIRouter:
 
 def _add_operation(router: APIRouter, service: ServiceState) -> None:
     @router.get("/health", tags=["operation"], responses=problems(503))
-    def health() -> dict[str, str]:
+    async def health() -> dict[str, str]:
         """Report whether the ledger can be used, has all entries seen so far, and shows no sign of a change.
 
         Writes nothing: of the state folder it reports the last write.
         """
-        service.ledger.check()
+        await service.pools.health.run(service.ledger.check)
         return {"status": "ok"}
 
     @router.get("/metrics", tags=["operation"], response_class=Response, responses=_text_of_metrics())
-    def metrics(key: Annotated[ApiKey, Depends(asker(service, Scope.METRICS))]) -> Response:
+    async def metrics(key: Annotated[ApiKey, Depends(asker(service, Scope.METRICS))]) -> Response:
         """Return counts for Prometheus. A key for some grants gets only the counts of these grants."""
-        return Response(service.metrics.text(key.grants), media_type=PROMETHEUS)
+        text = await service.pools.reads.run(lambda: service.metrics.text(key.grants))
+        return Response(text, media_type=PROMETHEUS)
 
 
 def _add_grants(router: APIRouter, service: ServiceState) -> None:
     reader = Depends(asker(service, Scope.READ))
 
     @router.get("/v1/grants", tags=["grants"], response_model=list[Grant], responses=problems(401, 403, 503))
-    def grants(key: Annotated[ApiKey, reader]) -> list[dict[str, Any]]:
+    async def grants(key: Annotated[ApiKey, reader]) -> list[dict[str, Any]]:
         """List the grants that this key covers."""
-        return [handler.to_dict() for name, handler in service.handlers.items() if key.covers(name)]
+        covered = [handler for name, handler in service.handlers.items() if key.covers(name)]
+        return await service.pools.reads.run(lambda: [handler.to_dict() for handler in covered])
 
     @router.get(
         "/v1/grants/{grant}", tags=["grants"], response_model=Grant, responses=problems(401, 403, 404, 422, 503)
     )
-    def one_grant(request: Request, grant: str, key: Annotated[ApiKey, reader]) -> dict[str, Any]:
+    async def one_grant(request: Request, grant: str, key: Annotated[ApiKey, reader]) -> dict[str, Any]:
         """Return the guarantee of a grant, and what is left of it."""
-        return handler_for(service, key, grant, request.scope["dpensemble"]).to_dict()
+        return await service.pools.reads.run(handler_for(service, key, grant, request.scope["dpensemble"]).to_dict)
 
     @router.get(
         "/v1/grants/{grant}/quote", tags=["grants"], response_model=Quote, responses=problems(401, 403, 404, 422, 503)
     )
-    def quote(
+    async def quote(
         request: Request, grant: str, key: Annotated[ApiKey, reader], answers: Annotated[int, Query(ge=1)]
     ) -> dict[str, Any]:
         """Return the joint cost of a number of answers. A quote reads no data and charges nothing."""
-        return handler_for(service, key, grant, request.scope["dpensemble"]).quote(answers)
+        handler = handler_for(service, key, grant, request.scope["dpensemble"])
+        return await service.pools.quotes.run(lambda: handler.quote(answers))
 
 
 def _add_predictions(router: APIRouter, service: ServiceState) -> None:
@@ -203,11 +202,10 @@ def _add_predictions(router: APIRouter, service: ServiceState) -> None:
         responses=problems(400, 401, 403, 404, 413, 422, 429, 503),
         openapi_extra={"requestBody": {"required": True, "content": {_JSON: {"schema": {"$ref": _ASKED}}}}},
     )
-    def predict(
+    async def predict(
         request: Request,
         grant: str,
         key: Annotated[ApiKey, Depends(asker(service, Scope.PREDICT))],
-        given: Annotated[Mapping[str, Any], Depends(asked(service))],
         idempotency_key: Annotated[
             str | None, Header(description="Name of this request. Repeating it returns the same answer at no cost.")
         ] = None,
@@ -217,8 +215,13 @@ def _add_predictions(router: APIRouter, service: ServiceState) -> None:
         A repeated request with the same Idempotency-Key and body returns identical bytes and is charged only once.
         """
         noted = request.scope["dpensemble"]
-        handler = handler_for(service, key, grant, noted)
-        stored = predicted(service, key, handler, request_key(idempotency_key), given, noted)
+
+        def answer() -> StoredAnswer:
+            given = asked(service, request)
+            handler = handler_for(service, key, grant, noted)
+            return predicted(service, key, handler, request_key(idempotency_key), given, noted)
+
+        stored = await service.pools.writes.run(answer)
         return Response(
             stored.body,
             media_type=_JSON,
@@ -228,23 +231,27 @@ def _add_predictions(router: APIRouter, service: ServiceState) -> None:
 
 def _add_owners(router: APIRouter, service: ServiceState) -> None:
     @router.get("/v1/budgets", tags=["owner"], responses=problems(401, 403, 503))
-    def budgets(key: Annotated[ApiKey, Depends(asker(service, Scope.READ))]) -> list[dict[str, Any]]:
+    async def budgets(key: Annotated[ApiKey, Depends(asker(service, Scope.READ))]) -> list[dict[str, Any]]:
         """Return what is left of each data set. Only owners see groups and people."""
-        return [
-            state.to_dict()
-            for account in service.accounts(key)
-            for state in account.states()
-            if state.whom == "everyone" or key.may(Scope.OWN)
-        ]
+
+        def shown() -> list[dict[str, Any]]:
+            return [
+                state.to_dict()
+                for account in service.accounts(key)
+                for state in account.states()
+                if state.whom == "everyone" or key.may(Scope.OWN)
+            ]
+
+        return await service.pools.reads.run(shown)
 
     @router.get("/v1/checkpoint", tags=["owner"], responses=problems(401, 403, 503))
-    def checkpoint(key: Annotated[ApiKey, Depends(asker(service, Scope.OWN))]) -> dict[str, Any]:
+    async def checkpoint(key: Annotated[ApiKey, Depends(asker(service, Scope.OWN))]) -> dict[str, Any]:
         """Sign the ledger's last entry. Store the file away from the ledger, for 'dpensemble ledger verify'."""
         if not key.may_see_all:
             raise Problem(
                 403, "scope", "This key does not allow this request.", "It requires the scope 'own' for all grants."
             )
-        return service.ledger.checkpoint()
+        return await service.pools.reads.run(service.ledger.checkpoint)
 
 
 def request_key(name: str | None) -> str:

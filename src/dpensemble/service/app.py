@@ -44,9 +44,10 @@ def create_app(settings: ServiceSettings, stream: TextIO | None = None) -> App:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         # Opened here, in the process that answers requests.
-        with service.ledger.kept_open():
+        with service.ledger.kept_open(settings.waits.lock):
             service.log.line("started", grants=sorted(service.handlers), ledger=service.ledger.id)
             yield
+            service.log.flush()
             service.log.line("stopped")
 
     app = FastAPI(

@@ -9,15 +9,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mutabl
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
-
 from dpensemble.errors import DPEnsembleError
 from dpensemble.service.problems import Problem, problem_of
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
-FindSender = Callable[[Scope], str | None]
+FindSender = Callable[[Scope], Awaitable[str | None]]
 
 # Seconds within which a request must arrive.
 _PATIENCE = 30.0
@@ -37,7 +35,7 @@ class Bodies:
 
     Only a sender with a valid key may send a large body, and each holder at most two at a time. Large bodies are
     processed one at a time, with rests as long as the work, because reading a body holds Python's lock and delays
-    small requests. `find_sender` returns the holder of a request's key, or None. It runs in a thread.
+    small requests. `find_sender` returns the holder of a request's key, or None.
     """
 
     def __init__(self, most_bytes: int, find_sender: FindSender) -> None:
@@ -88,7 +86,7 @@ class Bodies:
 
     async def _holder(self, scope: Scope) -> str:
         try:
-            holder = await run_in_threadpool(self._find_sender, scope)
+            holder = await self._find_sender(scope)
         except DPEnsembleError as error:
             raise problem_of(error) from None
         if holder is None:

@@ -8,11 +8,15 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Metric, generate_latest
+import prometheus_client
+from prometheus_client import CollectorRegistry, Gauge, Metric, generate_latest
 from prometheus_client.registry import Collector
 
 from dpensemble.ledger import Ledger
@@ -23,11 +27,47 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class JsonLog:
-    """Lines of JSON, on standard error by default."""
+# Seconds during which equal lines are counted, and most different lines that are counted at a time.
+_PERIOD, _COUNTED = 10.0, 200
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream
+
+class JsonLog:
+    """Lines of JSON, on standard error by default. `clock` returns seconds."""
+
+    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._clock = stream, clock
+        self._lock = threading.Lock()
+        self._repeats: Counter[tuple[str, tuple[tuple[str, object], ...]]] = Counter()
+        self._since = 0.0
+
+    def counted(self, event: str, **fields: object) -> None:
+        """Write one line, or count the line if an equal line was written in this period.
+
+        A period ends with the first of these lines after ten seconds. Then each line that was repeated is written with
+        the number of its repetitions (`repeated`).
+        """
+        line = event, tuple(fields.items())
+        with self._lock:
+            is_over = self._clock() >= self._since + _PERIOD
+            is_full = line not in self._repeats and len(self._repeats) >= _COUNTED
+            if is_over or is_full:
+                self._write_repeats()
+            is_new = line not in self._repeats
+            self._repeats[line] += 0 if is_new else 1
+        if is_new:
+            self.line(event, **fields)
+
+    def flush(self) -> None:
+        """Write the number of repetitions so far."""
+        with self._lock:
+            self._write_repeats()
+
+    def _write_repeats(self) -> None:
+        for (event, fields), number in self._repeats.items():
+            if number:
+                self.line(event, **dict(fields), repeated=number)
+        self._repeats.clear()
+        self._since = self._clock()
 
     def line(self, event: str, **fields: Any) -> None:
         """Write one line. Fields that are None are left out."""
@@ -47,7 +87,7 @@ class LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line with the name of the logger and the place."""
-        self._log.line("library", logger=record.name, level=record.levelname, at=f"{record.module}:{record.lineno}")
+        self._log.counted("library", logger=record.name, level=record.levelname, at=f"{record.module}:{record.lineno}")
 
 
 class Metrics:
@@ -56,10 +96,14 @@ class Metrics:
     def __init__(self, handlers: Mapping[str, GrantHandler], ledger: Ledger) -> None:
         self._handlers, self._ledger = handlers, ledger
         self._registry = CollectorRegistry()
-        self._requests = self._counter(Counter, "requests", "Requests.", ("method", "route", "status"))
-        self._answers = self._counter(Counter, "answers", "Answers sent for the first time.", ("grant",))
-        self._replays = self._counter(Counter, "replays", "Repeated requests.", ("grant",))
-        self._refusals = self._counter(Counter, "refusals", "Requests beyond a budget.", ("grant",))
+        self._requests = self._counter(
+            prometheus_client.Counter, "requests", "Requests.", ("method", "route", "status")
+        )
+        self._answers = self._counter(
+            prometheus_client.Counter, "answers", "Answers sent for the first time.", ("grant",)
+        )
+        self._replays = self._counter(prometheus_client.Counter, "replays", "Repeated requests.", ("grant",))
+        self._refusals = self._counter(prometheus_client.Counter, "refusals", "Requests beyond a budget.", ("grant",))
         self._remaining = self._counter(Gauge, "answers_remaining", "Answers left of a grant.", ("grant",))
         self._share = self._counter(Gauge, "budget_share_left", "Share of a lifetime budget left.", ("data_set",))
         self._entries = self._counter(Gauge, "ledger_entries", "Entries of the ledger.", ())

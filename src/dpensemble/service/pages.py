@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.concurrency import run_in_threadpool
 from markupsafe import Markup
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
@@ -21,6 +20,7 @@ from dpensemble.service.api import handler_for, predicted, request_key
 from dpensemble.service.forms import fields_of, queries_of_form, read_form, whole_number
 from dpensemble.service.grant_handler import GrantHandler
 from dpensemble.service.keys import ApiKey, Scope
+from dpensemble.service.pools import Pool
 from dpensemble.service.problems import Problem, problem_of
 from dpensemble.service.sessions import COOKIE
 from dpensemble.service.state import ServiceState
@@ -39,13 +39,22 @@ def routes(service: ServiceState) -> APIRouter:
     """Return the pages of a running service."""
     router = APIRouter(redirect_slashes=False)
 
+    def pool(request: Request, work: Callable[[Visit], Response]) -> Pool:
+        """Return the pool for a page. Only a session opens the pools of those with a key."""
+        pools = service.pools
+        if service.sessions.of(request.cookies.get(COOKIE, "")) is None:
+            return pools.strangers
+        if work in (_grant, _quote):
+            return pools.quotes
+        return pools.writes if work is _predict else pools.reads
+
     def show(path: str, method: str, work: Callable[[Visit], Response]) -> None:
         async def serve(request: Request) -> Response:
             def visit() -> Response:
                 form = read_form(request) if method == "POST" else {}
                 return carried_out(Visit(service, request, form), work)
 
-            return await run_in_threadpool(visit)
+            return await pool(request, work).run(visit)
 
         router.add_api_route(path, serve, methods=[method], name=work.__name__, response_model=None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import ipaddress
 import logging
+import ssl
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ from typing import Any
 import uvicorn
 
 from dpensemble._checks import integer_between
-from dpensemble.errors import InvalidParameterError
+from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.service.app import create_app
-from dpensemble.service.connections import LONGEST_HEAD, bounded, room_for_connections
+from dpensemble.service.connections import LONGEST_HEAD, bounded, room_for_connections, secured
 from dpensemble.service.metrics import JsonLog, LogHandler
 from dpensemble.service.settings import ServiceSettings
 
@@ -33,6 +34,7 @@ def serve(
     """Serve until the process is stopped. A certificate is for TLS, which a proxy in front may handle instead."""
     if (certificate is None) is not (certificate_key is None):
         raise InvalidParameterError("TLS requires a certificate and its key: give both, or neither.")
+    context = None if certificate is None or certificate_key is None else tls_context(certificate, certificate_key)
     if settings.secure_cookie is None:
         settings = replace(settings, secure_cookie=not is_loopback(host))
     app = create_app(settings)
@@ -47,16 +49,31 @@ def serve(
         app,
         host=host,
         port=integer_between("port", port, 0, 65_535),
-        **how_to_listen(room_for_connections()),
-        ssl_certfile=None if certificate is None else str(certificate),
-        ssl_keyfile=None if certificate_key is None else str(certificate_key),
+        **how_to_listen(room_for_connections(), context, settings.waits.handshake),
     )
 
 
-def how_to_listen(most: int) -> dict[str, Any]:
-    """Return settings of uvicorn for a service with at most this many connections."""
+def tls_context(certificate: Path, certificate_key: Path) -> ssl.SSLContext:
+    """Return the settings of TLS with a certificate."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, certificate_key)
+    # An error of TLS is an OSError too, and has a reason of its own.
+    except OSError as error:
+        reason = (error.reason if isinstance(error, ssl.SSLError) else error.strerror) or type(error).__name__
+        raise FileError(
+            f"certificate={str(certificate)!r} and certificate_key={str(certificate_key)!r} cannot be used ({reason}): "
+            "give a certificate in PEM format and its private key."
+        ) from None
+    return context
+
+
+def how_to_listen(most: int, context: ssl.SSLContext | None = None, handshake: float = 5.0) -> dict[str, Any]:
+    """Return settings of uvicorn for a service with at most this many connections, with TLS or without."""
+    connection = bounded(most)
     return {
-        "http": bounded(most),
+        # uvicorn's own TLS counts no connection before its handshake has finished.
+        "http": connection if context is None else secured(connection, context, handshake),
         "ws": "none",
         "h11_max_incomplete_event_size": LONGEST_HEAD,
         "backlog": 2 * most,

@@ -10,7 +10,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dpensemble._checks import integer_between
+from dpensemble._checks import integer_between, real_between
 from dpensemble.budget import Budget
 from dpensemble.datasets.bad_records import OnBadRecord
 from dpensemble.errors import FileError, InvalidParameterError
@@ -103,6 +103,30 @@ class GrantSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitSettings:
+    """Longest waits in seconds, each from 0.1 to 60.
+
+    `read`, `write`, `quote` and `token` end the wait of a client for an answer. `handshake` ends a connection that does
+    not finish its TLS handshake.
+    """
+
+    read: float = 5.0
+    write: float = 5.0
+    quote: float = 5.0
+    token: float = 5.0
+    handshake: float = 5.0
+
+    def __post_init__(self) -> None:
+        for name, seconds in asdict(self).items():
+            real_between(f"waits: {name}", seconds, 0.1, 60.0)
+
+    @property
+    def lock(self) -> float:
+        """Seconds that a charge waits for other writers. Less than `write`, so that the client learns the reason."""
+        return 0.8 * self.write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
     """A whole configuration. `docs/service.md` describes the settings.
 
@@ -120,6 +144,7 @@ class ServiceSettings:
     most_queries: int = 1_000
     secure_cookie: bool | None = None
     oidc: OidcSettings | None = None
+    waits: WaitSettings = field(default_factory=WaitSettings)
     folder: Path = field(default_factory=Path.cwd)
 
     def path(self, name: str) -> Path:
@@ -164,11 +189,12 @@ def read_settings(path: Path) -> ServiceSettings:
         other = look_alike(one.name, [each.name for each in grant_settings if each.data_set == one.data_set])
         if other is not None:
             raise InvalidParameterError(f"grants {one.name!r} and {other!r} look alike: give each its own name.")
-    oidc = content.pop("oidc", None)
-    if oidc is not None:
-        if not isinstance(oidc, dict):
-            raise InvalidParameterError("oidc must be a table: write [oidc].")
-        content["oidc"] = _from_fields(OidcSettings, "oidc", oidc)
+    for name, kind in (("oidc", OidcSettings), ("waits", WaitSettings)):
+        table = content.pop(name, None)
+        if table is not None:
+            if not isinstance(table, dict):
+                raise InvalidParameterError(f"{name} must be a table: write [{name}].")
+            content[name] = _from_fields(kind, name, table)
     settings = _from_fields(
         ServiceSettings, "the configuration", {**content, "grants": grant_settings, "folder": path.resolve().parent}
     )

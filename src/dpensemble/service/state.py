@@ -15,6 +15,7 @@ from dpensemble.service.grant_handler import GrantHandler, grant_handlers
 from dpensemble.service.keys import PREFIX, ApiKey, KeyRing
 from dpensemble.service.metrics import JsonLog, Metrics
 from dpensemble.service.oidc import Provider
+from dpensemble.service.pools import Pools
 from dpensemble.service.sessions import COOKIE, Sessions
 from dpensemble.service.settings import ServiceSettings
 
@@ -31,6 +32,7 @@ class ServiceState:
     log: JsonLog
     metrics: Metrics
     prediction: type[BaseModel]
+    pools: Pools
     provider: Provider | None = None
 
     @classmethod
@@ -54,20 +56,29 @@ class ServiceState:
             log=JsonLog(stream),
             metrics=Metrics(handlers, ledger),
             prediction=prediction_model(settings.most_queries),
+            pools=Pools.of(settings.waits),
             provider=None if settings.oidc is None else Provider(settings.oidc),
         )
 
-    def who(self, token: str) -> ApiKey | None:
-        """Return the sender of an API key or of a provider's token, or None if it is invalid or expired."""
-        if self.provider is None or token.startswith(PREFIX):
-            return self.ring.of(token)
-        return self.provider.of(token)
+    async def who(self, token: str) -> ApiKey | None:
+        """Return the sender of an API key or of a provider's token, or None if it is invalid or expired.
 
-    def sender(self, scope: Mapping[str, Any]) -> str | None:
+        An API key takes no thread, so a key never waits for tokens, for their provider or for unknown senders.
+        """
+        provider = self.provider
+        if provider is None or token.startswith(PREFIX):
+            return self.ring.of(token)
+        await provider.keys_for(token)
+        return await self.pools.strangers.run(lambda: provider.of(token))
+
+    async def sender(self, scope: Mapping[str, Any]) -> str | None:
         """Return the holder of the key, token or session in the headers of a request, or None."""
         asking = HTTPConnection(dict(scope))
         kind, _, token = asking.headers.get("authorization", "").partition(" ")
-        key = self.who(token.strip()) if kind.lower() == "bearer" else self.sessions.of(asking.cookies.get(COOKIE, ""))
+        if kind.lower() == "bearer":
+            key = await self.who(token.strip())
+        else:
+            key = self.sessions.of(asking.cookies.get(COOKIE, ""))
         return None if key is None else key.holder
 
     def accounts(self, key: ApiKey) -> list[LedgerAccount]:
