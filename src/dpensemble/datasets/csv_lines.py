@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from io import StringIO
-from itertools import islice
 from pathlib import Path
 from typing import TextIO
 
@@ -15,6 +14,8 @@ from dpensemble.errors import FileError
 
 # Lines that pandas reads together. Rows get consecutive numbers, and only the texts of these lines are stored twice.
 _LINES_AT_ONCE = 2**16
+# Characters after which no more lines are read together, so that chunks of long lines fit into memory.
+_CHARACTERS_AT_ONCE = 2**27
 # Longest quoted text. The standard library's limit is 2**17 characters.
 _LONGEST = 2**31 - 1
 
@@ -36,7 +37,7 @@ def tables_of_lines(
     """
     start, n_tables = 0, 0
     lines = _whole_lines(path, text, len(names), sep, keep_broken)
-    while (part := list(islice(lines, rows or _LINES_AT_ONCE))) or not n_tables:
+    while (part := _some(lines, rows or _LINES_AT_ONCE)) or not n_tables:
         n_tables += 1
         table = pd.read_csv(
             # pandas removes a byte order mark from the first line that it reads, which must not be a record.
@@ -53,6 +54,16 @@ def tables_of_lines(
         table.index = pd.RangeIndex(start, start + len(table))
         start += len(table)
         yield table
+
+
+def _some(lines: Iterator[str], most: int) -> list[str]:
+    """Return the next lines: at most a number of them, and fewer if they are very long."""
+    part: list[str] = []
+    n_characters = 0
+    while len(part) < most and n_characters < _CHARACTERS_AT_ONCE and (line := next(lines, None)) is not None:
+        part.append(line)
+        n_characters += len(line)
+    return part
 
 
 def _broken(n_names: int, sep: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from dpensemble._untrusted import file_bytes, parse_json
 from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.ledger.chain import Entry
 from dpensemble.ledger.transaction import Transaction
@@ -30,7 +31,7 @@ class Witness:
     def seen(self) -> tuple[int, str] | None:
         """Return number and hash of the newest known entry, or None before the file exists."""
         try:
-            places = _places(self.path.read_bytes())
+            places = _places(file_bytes(self.path, links=True, largest=2 * _PLACE))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -121,10 +122,10 @@ def _places(content: bytes) -> list[tuple[int, str] | None]:
 
 def _parsed_place(line: bytes, *, checked: bool) -> tuple[int, str] | None:
     try:
-        place = json.loads(line)
+        place = parse_json(line)
         number, digest = int(place["number"]), str(place["hash"])
         return None if checked and place["check"] != _check(number, digest) else (number, digest)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
 
 
