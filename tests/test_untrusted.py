@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from dpensemble import _untrusted
 from dpensemble._untrusted import UnfitJSONError, file_bytes, parse_json, read_json
+from dpensemble.cli import main
 from dpensemble.datasets import csv_files, csv_lines, parquet
 from dpensemble.datasets.tables import table_chunks
 from dpensemble.errors import DPEnsembleError, FileError
@@ -221,3 +222,24 @@ def test_a_large_row_group_is_refused(tmp_path, monkeypatch):
     table.to_parquet(tmp_path / "rows.parquet", index=False)
     with pytest.raises(FileError, match="smaller row groups"):
         list(table_chunks(tmp_path / "rows.parquet"))
+
+
+COMMANDS = {
+    "run.json": "report RUN",
+    "certificate.json": "verify RUN",
+    "student.skops": "predict RUN rows.csv",
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_ends_with_code_2_and_one_sentence(tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.csv").write_text("a\n1\n")
+    (tmp_path / "RUN").mkdir()
+    for content in HOSTILE.values():
+        (tmp_path / "RUN" / name).write_bytes(content)
+        assert main(COMMANDS[name].split()) == 2
+        shown = capsys.readouterr()
+        assert not shown.out
+        assert shown.err.count("dpensemble:") == 1
+        assert "Traceback" not in shown.err
