@@ -3,17 +3,19 @@
 import contextvars
 import pickle
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from dpensemble import LabelMomentsClassifier
+from dpensemble.accounting import SumsMeter
 from dpensemble.clusters.parts import results_of
 from dpensemble.datasets.parts import ParquetParts
-from dpensemble.engine.moments_parts import PROBLEMS, PartReport
+from dpensemble.engine.moments_parts import PROBLEMS, PartReport, UnitCounts
 from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.moments import queries
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
@@ -104,6 +106,125 @@ def test_a_problem_of_a_part_is_one_sentence(world, problem):
         LabelMomentsClassifier(**SETTINGS).fit_blocks(parts, X_public=public)
     assert str(found.value) == PROBLEMS[problem]
     assert not any(letter.isdigit() for letter in PROBLEMS[problem])
+
+
+def _of_sums(**changes):
+    return lambda report: replace(report, sums=replace(report.sums, **changes))
+
+
+def _of_total(change):
+    return lambda report: replace(report, sums=replace(report.sums, total=change(report.sums.total)))
+
+
+def _of_units(change):
+    return lambda report: replace(report, units=change(report.units))
+
+
+IMPOSSIBLE_SUMS = {
+    "a thousand times": _of_total(lambda total: total * 1000),
+    "fifteen times": _of_total(lambda total: total * 15),
+    "one large entry": _of_total(lambda total: total + 2**60 * np.eye(*total.shape, dtype=int).astype(object)),
+    "negative": _of_total(lambda total: -total),
+    "floats": _of_total(lambda total: total.astype(float)),
+    "NaN": _of_total(lambda total: total * np.nan),
+    "texts": _of_total(lambda total: total.astype(str).astype(object)),
+    "a list": _of_total(lambda total: total.tolist()),
+    "one dimension": _of_total(np.ravel),
+    "another shape": _of_total(lambda total: total[:-1]),
+    "nothing": _of_sums(total=None),
+    "fewer than no rows": _of_sums(rows=-1),
+    "a fraction of a row": _of_sums(rows=90.0),
+    "a truth": _of_sums(rows=True),
+    "more rows than can be": _of_sums(rows=2**62),
+    "a negative checksum": _of_sums(checksum=-1),
+    "a long checksum": _of_sums(checksum=2**128),
+    "another round": _of_sums(round=7),
+    "units": lambda report: replace(report, units=UnitCounts(np.array([b"x" * 16]), np.array([1]))),
+    "no sums": lambda report: replace(report, sums=None),
+    "no report": lambda _: None,
+    "an unknown problem": lambda report: replace(report, problem="other"),
+    "a problem that is no text": lambda report: replace(report, problem=["file"]),
+}
+IMPOSSIBLE_UNITS = {
+    "no units": _of_units(lambda _: None),
+    "a count of 0": _of_units(lambda units: UnitCounts(units.hashes, units.counts * 0)),
+    "negative counts": _of_units(lambda units: UnitCounts(units.hashes, -units.counts)),
+    "counts beyond the rows": _of_units(lambda units: UnitCounts(units.hashes, units.counts + 1)),
+    "fractions": _of_units(lambda units: UnitCounts(units.hashes, units.counts.astype(float))),
+    "objects": _of_units(lambda units: UnitCounts(units.hashes.astype(object), units.counts)),
+    "short hashes": _of_units(lambda units: UnitCounts(units.hashes.astype("S8"), units.counts)),
+    "a hash twice": _of_units(lambda units: UnitCounts(np.repeat(units.hashes[:1], len(units.counts)), units.counts)),
+    "not sorted": _of_units(lambda units: UnitCounts(units.hashes[::-1], units.counts)),
+    "fewer counts": _of_units(lambda units: UnitCounts(units.hashes, units.counts[1:])),
+    "a sum": _of_sums(total=np.zeros((1, 1), dtype=object)),
+    "fewer than no rows": _of_sums(rows=-1),
+}
+
+
+def refused_report(world, fault, since, unit="who"):
+    _, public, folder = world
+    parts = Faulty(folder, "y", unit=unit, columns=None if unit else (*COLUMNS, "y"))
+    parts.since, parts.fault = since, lambda reports: [fault(reports[0]), *reports[1:]]
+    model = LabelMomentsClassifier(**SETTINGS)
+    with pytest.raises(DataError) as found:
+        model.fit_blocks(parts, X_public=public)
+    assert not hasattr(model, "result_")
+    return str(found.value)
+
+
+@pytest.mark.parametrize("fault", IMPOSSIBLE_SUMS)
+def test_sums_that_no_rows_give_are_refused(world, fault):
+    message = refused_report(world, IMPOSSIBLE_SUMS[fault], since=2)
+    # Shapes are compared with those of other parts.
+    assert message == PROBLEMS["report"] or (fault == "another shape" and "different shapes" in message)
+
+
+@pytest.mark.parametrize("fault", IMPOSSIBLE_UNITS)
+def test_units_that_no_rows_have_are_refused(world, fault):
+    assert refused_report(world, IMPOSSIBLE_UNITS[fault], since=1) == PROBLEMS["report"]
+
+
+@pytest.mark.parametrize("since", [2, 3])
+@pytest.mark.parametrize("unit", [None, "who"])
+def test_a_sum_is_refused_in_every_pass(world, since, unit):
+    assert refused_report(world, IMPOSSIBLE_SUMS["a thousand times"], since, unit) == PROBLEMS["report"]
+
+
+def test_a_part_is_compared_with_its_units_and_not_with_its_rows(tmp_path):
+    """Ten units of twenty records each have the weight of ten records."""
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame({"a": rng.normal(size=200), "y": np.arange(200) % 2, "who": np.arange(200) // 20})
+    table.to_parquet(tmp_path / "all.parquet", index=False)
+    parts = Faulty(tmp_path, "y", unit="who")
+    # Features are up to 1 long, so that fifteen times a sum is no longer than all rows.
+    parts.since, parts.fault = 2, lambda reports: [IMPOSSIBLE_SUMS["fifteen times"](one) for one in reports]
+    with pytest.raises(DataError, match="no rows could give"):
+        LabelMomentsClassifier(**SETTINGS).fit_blocks(parts, X_public=table[["a"]])
+
+
+def test_what_was_charged_stays_charged(world, plant):
+    """A worker fails in the second round, after the first one was charged and drawn."""
+    _, public, folder = world
+    charges = []
+    charge = SumsMeter.charge
+    plant(SumsMeter, "charge", lambda *given, **named: (charges.append(given[1]), charge(*given, **named))[1])
+    parts = Faulty(folder, "y", unit="who")
+    parts.since, parts.fault = 3, lambda reports: [IMPOSSIBLE_SUMS["a thousand times"](reports[0]), *reports[1:]]
+    with pytest.raises(DataError, match="what was charged stays charged"):
+        LabelMomentsClassifier(**SETTINGS).fit_blocks(parts, X_public=public)
+    assert len(charges) == 1
+
+
+def test_a_worker_that_no_longer_bounds_labels_is_refused(world, plant):
+    _, public, folder = world
+    plant(queries, "whole_answers", lambda answers, _: np.trunc(answers * 2.0**24))
+    with pytest.raises(DataError) as found:
+        LabelMomentsClassifier(**SETTINGS).fit_blocks(ParquetParts(folder, "y", unit="who"), X_public=public)
+    assert str(found.value) == PROBLEMS["report"]
+
+
+def test_the_refusal_states_no_figure():
+    assert not any(letter.isdigit() for letter in PROBLEMS["report"])
 
 
 def test_records_that_cannot_be_used_are_refused_by_code(world, tmp_path):

@@ -426,8 +426,8 @@ def test_a_read_is_not_disturbed_by_a_charge_in_the_middle(ledger, monkeypatch):
     """The snapshot of the read is older than the entry that the process knows meanwhile."""
     check, names = ledger._witness.check, ["patients"]
 
-    def checking(transaction):
-        check(transaction)
+    def checking(transaction, seen):
+        check(transaction, seen)
         transaction.last()
         if names:
             writer = threading.Thread(

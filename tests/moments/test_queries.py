@@ -1,5 +1,6 @@
 """Sums of label moments: order of charge and noise, size, independence. False-alarm rate 1e-6 a test."""
 
+import itertools
 import math
 
 import numpy as np
@@ -13,8 +14,16 @@ from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.blocks import PrivateBlocks, blocks_of
 from dpensemble.moments.model import expected, probabilities
-from dpensemble.moments.queries import ClassSums, FeatureMean, FeatureProducts, Residuals, UnitCount, partial_sums
-from dpensemble.moments.whole import WHOLE
+from dpensemble.moments.queries import (
+    ClassShares,
+    ClassSums,
+    FeatureMean,
+    FeatureProducts,
+    Residuals,
+    UnitCount,
+    partial_sums,
+)
+from dpensemble.moments.whole import WHOLE, WholeBlock, whole_features
 from dpensemble.relations import Relation
 from dpensemble.releases import DiscreteNoise, ReleasedTable, SumReleaser, sums
 from dpensemble.releases.partial_sums import PartialSums
@@ -295,3 +304,65 @@ def test_units_weigh_at_most_one_whole():
         for part in (1.0, 0.3, 1 / 3):
             weight = part * (1 / k)
             assert k * int(np.floor(weight * WHOLE)) <= part * WHOLE
+
+
+def queries(n_classes):
+    coefficients = np.array([[1.5] * (n_classes - 1 if n_classes == 2 else n_classes)] * 2)
+    return [
+        UnitCount(),
+        FeatureMean(nonnegative=True),
+        FeatureMean(nonnegative=False),
+        FeatureProducts(),
+        ClassSums(n_classes),
+        ClassShares(tuple("abc"[:n_classes])),
+        Residuals(n_classes),
+        Residuals(n_classes, coefficients),
+        Residuals(n_classes, coefficients, np.array([0.4, 3.0])),
+    ]
+
+
+EXTREMES = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, -1.0], [0.6, 0.8], [-0.6, -0.8], [1e300, 1.0], [0.7, -0.9]])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_no_honest_sum_is_longer_than_the_public_bound(n_classes):
+    """Every row of a small grid, as one to seven records of a unit, in exact arithmetic."""
+    for query, label, size in itertools.product(queries(n_classes), range(n_classes), (1, 2, 3, 7)):
+        for row in EXTREMES:
+            weights = np.full(size, 1 / size)
+            block = WholeBlock(whole_features(np.tile(row, (size, 1))), np.full(size, label), weights)
+            sums = partial_sums(query, [block])
+            length = sum(entry**2 for entry in sums.total.ravel().tolist())
+            assert length <= query.removing**2
+            assert sums.is_sound
+            assert query.allows(sums, math.fsum(weights))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_public_bound_is_reached_and_no_longer_sum_passes(n_classes):
+    """Some row of the grid is nearly as long as the bound, so that a bound that is too large is noticed."""
+    for query in queries(n_classes):
+        lengths = []
+        for row, label in itertools.product(EXTREMES, range(n_classes)):
+            block = WholeBlock(whole_features(row[None, :]), np.array([label]), np.ones(1))
+            total = partial_sums(query, [block]).total
+            lengths.append(math.isqrt(sum(entry**2 for entry in total.ravel().tolist())))
+            longer = PartialSums(total * 1000 + 1000 * query.removing, 1)
+            assert not query.allows(longer, 1.0)
+        assert max(lengths) > 0.9 * query.removing
+
+
+def test_sums_of_random_records_keep_the_bound_of_their_weights():
+    rng = np.random.default_rng(0)
+    for query, n in itertools.product(queries(2), (1, 5, 50)):
+        weights = 1 / rng.integers(1, 9, n)
+        features = whole_features(rng.normal(size=(n, 2)))
+        sums = partial_sums(query, [WholeBlock(features, rng.integers(0, 2, n), weights)])
+        assert query.allows(sums, math.fsum(weights.tolist()))
+
+
+def test_a_negative_entry_is_no_sum_of_records_that_add_none():
+    total = np.array([[-1]], dtype=object)
+    for query in (UnitCount(), FeatureMean(nonnegative=True), ClassSums(2), ClassShares(("a", "b"))):
+        assert not query.allows(PartialSums(total, 1), 1.0)
+    assert FeatureMean(nonnegative=False).allows(PartialSums(total, 1), 1.0)

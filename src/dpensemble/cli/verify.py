@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from dpensemble._untrusted import read_json
 from dpensemble.certificates import confirmed, release_stated
 from dpensemble.errors import FileError
 from dpensemble.workflow.outputs import CERTIFICATE, PRIVATE_RECORD, RECORD
@@ -39,8 +40,8 @@ def run(file: Path, as_json: bool) -> None:
 
 def _require_certificate(file: Path) -> None:
     try:
-        holds_object = isinstance(json.loads(file.read_text(encoding="utf-8")), dict)
-    except (OSError, ValueError, RecursionError):
+        holds_object = isinstance(read_json(file, FileError, links=True, special_numbers=True), dict)
+    except OSError:
         holds_object = False
     if not holds_object:
         raise FileError(f"{file} is not a certificate: give the folder of a run, or the {CERTIFICATE} in it.")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import io
 import re
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
@@ -35,6 +36,8 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+# Longest line, and bytes that are read together.
+_LONGEST_LINE, _CHUNK = 64 * 10**6, 2**16
 # Digits in groups of three, and a decimal comma: 1.234,5.
 _COMMA_NUMBER = r"^(?=.*\d)\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d*)(?:,(\d+))?((?:[eE][+-]?\d+)?)\s*$"
 
@@ -193,8 +196,48 @@ def _open_text(path: Path) -> Iterator[TextIOWrapper]:
     encoding = next((name for mark, name in _BOMS if first.startswith(mark)), "utf-8")
     if encoding == "utf-8" and b"\0" in first:
         raise FileError(f"{path} cannot be read: it is not in UTF-8; save it as UTF-8.")
-    with _binary(path) as file, TextIOWrapper(file, encoding=encoding, errors=AS_WINDOWS, newline="") as text:
+    with (
+        _binary(path) as file,
+        TextIOWrapper(
+            io.BufferedReader(_ShortLines(file, path, encoding), _CHUNK), encoding, errors=AS_WINDOWS, newline=""
+        ) as text,
+    ):
         yield text
+
+
+class _ShortLines(io.RawIOBase):
+    """A file with short lines, so that a small archive cannot fill the memory with one line."""
+
+    def __init__(self, file: IO[bytes], path: Path, encoding: str) -> None:
+        self._file, self._path, self._end, self._line = file, path, 0, 0
+        width = {"utf-16": 2, "utf-32": 4}.get(encoding, 1)
+        self._marks = [sign + bytes(width - 1) for sign in (b"\n", b"\r")]
+        self._marks += [mark[::-1] for mark in self._marks if width > 1]
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
+        """Read the next bytes, or raise if the last line is too long."""
+        part = self._file.read(len(buffer))
+        buffer[: len(part)] = part
+        last = max(self._last(part, mark) for mark in self._marks)
+        if last >= 0:
+            self._line = self._end + last
+        self._end += len(part)
+        if self._end - self._line > _LONGEST_LINE:
+            raise FileError(
+                f"{self._path} cannot be read: it has a line of more than {_LONGEST_LINE / 10**6:.0f} MB; end each "
+                "record with a line break."
+            )
+        return len(part)
+
+    def _last(self, part: bytes, mark: bytes) -> int:
+        """Return the last place of a mark that is a whole character, or -1."""
+        place = part.rfind(mark)
+        while place >= 0 and (self._end + place) % len(mark):
+            place = part.rfind(mark, 0, place + len(mark) - 1)
+        return place
 
 
 @contextmanager
@@ -258,6 +301,7 @@ def advice(error: Exception, kind: str) -> str:
         zipfile.BadZipFile: "it is not a zip file",
         gzip.BadGzipFile: "it is not a gzip file",
         EOFError: "it ends too soon",
+        MemoryError: "it needs more memory than there is",
     }
     return next((words for one, words in reasons.items() if isinstance(error, one)), f"it is not a {kind} table")
 

@@ -22,6 +22,8 @@ BLANKS = frozenset(
 )
 # Lines that pandas reads together. Rows get consecutive numbers, and only the texts of these lines are stored twice.
 _LINES_AT_ONCE = 2**16
+# Characters after which no more lines are read together, so that chunks of long lines fit into memory.
+_CHARACTERS_AT_ONCE = 2**27
 
 
 def tables_of_lines(
@@ -46,7 +48,7 @@ def tables_of_lines(
     for _ in islice(text, layout.header + 1):
         pass
     lines = _whole_lines(path, text, layout, keep_broken)
-    while (part := list(islice(lines, rows or _LINES_AT_ONCE))) or not n_tables:
+    while (part := _some(lines, rows or _LINES_AT_ONCE)) or not n_tables:
         n_tables += 1
         table = pd.read_csv(
             # pandas removes a byte order mark from the first line that it reads, which must not be a record.
@@ -65,6 +67,16 @@ def tables_of_lines(
         table.index = pd.RangeIndex(start, start + len(table))
         start += len(table)
         yield table
+
+
+def _some(lines: Iterator[str], most: int) -> list[str]:
+    """Return the next lines: at most a number of them, and fewer if they are very long."""
+    part: list[str] = []
+    n_characters = 0
+    while len(part) < most and n_characters < _CHARACTERS_AT_ONCE and (line := next(lines, None)) is not None:
+        part.append(line)
+        n_characters += len(line)
+    return part
 
 
 def blanks_of(names: list[str], not_blank: Mapping[str, Collection[str]]) -> dict[str, list[str]] | None:

@@ -20,6 +20,8 @@ from dpensemble.errors import DataError, FileError
 #: Rows that are in memory at a time.
 ROWS_AT_ONCE = 2**16
 _ENDINGS = (".parquet", ".pq")
+# Most bytes of a row group once it is unpacked.
+_LARGEST_GROUP = 8 * 10**9
 # Columns are read through a buffer of this many bytes, not by whole row groups.
 _BUFFER = 2**20
 
@@ -235,11 +237,18 @@ def _open_part(part: Path, path: Path) -> Any:
 
     try:
         # As a data set, which pandas would use, 100,000 columns take many minutes.
-        return ParquetFile(part, buffer_size=_BUFFER)
+        file = ParquetFile(part, buffer_size=_BUFFER)
     except (OSError, ValueError):
         if part == path:
             raise
         raise FileError(f"{path} has a part that cannot be read as Parquet: write it again.") from None
+    groups = file.metadata
+    if any(groups.row_group(place).total_byte_size > _LARGEST_GROUP for place in range(groups.num_row_groups)):
+        file.close()
+        raise FileError(
+            f"{path} has a row group of more than {_LARGEST_GROUP / 10**9:.0f} GB: write smaller row groups."
+        )
+    return file
 
 
 def _names(schema: Any) -> list[str]:

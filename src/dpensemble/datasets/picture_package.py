@@ -6,12 +6,12 @@ together again, and their published SHA-256 identifies the package's content.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpensemble._untrusted import parse_json
 from dpensemble.datasets.png import read_png
 from dpensemble.datasets.published import NotAsPublished, PublishedFile
 
@@ -37,8 +37,8 @@ def labels_of(raw: bytes, files: Sequence[PublishedFile]) -> NDArray[np.uint8]:
     """Return the labels of all images of some files from a JSON list. Raise NotAsPublished for anything else."""
     n_labels = sum(n_images(file) for file in files)
     try:
-        labels = np.array(json.loads(raw))
-    except (ValueError, RecursionError):
+        labels = np.array(parse_json(raw))
+    except ValueError:
         raise NotAsPublished("it is not a complete JSON list") from None
     if labels.shape != (n_labels,):
         raise NotAsPublished(f"it is not a list of {n_labels:,} labels")

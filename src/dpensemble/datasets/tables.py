@@ -165,7 +165,7 @@ def readable(path: Path) -> Iterator[None]:
         yield
     except (DataError, FileError, InvalidParameterError):
         raise
-    except (OSError, ValueError, EOFError, BadZipFile, NotImplementedError, RuntimeError) as error:
+    except (OSError, ValueError, EOFError, BadZipFile, NotImplementedError, RuntimeError, MemoryError) as error:
         kind = path.suffix.lower()[1:]
         raise FileError(f"{path} cannot be read: {advice(error, kind)}.") from None
 

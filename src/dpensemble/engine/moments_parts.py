@@ -6,8 +6,9 @@ row. Charge and noise stay in the process that calls `fit_blocks`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -47,6 +48,10 @@ PROBLEMS = {
         "install the same versions there, and start the workers again."
     ),
     "file": "a file of the private table was changed or removed while it was read; give files that stay as they are.",
+    "report": (
+        "a worker returned a sum or a number of records that no rows could give, so nothing more was released, and "
+        "what was charged stays charged: check the memory and the libraries of the workers."
+    ),
     "error": "a part of the private records could not be read or summed; look at the part on your own machine.",
 }
 
@@ -77,6 +82,14 @@ class UnitCounts:
         places = np.searchsorted(self.hashes, hashes).clip(max=len(self.hashes) - 1)
         return 1 / np.where(self.hashes[places] == hashes, self.counts[places], 1)
 
+    def are_of(self, rows: int) -> bool:
+        """Return whether these can be the units of a number of records: sorted, each with a record, none missing."""
+        hashes, counts = self.hashes, self.counts
+        alike = hashes.dtype == np.dtype(_KIND) and counts.dtype == np.int64 and hashes.shape == counts.shape
+        if not alike or counts.ndim != 1 or not ((counts >= 1) & (counts <= rows)).all():
+            return False
+        return bool((hashes[1:] > hashes[:-1]).all()) and sum(counts.tolist()) == rows
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PartReport:
@@ -85,6 +98,37 @@ class PartReport:
     sums: PartialSums
     units: UnitCounts | None = None
     problem: str = ""
+
+    def is_possible(self, task: PartTask, weights: PartWeights) -> bool:
+        """Return whether some rows could have this report of a task. A wrong sum within the bound goes unnoticed."""
+        sums, units = self.sums, self.units
+        try:
+            if not sums.is_sound or sums.round != task.number:
+                return False
+            if task.query is None:
+                owned = task.unit is not None and sums.rows > 0
+                return sums.total is None and (units is not None and units.are_of(sums.rows) if owned else not units)
+            summed = (sums.total is None) == (sums.rows == 0)
+            return summed and units is None and task.query.allows(sums, weights.of(sums.records))
+        except (AttributeError, TypeError, ValueError):
+            # Only a faulty worker sends entries of other types.
+            return False
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartWeights:
+    """Total weight of the units of each part, and of all parts, from the checking pass. Private.
+
+    A record has the weight 1, or its share of its unit. Parts are known by their records. Spark may cut a table into
+    other parts in a later pass: these have a weight of at most 1 for each row.
+    """
+
+    of_parts: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    total: float = 0.0
+
+    def of(self, records: tuple[int, int]) -> float:
+        """Return the largest possible weight of a part with these records."""
+        return self.of_parts.get(records, float(records[0]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,6 +236,7 @@ class RecordsInParts:
     task: PartTask
     same: SameRecords
     n_units: int
+    weights: PartWeights
 
     @classmethod
     def of(
@@ -199,25 +244,29 @@ class RecordsInParts:
     ) -> RecordsInParts:
         """Pass over all records once, check every record, and count units."""
         task = PartTask(rules, public, classes, table.target, table.unit, key, versions())
-        merged, hashes, counts = PartialSums(None), [], []
+        merged, hashes, counts, records = PartialSums(None), [], [], []
         for report in reports(table, task):
             merged += report.sums
             if report.units is not None:
                 hashes.append(report.units.hashes)
                 counts.append(report.units.counts)
+                records.append(report.sums.records)
         same = SameRecords(merged.records)
         if table.unit is None or not hashes:
-            return cls(table, task, same, merged.rows)
+            return cls(table, task, same, merged.rows, PartWeights(total=float(merged.rows)))
         distinct, places = np.unique(np.concatenate(hashes), return_inverse=True)
         total = np.zeros(len(distinct), dtype=np.int64)
         np.add.at(total, places, np.concatenate(counts))
         several = total > 1
         units = UnitCounts(distinct[several], total[several])
-        return cls(table, replace(task, units=units), same, len(distinct))
+        shares = np.split(np.concatenate(counts) / total[places], np.cumsum([len(one) for one in counts])[:-1])
+        of_parts = {part: math.fsum(share.tolist()) for part, share in zip(records, shares, strict=True)}
+        return cls(table, replace(task, units=units), same, len(distinct), PartWeights(of_parts, float(len(distinct))))
 
     def behind(self, transform: Transform, *, alone: bool, zeroes_bad: bool, n_features: int) -> SumsInParts:
         """Return the records behind a public map."""
-        return SumsInParts(self.table, self.task, MapBefore(transform, alone, n_features), alone, zeroes_bad)
+        before = MapBefore(transform, alone, n_features)
+        return SumsInParts(self.table, self.task, before, self.weights, alone, zeroes_bad)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,14 +276,19 @@ class SumsInParts:
     table: TableInParts
     task: PartTask
     map: MapBefore
+    weights: PartWeights
     alone: bool = False
     zeroes_bad: bool = False
 
     def sums(self, query: AnyQuery, number: int) -> PartialSums:
         """Return the exact sum of all records for the release with a number. Private."""
         merged = PartialSums(None, round=number)
-        for report in reports(self.table, replace(self.task, query=query, map=self.map, number=number)):
+        task = replace(self.task, query=query, map=self.map, number=number)
+        for report in reports(self.table, task, self.weights):
             merged += report.sums
+        # Parts that the checking pass did not see have larger bounds than their units.
+        if not query.allows(merged, self.weights.total):
+            raise DataError(PROBLEMS["report"])
         return merged
 
     def reading(self, transform: Transform) -> Self:
@@ -243,10 +297,20 @@ class SumsInParts:
         return replace(self, map=MapBefore(transform, False, 0, judge), alone=False)
 
 
-def reports(table: TableInParts, task: PartTask) -> Iterator[PartReport]:
-    """Yield the report of each part, or raise if one has a problem."""
+def reports(table: TableInParts, task: PartTask, weights: PartWeights | None = None) -> Iterator[PartReport]:
+    """Yield the report of each part, or raise if one has a problem, or if no rows could have the report."""
+    weights = PartWeights() if weights is None else weights
     for report in table.results(task):
-        if report.problem:
-            # Neither ids nor counts are named: a refusal is not covered by the guarantee.
-            raise DataError(PROBLEMS[report.problem])
+        # Neither ids nor counts are named: a refusal is not covered by the guarantee.
+        problem = _problem_of(report)
+        if problem or not report.is_possible(task, weights):
+            raise DataError(PROBLEMS[problem or "report"])
         yield report
+
+
+def _problem_of(report: PartReport) -> str:
+    """Return the code of a report's problem, empty without one. What a faulty worker sends may be no report at all."""
+    try:
+        return report.problem if report.problem in ("", *PROBLEMS) else "report"
+    except AttributeError:
+        return "report"

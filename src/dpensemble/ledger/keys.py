@@ -12,6 +12,7 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from dpensemble._untrusted import LARGEST_JSON, file_bytes, parse_json
 from dpensemble.errors import LedgerError
 from dpensemble.ledger.chain import Fields, canonical
 from dpensemble.ledger.files import sync_folder
@@ -100,7 +101,7 @@ def checked(statement: Fields, public: str) -> Fields:
 def read_statement(path: Path) -> Fields:
     """Read a signed statement from a file."""
     try:
-        statement = json.loads(path.read_text(encoding="utf-8"))
+        statement = parse_json(file_bytes(path, links=True, largest=LARGEST_JSON))
     except (OSError, ValueError) as error:
         raise LedgerError(
             f"{path} cannot be read as a checkpoint ({type(error).__name__}): give a file of 'dpensemble ledger "

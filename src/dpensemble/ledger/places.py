@@ -8,6 +8,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from dpensemble._state_home import state_home
+from dpensemble._untrusted import LARGEST_JSON, file_bytes, parse_json
 from dpensemble.errors import LedgerError, ReplacedLedgerError
 from dpensemble.ledger.addresses import is_certain
 from dpensemble.ledger.files import replace_file
@@ -85,7 +86,7 @@ class Places:
 
     def _read(self) -> dict[str, str]:
         try:
-            places = json.loads(self.path.read_text(encoding="utf-8"))
+            places = parse_json(file_bytes(self.path, links=True, largest=LARGEST_JSON))
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from filelock import FileLock
 
+from dpensemble._untrusted import file_bytes, parse_json
 from dpensemble.errors import LedgerError, UnknownLedgerError
 from dpensemble.ledger.chain import Entry
 from dpensemble.ledger.files import is_same_mark, mark_of, replace_file
@@ -152,7 +153,7 @@ class Witness:
 
     def _slots(self) -> list[_Line | None] | None:
         try:
-            return _slots(self.path.read_bytes())
+            return _slots(file_bytes(self.path, links=True, largest=2 * _PLACE))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -241,11 +242,11 @@ def _slots(content: bytes) -> list[_Line | None]:
 
 def _parsed(line: bytes, *, checked: bool) -> _Line | None:
     try:
-        fields = json.loads(line)
+        fields = parse_json(line)
         number, digest, mark = int(fields["number"]), str(fields["hash"]), str(fields.get("file", ""))
         is_whole = not checked or fields["check"] == _check(number, digest)
         return _Line(number, digest, mark) if is_whole and _MARK.fullmatch(mark) else None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
 
 

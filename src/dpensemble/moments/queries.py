@@ -66,6 +66,18 @@ class RecordsQuery(SumQuery[Outcome]):
     unit = WHOLE
     replacing = _SQRT_2
     removing = WHOLE
+    #: Whether no record adds a negative entry.
+    never_negative = False
+
+    def allows(self, sums: PartialSums, weight: float) -> bool:
+        """Return whether records with a total weight can have a sum. Private.
+
+        A unit adds a vector of at most its weight times `removing`, which is what removing the unit changes. By the
+        triangle inequality the sum of several units is at most their total weight times `removing` long.
+        """
+        # The margin covers the rounding of weights that are fractions.
+        longest = math.ceil(weight * (1 + 1e-9) * self.removing)
+        return sums.fits(longest, never_negative=self.never_negative)
 
     @abstractmethod
     def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
@@ -102,6 +114,7 @@ class UnitCount(RecordsQuery[tuple[float, float]]):
 
     description = "the number of units"
     replacing = WHOLE
+    never_negative = True
 
     def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
         """Return ones, and weights that are cut to whole numbers."""
@@ -131,6 +144,11 @@ class FeatureMean(RecordsQuery[tuple[Floats, float]]):
     def replacing(self) -> int:  # type: ignore[override]
         """Whole units by which replacing a unit moves the sum."""
         return _SQRT_2 if self.nonnegative else 2 * WHOLE
+
+    @property
+    def never_negative(self) -> bool:  # type: ignore[override]
+        """Whether no record adds a negative entry."""
+        return self.nonnegative
 
     def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
         """Return features and weights."""
@@ -177,6 +195,7 @@ class ClassSums(RecordsQuery[Moments]):
 
     n_classes: int
     description = "the mean of the features of each class"
+    never_negative = True
 
     def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
         """Return features without negative entries, and weights in the columns of their classes."""
@@ -255,6 +274,7 @@ class ClassShares(RecordsQuery[tuple[Floats, float]]):
 
     classes: tuple[str, ...]
     description = "the share of each class"
+    never_negative = True
 
     def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
         """Return ones, and weights in the columns of their classes."""

@@ -10,7 +10,9 @@ file might crash a program that predicts with it.
 
 from __future__ import annotations
 
+import io
 import warnings
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import LabelEncoder, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from dpensemble._untrusted import LARGEST_JSON, file_bytes, parse_json
 from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
 from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, TableMap
@@ -62,6 +65,9 @@ _VETTED_TYPES = frozenset(
         *(f"{own.__module__}.{own.__qualname__}" for own in _OWN_CLASSES),
     }
 )
+# Members of a student, and bytes of all of them once they are unpacked.
+_MOST_MEMBERS, _MOST_BYTES = 200_000, 10**9
+_SCHEMA = "schema.json"
 _BROKEN = "it is broken, or not such a file"
 _UNREADABLE = {
     FileNotFoundError: "there is no such file",
@@ -134,7 +140,8 @@ def load_classifier(path: Path | str) -> Any:
         If the noise of the run came from a seed, so that its guarantee does not hold.
     """
     try:
-        content = Path(path).read_bytes()
+        content = file_bytes(path)
+        _require_small(content)
         skops = skops_io()
         types = skops.get_untrusted_types(data=content)
         if not _VETTED_TYPES.issuperset(types):
@@ -149,12 +156,29 @@ def load_classifier(path: Path | str) -> Any:
     except Unvetted as problem:
         raise FileError(f"{path} is refused: {problem}.") from None
     except Exception as error:  # a hostile file may fail in any way
-        reason = next((words for kind, words in _UNREADABLE.items() if isinstance(error, kind)), _BROKEN)
+        named = error.strerror if isinstance(error, OSError) and error.errno == 0 else None
+        reason = named or next((words for kind, words in _UNREADABLE.items() if isinstance(error, kind)), _BROKEN)
         raise FileError(f"{path} cannot be read as a saved classifier ({reason}).") from None
     if mark is False:
         text = f"{path} is NOT FOR RELEASE: the noise of its run came from a seed, with which it can be removed."
         warnings.warn(text, NotForReleaseWarning, stacklevel=2)
     return classifier
+
+
+def _require_small(content: bytes) -> None:
+    """Raise for an archive that would take much memory. Nothing is unpacked before."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = archive.infolist()
+        # No member gives more bytes than its size states.
+        sizes = {one.filename: one.file_size for one in members}
+        if len(members) > _MOST_MEMBERS or sum(one.file_size for one in members) > _MOST_BYTES:
+            raise Unvetted(f"it holds more than {_MOST_BYTES / 10**6:,.0f} MB or {_MOST_MEMBERS:,} parts")
+        if len(sizes) < len(members):
+            raise Unvetted("it holds a part twice")
+        if sizes.get(_SCHEMA, 0) > LARGEST_JSON:
+            raise Unvetted("its description is too large")
+        # skops reads the description without limits of its own.
+        parse_json(archive.read(_SCHEMA), special_numbers=True)
 
 
 def _vet(value: object) -> None:

@@ -11,6 +11,8 @@ from dpensemble.errors import DataError
 
 #: Checksums are added modulo this number.
 CHECKSUMS = 2**128
+# Most records of a run, whose counts then fit 64 bits.
+_MOST_ROWS = 2**40
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,6 +52,22 @@ class PartialSums:
             total = self.total + other.total
         checksum = (self.checksum + other.checksum) % CHECKSUMS
         return PartialSums(total, self.rows + other.rows, checksum, self.round)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the entries have the right types, and records have a sum if there are any to sum."""
+        counts = (self.rows, self.checksum, self.round)
+        if set(map(type, counts)) != {int} or not (0 <= self.rows <= _MOST_ROWS and 0 <= self.checksum < CHECKSUMS):
+            return False
+        return self.total is None or (self.rows > 0 and self.total.ndim == 2 and whole_numbers(self.total))
+
+    def fits(self, longest: int, *, never_negative: bool) -> bool:
+        """Return whether the sum is at most `longest` whole units long, by exact arithmetic."""
+        entries = [] if self.total is None else list(map(int, self.total.ravel().tolist()))
+        if never_negative and min(entries, default=0) < 0:
+            return False
+        # Every entry is compared before it is squared, since a square of a huge entry takes long.
+        return max(map(abs, entries), default=0) <= longest and sum(one * one for one in entries) <= longest**2
 
     @property
     def records(self) -> tuple[int, int]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from dpensemble import _untrusted
 from dpensemble.errors import FileError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
@@ -307,10 +307,15 @@ def _is_finite(value: object) -> bool:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object, or raise `FileError` with one sentence."""
+
+    def failed(reason: str) -> FileError:
+        return FileError(f"{path} cannot be read as a run record ({reason}): train again.")
+
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path} cannot be read as a run record ({type(error).__name__}): train again.") from None
+        # Earlier versions wrote NaN and infinity, and the checks of a record refuse them where they do not belong.
+        values = _untrusted.read_json(path, failed, special_numbers=True)
+    except FileNotFoundError:
+        raise failed("there is no such file") from None
     if not isinstance(values, dict):
         raise FileError(f"{path} must contain a run record: train again.")
     return values

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from urllib.parse import parse_qs
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
+from dpensemble._untrusted import UnfitJSONError, parse_json
 from dpensemble.errors import DataError
 from dpensemble.service.grant_handler import GrantHandler
 from dpensemble.service.guard import BODY
@@ -44,8 +44,8 @@ def queries_of_form(model: type[BaseModel], handler: GrantHandler, form: dict[st
     fields = fields_of(handler)
     if not fields:
         try:
-            queries = json.loads(form.get("json", ""))
-        except (ValueError, RecursionError):
+            queries = parse_json(form.get("json", ""), special_numbers=True)
+        except UnfitJSONError:
             raise DataError("the queries must be JSON: write them as the example shows.") from None
         if not isinstance(queries, list):
             raise DataError("the JSON must be a list of queries.")

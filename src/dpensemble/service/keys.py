@@ -19,6 +19,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from dpensemble._checks import integer_between, member
+from dpensemble._untrusted import LARGEST_JSON, file_bytes, parse_json
 from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.ledger.names import look_alike
 from dpensemble.workflow.durable import OWN_FILE, replace_file
@@ -117,7 +118,7 @@ def read_keys(path: Path) -> dict[str, ApiKey]:
     """Return the keys of a file by id."""
     try:
         with _reading(path):
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = parse_json(file_bytes(path, links=True, largest=LARGEST_JSON))
         if content["version"] != _VERSION:
             raise ValueError
         keys = [

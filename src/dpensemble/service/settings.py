@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dpensemble._checks import integer_between, real_between
+from dpensemble._untrusted import file_bytes
 from dpensemble.budget import Budget
 from dpensemble.datasets.bad_records import OnBadRecord
 from dpensemble.errors import FileError, InvalidParameterError
@@ -20,6 +21,8 @@ from dpensemble.releases import RELEASES
 from dpensemble.service.oidc import OidcSettings
 
 # Laws with their own kind of release, by name. All of their settings must be given.
+# Most bytes of a configuration.
+_LARGEST = 2**20
 _WHOLE_LAWS: dict[str, Any] = {kind.name: kind for kind in RELEASES}
 Made = TypeVar("Made")
 
@@ -173,11 +176,13 @@ def read_settings(path: Path) -> ServiceSettings:
         If a setting is missing or unknown.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(file_bytes(path, links=True, largest=_LARGEST).decode("utf-8"))
     except OSError as error:
         raise FileError(f"config={str(path)!r} cannot be read ({error.strerror}): name the service's file.") from None
     except ValueError as error:
         raise FileError(f"config={str(path)!r} must be TOML ({error}): correct the file.") from None
+    except RecursionError:
+        raise FileError(f"config={str(path)!r} is nested too deeply: write plain tables of settings.") from None
     grants = content.pop("grants", None)
     if not isinstance(grants, list) or not grants or not all(isinstance(one, dict) for one in grants):
         raise InvalidParameterError("the configuration has no [[grants]]: describe at least one.")

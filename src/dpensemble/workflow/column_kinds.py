@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from dpensemble._untrusted import JSON, LARGEST_JSON, UnfitJSONError, file_bytes, parse_json
 from dpensemble.datasets.tables import kinds_by, require_complete, take_kinds
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.moments.grid import declared_grid, with_texts
@@ -105,18 +105,20 @@ def declared_features(
     return declared
 
 
-def _read_columns(path: Path) -> dict[str, Any]:
+def _read_columns(path: Path) -> dict[str, JSON]:
     """Return the declaration of each column in a JSON file: two numbers are a range, and texts are categories."""
     try:
-        columns = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
+        columns = parse_json(file_bytes(path, links=True, largest=LARGEST_JSON), special_numbers=True, pairs=_each_once)
     except InvalidParameterError:
         raise
     except OSError as error:
         raise FileError(
             f"declared_columns={str(path)!r} cannot be read ({error.strerror or error}): give a JSON file."
         ) from None
-    except (ValueError, RecursionError):
-        raise FileError(f"declared_columns={str(path)!r} is not JSON: write {_FORM}.") from None
+    except UnfitJSONError as error:
+        raise FileError(
+            f"declared_columns={str(path)!r} is not JSON that can be used ({error}): write {_FORM}."
+        ) from None
     if not isinstance(columns, dict):
         raise InvalidParameterError(
             f"declared_columns={str(path)!r} declares nothing: write {_FORM}.", parameter="declared_columns"
@@ -125,7 +127,7 @@ def _read_columns(path: Path) -> dict[str, Any]:
     return columns
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _each_once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     names = [name for name, _ in pairs]
     twice = [name for name in names if names.count(name) > 1]
     if twice:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpensemble._state_home import NO_LINK
+from dpensemble._untrusted import UnfitJSONError, file_bytes, parse_json
 from dpensemble.errors import FileError, file_errors
 from dpensemble.workflow import durable
 
@@ -91,15 +92,15 @@ class DrawnFile:
 def _kept_in(path: Path, shown: Path) -> tuple[list[dict[str, Any]], int]:
     """Return the values in a file, and the number of bytes up to the end of the last complete one."""
     try:
-        data = path.read_bytes()
+        data = file_bytes(path)
     except FileNotFoundError:
         return [], 0
     except OSError as error:
         raise FileError(f"{shown} cannot be read ({error.strerror}): restore it to finish the run.") from None
     n_bytes = data.rfind(b"\n") + 1
     try:
-        lines = [json.loads(line) for line in data[:n_bytes].splitlines()]
-    except (ValueError, RecursionError):
+        lines = [parse_json(line, special_numbers=True) for line in data[:n_bytes].splitlines()]
+    except UnfitJSONError:
         raise FileError(f"{shown} is damaged, so the run cannot be finished from it: give --give-up.") from None
     return [value for line in lines for value in (line if isinstance(line, list) else [line])], n_bytes
 

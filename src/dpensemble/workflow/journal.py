@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dpensemble._state_home import is_signature_of, signature_of
+from dpensemble._untrusted import read_json
 from dpensemble.errors import FileError
 from dpensemble.workflow.durable import replace_own_file
 
@@ -100,14 +101,14 @@ def read_journal(path: Path, shown: Path) -> Journal | None:
 
     A journal of an earlier version has no signature. Messages call the path `shown`.
     """
+
+    def failed(reason: str) -> FileError:
+        return FileError(f"{shown} cannot be read as a journal of a run ({reason}): look into it, and move it away.")
+
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = read_json(path, failed)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise FileError(
-            f"{shown} cannot be read as a journal of a run ({type(error).__name__}): look into it, and move it away."
-        ) from None
     if not _is_journal(values):
         raise FileError(
             f"{shown} is not a journal of a run that this version can read: look into it, and move it away."

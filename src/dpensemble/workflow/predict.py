@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -14,6 +13,7 @@ import pandas as pd
 
 from dpensemble._arrays import Rows
 from dpensemble._checks import real_between
+from dpensemble._untrusted import read_json
 from dpensemble.datasets.arrow_sources import names_source, opened_source, source_frames
 from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.csv_layout import Expected
@@ -48,7 +48,7 @@ def threshold_for_costs(path: Path) -> str | None:
     """Return the options with which `predict` decides by the costs that a run was given, or None without costs."""
     file = path / RECORD if path.is_dir() else path.parent / RECORD
     try:
-        decision = json.loads(file.read_text(encoding="utf-8"))["data"]["decision"]
+        decision = read_json(file, FileError, special_numbers=True)["data"]["decision"]
         return f"--threshold {decision['threshold']:.4g} --positive-class {shlex.quote(decision['positive_class'])}"
     except (OSError, ValueError, LookupError, TypeError):
         # A student may be copied away from its run.

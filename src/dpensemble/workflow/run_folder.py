@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dpensemble._untrusted import file_bytes
 from dpensemble.errors import FileError, known_text
 from dpensemble.workflow import durable
 from dpensemble.workflow.claim import Claim, journal_path
@@ -314,6 +315,6 @@ def _tidy(claim: Claim) -> None:
 
 def _digest(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return hashlib.sha256(file_bytes(path)).hexdigest()
     except OSError:
         return ""
