@@ -49,8 +49,9 @@ def test_counts_are_exact(folder, capsys):
 
 
 def test_counts_of_a_parquet_folder(folder, capsys):
-    table = pd.read_csv("public.csv").assign(y="yes", who=1.0)
-    table.loc[3, "who"], table.loc[4, "y"], table.loc[5, "x"] = np.nan, "perhaps", np.inf
+    table = pd.read_csv("public.csv").assign(y="yes", who=1)
+    table["who"] = table["who"].astype("Int64")
+    table.loc[3, "who"], table.loc[4, "y"], table.loc[5, "x"] = pd.NA, "perhaps", np.inf
     (folder / "parts").mkdir()
     table.to_parquet(folder / "parts" / "1.parquet")
     assert main(["check", *DATA.replace("private.csv", "parts").split(), "--json"]) == 0
@@ -101,9 +102,9 @@ def test_bad_records_stop_no_run_and_are_told_to_nobody(folder, capsys, method, 
 
 @pytest.mark.parametrize("method", ["label-moments", "pate --teachers 5"])
 def test_a_folder_with_bad_records_is_learned_from(folder, capsys, method):
-    table = pd.read_csv("public.csv").assign(y="yes", who=np.arange(200.0))
+    table = pd.read_csv("public.csv").assign(y="yes", who=pd.array(np.arange(200), dtype="Int64"))
     table.loc[table["x"] > 0, "y"] = "no"
-    table.loc[3, "who"], table.loc[4, "y"], table.loc[5, "x"], table.loc[6, "x"] = np.nan, "perhaps", np.inf, np.nan
+    table.loc[3, "who"], table.loc[4, "y"], table.loc[5, "x"], table.loc[6, "x"] = pd.NA, "perhaps", np.inf, np.nan
     (folder / "parts").mkdir()
     table.to_parquet(folder / "parts" / "1.parquet")
     line = f"train {method} {DATA.replace('private.csv', 'parts')} --epsilon 9 --delta 1e-3 --quiet --out run"

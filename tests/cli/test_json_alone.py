@@ -2,6 +2,8 @@
 
 import ctypes
 import json
+import os
+import shutil
 import sys
 
 import numpy as np
@@ -71,6 +73,9 @@ LINES = {
     "ledger export": "ledger export ledger.db --out entries.jsonl",
     "ledger checkpoint": "ledger checkpoint ledger.db --out checkpoint.json",
     "ledger protect": "ledger protect ledger.db",
+    "ledger charge": "ledger charge ledger.db patients --epsilon 0.1 --delta 1e-8 --what table",
+    "ledger restored": "ledger restored ledger.db --checkpoint checkpoint.json --nothing-released",
+    "ledger move": "ledger move ledger.db --to {to}",
     "ledger forget": "ledger forget ledger.db --id {id}",
     "keys create": "keys create keys.json alice --scope read",
     "keys list": "keys list keys.json",
@@ -144,14 +149,24 @@ def test_train(document, method):
 
 def test_ledger_keys_and_service(document, tmp_path):
     ledger = document(LINES["ledger create"])
-    for name in ("open", "show", "verify", "export", "checkpoint", "protect"):
+    for name in ("open", "charge", "show", "verify", "export", "checkpoint", "protect"):
         assert document(LINES[f"ledger {name}"]) is not None
+    # A copy of the state folder knows no ledger.
+    (witness,) = (tmp_path / "state").glob("*.witness")
+    shutil.copy(witness, "copy")
+    os.replace("copy", witness)
+    assert document(LINES["ledger restored"])
     made = document(LINES["keys create"])
     assert document(LINES["keys list"])
     (tmp_path / "service.toml").write_text(SERVICE)
     assert document(LINES["serve"])
     assert document(LINES["keys revoke"].format(**made)) is not None
     assert document(LINES["ledger forget"].format(**ledger)) is not None
+
+
+def test_a_ledger_moves(document, postgresql):
+    assert document(LINES["ledger create"])
+    assert document(LINES["ledger move"].format(to=postgresql.address))
 
 
 def test_compare(document):
