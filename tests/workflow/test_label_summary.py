@@ -116,7 +116,6 @@ NEAR = "only in capitals or spaces (the first in row 0, counting from 0): write 
     [
         (("Yes", "no"), "yes,no", NEAR),
         (("True", "maybe"), "0,1", "labels that are not numbers"),
-        (("1", "0"), "True,False", "contain one that is not among classes=['False', 'True']"),
         (("yes", None), "yes,no", "rows without a target in column 'y' (the first in row"),
         (("yes", "no"), "yes,Yes", "names a label twice, or two that differ only in capitals"),
         (("yes", "no"), "yes,yes", "names a label twice"),
