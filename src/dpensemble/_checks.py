@@ -68,6 +68,11 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+def printable(text: str) -> str:
+    """Return a text without characters that could change what a terminal shows."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def member(name: str, value: object, choices: type[Choice]) -> Choice:
     """Return `value` as a member of the enumeration `choices`."""
     try:

@@ -3,8 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from dpensemble.cli import main
 from dpensemble.cli.show import print_run
 from dpensemble.report import RunRecord
 from dpensemble.report.page import render
@@ -169,3 +171,17 @@ def test_files_lie_beside_the_student_wherever_the_page_is_written(capsys):
             f"Student: run/student.skops; 'dpensemble predict run FILE{option}' classifies the rows of a file" in lines
         )
         assert any(line.startswith("Certificate: run/certificate.json;") for line in lines)
+
+
+def test_a_terminal_shows_no_control_characters_of_names(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    name = '"\x1b[2Ja"'
+    rows = [f"{value:.3f},{int(value > 0)}" for value in rng.normal(size=300)]
+    (tmp_path / "private.csv").write_text("\n".join([f"{name},y", *rows]))
+    (tmp_path / "public.csv").write_text("\n".join([name, *(row.split(",")[0] for row in rows[::-1])]))
+    line = "train label-moments --private private.csv --public public.csv --target y --classes 0,1 --epsilon 9"
+    assert main([*line.split(), "--delta", "1e-3", "--quiet", "--out", "run"]) == 0
+    shown = capsys.readouterr()
+    assert "Columns: ?[2Ja" in shown.out
+    assert "\x1b" not in shown.out + shown.err

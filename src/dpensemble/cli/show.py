@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dpensemble._checks import printable
 from dpensemble._rounding import round_up
 from dpensemble.report import RunRecord
 from dpensemble.report.groups import PLAIN, varied_setting
@@ -50,7 +51,7 @@ def print_run(record: RunRecord, page: Path, student: Path, *, zeroes: bool = Fa
             console.print("Scores are exact and for you only, unless the test rows are public (--test-is-public).")
     for hint in _hints(record):
         console.print(f"Hint: {hint}", markup=False)
-    console.print(f"Columns: {record.data['kinds_of_columns']}", markup=False)
+    console.print(printable(f"Columns: {record.data['kinds_of_columns']}"), markup=False)
     for line in _files(record, page, student):
         console.print(line, markup=False)
 

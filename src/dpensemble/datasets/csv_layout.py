@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from dpensemble.datasets.frames import require_names
 from dpensemble.errors import DataError, FileError
 
 #: Names of separators that look odd in a message.
@@ -94,7 +95,7 @@ def layout_of(path: Path, lines: Iterator[str], stated: Stated, like: Expected, 
     top = _Top(path, lines, stated, like)
     place, sep = _of_public(top) if public else _of_other(top)
     header = top.header(place, sep)
-    _check(path, header, sep)
+    _check(path, header, sep, public=public)
     if like.required and not set(like.required) & set(header.names):
         raise DataError(
             f"the first line of {path} names none of the columns of {like.whose}: write names there, or give "
@@ -324,10 +325,9 @@ def _is_number(entry: str) -> bool:
     return _NUMBER.fullmatch(entry.strip(_SPACES)) is not None
 
 
-def _check(path: Path, layout: CSVLayout, sep: str) -> None:
+def _check(path: Path, layout: CSVLayout, sep: str, *, public: bool) -> None:
     """Raise for repeated names, and if the file has another separator."""
-    if len(set(layout.names)) < len(layout.names):
-        raise DataError(f"{path} names a column twice: rename one of them.")
+    require_names(str(path), layout.names, quoted=public)
     if layout.n_entries == 1:
         # The name itself is not shown: without a header, it is a record.
         for other, sign_words in ((",", "','"), *SEPARATORS.items()):

@@ -14,6 +14,7 @@ from dpensemble._arrays import Integers, Rows
 from dpensemble._guard import guard_private_rows, guarded_rows
 from dpensemble._identity import require_id_type
 from dpensemble.datasets.columns import distinct_ids, labels_of
+from dpensemble.datasets.frames import require_names
 from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError, FileError
 
@@ -36,10 +37,11 @@ class ParquetTable:
     """A Parquet file, or all parts of a folder as one table. Parts that do not belong together raise an error.
 
     Parts may be in sub-folders, and may be empty. Names that begin with a dot or an underscore are skipped, as
-    every reader of Parquet does. `n_bytes` is the size of the columns without compression.
+    every reader of Parquet does. `n_bytes` is the size of the columns without compression. Errors quote names of
+    columns only if the table is `public`.
     """
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, *, public: bool = False) -> None:
         self.path = Path(path)
         self._parts = files_of(self.path)
         self._types: list[dict[str, Rows]] = []
@@ -61,8 +63,7 @@ class ParquetTable:
                 f"{self.path} has {len(self._parts)} parts, and {other} of them have other columns than the first: "
                 "write all parts with the same columns."
             )
-        if len(set(self.columns)) < len(self.columns):
-            raise DataError(f"{self.path} names a column twice: rename one of them.")
+        require_names(str(self.path), self.columns, quoted=public)
         if not self.n_rows:
             raise DataError(f"{self.path} has no rows: give a table with rows.")
         self._seen = [state_of(part) for part in self._parts]

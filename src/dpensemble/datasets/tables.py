@@ -39,7 +39,7 @@ from dpensemble.datasets.csv_files import (
     read_csv,
 )
 from dpensemble.datasets.csv_layout import Expected
-from dpensemble.datasets.frames import as_given
+from dpensemble.datasets.frames import as_given, require_names
 from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
@@ -111,11 +111,10 @@ def read_table(
             unlike = {} if not_blank is None else not_blank
             table = read_csv(path, how, like=like, public=guess, keep_broken=keep_broken, not_blank=unlike)
         else:
-            table = ParquetTable(path).whole()
+            table = ParquetTable(path, public=guess).whole()
     if table.empty:
         raise DataError(f"{path} has no rows: give a table with rows.")
-    if not table.columns.is_unique:
-        raise DataError(f"{path} names a column twice: rename one of them.")
+    require_names(str(path), table.columns, quoted=guess)
     return _guess_numbers(table) if guess and text else table
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dpensemble._checks import printable
 from dpensemble._state_home import state_home
 from dpensemble.errors import FileError, file_errors
 from dpensemble.workflow import durable
@@ -103,14 +104,9 @@ def _require_trusted(journal: Journal, folder: Path, *, unsigned: bool) -> None:
     does += [f"runs {shlex.join(['dpensemble', *command])}"] if command else []
     raise FileError(
         f"{journal_path(folder)} has no signature of the state folder {state_home()}, since an earlier version, "
-        f"another user or another machine wrote it. It {_printable(' and '.join(does))}. If you "
+        f"another user or another machine wrote it. It {printable(' and '.join(does))}. If you "
         "want that, give --unsigned. To keep the account of what was spent, give --give-up."
     )
-
-
-def _printable(text: str) -> str:
-    """Return a text without characters that could change what a terminal shows."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
