@@ -43,10 +43,10 @@ ROOT = Path(__file__).parents[2]
 class _SelfPublic:
     def fit(self, X, y, **kwargs):
         if self.classes is not None or y is None:
-            return super().fit(X, y, X_public=copy.copy(X), **kwargs)
+            return super().fit(X, y, X_public=copy.deepcopy(X), **kwargs)
         try:
             self.classes = list(np.unique(np.asarray(y)))
-            return super().fit(X, y, X_public=copy.copy(X), **kwargs)
+            return super().fit(X, y, X_public=copy.deepcopy(X), **kwargs)
         finally:
             self.classes = None
 

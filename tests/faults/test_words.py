@@ -48,7 +48,7 @@ def test_a_table_without_a_header_gives_no_record_away(refused, private):
     private = private.astype(object)
     private.iloc[0] = [RECORD, 171.5, 63.25, 1]
     said = refused(private, header=False)
-    assert "target='y' is not a column of the private table; of the public table's columns it has none" in said
+    assert "names none of the columns of the public table: write names there" in said
     for entry in (RECORD, "171.5", "63.25"):
         assert entry not in said
 

@@ -14,6 +14,7 @@ from dpensemble.ledger import witness as witnesses
 from dpensemble.ledger.chain import Entry
 from dpensemble.ledger.witness import Witness
 
+from ..deadline import GUARD
 from .conftest import spend, votes
 
 
@@ -158,7 +159,7 @@ def test_of_two_copies_one_alone_charges_while_the_other_is_under_way(ledger, pa
     def step(name):
         if name == "committed" and threading.current_thread().name == "first":
             is_on_disk.set()
-            assert goes_on.wait(60)
+            assert goes_on.wait(GUARD)
 
     def charge(name, account):
         try:
@@ -173,12 +174,12 @@ def test_of_two_copies_one_alone_charges_while_the_other_is_under_way(ledger, pa
         for name, account in [("first", first), ("second", second), ("copy", copy)]
     ]
     threads[0].start()
-    assert is_on_disk.wait(60)
+    assert is_on_disk.wait(GUARD)
     for thread in threads[1:]:
         thread.start()
     goes_on.set()
     for thread in threads:
-        thread.join(60)
+        thread.join(GUARD)
     assert sorted(charged) == ["first", "second"]
     assert "another copy of it is in use" in refused[0]
     assert sorted(one.what for one in Ledger(where).account("patients").history()) == ["first", "second"]
@@ -273,7 +274,7 @@ def test_a_service_writes_the_witness_at_its_start_and_by_a_timer(ledger, monkey
     monkeypatch.setattr(entry_log, "_RENEWED_EVERY", 0.001)
     monkeypatch.setattr(Witness, "renew", renewing)
     with ledger.kept_open():
-        assert enough.wait(60)
+        assert enough.wait(GUARD)
         while ledger._witness.problem is None:
             pass
         before = ledger.witness_path.read_bytes()

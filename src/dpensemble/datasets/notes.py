@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import is_table
+from dpensemble._entries import require_readable
 from dpensemble.datasets.columns import as_text, in_parts, is_number, number_columns
 from dpensemble.datasets.csv_files import looks_like_decimal_comma
 from dpensemble.datasets.dates import date_formats
@@ -58,6 +59,8 @@ def table_notes(public: pd.DataFrame, preparation: TablePreparation, *, has_unit
 
 def warn_of_columns(public: Any, *, has_unit: bool) -> None:
     """Warn about columns of public rows that `fit` gets: whose record it is, and numbers that are not read as such."""
+    # pandas itself fails on some of these entries.
+    require_readable("X_public", public)
     if not has_unit:
         _warn_of_persons(public)
     if not is_table(public):
