@@ -264,3 +264,15 @@ def test_the_commands(lost, machine, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "proves nothing about later answers" in out
     assert "no account has anything left" in out
+
+
+def test_nothing_released_cannot_hold_after_entries_that_this_machine_has_seen(ledger, patients, tmp_path):
+    checkpoint, where = ledger.checkpoint(), Path(ledger.place)
+    shutil.copy(where, tmp_path / "copy.db")
+    spend(patients)
+    for left in where.parent.glob(f"{where.name}*"):
+        left.unlink()
+    shutil.copy(tmp_path / "copy.db", where)
+    with pytest.raises(LedgerError, match="nothing_released cannot hold: this machine has seen entry"):
+        Ledger.restored(where, [checkpoint], released=[])
+    assert Ledger.restored(where, [checkpoint]).spends_rest

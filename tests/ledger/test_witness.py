@@ -125,6 +125,29 @@ def test_each_start_and_the_timer_make_a_new_mark_so_that_an_earlier_copy_is_not
         Witness(witness.path).require_known()
 
 
+def test_links_lead_to_one_file_with_one_lock(witness, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "witness").symlink_to(witness.path)
+    linked = Witness(tmp_path / "other" / "witness")
+    linked.renew()
+    noted(linked, 2)
+    assert (tmp_path / "other" / "witness").is_symlink()
+    assert noted(witness, 3) == (2, f"{2:064x}")
+    assert noted(linked, 4) == (3, f"{3:064x}")
+
+
+def test_a_charge_after_ten_seconds_makes_a_new_mark(witness, tmp_path, monkeypatch):
+    seconds = [1000.0]
+    monkeypatch.setattr(witnesses, "_clock", lambda: seconds[0])
+    witness.renew()
+    shutil.copy(witness.path, tmp_path / "backup")
+    seconds[0] += 11
+    noted(witness, 2)
+    shutil.copy(tmp_path / "backup", witness.path)
+    with pytest.raises(UnknownLedgerError):
+        Witness(witness.path).require_known()
+
+
 def test_a_missing_file_is_unknown_and_makes_no_folder(tmp_path):
     witness = Witness(tmp_path / "none" / "witness", "ledger.db")
     for use in (witness.require_known, witness.renew):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -278,19 +279,58 @@ def finished(place, **values):
     return changed(place / ".dpensemble-run" / "journal.json", **values)
 
 
-@pytest.mark.parametrize("signed", [True, False])
-def test_only_a_signed_journal_permits_to_replace_a_release(place, signed):
-    finished(place, **({} if signed else {"signature": ""}))
+def test_a_signed_journal_replaces_a_release(place):
+    finished(place)
     (place / "run").mkdir()
     (place / "run" / "run.json").write_text('{"old": 1}')
-    if signed:
-        assert recover(place / "run").placed
-    else:
-        with pytest.raises(FileError, match="holds files of an earlier run"):
-            recover(place / "run")
-        assert (place / "run" / "run.json").read_text() == '{"old": 1}'
-        assert recover(place / "run", overwrite=True).placed
+    assert recover(place / "run").placed
     assert (place / "run" / "run.json").read_text() == '{"new": 1}'
+
+
+def test_an_unsigned_journal_replaces_nothing(place, capsys):
+    """A planted release would replace whatever the folder holds."""
+    finished(place, signature="")
+    (place / ".dpensemble-run" / "new" / "thesis").write_text("evil")
+    (place / "run").mkdir()
+    (place / "run" / "thesis").write_text("years of work")
+    assert main(["recover", "run"]) == 2
+    assert "It puts the release beside it into" in capsys.readouterr().err
+    assert main(COMMAND) == 2
+    assert contents(place / "run") == ["thesis"]
+    assert (place / "run" / "thesis").read_text() == "years of work"
+    assert not recover(place / "run").placed
+    assert (place / "run" / "thesis").read_text() == "years of work"
+
+
+def test_an_unsigned_release_is_placed_on_request(place):
+    finished(place, signature="")
+    assert main(["recover", "run", "--unsigned"]) == 0
+    assert (place / "run" / "run.json").read_text() == '{"new": 1}'
+
+
+@pytest.mark.parametrize("record", ["", None])
+def test_a_planted_journal_brings_no_files_into_a_folder(place, record):
+    """Neither a record that cannot be read, nor the right digest of the record, makes a stranger's run one in place."""
+    finished(place, signature="", **({} if record is None else {"record": record}))
+    beside = place / ".dpensemble-run"
+    if record is None:
+        shutil.move(beside / "new", place / "run")
+    (beside / "old").mkdir()
+    (beside / "old" / "sitecustomize.py").write_text("evil")
+    with pytest.raises(FileError, match="is the place of an interrupted run"):
+        claimed_folder(place / "run", overwrite=True).__enter__()
+    assert not (place / "run" / "sitecustomize.py").exists()
+
+
+def test_a_file_in_the_place_of_the_release_is_refused(place):
+    finished(place)
+    shutil.rmtree(place / ".dpensemble-run" / "new")
+    (place / ".dpensemble-run" / "new").write_text("")
+    (place / "run").mkdir()
+    (place / "run" / "thesis").write_text("years of work")
+    with pytest.raises(FileError, match="holds no finished run"):
+        recover(place / "run", overwrite=True)
+    assert contents(place / "run") == ["thesis"]
 
 
 MALFORMED = [

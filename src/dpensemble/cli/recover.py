@@ -29,7 +29,7 @@ def run(run: Path, overwrite: bool, give_up: bool, unsigned: bool, as_json: bool
     INTERRUPTS.follow(partial(state_of, folder), lambda: False)
     journal = None if give_up else unfinished_run(folder, _was_charged, unsigned=unsigned)
     if journal is None:
-        recovered = recover(folder, overwrite=overwrite)
+        recovered = recover(folder, overwrite=overwrite, unsigned=unsigned)
     else:
         recovered = _finished(journal, Unfinished(overwrite, folder))
     typer.echo(json.dumps(asdict(recovered), indent=2) if as_json else recovered.what)

@@ -230,6 +230,13 @@ class EntryLog:
                 is_over.set()
                 renewing.join()
 
+    def last_seen(self) -> int:
+        """Return the number of the newest entry that the witness has seen, or 0 if the witness cannot tell."""
+        with suppress(LedgerError):
+            seen = self._witness.seen()
+            return 0 if seen is None else seen[0]
+        return 0
+
     def require_known(self) -> None:
         """Raise `UnknownLedgerError` if `restored` is needed before the next charge. Reads one file."""
         self._witness.require_known()

@@ -195,7 +195,7 @@ class Ledger(EntryLog):
                 "it out."
             )
         with ledger.restoring() as transaction:
-            return Restoring(ledger, transaction).run(stated, released, joins=joins)
+            return Restoring(ledger, transaction).run(stated, released, joins=joins, seen=ledger.last_seen())
 
     @classmethod
     def moved(

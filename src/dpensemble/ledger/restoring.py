@@ -90,13 +90,30 @@ class Restoring:
         self._entries = transaction.standing.number
         self._charged: list[str] = []
 
-    def run(self, checkpoints: Sequence[Fields], released: Sequence[StatedRelease] | None, *, joins: bool) -> Restored:
-        """Charge what is lost and write the statement, or raise. Without `released` the rest is charged."""
+    def run(
+        self,
+        checkpoints: Sequence[Fields],
+        released: Sequence[StatedRelease] | None,
+        *,
+        joins: bool,
+        seen: int = 0,
+    ) -> Restored:
+        """Charge what is lost and write the statement, or raise. Without `released` the rest is charged.
+
+        `seen` is the number of the newest entry that this machine's witness has seen.
+        """
         if not checkpoints:
             raise LedgerError("checkpoint is missing: give the newest one that was stored away from the ledger.")
         newer = [one for one in checkpoints if self._is_newer(one)]
         newest = max(checkpoints, key=lambda one: int(one["number"]))
         spent = [_spent(one) for one in newer]
+        known = max(self._entries, int(newest["number"]))
+        if released is not None and not released and seen > known:
+            raise LedgerError(
+                f"nothing_released cannot hold: this machine has seen entry {seen:,} of the ledger, and the copy and "
+                f"the checkpoints end at entry {known:,}; restore the newest copy, state the releases, or leave it "
+                "out, so that all that is left is charged."
+            )
         if joins and newer:
             raise LedgerError(
                 f"joins=True is for a ledger that lacks nothing, but this one lacks entry {newest['number']:,} of a "

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,6 +22,9 @@ from dpensemble.ledger.transaction import Transaction
 
 #: Seconds that a charge waits for other charges.
 PATIENCE = 60
+# Seconds after which a charge writes a new file with a new mark.
+_FRESH = 10.0
+_clock = time.monotonic
 # Bytes of each of the file's two slots, so large that no disk writes parts of both in one write.
 _PLACE = 4096
 
@@ -39,10 +43,11 @@ class Witness:
     """
 
     def __init__(self, path: Path, ledger: str = "LEDGER") -> None:
-        self.path, self._ledger = path, ledger
+        # Whatever links lead to the file, there is one file with one lock.
+        self.path, self._ledger = Path(os.path.realpath(path)), ledger
         #: What prevented the last write, or None.
         self.problem: str | None = None
-        self._is_started = False
+        self._is_started, self._began = False, 0.0
 
     def seen(self) -> tuple[int, str] | None:
         """Return number and hash of the newest known entry, or None before the file exists."""
@@ -103,8 +108,9 @@ class Witness:
                 stack.enter_context(FileLock(f"{self.path}.lock", timeout=PATIENCE))
                 with self.path.open("r+b", buffering=0) as file:
                     number, digest, _ = self._read_known(file.fileno())
-                if self.problem is not None or not self._is_started:
+                if self.problem is not None or not self._is_started or _clock() - self._began > _FRESH:
                     # Without this file a charge is useless. So a process that starts or failed writes the file first.
+                    # An older file may be in a back-up, so it gets a new mark.
                     self._replace(number, digest)
             yield number, digest
 
@@ -174,7 +180,7 @@ class Witness:
 
     def _replace(self, number: int, digest: str) -> None:
         replace_file(self.path, lambda handle: 2 * _content(_Line(number, digest, mark_of(handle))))
-        self.problem, self._is_started = None, True
+        self.problem, self._is_started, self._began = None, True, _clock()
 
     @contextmanager
     def _file_errors(self, what: str) -> Iterator[None]:

@@ -72,8 +72,7 @@ def unfinished_run(folder: Path, was_charged: Callable[[Journal], bool], *, unsi
             journal = read_journal(claim.journal, journal_path(folder))
             if journal is None or (journal.stage == Stage.SPENT and COMMAND not in journal.about):
                 return None
-            if journal.stage != Stage.FINISHED:
-                _require_trusted(journal, folder, unsigned=unsigned)
+            _require_trusted(journal, folder, unsigned=unsigned)
             if journal.stage == Stage.ASKING:
                 journal = _settled(journal, claim, was_charged)
             return journal if journal is not None and journal.stage == Stage.SPENT else None
@@ -101,7 +100,8 @@ def _require_trusted(journal: Journal, folder: Path, *, unsigned: bool) -> None:
     if unsigned or journal.is_signed:
         return
     does = [f"opens the ledger {journal.about[CHARGE]['ledger']}"] if journal.stage == Stage.ASKING else []
-    does += [f"runs {shlex.join(['dpensemble', *command])}"] if command else []
+    does += [f"puts the release beside it into {folder}"] if journal.stage == Stage.FINISHED else []
+    does += [f"runs {shlex.join(['dpensemble', *command])}"] if command and journal.stage != Stage.FINISHED else []
     raise FileError(
         f"{journal_path(folder)} has no signature of the state folder {state_home()}, since an earlier version, "
         f"another user or another machine wrote it. It {printable(' and '.join(does))}. If you "
@@ -109,14 +109,18 @@ def _require_trusted(journal: Journal, folder: Path, *, unsigned: bool) -> None:
     )
 
 
-def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
-    """Put a finished release in its place, or file the account of a budget that was spent without a release."""
+def recover(folder: Path, *, overwrite: bool = False, unsigned: bool = False) -> Recovered:
+    """Put a finished release in its place, or file the account of a budget that was spent without a release.
+
+    A finished release replaces a folder. Without a signature of this user's state folder, only its account is filed,
+    unless `unsigned` is given. `overwrite` replaces files of a later run.
+    """
     folder = checked_folder(folder)
     _require_beside(folder)
     claim = Claim(folder)
     try:
         with _recovering(folder):
-            recovered = _recovered(claim, folder, overwrite=overwrite)
+            recovered = _recovered(claim, folder, overwrite=overwrite, unsigned=unsigned)
     except BaseException:
         claim.release(remove=False)
         raise
@@ -141,12 +145,12 @@ def _require_beside(folder: Path) -> None:
         raise FileError(f"{folder} has no unfinished run beside it; there is nothing to recover.")
 
 
-def _recovered(claim: Claim, folder: Path, *, overwrite: bool) -> Recovered:
+def _recovered(claim: Claim, folder: Path, *, overwrite: bool, unsigned: bool) -> Recovered:
     journal = read_journal(claim.journal, journal_path(folder))
     if journal is None:
         what = f"The run into {folder} ended before it spent anything; its files were removed."
         return Recovered(out=str(folder), placed=False, budgets=[], account=None, what=what)
-    if journal.stage == Stage.FINISHED:
+    if journal.stage == Stage.FINISHED and (unsigned or journal.is_signed):
         place_waiting(claim, journal, overwrite=overwrite)
         what = f"The finished release stands in {folder}; it spent {budget_words(journal.budgets)}."
         return Recovered(out=str(folder), placed=True, budgets=journal.budgets, account=None, what=what)

@@ -254,7 +254,7 @@ def settle(claim: Claim) -> None:
     """Remove what a killed run left if that loses nothing. Raise if it is the account of what was spent."""
     path = journal_path(claim.folder)
     journal = read_journal(claim.journal, path)
-    if journal is not None and not _in_place(claim, journal):
+    if journal is not None and not (journal.is_signed and _in_place(claim, journal)):
         raise FileError(f"out={str(claim.folder)!r} is the place of an interrupted run: {journal.sentence(path)}.")
     if journal is not None:
         place_waiting(claim, journal, overwrite=True)
@@ -263,24 +263,24 @@ def settle(claim: Claim) -> None:
 
 def _in_place(claim: Claim, journal: Journal) -> bool:
     """Return whether the finished run is in its place, so that only clean-up is left."""
-    return journal.stage == Stage.FINISHED and _digest(claim.place / RECORD) == journal.record
+    # A record that cannot be read has no digest.
+    return journal.stage == Stage.FINISHED and journal.record != "" and _digest(claim.place / RECORD) == journal.record
 
 
 def place_waiting(claim: Claim, journal: Journal, *, overwrite: bool) -> None:
-    """Move a finished run into place, even if an earlier move was interrupted.
-
-    Only a journal that this user's run has signed may permit to replace files of an earlier run.
-    """
+    """Move a finished run into place, even if an earlier move was interrupted."""
     if _in_place(claim, journal):
         _tidy(claim)
     else:
-        _put(claim, overwrite=overwrite or (journal.overwrite and journal.is_signed))
+        _put(claim, overwrite=overwrite or journal.overwrite)
 
 
 def _put(claim: Claim, *, overwrite: bool) -> None:
     """Replace the run's folder with the new one. Other contents of the folder are kept."""
     new, old, folder = claim.inside / _NEW, claim.inside / _OLD, claim.place
     _refuse_taken(claim.folder, overwrite, ())
+    if not (new / RECORD).is_file():
+        raise FileError(f"{claim.beside / _NEW} holds no finished run: look into it, or give --give-up.")
     earlier = folder.stat().st_mode if folder.exists() else None
     if any((new / name).exists() for name in PRIVATE_FILES):
         new.chmod(durable.OWN_FOLDER)
