@@ -8,7 +8,6 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,6 +25,8 @@ from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.relations import Relation
 from dpensemble.workflow.holdout import _numbers
 from dpensemble.workflow.tables import Tables
+
+pl = pytest.importorskip("polars")
 
 
 class Name(str):
@@ -227,9 +228,9 @@ TYPED = {
     "categories of anything": ([7, "7", True, None], pd.Series([7, "7", True, None], dtype=object).astype("category")),
     "pyarrow": ([2**53 + 1, None, 7], pd.Series([2**53 + 1, None, 7], dtype="int64[pyarrow]")),
     "arrow": ([2**53 + 1, None, 7], pa.array([2**53 + 1, None, 7])),
-    "arrow uuid": ([UUID, None, UUID], pa.array([UUID.bytes, None, UUID.bytes], pa.uuid())),
-    "polars": ([2**53 + 1, None, 7], pl.Series([2**53 + 1, None, 7])),
 }
+TYPED["arrow uuid"] = ([UUID, None, UUID], pa.array([UUID.bytes, None, UUID.bytes], pa.uuid()))
+TYPED["polars"] = ([2**53 + 1, None, 7], pl.Series([2**53 + 1, None, 7]))
 
 
 @pytest.mark.parametrize("kind", TYPED)

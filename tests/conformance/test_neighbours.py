@@ -8,7 +8,7 @@ import datetime
 import io
 import re
 import warnings
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from decimal import Decimal
 
 import numpy as np
@@ -27,6 +27,9 @@ from dpensemble.releases import SumReleaser
 from dpensemble.workflow.files import file_tables
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
 from dpensemble.workflow.workers import Workers
+
+if int(pa.__version__.split(".")[0]) < 20:
+    pytest.skip("older pyarrow cannot make or read some of these columns", allow_module_level=True)
 
 N, PLACE = 24, 13
 RNG = np.random.default_rng(0)
@@ -206,7 +209,6 @@ BLANKS = {
 OTHER_TEXTS = {
     "string": of_bytes(pa.string(), texts_with(BAD_TEXT), pa.binary()),
     "large_string": of_bytes(pa.large_string(), texts_with(BAD_TEXT), pa.large_binary()),
-    "string_view": of_bytes(pa.string_view(), texts_with(BAD_TEXT), pa.binary_view()),
     "binary": pa.array(texts_with(BAD_TEXT)),
     "binary_view": pa.array(texts_with(BAD_TEXT), pa.binary_view()),
     "dictionary": pa.DictionaryArray.from_arrays(
@@ -221,6 +223,9 @@ OTHER_TEXTS = {
     "timestamp us": column_of(pa.timestamp("us"), 2**62),
     "duration": column_of(pa.duration("s"), 2**61),
 }
+# Older pyarrow cannot make such a column of bytes.
+with suppress(ValueError):
+    OTHER_TEXTS["string_view"] = of_bytes(pa.string_view(), texts_with(BAD_TEXT), pa.binary_view())
 ODD = BLANKS | OTHER_TEXTS
 IDENTITIES = pa.array([f"person {place // 2}" for place in range(N)])
 

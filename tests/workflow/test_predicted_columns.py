@@ -96,7 +96,7 @@ def test_texts_and_floats_are_labels_too(world):
     private = rows.to_pandas().dropna()
     for classes, kind in ((["no", "yes"], "string"), ([1.0, 2.0], "double")):
         model = LabelMomentsClassifier(classes=classes, delta=1e-3, rounds=1)
-        model.fit(private, np.array(classes)[private["age"].to_numpy() % 2], X_public=private[:50])
+        model.fit(private, np.array(classes)[private["age"].to_numpy() % 2], X_public=private[:50].copy())
         frame = Frame(rows)
         labels = spark_predictions(model.student_, frame)["label"].to_pylist()
         assert set(frame.added.values()) == {kind}
