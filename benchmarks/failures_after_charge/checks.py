@@ -18,8 +18,10 @@ from results import charges, differences, leftovers, names, release
 from runs import DATA_SET, RandomRun, random_run
 from tables import write_tables
 
+from dpensemble._state_home import signature_of
 from dpensemble.cli import main
 from dpensemble.ledger import Ledger
+from dpensemble.ledger.witness import Witness
 
 _KILLED, _DONE, _REFUSED = -9, 0, 2
 _WITHOUT_RELEASE = ("no query was answered", "the labels asked for cost more than")
@@ -65,6 +67,8 @@ class Scene:
             earlier = f"train label-moments --private {self._tables.private} --public {self._tables.public} --target y"
             classes = ["--classes", ",".join(self._tables.classes), "--drop", "who,consent", "--quiet"]
             run([*earlier.split(), *classes, "--delta", "1e-3", "--out", "run"], self.folder)
+        # Each run signs its journal by this key.
+        in_child(lambda: signature_of(b""), self.folder)
         shutil.copytree(self.folder, self._kept)
         self._before = names(self.folder)
         self._earlier = self._release()
@@ -260,6 +264,11 @@ class Scene:
     def _restore(self, kept: Path) -> None:
         shutil.rmtree(self.folder)
         shutil.copytree(kept, self.folder)
+        # A copied witness knows no ledger. Here the whole scene is as it was, so the files get marks of their own.
+        for path in (self.folder / "state").glob("*.witness"):
+            witness = Witness(path)
+            number, digest = witness.seen() or (0, "")
+            witness._replace(number, digest)
 
     @staticmethod
     def _succeed(holds: bool, otherwise: str) -> None:
