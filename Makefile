@@ -110,7 +110,7 @@ install-clusters: $(VENV)/.installed-dev
 # skipped without Dask, without Spark and Java, or without PostgreSQL. It only tests.
 test-clusters: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q tests/clusters tests/conformance/test_frames.py tests/datasets/test_arrow.py \
-		tests/datasets/test_frames.py tests/teachers/test_ensemble.py tests/test_identity.py \
+		tests/datasets/test_frames.py tests/teachers/test_ensemble.py \
 		tests/workflow/test_predict.py tests/workflow/test_predicted_columns.py tests/workflow/test_streams.py \
 		tests/workflow/test_workers.py
 

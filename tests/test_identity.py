@@ -3,6 +3,7 @@
 import datetime
 import enum
 import uuid
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 
@@ -26,7 +27,10 @@ from dpensemble.relations import Relation
 from dpensemble.workflow.holdout import _numbers
 from dpensemble.workflow.tables import Tables
 
-pl = pytest.importorskip("polars")
+# Optional, so that the rest also runs without Polars.
+with suppress(ImportError):
+    import polars as pl
+HAS_POLARS = "pl" in globals()
 
 
 class Name(str):
@@ -229,8 +233,12 @@ TYPED = {
     "pyarrow": ([2**53 + 1, None, 7], pd.Series([2**53 + 1, None, 7], dtype="int64[pyarrow]")),
     "arrow": ([2**53 + 1, None, 7], pa.array([2**53 + 1, None, 7])),
 }
-TYPED["arrow uuid"] = ([UUID, None, UUID], pa.array([UUID.bytes, None, UUID.bytes], pa.uuid()))
-TYPED["polars"] = ([2**53 + 1, None, 7], pl.Series([2**53 + 1, None, 7]))
+# The oldest pyarrow has no such type.
+HAS_UUID = hasattr(pa, "uuid")
+if HAS_UUID:
+    TYPED["arrow uuid"] = ([UUID, None, UUID], pa.array([UUID.bytes, None, UUID.bytes], pa.uuid()))
+if HAS_POLARS:
+    TYPED["polars"] = ([2**53 + 1, None, 7], pl.Series([2**53 + 1, None, 7]))
 
 
 @pytest.mark.parametrize("kind", TYPED)
@@ -256,9 +264,10 @@ ARROW = {
     "bool": pa.array([True, False, True, True, None]),
     "binary": pa.array([b"a", b"7", b"\xff", b"a", None]),
     "fixed_size_binary": pa.array([b"a7", b"7a", b"\xff7", b"a7", None], pa.binary(2)),
-    "uuid": pa.array([bytes(15) + b"a", bytes(16), None, bytes(16), None], pa.uuid()),
     "null": pa.nulls(5),
 }
+if HAS_UUID:
+    ARROW["uuid"] = pa.array([bytes(15) + b"a", bytes(16), None, bytes(16), None], pa.uuid())
 
 
 @pytest.mark.parametrize("kind", ARROW)
@@ -280,15 +289,6 @@ REFUSED = [
     *(pa.timestamp("s"), pa.timestamp("s", "UTC"), pa.duration("s"), pa.month_day_nano_interval()),
     *(pa.list_(pa.int64()), pa.struct({"int64": pa.int64()}), pa.map_(pa.string(), pa.int64())),
     *(pa.dictionary(pa.int32(), pa.float64()), pa.run_end_encoded(pa.int32(), pa.float64())),
-    *(
-        pl.Float64,
-        pl.Decimal(5, 2),
-        pl.Datetime("us"),
-        pl.Date,
-        pl.List(pl.Int64),
-        pl.Time,
-        pl.Struct({"int": pl.Int64}),
-    ),
     *("double", "float", "decimal(10,2)", "date", "timestamp_ntz", "array<int>", "interval day to second"),
 ]
 TAKEN = [
@@ -302,13 +302,19 @@ TAKEN = [
         pa.binary_view(),
         pa.binary(4),
         pa.null(),
-        pa.uuid(),
         pa.bool_(),
     ),
     *(pa.dictionary(pa.int32(), pa.int64()), pa.run_end_encoded(pa.int32(), pa.string())),
-    *(pl.Int64, pl.String, pl.Categorical(), pl.Boolean, pl.Binary, pl.Enum(["a"])),
     *("bigint", "string", "varchar(5)", "tinyint", "boolean", "binary"),
 ]
+
+
+if HAS_UUID:
+    TAKEN.append(pa.uuid())
+if HAS_POLARS:
+    REFUSED += [pl.Float64, pl.Decimal(5, 2), pl.Datetime("us"), pl.Date, pl.List(pl.Int64), pl.Time]
+    REFUSED += [pl.Struct({"int": pl.Int64})]
+    TAKEN += [pl.Int64, pl.String, pl.Categorical(), pl.Boolean, pl.Binary, pl.Enum(["a"])]
 
 
 def test_types_decide_before_any_entry_is_read():
@@ -320,7 +326,10 @@ def test_types_decide_before_any_entry_is_read():
 
 @pytest.mark.parametrize(
     "given_ids",
-    [np.array([1.0, 2.0]), pd.Series([1, None]), pa.array([1.5, 2]), pl.Series([1.5]), pd.Series([Decimal(1)] * 2)],
+    [
+        *(np.array([1.0, 2.0]), pd.Series([1, None]), pa.array([1.5, 2]), pd.Series([Decimal(1)] * 2)),
+        *([pl.Series([1.5])] if HAS_POLARS else []),
+    ],
 )
 def test_given_columns_of_other_types_are_refused(given_ids):
     with pytest.raises(DPEnsembleError, match="units must be strings, integers or bytes"):

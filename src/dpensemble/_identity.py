@@ -38,7 +38,7 @@ _ID_TYPES = re.compile(
 _AROUND = re.compile(r"^(dictionary<values=|run_end_encoded<run_ends: \w+, values: )")
 
 # How Arrow, Polars and pandas list their entries.
-_LISTED = ("to_pylist", "to_list", "tolist")
+_LISTED = ("to_pylist", "tolist", "to_list")
 
 #: What ids are, in words.
 ID_WORDS = "strings, integers or bytes"

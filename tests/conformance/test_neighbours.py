@@ -28,9 +28,6 @@ from dpensemble.workflow.files import file_tables
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
 from dpensemble.workflow.workers import Workers
 
-if int(pa.__version__.split(".")[0]) < 20:
-    pytest.skip("older pyarrow cannot make or read some of these columns", allow_module_level=True)
-
 N, PLACE = 24, 13
 RNG = np.random.default_rng(0)
 PUBLIC = pd.DataFrame({"a": RNG.normal(size=60), "c": RNG.choice(["x", "y"], 60)})
@@ -280,6 +277,9 @@ READERS = {
 
 def read_by(reader, path, table, **settings):
     if "parquet" in reader or "file" in reader:
+        kind = table.schema.field("c").type
+        if pa.types.is_timestamp(kind) and kind.unit == "s" and kind.tz is not None:
+            pytest.skip("Parquet holds milliseconds, and older pyarrow writes others for such a moment")
         try:
             parquet.write_table(table, path)
         except pa.ArrowException:

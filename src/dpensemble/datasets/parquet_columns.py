@@ -7,6 +7,7 @@ record would change how all others are read.
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -21,6 +22,9 @@ from dpensemble.datasets.odd_bytes import AS_WINDOWS
 _VIEWS = {"string_view": "large_string", "binary_view": "large_binary"}
 # Errors about single entries, which Python or pandas cannot hold.
 _FROM_ENTRIES = (ArithmeticError, NotImplementedError, TypeError, ValueError)
+# Seconds of the first and last day that Python holds in every time zone.
+_CALENDAR = tuple(int(datetime(*day, tzinfo=UTC).timestamp()) for day in ((1, 1, 2), (9999, 12, 30)))
+_PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000}
 
 
 def exact_frame(data: Rows) -> pd.DataFrame:
@@ -41,7 +45,7 @@ def exact_frame(data: Rows) -> pd.DataFrame:
             continue
         if plain != column.type:
             entries = _decode(entries, plain)
-        entries = _as_utf8(entries)
+        entries = _in_calendar(_as_utf8(entries))
         # Each new column takes time in proportion to the number of columns.
         if entries is not stored:
             data = data.set_column(place, column.name, entries)
@@ -94,6 +98,23 @@ def _decode(entries: Rows, plain: Rows) -> Rows:
     chunks = entries.chunks if isinstance(entries, pa.ChunkedArray) else [entries]
     decoded = [pc.take(_as_utf8(chunk.dictionary).cast(kind), chunk.indices) for chunk in chunks]
     return pa.chunked_array(decoded, type=kind)
+
+
+def _in_calendar(entries: Rows) -> Rows:
+    """Return entries, where moments in a time zone are missing if Python's calendar does not hold them.
+
+    Some versions of pandas write such a moment as a text, and others end the process.
+    """
+    import pyarrow as pa  # noqa: PLC0415  takes long to import
+    import pyarrow.compute as pc  # noqa: PLC0415  takes long to import
+
+    kind = entries.type
+    if not pa.types.is_timestamp(kind) or kind.tz is None or kind.unit == "ns":
+        return entries
+    numbers, per_second = entries.cast(pa.int64()), _PER_SECOND[kind.unit]
+    first, last = (moment * per_second for moment in _CALENDAR)
+    inside = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
+    return entries if pc.all(inside).as_py() in (True, None) else pc.if_else(inside, entries, pa.scalar(None, kind))
 
 
 def _as_utf8(entries: Rows) -> Rows:

@@ -96,7 +96,8 @@ class NamedPipeline(Pipeline):
         ordered = by_name(X, self.names, needed=self.needed)
         if not self.as_array:
             return ordered
-        return read_rows("X", lambda: np.asarray(ordered, dtype=np.float64))
+        # In one layout, because products of arrays in other layouts round differently.
+        return read_rows("X", lambda: np.ascontiguousarray(ordered, dtype=np.float64))
 
     def _require_columns(self, X: Any) -> None:
         """Raise for rows by position that are not a table, or that have another number of columns."""
