@@ -43,9 +43,9 @@ def blanked(X: Any) -> Any:
     if is_table(X):
         for place, entries in _parts(X):
             if places := _unreadable(entries):
-                # `isetitem` writes into the table itself.
-                X = X.copy(deep=False)
-                X.isetitem(place, _with_nan(entries, places))
+                # `isetitem` writes into the table itself. A column of objects, so that pandas infers no other type.
+                X, column = X.copy(deep=False), X.iloc[:, place]
+                X.isetitem(place, type(column)(_with_nan(entries, places), index=column.index, dtype=object))
         return X
     rows = as_array(X)
     places = _unreadable(rows) if rows.dtype.kind == "O" else []
@@ -74,9 +74,9 @@ def _complex(name: str, place: str) -> DataError:
 
 
 def is_masked(values: object) -> bool:
-    """Return whether values are a masked array, or a list of masked arrays."""
+    """Return whether values are a masked array, or a list of masked arrays. One masked entry of a list is an entry."""
     if isinstance(values, (list, tuple)):
-        return any(isinstance(one, np.ma.MaskedArray) for one in values)
+        return any(isinstance(one, np.ma.MaskedArray) and one is not np.ma.masked for one in values)
     return isinstance(values, np.ma.MaskedArray)
 
 

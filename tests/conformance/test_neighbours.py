@@ -169,6 +169,68 @@ def test_replacing_a_person_in_sixty_tables(route, relation):
     assert 0 < largest_of_pairs(route, relation, range(100, 160)) <= bound + 1e-9
 
 
+# An entry that no type of numpy or pandas holds, beside another one of its kind in the same column.
+ODD_ENTRIES = {
+    "surrogate": "\ud800",
+    "signalling": Decimal("sNaN"),
+    "large": 10**400,
+    "list": [1],
+    "dictionary": {},
+    "complex": 1j,
+    "bytes": b"\xff",
+    "last day": datetime.date(9999, 12, 31),
+    "masked": np.ma.masked,
+}
+OF_ONE_COLUMN = {name: OF_OBJECTS[name] for name in ("memory", "blocks", "parts", "parts of one row")}
+
+
+def with_entries(column, entries):
+    """Return the table with entries at the first places of a column of objects."""
+    table = OTHERS.assign(who=[f"person {place}" for place in range(N)])
+    values = np.empty(N, dtype=object)
+    values[:] = table[column]
+    for place, entry in enumerate(entries):
+        values[place] = entry
+    return table.assign(**{column: pd.Series(values, dtype=object)})
+
+
+def distances_of_first(route, column, entry, beside):
+    """Return how far the sums move when an ordinary entry takes the place of one of two odd entries."""
+    pair = [with_entries(column, [first, beside]) for first in (entry, "x")]
+    return distances(*(sums_of(lambda model, rows=rows: OF_ONE_COLUMN[route](model, rows)) for rows in pair))
+
+
+@pytest.mark.parametrize("column", ["c", "y"])
+@pytest.mark.parametrize("route", OF_ONE_COLUMN)
+def test_odd_entries_of_two_persons_in_one_column_stop_no_run(route, column):
+    for pair in [("surrogate", "signalling"), ("large", "list")]:
+        first, second = (ODD_ENTRIES[name] for name in pair)
+        assert max(distances_of_first(route, column, first, second)) <= 1 + 1e-9
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("odd", ODD_ENTRIES)
+@pytest.mark.parametrize("column", ["c", "y"])
+@pytest.mark.parametrize("route", OF_ONE_COLUMN)
+def test_each_pair_of_odd_entries_in_one_column_stops_no_run(route, column, odd):
+    for beside in ODD_ENTRIES.values():
+        assert max(distances_of_first(route, column, ODD_ENTRIES[odd], beside)) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("odd", ODD_ENTRIES)
+def test_a_list_of_labels_with_an_odd_one_stops_no_run(odd):
+    table = with_entries("y", [ODD_ENTRIES[odd]])
+    features, units = table[["a", "c"]], table["who"].tolist()
+    labels = table["y"].tolist()
+    for rows in (features, features.to_numpy(dtype=object)):
+        public = PUBLIC if rows is features else PUBLIC.to_numpy(dtype=object)
+        sums = sums_of(lambda model, X=rows, known=public: model.fit(X, labels, X_public=known, units=units))
+        other = sums_of(
+            lambda model, X=rows, known=public: model.fit(X, ["n", *labels[1:]], X_public=known, units=units)
+        )
+        assert max(distances(sums, other)) <= 1 + 1e-9
+
+
 BAD_TEXT = b"Zaphod\xff\xfe\x81"
 
 
