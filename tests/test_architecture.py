@@ -1,6 +1,8 @@
 """Imports point downwards and never in a circle, libraries stay behind their fences, and bad habits become fewer."""
 
 import ast
+import runpy
+import types
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,14 @@ RATCHETS = {
     "exported names": 252,
     "circles of modules": 0,
 }
+# Counts of `scripts/size.py`, which state what a reader must know. They only fall as well.
+STRUCTURE = {
+    "modules": 511,
+    "names used across modules": 1467,
+    "modules below 100 lines with one user": 54,
+    "pairs of packages": 113,
+}
+SIZE = types.SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "scripts" / "size.py"), run_name="size"))
 
 
 def room(path: Path) -> str:
@@ -299,12 +309,49 @@ def counts(trees: dict[str, ast.Module]) -> dict[str, int]:
     return count
 
 
+def hold(counted, limits, table):
+    worse = {name: (counted[name], limit) for name, limit in limits.items() if counted[name] > limit}
+    assert not worse, f"counts that have risen above {table} (count, limit): {worse}"
+    better = {name: counted[name] for name, limit in limits.items() if counted[name] < limit}
+    assert not better, f"counts that have fallen: lower {table} to {better}"
+
+
 def test_bad_habits_never_grow(trees):
-    counted = counts(trees)
-    worse = {name: (counted[name], limit) for name, limit in RATCHETS.items() if counted[name] > limit}
-    assert not worse, f"counts that have risen above RATCHETS (count, limit): {worse}"
-    better = {name: counted[name] for name, limit in RATCHETS.items() if counted[name] < limit}
-    assert not better, f"counts that have fallen: lower RATCHETS to {better}"
+    hold(counts(trees), RATCHETS, "RATCHETS")
+
+
+def test_the_structure_never_becomes_shallower():
+    hold(SIZE.structure(SIZE.sources_of()), STRUCTURE, "STRUCTURE")
+
+
+def test_what_crosses_modules_is_counted():
+    sources = {
+        "dpensemble": "from dpensemble.a import Exported",
+        "dpensemble.a": "from dpensemble.a.inner import Exported\nfrom dpensemble.a.inner import _hidden",
+        "dpensemble.a.inner": "class Exported: ...\ndef _hidden(): ...\ndef only_here(): ...\nonly_here()",
+        "dpensemble.a.lines": "\n" * 200,
+        "dpensemble.b": "",
+        "dpensemble.b.one": "from dpensemble.a import Exported, inner\ninner._hidden()",
+        "dpensemble.b.two": "from dpensemble.a.inner import Exported\nimport dpensemble.a.lines\ndpensemble.a.lines.x",
+        "dpensemble.c": "from dpensemble.b import one",
+    }
+    counted = SIZE.structure(sources)
+    assert counted["modules"] == len(sources)
+    assert counted["lines of the largest module"] == 200
+    # Exported by two ways, _hidden as an attribute, and x.
+    assert counted["names used across modules"] == 3
+    # The module `one`, which is used by `c` alone. `lines` is large, and `inner` has two users.
+    assert counted["modules below 100 lines with one user"] == 1
+    # A module at the top is not a package.
+    assert counted["pairs of packages"] == 1
+
+
+def test_a_walk_counts_modules_whose_functions_are_called():
+    def work():
+        SIZE.LabelMomentsClassifier(epsilon=1, delta=1e-5).get_params()
+
+    assert SIZE.called(lambda: None) == 0
+    assert 0 < SIZE.called(work) < 10
 
 
 def test_every_bad_habit_is_counted():
