@@ -340,7 +340,7 @@ def test_what_crosses_modules_is_counted():
     assert counted["lines of the largest module"] == 200
     # Exported by two ways, _hidden as an attribute, and x.
     assert counted["names used across modules"] == 3
-    # The module `one`, which is used by `c` alone. `lines` is large, and `inner` has two users.
+    # `one`, since only `c` uses that module. `lines` is large, and `inner` has two users.
     assert counted["modules below 100 lines with one user"] == 1
     # A module at the top is not a package.
     assert counted["pairs of packages"] == 1
