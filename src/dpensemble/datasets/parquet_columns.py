@@ -51,7 +51,7 @@ def exact_frame(data: Rows) -> pd.DataFrame:
             data = data.set_column(place, column.name, entries)
     table = _frame(data)
     for place, objects in nested.items():
-        table.isetitem(place, pd.Series(objects, index=table.index, dtype=object))
+        table.isetitem(place, pd.arrays.NumpyExtensionArray(objects))
     return table
 
 
