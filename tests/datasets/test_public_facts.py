@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from dpensemble.datasets.public_facts import PublicFacts, judge
+from dpensemble.datasets.public_facts import PublicFacts, ids_of_two_forms, judge
 from dpensemble.errors import DataError, InvalidParameterError
 
 FACTS = {"classes": ["no", "yes"], "target": "ill"}
@@ -48,3 +48,31 @@ def test_a_few_undeclared_public_labels_are_a_note():
 def test_how_columns_are_read_is_stated():
     judgement = judge(PublicFacts(**FACTS, rows=pd.DataFrame({"age": [1.0, 2.0], "sex": ["f", "m"]})))
     assert judgement.columns == {"age": "number", "sex": "category"}
+
+
+def notes(rows, units=None):
+    facts = PublicFacts(**FACTS, purposes={"unit": "who"}, rows=rows, units=units)
+    return [note.text for note in judge(facts).notes]
+
+
+@pytest.mark.parametrize("rows_each", [1, 2, 5])
+def test_a_text_of_each_person_is_no_category_however_many_rows_a_person_has(rows_each):
+    people = [f"p{number}" for number in range(40)]
+    table = pd.DataFrame({"words": [f"seen by doctor {one}" for one in people], "ward": ["a", "b"] * 20}).loc[
+        lambda rows: rows.index.repeat(rows_each)
+    ]
+    units = [one for one in people for _ in range(rows_each)]
+    (note,) = notes(table, units)
+    of = " of 40 units" if rows_each > 1 else ""
+    assert f"'words' has 40 different entries in {40 * rows_each} public rows{of}, like free text" in note
+    assert len(notes(table)) == (rows_each == 1)
+
+
+@pytest.mark.parametrize(
+    ("ids", "number"),
+    [(["7", "7.0", "8.0"], 1), (["7.0", "7.00", "7"], 2), (["007", "7"], 0), (["7.5", "7"], 0), ([7, 7.0, None], 0)],
+)
+def test_ids_that_are_one_number_in_two_forms_are_noted(ids, number):
+    assert ids_of_two_forms(ids) == number
+    found = [note for note in notes(None, ids) if "in two forms" in note]
+    assert [note.split(" has ")[1].split(" ids")[0] for note in found] == [str(number)] * bool(number)

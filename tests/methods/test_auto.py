@@ -7,6 +7,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import AutoClassifier, LabelMomentsClassifier, PrivateMajorityClassifier
 from dpensemble.engine.recommendation import PublicFacts, recommend
+from dpensemble.errors import InvalidParameterError
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
@@ -64,6 +65,13 @@ def test_tables_with_texts_go_through_whatever_is_chosen(tables, n_private, kind
     assert len(model.labels_) == 300
     assert model.guarantee_.epsilon <= 2.0
     assert np.array_equal(model.student_.predict(table[2800:2900]), model.predict(table[2800:2900]))
+
+
+@pytest.mark.parametrize("epsilon", ["1", None, -1])
+def test_a_budget_that_is_no_number_is_named(tables, epsilon):
+    table, labels = tables
+    with pytest.raises(InvalidParameterError, match=f"epsilon={epsilon!r} is not a number"):
+        AutoClassifier(classes=["no", "yes"], epsilon=epsilon).fit(table[:500], labels[:500], X_public=table[500:])
 
 
 def test_a_student_of_ones_own_learns_from_the_published_model(tables):

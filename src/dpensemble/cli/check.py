@@ -16,6 +16,10 @@ from dpensemble.workflow import TableFiles
 from dpensemble.workflow.check import Checked, check
 
 _CHANCE = ", which is more than chance: public rows are not protected, so give rows of other people"
+_TWO_FORMS = (
+    "ids are written as 7.0 although another id is 7, AND COUNT AS TWO UNITS, so one person would be protected as two: "
+    "write each id alike."
+)
 # A share of records without a declared class that is hardly an accident.
 _REMARKABLE = 0.05
 
@@ -61,6 +65,10 @@ def _lines(counts: Checked) -> list[str]:
         f"  {counts.incomplete:,} have a missing or unreadable entry",
     ]
     lines += [f"    {name}: {number:,} missing or unreadable" for name, number in counts.missing_entries.items()]
+    if counts.units is not None:
+        lines.append(f"The records are of {counts.units:,} units.")
+    if counts.ids_of_two_forms:
+        lines.append(f"{counts.ids_of_two_forms:,} {_TWO_FORMS}")
     if counts.public_rows:
         lines.append(
             f"{counts.public_rows_equal_to_records:,} of {counts.public_rows:,} public rows equal a record in every "

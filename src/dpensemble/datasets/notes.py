@@ -45,14 +45,16 @@ class Note:
     is_doubtful: bool = True
 
 
-def table_notes(public: pd.DataFrame, preparation: TablePreparation, *, has_unit: bool) -> list[Note]:
-    """Return remarks on a public table, on which `preparation` was fitted."""
-    words = preparation.words()
+def table_notes(
+    public: pd.DataFrame, preparation: TablePreparation, *, has_unit: bool, n_units: int | None = None
+) -> list[Note]:
+    """Return remarks on a public table of `n_units` units, on which `preparation` was fitted. By default each row."""
+    words, remarks = preparation.words(), _Remarks(has_unit, len(public) if n_units is None else n_units)
     return [
         note
         for place in _worth_a_look(public)
-        for note in _of_column(
-            str(public.columns[place]), public.iloc[:, place], words[str(public.columns[place])], has_unit
+        for note in remarks.of_column(
+            str(public.columns[place]), public.iloc[:, place], words[str(public.columns[place])]
         )
     ]
 
@@ -118,63 +120,78 @@ def _hardly_vary(part: pd.DataFrame) -> NDArray[np.bool_]:
     return low >= high
 
 
-def _of_column(name: str, values: pd.Series, kind: str, has_unit: bool) -> Iterator[Note]:
-    drop = f"leave it out (--drop {_quoted(name)})"
-    if kind == LEFT_OUT:
-        drop = f"it is not used, and --drop {_quoted(name)} removes this note"
-    entries = values.dropna()
-    different = entries.nunique()
-    if is_unnamed(name):
-        yield Note(name, f"column {name!r} has no name, and is often the row number of an earlier table; {drop}.")
-    elif not has_unit and _may_be_key(entries) and _is_persons(name, different > _SOME * len(entries)):
-        yield Note(
-            name,
-            f"column {name!r} looks like whose record it is; with --unit {_quoted(name)} all records of one person are "
-            "protected together, without it only each single record.",
-        )
-    elif not len(entries):
-        yield Note(name, f"column {name!r} is blank in every public row, so nothing can be learned from it; {drop}.")
-    elif different == 1 and len(values) > 1 and len(entries) == len(values):
-        yield Note(
-            name, f"column {name!r} has the same entry in every public row, so it carries no information; {drop}."
-        )
-    elif kind.startswith("date"):
-        parts = kind.removeprefix("date: ") or "nothing, because all public dates are alike"
-        yield Note(name, f"column {name!r} holds dates; used parts: {parts}.", is_doubtful=False)
-    elif is_number(values):
-        if different > _NEARLY_ALL * len(entries) and len(entries) >= _FEWEST and _is_key(name, entries):
-            yield Note(name, f"column {name!r} seems to number the rows ({different:,} in {len(entries):,}); {drop}.")
-    else:
-        yield from _of_text(name, entries, different, drop)
+@dataclass(frozen=True, slots=True)
+class _Remarks:
+    """Remarks on columns of a table that has several rows of each unit if there are fewer units than rows."""
 
+    has_unit: bool
+    n_units: int
 
-def _of_text(name: str, entries: pd.Series, different: int, drop: str) -> Iterator[Note]:
-    """Distinguish free text, ids and unreadable dates from categories."""
-    texts = as_text(entries)
-    if len(date_formats(texts)) > 1:
-        yield Note(
-            name,
-            f"column {name!r} holds dates in which days may be months, so it is read as text: write them as "
-            "2025-12-31, or leave it out.",
-        )
-    elif len(texts) and texts.map(looks_like_decimal_comma).mean() > _NEARLY_ALL:
-        yield Note(
-            name,
-            f'column {name!r} looks like numbers with decimal commas, but is read as text: give --decimal ",".',
-        )
-    elif (like := number_like(name, entries)) is not None:
-        yield Note(name, f"{like.text}; {like.cure}; otherwise {drop}.", is_doubtful=like.is_doubtful)
-    elif different > _MOSTLY * len(entries) and len(entries) >= _FEWEST:
-        words = texts.str.count(r"\s").mean() >= 1
-        what = (
-            "free text" if words else "an id" if different > _NEARLY_ALL * len(entries) else "text with hardly a group"
-        )
-        yield Note(
-            name,
-            f"column {name!r} has {different:,} different entries in {len(entries):,} public rows, like {what}, and "
-            f"entries of few rows carry little information; {drop}, or form a few groups of entries"
-            f"{_ENCODER if words else ''}.",
-        )
+    def of_column(self, name: str, values: pd.Series, kind: str) -> Iterator[Note]:
+        drop = f"leave it out (--drop {_quoted(name)})"
+        if kind == LEFT_OUT:
+            drop = f"it is not used, and --drop {_quoted(name)} removes this note"
+        entries = values.dropna()
+        different = entries.nunique()
+        if is_unnamed(name):
+            yield Note(name, f"column {name!r} has no name, and is often the row number of an earlier table; {drop}.")
+        elif not self.has_unit and _may_be_key(entries) and _is_persons(name, different > _SOME * len(entries)):
+            yield Note(
+                name,
+                f"column {name!r} looks like whose record it is; with --unit {_quoted(name)} all records of one person "
+                "are protected together, without it only each single record.",
+            )
+        elif not len(entries):
+            yield Note(
+                name, f"column {name!r} is blank in every public row, so nothing can be learned from it; {drop}."
+            )
+        elif different == 1 and len(values) > 1 and len(entries) == len(values):
+            yield Note(
+                name, f"column {name!r} has the same entry in every public row, so it carries no information; {drop}."
+            )
+        elif kind.startswith("date"):
+            parts = kind.removeprefix("date: ") or "nothing, because all public dates are alike"
+            yield Note(name, f"column {name!r} holds dates; used parts: {parts}.", is_doubtful=False)
+        elif is_number(values):
+            if different > _NEARLY_ALL * len(entries) and len(entries) >= _FEWEST and _is_key(name, entries):
+                yield Note(
+                    name, f"column {name!r} seems to number the rows ({different:,} in {len(entries):,}); {drop}."
+                )
+        else:
+            yield from self._of_text(name, entries, different, drop)
+
+    def _of_text(self, name: str, entries: pd.Series, different: int, drop: str) -> Iterator[Note]:
+        """Distinguish free text, ids and unreadable dates from categories."""
+        texts = as_text(entries)
+        if len(date_formats(texts)) > 1:
+            yield Note(
+                name,
+                f"column {name!r} holds dates in which days may be months, so it is read as text: write them as "
+                "2025-12-31, or leave it out.",
+            )
+        elif len(texts) and texts.map(looks_like_decimal_comma).mean() > _NEARLY_ALL:
+            yield Note(
+                name,
+                f'column {name!r} looks like numbers with decimal commas, but is read as text: give --decimal ",".',
+            )
+        elif (like := number_like(name, entries)) is not None:
+            yield Note(name, f"{like.text}; {like.cure}; otherwise {drop}.", is_doubtful=like.is_doubtful)
+        elif different > _MOSTLY * min(len(entries), self.n_units) and len(entries) >= _FEWEST:
+            words = texts.str.count(r"\s").mean() >= 1
+            what = (
+                "free text"
+                if words
+                else "an id"
+                if different > _NEARLY_ALL * len(entries)
+                else "text with hardly a group"
+            )
+            whose = f" of {self.n_units:,} units" if self.n_units < len(entries) else ""
+            yield Note(
+                name,
+                f"column {name!r} has {different:,} different entries in {len(entries):,} public rows{whose}, like "
+                f"{what}, and entries of few rows carry little information; {drop}, or form a few groups of entries"
+                f"{_ENCODER if words else ''}.",
+            )
 
 
 def _may_be_key(entries: pd.Series) -> bool:

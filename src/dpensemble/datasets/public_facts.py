@@ -10,12 +10,14 @@ To add a check, write a function of `PublicFacts` that raises an error or yields
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
 
 from dpensemble._checks import shown
+from dpensemble.allocation.partition import number_units
 from dpensemble.datasets.notes import Note, table_notes
 from dpensemble.datasets.number_like import percent, quoted
 from dpensemble.datasets.preparation import TablePreparation
@@ -31,7 +33,7 @@ class PublicFacts:
     `purposes` has the column of each purpose, such as ``{"unit": "patient"}``. `groups` are columns of groups, and
     `drop` columns to leave out. `labels` has two columns for each public table with the target: labels as they are
     written, and in the form of the classes. `rows` are public rows as they are learned from, without rows if columns
-    are declared.
+    are declared. `units` has the unit of each of these rows if the public table has that column.
     """
 
     classes: Sequence[object]
@@ -41,6 +43,7 @@ class PublicFacts:
     drop: Sequence[str] = ()
     labels: Mapping[str, tuple[pd.Series, pd.Series]] = field(default_factory=dict)
     rows: pd.DataFrame | None = None
+    units: Sequence[object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,25 @@ def judge(facts: PublicFacts) -> Judgement:
     if facts.rows is None or not len(facts.rows):
         return Judgement({}, tuple(notes))
     preparation = TablePreparation().fit(facts.rows)
-    notes += table_notes(facts.rows, preparation, has_unit=facts.purposes.get("unit") is not None)
+    n_units = None if facts.units is None else len(number_units(facts.units)[0])
+    notes += table_notes(facts.rows, preparation, has_unit=facts.purposes.get("unit") is not None, n_units=n_units)
     return Judgement(preparation.words(), tuple(notes))
+
+
+def ids_of_two_forms(ids: Sequence[object]) -> int:
+    """Return how many ids are written as 7.0 although another id is written as 7. They are two ids of two units."""
+    texts = {one.strip() for one in ids if isinstance(one, str)}
+    return sum(whole in texts for one in texts if (whole := re.sub(r"\.0+$", "", one)) != one)
+
+
+def _ids_have_one_form(facts: PublicFacts) -> Iterator[Note]:
+    if number := ids_of_two_forms(facts.units or ()):
+        unit = str(facts.purposes["unit"])
+        yield Note(
+            unit,
+            f"column {unit!r} of the public table has {number:,} ids in two forms, such as 7 and 7.0, which count as "
+            "two units: write each id alike, in the private table too.",
+        )
 
 
 def _columns_have_one_purpose(facts: PublicFacts) -> Iterator[Note]:
@@ -112,4 +132,9 @@ def _public_labels_are_declared(facts: PublicFacts) -> Iterator[Note]:
 
 
 #: What `judge` tries, in this order.
-_CHECKS = (_columns_have_one_purpose, _no_needed_column_is_dropped, _public_labels_are_declared)
+_CHECKS = (
+    _columns_have_one_purpose,
+    _no_needed_column_is_dropped,
+    _public_labels_are_declared,
+    _ids_have_one_form,
+)

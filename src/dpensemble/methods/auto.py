@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from dpensemble._class_names import declared_classes
 from dpensemble._guard import on_public_rows
 from dpensemble.allocation.units import unit_numbers
+from dpensemble.budget import Budget
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.bad_records import readable_rows, zeroes_bad
 from dpensemble.datasets.notes import warn_of_columns
@@ -135,6 +136,8 @@ class AutoClassifier(TableClassifier):
             X, y, public = tables(self, X, inputs.required(y), X_public)
             # A wrong argument raises whichever method is chosen.
             public_unit_numbers(public_units, len(public))
+            # A text as epsilon would end the choice of a method by another error.
+            Budget(epsilon=self.epsilon, delta=self.delta)
             facts = PublicFacts(
                 n_public=len(public),
                 n_units=_public_number(self, X, units),

@@ -17,6 +17,7 @@ from dpensemble.allocation.units import named_units
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, readable_rows
 from dpensemble.datasets.columns import number_columns
 from dpensemble.datasets.equal_rows import EqualRows
+from dpensemble.datasets.public_facts import ids_of_two_forms
 from dpensemble.engine.labels_and_units import sorted_classes
 from dpensemble.moments.grid import declared_grid
 from dpensemble.workflow.files import file_tables
@@ -34,7 +35,8 @@ class Checked:
     holds the counts of all columns with missing entries. `columns` states how each column is read, `notes` what is
     suspicious about public facts, and `classes` the declared classes of the column `target`. `declared` is whether
     columns are declared in place of public rows. A public row equals a record if all features do (see `EqualRows`).
-    `layouts` states for each CSV file how it is read.
+    `layouts` states for each CSV file how it is read. `units` is the number of units, and `ids_of_two_forms`, of a
+    table in memory, how many ids are written as 7.0 although another id is 7.
     """
 
     records: int
@@ -53,6 +55,8 @@ class Checked:
     public_rows_equal_to_records: int | None = None
     more_than_chance: bool = False
     layouts: dict[str, str] = field(default_factory=dict)
+    units: int | None = None
+    ids_of_two_forms: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as plain values."""
@@ -99,6 +103,8 @@ def check(files: TableFiles, *, blanks: bool = True, workers: Workers | None = N
         public_rows_equal_to_records=equal.n_equal,
         more_than_chance=equal.beyond_chance,
         layouts=_layouts(files, tables),
+        units=None if files.unit is None else tables.n_units,
+        ids_of_two_forms=0 if tables.units is None else ids_of_two_forms(tables.units.tolist()),
         **counts,
     )
 

@@ -98,7 +98,7 @@ def file_tables(
     kinds = ColumnKinds(
         _public_features(_without(public, [files.target, *private_only]), options), declared, classes, options
     )
-    judgement = judge(replace(facts, rows=kinds.public))
+    judgement = judge(replace(facts, rows=kinds.public, units=public_units))
     stream: PrivateStream | None = None
     if streamed:
         others = replace(files, drop=(*files.drop, *only_groups))
