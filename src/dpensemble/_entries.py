@@ -82,6 +82,9 @@ def is_masked(values: object) -> bool:
 
 def as_array(values: Any) -> NDArray[Any]:
     """Return values as an array. A list becomes objects, each entry unchanged. Uneven rows become an array of lists."""
+    if hasattr(values, "iloc") and not all(isinstance(kind, np.dtype) for kind in _declared(values)):
+        # Beside a missing entry, `np.asarray` would make floats of integers, so that large ones lose digits.
+        return np.asarray(values.astype(object), dtype=object)
     if hasattr(values, "__array__"):
         return np.asarray(values)
     try:
@@ -90,6 +93,17 @@ def as_array(values: Any) -> NDArray[Any]:
         result = np.empty(len(values), dtype=object)
         result[:] = values
         return result
+
+
+def kinds_of(values: Any) -> list[Any]:
+    """Return the declared types of a series, an array or the columns of a table. A list has none."""
+    if hasattr(values, "iloc"):
+        return [getattr(getattr(kind, "categories", None), "dtype", kind) for kind in _declared(values)]
+    return [np.asarray(values).dtype] if hasattr(values, "__array__") else []
+
+
+def _declared(values: Any) -> list[Any]:
+    return list(values.dtypes) if is_table(values) else [values.dtype]
 
 
 def plain_array(values: Any) -> NDArray[Any]:

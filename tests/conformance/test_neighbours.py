@@ -231,6 +231,47 @@ def test_a_list_of_labels_with_an_odd_one_stops_no_run(odd):
         assert max(distances(sums, other)) <= 1 + 1e-9
 
 
+# Routes of labels in a type of pandas that may have blanks.
+OF_LABELS = {
+    "memory": lambda model, table: model.fit(table[["a", "c"]], table["y"], X_public=PUBLIC),
+    "memory, a table": lambda model, table: model.fit(table[["a", "c"]], table[["y"]], X_public=PUBLIC),
+    "blocks": lambda model, table: model.fit_blocks(
+        lambda: ((part[["a", "c"]], part["y"]) for part in (table[:7], table[7:])), X_public=PUBLIC
+    ),
+    "parts": lambda model, table: model.fit_blocks(InParts(table, unit=None), X_public=PUBLIC),
+}
+
+
+def with_labels(kind, *, blank):
+    """Return tables of labels in a type, in which one label is blank or not. The numbers are equal as floats."""
+    numbers = [2**60 + place % 2 for place in range(N)]
+    labels = [place % 2 == 0 for place in range(N)] if kind == "boolean" else numbers
+    labels = [None if blank and place == PLACE else label for place, label in enumerate(labels)]
+    column = pd.Categorical(labels, sorted(set(numbers))) if kind == "category" else pd.array(labels, dtype=kind)
+    return OTHERS.assign(y=pd.Series(column))
+
+
+@pytest.mark.parametrize("kind", ["Int64", "UInt64", "int64[pyarrow]", "category"])
+@pytest.mark.parametrize("route", OF_LABELS)
+def test_a_blank_label_changes_no_large_label_of_another_record(monkeypatch, route, kind):
+    monkeypatch.setitem(SETTINGS, "classes", [2**60, 2**60 + 1])
+    pair = [with_labels(kind, blank=blank) for blank in (False, True)]
+    first, second = (sums_of(lambda model, rows=rows: OF_LABELS[route](model, rows)) for rows in pair)
+    assert max(distances(first, second)) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("kind", ["Int64", "boolean"])
+@pytest.mark.parametrize("route", OF_LABELS)
+def test_labels_of_another_type_are_refused_with_and_without_a_blank(monkeypatch, route, kind):
+    monkeypatch.setitem(SETTINGS, "classes", ["False", "True"])
+    refusals = []
+    for blank in (False, True):
+        with pytest.raises(DPEnsembleError) as refused:
+            sums_of(lambda model, rows=with_labels(kind, blank=blank): OF_LABELS[route](model, rows))
+        refusals.append(str(refused.value))
+    assert refusals[0] == refusals[1]
+
+
 BAD_TEXT = b"Zaphod\xff\xfe\x81"
 
 
