@@ -235,6 +235,8 @@ def test_a_list_of_labels_with_an_odd_one_stops_no_run(odd):
 OF_LABELS = {
     "memory": lambda model, table: model.fit(table[["a", "c"]], table["y"], X_public=PUBLIC),
     "memory, a table": lambda model, table: model.fit(table[["a", "c"]], table[["y"]], X_public=PUBLIC),
+    "memory, an index": lambda model, table: model.fit(table[["a", "c"]], pd.Index(table["y"]), X_public=PUBLIC),
+    "memory, an array": lambda model, table: model.fit(table[["a", "c"]], table["y"].array, X_public=PUBLIC),
     "blocks": lambda model, table: model.fit_blocks(
         lambda: ((part[["a", "c"]], part["y"]) for part in (table[:7], table[7:])), X_public=PUBLIC
     ),
