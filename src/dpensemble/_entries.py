@@ -95,6 +95,23 @@ def as_array(values: Any) -> NDArray[Any]:
         return result
 
 
+def label_array(y: Any) -> NDArray[Any]:
+    """Return labels as an array. In a list, each entry is read alone, and a list of one label is this label."""
+    if not isinstance(y, (list, tuple)):
+        return as_array(y).ravel()
+    return np.fromiter(map(_only, y), dtype=object, count=len(y))
+
+
+def _only(entry: Any) -> Any:
+    if isinstance(entry, np.ma.MaskedArray):
+        return entry
+    while isinstance(entry, (list, tuple)) or (isinstance(entry, np.ndarray) and entry.ndim):
+        if len(entry) != 1:
+            return entry
+        entry = entry[0]
+    return entry[()] if isinstance(entry, np.ndarray) else entry
+
+
 def kinds_of(values: Any) -> list[Any]:
     """Return the declared types of a series, an array or the columns of a table. A list has none."""
     if hasattr(values, "iloc"):

@@ -267,11 +267,31 @@ def test_a_blank_label_changes_no_large_label_of_another_record(monkeypatch, rou
 def test_labels_of_another_type_are_refused_with_and_without_a_blank(monkeypatch, route, kind):
     monkeypatch.setitem(SETTINGS, "classes", ["False", "True"])
     refusals = []
-    for blank in (False, True):
+    for table in [with_labels(kind, blank=blank) for blank in (False, True)]:
         with pytest.raises(DPEnsembleError) as refused:
-            sums_of(lambda model, rows=with_labels(kind, blank=blank): OF_LABELS[route](model, rows))
+            sums_of(lambda model, rows=table: OF_LABELS[route](model, rows))
         refusals.append(str(refused.value))
     assert refusals[0] == refusals[1]
+
+
+@pytest.mark.parametrize(
+    "odd", ["n", ["n", "p"], [], None, np.ma.array([1, 2]), np.ma.masked, [["n"]], np.array(["n"])]
+)
+@pytest.mark.parametrize("first", [["n"], ["n", "p"], np.array(["p"])])
+def test_a_label_in_a_list_changes_no_other_label(first, odd):
+    labels = [first if place < 2 else [label] for place, label in enumerate(OTHERS["y"])]
+    pair = [labels, [*labels[:PLACE], odd, *labels[PLACE + 1 :]]]
+    for fit in (
+        lambda model, y: model.fit(OTHERS[["a", "c"]], y, X_public=PUBLIC),
+        lambda model, y: model.fit_blocks(lambda: iter([(OTHERS[["a", "c"]], y)]), X_public=PUBLIC),
+    ):
+        one, other = (sums_of(lambda model, y=y, fit=fit: fit(model, y)) for y in pair)
+        assert max(distances(one, other)) <= 1 + 1e-9
+
+
+def test_lists_of_several_labels_stop_no_run():
+    labels = [["n", "p"] for _ in range(N)]
+    assert sums_of(lambda model: model.fit(OTHERS[["a", "c"]], labels, X_public=PUBLIC))
 
 
 BAD_TEXT = b"Zaphod\xff\xfe\x81"

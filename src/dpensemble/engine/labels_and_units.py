@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import shown
 from dpensemble._class_names import sorted_array
-from dpensemble._entries import as_array, kinds_of, require_readable
+from dpensemble._entries import kinds_of, label_array, require_readable
 from dpensemble._given import require_one_per_record
 from dpensemble.allocation.units import declared_units, present_numbers, units_or_none
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad
@@ -43,7 +43,7 @@ def sorted_classes(classes: Any) -> NDArray[Any]:
 
 def class_ids(classes: NDArray[Any], y: Any, *, first: int = 0) -> Integers:
     """Return each label's position among the sorted classes. `first` is the row of the first label."""
-    labels = as_array(y).ravel()
+    labels = label_array(y)
     _require_types(classes, y)
     ids = class_ids_or_bad(classes, labels)
     undeclared = np.flatnonzero(ids == BAD)
@@ -59,7 +59,7 @@ def class_ids(classes: NDArray[Any], y: Any, *, first: int = 0) -> Integers:
 
 def ids_or_bad(classes: NDArray[Any], y: Any, n_records: int) -> Integers:
     """Return each label's position among the sorted classes, or `BAD` for an undeclared label."""
-    labels = as_array(y).ravel()
+    labels = label_array(y)
     _require_types(classes, y)
     targets = class_ids_or_bad(classes, labels)
     if len(targets) != n_records:
