@@ -137,8 +137,8 @@ def as_given(name: str, value: Rows) -> Rows:
         return value
     with on_public_rows() if name == _PUBLIC else guard_private_rows():
         if issubclass(kind, (pd.Index, pd.api.extensions.ExtensionArray)):
-            value = pd.Series(value, dtype=value.dtype)
-        if isinstance(value, pd.Series):
+            return _plain_series(name, pd.Series(value, dtype=value.dtype))
+        if issubclass(kind, pd.Series):
             return _plain_series(name, value)
         table = value if issubclass(kind, pd.DataFrame) else _of_library(name, value)
         if isinstance(table, pd.DataFrame):

@@ -67,7 +67,7 @@ def ids_or_bad(classes: NDArray[Any], y: Any, n_records: int) -> Integers:
     return targets
 
 
-def _require_types(classes: NDArray[Any], y: Any) -> None:
+def _require_types(classes: NDArray[np.generic], y: ArrayLike) -> None:
     """Raise for numbers where classes are texts, by the declared types. Otherwise every record would be bad."""
     # Not by the type of an array of all labels, which a missing label may change.
     if classes.dtype.kind in "OUS" and any(kind.kind in "biufc" for kind in kinds_of(y)):
