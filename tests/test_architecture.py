@@ -85,7 +85,7 @@ RATCHETS = {
     "class patterns on own types": 0,
     # Seven are in `_identity`, which reads types of numpy, pandas, Arrow and Polars, and may import none but numpy.
     "getattr and hasattr outside engine": 85,
-    "lines with Any": 1096,
+    "lines with Any": 1095,
     # 252 with `StatedRelease`, which `Ledger.restored` takes.
     "exported names": 252,
     "circles of modules": 0,

@@ -11,9 +11,10 @@ from numbers import Number
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import is_table
+from dpensemble._arrays import Rows, is_table
 from dpensemble.errors import DataError
 
 _COMPLEX = (complex, np.complexfloating)
@@ -82,6 +83,9 @@ def is_masked(values: object) -> bool:
 
 def as_array(values: Any) -> NDArray[Any]:
     """Return values as an array. A list becomes objects, each entry unchanged. Uneven rows become an array of lists."""
+    if not all(isinstance(kind, np.dtype) for kind in _declared(values)):
+        # Beside a missing entry, `np.asarray` would make floats of integers, so that large ones lose digits.
+        return np.asarray(values.astype(object), dtype=object)
     if hasattr(values, "__array__"):
         return np.asarray(values)
     try:
@@ -90,6 +94,38 @@ def as_array(values: Any) -> NDArray[Any]:
         result = np.empty(len(values), dtype=object)
         result[:] = values
         return result
+
+
+def label_array(y: Rows) -> NDArray[np.generic]:
+    """Return labels as an array. In a list, each entry is read alone, and a list of one label is this label."""
+    if not isinstance(y, (list, tuple)):
+        return as_array(y).ravel()
+    return np.fromiter(map(_only, y), dtype=object, count=len(y))
+
+
+def _only(entry: Rows) -> Rows:
+    if isinstance(entry, np.ma.MaskedArray):
+        return entry
+    while isinstance(entry, (list, tuple)) or (isinstance(entry, np.ndarray) and entry.ndim):
+        if len(entry) != 1:
+            return entry
+        entry = entry[0]
+    return entry[()] if isinstance(entry, np.ndarray) else entry
+
+
+def kinds_of(values: Rows) -> list[Rows]:
+    """Return the declared types of a series, an array or the columns of a table. A list has none."""
+    if isinstance(values, list | tuple):
+        return []
+    kinds = _declared(values) or [np.asarray(values).dtype]
+    return [kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind for kind in kinds]
+
+
+def _declared(values: Rows) -> list[Rows]:
+    """Return the types of the columns of a table or a series of pandas, none for anything else."""
+    if isinstance(values, pd.DataFrame):
+        return list(values.dtypes)
+    return [values.dtype] if issubclass(type(values), pd.Series) else []
 
 
 def plain_array(values: Any) -> NDArray[Any]:

@@ -43,6 +43,9 @@ def require_rows(name: str, X: Any, *, keep_bad: bool = False, first: int = 0) -
 
 def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: int = 0) -> None:
     """Raise as `require_readable` does, for several labels of a record, and for missing labels such as None or NaN."""
+    if keep_bad and isinstance(y, (list, tuple)):
+        # A list has no declared shape, and each of its labels is judged alone.
+        return
     require_readable(name, y, keep_bad=keep_bad, first=first)
     if y is None:
         return

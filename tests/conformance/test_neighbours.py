@@ -231,6 +231,69 @@ def test_a_list_of_labels_with_an_odd_one_stops_no_run(odd):
         assert max(distances(sums, other)) <= 1 + 1e-9
 
 
+# Routes of labels in a type of pandas that may have blanks.
+OF_LABELS = {
+    "memory": lambda model, table: model.fit(table[["a", "c"]], table["y"], X_public=PUBLIC),
+    "memory, a table": lambda model, table: model.fit(table[["a", "c"]], table[["y"]], X_public=PUBLIC),
+    "memory, an index": lambda model, table: model.fit(table[["a", "c"]], pd.Index(table["y"]), X_public=PUBLIC),
+    "memory, an array": lambda model, table: model.fit(table[["a", "c"]], table["y"].array, X_public=PUBLIC),
+    "blocks": lambda model, table: model.fit_blocks(
+        lambda: ((part[["a", "c"]], part["y"]) for part in (table[:7], table[7:])), X_public=PUBLIC
+    ),
+    "parts": lambda model, table: model.fit_blocks(InParts(table, unit=None), X_public=PUBLIC),
+}
+
+
+def with_labels(kind, *, blank):
+    """Return tables of labels in a type, in which one label is blank or not. The numbers are equal as floats."""
+    numbers = [2**60 + place % 2 for place in range(N)]
+    labels = [place % 2 == 0 for place in range(N)] if kind == "boolean" else numbers
+    labels = [None if blank and place == PLACE else label for place, label in enumerate(labels)]
+    column = pd.Categorical(labels, sorted(set(numbers))) if kind == "category" else pd.array(labels, dtype=kind)
+    return OTHERS.assign(y=pd.Series(column))
+
+
+@pytest.mark.parametrize("kind", ["Int64", "UInt64", "int64[pyarrow]", "category"])
+@pytest.mark.parametrize("route", OF_LABELS)
+def test_a_blank_label_changes_no_large_label_of_another_record(monkeypatch, route, kind):
+    monkeypatch.setitem(SETTINGS, "classes", [2**60, 2**60 + 1])
+    pair = [with_labels(kind, blank=blank) for blank in (False, True)]
+    first, second = (sums_of(lambda model, rows=rows: OF_LABELS[route](model, rows)) for rows in pair)
+    assert max(distances(first, second)) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("kind", ["Int64", "boolean"])
+@pytest.mark.parametrize("route", OF_LABELS)
+def test_labels_of_another_type_are_refused_with_and_without_a_blank(monkeypatch, route, kind):
+    monkeypatch.setitem(SETTINGS, "classes", ["False", "True"])
+    refusals = []
+    for table in [with_labels(kind, blank=blank) for blank in (False, True)]:
+        with pytest.raises(DPEnsembleError) as refused:
+            sums_of(lambda model, rows=table: OF_LABELS[route](model, rows))
+        refusals.append(str(refused.value))
+    assert refusals[0] == refusals[1]
+
+
+@pytest.mark.parametrize(
+    "odd", ["n", ["n", "p"], [], None, np.ma.array([1, 2]), np.ma.masked, [["n"]], np.array(["n"])]
+)
+@pytest.mark.parametrize("first", [["n"], ["n", "p"], np.array(["p"])])
+def test_a_label_in_a_list_changes_no_other_label(first, odd):
+    labels = [first if place < 2 else [label] for place, label in enumerate(OTHERS["y"])]
+    pair = [labels, [*labels[:PLACE], odd, *labels[PLACE + 1 :]]]
+    for fit in (
+        lambda model, y: model.fit(OTHERS[["a", "c"]], y, X_public=PUBLIC),
+        lambda model, y: model.fit_blocks(lambda: iter([(OTHERS[["a", "c"]], y)]), X_public=PUBLIC),
+    ):
+        one, other = (sums_of(lambda model, y=y, fit=fit: fit(model, y)) for y in pair)
+        assert max(distances(one, other)) <= 1 + 1e-9
+
+
+def test_lists_of_several_labels_stop_no_run():
+    labels = [["n", "p"] for _ in range(N)]
+    assert sums_of(lambda model: model.fit(OTHERS[["a", "c"]], labels, X_public=PUBLIC))
+
+
 BAD_TEXT = b"Zaphod\xff\xfe\x81"
 
 

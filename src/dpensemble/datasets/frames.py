@@ -136,6 +136,8 @@ def as_given(name: str, value: Rows) -> Rows:
     if value is None or issubclass(kind, (np.ndarray, list, tuple, str, int, float)):
         return value
     with on_public_rows() if name == _PUBLIC else guard_private_rows():
+        if issubclass(kind, (pd.Index, pd.api.extensions.ExtensionArray)):
+            return _plain_series(name, pd.Series(value, dtype=value.dtype))
         if issubclass(kind, pd.Series):
             return _plain_series(name, value)
         table = value if issubclass(kind, pd.DataFrame) else _of_library(name, value)

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import shown
 from dpensemble._class_names import sorted_array
-from dpensemble._entries import as_array, require_readable
+from dpensemble._entries import kinds_of, label_array, require_readable
 from dpensemble._given import require_one_per_record
 from dpensemble.allocation.units import declared_units, present_numbers, units_or_none
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad
@@ -43,8 +43,8 @@ def sorted_classes(classes: Any) -> NDArray[Any]:
 
 def class_ids(classes: NDArray[Any], y: Any, *, first: int = 0) -> Integers:
     """Return each label's position among the sorted classes. `first` is the row of the first label."""
-    labels = as_array(y).ravel()
-    _require_types(classes, labels)
+    labels = label_array(y)
+    _require_types(classes, y)
     ids = class_ids_or_bad(classes, labels)
     undeclared = np.flatnonzero(ids == BAD)
     if undeclared.size:
@@ -59,17 +59,18 @@ def class_ids(classes: NDArray[Any], y: Any, *, first: int = 0) -> Integers:
 
 def ids_or_bad(classes: NDArray[Any], y: Any, n_records: int) -> Integers:
     """Return each label's position among the sorted classes, or `BAD` for an undeclared label."""
-    labels = as_array(y).ravel()
-    _require_types(classes, labels)
+    labels = label_array(y)
+    _require_types(classes, y)
     targets = class_ids_or_bad(classes, labels)
     if len(targets) != n_records:
         raise DataError(f"X has {n_records} records, but y has {len(targets)} labels: give one for each.")
     return targets
 
 
-def _require_types(classes: NDArray[Any], labels: NDArray[Any]) -> None:
+def _require_types(classes: NDArray[np.generic], y: ArrayLike) -> None:
     """Raise for numbers where classes are texts, by the declared types. Otherwise every record would be bad."""
-    if classes.dtype.kind in "OUS" and labels.dtype.kind in "biufc":
+    # Not by the type of an array of all labels, which a missing label may change.
+    if classes.dtype.kind in "OUS" and any(kind.kind in "biufc" for kind in kinds_of(y)):
         raise DataError(f"Unknown label type: classes={classes.tolist()!r} and the labels in y are of different types.")
 
 

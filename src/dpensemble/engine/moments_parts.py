@@ -21,6 +21,7 @@ from dpensemble._threads import one_thread
 from dpensemble.clusters.parts import TableInParts
 from dpensemble.clusters.vetting import versions
 from dpensemble.datasets.bad_records import zeroes_bad
+from dpensemble.datasets.frames import as_given
 from dpensemble.datasets.row_checksums import SIZE, RowChecksums
 from dpensemble.engine.table_inputs import block, table_targets
 from dpensemble.errors import DataError, DPEnsembleError
@@ -211,7 +212,7 @@ class PartTask:
             if self.unit is not None and not is_id_type(table[self.unit].dtype):
                 raise _UnitTypeError
             features = table[[name for name in table.columns if name not in (self.target, self.unit)]]
-            rows, labels = block(self.rules, features, self.public), table[self.target].to_numpy()
+            rows, labels = block(self.rules, features, self.public), as_given("y", table[self.target])
             rows, targets = table_targets(self.classes, rows, labels, zeroes=zeroes)
             weights, units = np.ones(len(targets)), None
             if self.unit is not None:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import is_missing, names_checked
-from dpensemble._entries import as_array, blanked, plain_array, require_readable
+from dpensemble._entries import blanked, label_array, plain_array, require_readable
 from dpensemble._given import require_labels, require_rows
 from dpensemble._guard import on_public_rows
 from dpensemble.allocation.units import unit_numbers
@@ -89,14 +89,13 @@ def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any
         raise DataError("X has 0 sample(s) (no records) while a minimum of 1 is required.")
     if hasattr(X, "columns"):
         validate_data(estimator, X, skip_check_array=True)
-        y = as_array(y).ravel()
     else:
         labels = {} if zeroes_bad(estimator) else {"y": y}
         checked = validate_data(estimator, X, **labels, dtype=None, ensure_all_finite=False, ensure_min_samples=2)
         X, y = (checked, y) if zeroes_bad(estimator) else checked
-    y = as_array(y).ravel() if zeroes_bad(estimator) else y
-    if len(y) != len(X):
-        raise DataError(f"X has {len(X)} records, but y has {len(y)} labels: give one for each.")
+    n_labels = len(label_array(y))
+    if n_labels != len(X):
+        raise DataError(f"X has {len(X)} records, but y has {n_labels} labels: give one for each.")
     return block(estimator, X, public), y, public
 
 
