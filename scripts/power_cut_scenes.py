@@ -46,6 +46,8 @@ class Scene:
     #: The training that the command does or finishes, and whether all noise is drawn before.
     training: str = ""
     is_drawn: bool = False
+    #: Whether the command lets a ledger be used that is refused before.
+    restores: bool = False
 
 
 def training(method: str) -> str:
@@ -68,7 +70,7 @@ def scenes() -> dict[str, Scene]:
         Scene("ledger open", OPEN, (CREATE,)),
         Scene("ledger charge", CHARGE),
         Scene("ledger checkpoint", CHECKPOINT, files=("october.json",), after=(CHECKPOINT, CHARGE)),
-        Scene("ledger restored", RESTORED, (CREATE, OPEN, CHARGE, CHECKPOINT, "@lost@")),
+        Scene("ledger restored", RESTORED, (CREATE, OPEN, CHARGE, CHECKPOINT, "@lost@"), restores=True),
         Scene("ledger export", EXPORT, files=("all.jsonl",), after=(EXPORT, CHARGE)),
         Scene("keys create", KEY, (KEY,), ("keys.json",), after=(KEY,)),
         Scene("predict", "predict out public.csv --out labels.csv", done, ("labels.csv",)),

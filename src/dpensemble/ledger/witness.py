@@ -138,6 +138,18 @@ class Witness:
         with self._file_errors("written"):
             self._replace(entry.number, entry.hash)
 
+    def accept(self, entry: Entry) -> None:
+        """Record the newest entry of a restored ledger, as `begin` does, after the entry was committed."""
+        try:
+            self._replace(entry.number, entry.hash)
+        except OSError as error:
+            self.problem = type(error).__name__
+            raise LedgerError(
+                f"{self.path}, which detects an old copy of the ledger, cannot be written ({self.problem}), so the "
+                f"ledger is not restored yet; what was charged stays charged: make the file and its folder writable, "
+                f"and run {self._command} again."
+            ) from None
+
     def renew(self) -> None:
         """Write the present content into a new file, which shows whether charges could be witnessed now.
 
