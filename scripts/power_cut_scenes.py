@@ -22,12 +22,12 @@ METHODS = (
 )
 _GROUPED = ("upsampling", "weighting", "vanishing")
 TABLES = "--private private.csv --public public.csv --target y --classes 0,1 --delta 1e-5 --quiet --json --out out"
-CREATE = "ledger create ledger.db --json"
-OPEN = "ledger open ledger.db people --epsilon 1000 --delta 1e-3 --json"
-CHARGE = "ledger charge ledger.db people --epsilon 0.5 --delta 1e-9 --what table --json"
-CHECKPOINT = "ledger checkpoint ledger.db --out october.json --json"
-RESTORED = "ledger restored ledger.db --checkpoint october.json --nothing-released --json"
-EXPORT = "ledger export ledger.db --out all.jsonl"
+CREATE = "ledger create books/ledger.db --json"
+OPEN = "ledger open books/ledger.db people --epsilon 1000 --delta 1e-3 --json"
+CHARGE = "ledger charge books/ledger.db people --epsilon 0.5 --delta 1e-9 --what table --json"
+CHECKPOINT = "ledger checkpoint books/ledger.db --out october.json --json"
+RESTORED = "ledger restored books/ledger.db --checkpoint october.json --nothing-released --json"
+EXPORT = "ledger export books/ledger.db --out all.jsonl"
 KEY = "keys create keys.json alice --scope read --json"
 
 
@@ -57,7 +57,7 @@ def training(method: str) -> str:
         budget += " --teachers 11 --teacher-epsilon 0.1"
     elif method not in ("label-moments", "discriminant"):
         budget += " --teachers 20 --jobs 1"
-    return f"train {method} {TABLES} {budget} --ledger ledger.db --data-set people"
+    return f"train {method} {TABLES} {budget} --ledger books/ledger.db --data-set people"
 
 
 def scenes() -> dict[str, Scene]:
@@ -98,7 +98,7 @@ class Facts:
     def read(cls, scene: Scene) -> Facts:
         """Read the facts of the current folder."""
         try:
-            entries = [(entry.kind, entry.hash) for entry in Ledger("ledger.db").entries()]
+            entries = [(entry.kind, entry.hash) for entry in Ledger("books/ledger.db").entries()]
         except DPEnsembleError:
             entries = None
         paths = [Path(name) for name in scene.files]
@@ -147,5 +147,7 @@ def write_tables(folder: Path) -> None:
     dice = random.Random(0)  # noqa: S311  no secrets here
     rows = [(dice.gauss(0, 1), dice.gauss(0, 1)) for _ in range(300)]
     private = [f"{a},{b},{int(a + b > 0)},{row % 2}" for row, (a, b) in enumerate(rows[:240])]
+    # A folder of its own, so that what flushes the ledger's names flushes no other names.
+    (folder / "books").mkdir()
     (folder / "private.csv").write_text("\n".join(["a,b,y,g", *private]) + "\n")
     (folder / "public.csv").write_text("\n".join(["a,b", *(f"{a},{b}" for a, b in rows[240:])]) + "\n")

@@ -48,14 +48,14 @@ class Check:
     """What must hold after an interrupted command, in the current folder.
 
     `start` and `final` are the facts before and after a whole run. `seen` is the release that somebody may have seen
-    before the interruption, and `is_told` is whether the command had reported its result.
+    before the interruption, and `is_reported` is whether the command had reported its result.
     """
 
     scene: Scene
     start: Facts
     final: Facts
     seen: str | None
-    is_told: bool
+    is_reported: bool
 
     def run(self) -> int:
         """Raise `ViolationError` if something does not hold. Else return 0."""
@@ -64,8 +64,8 @@ class Check:
             self.one_release()
         else:
             self.goes_on()
-        if Path("ledger.db").exists():
-            Ledger("ledger.db").verify()
+        if Path("books/ledger.db").exists():
+            Ledger("books/ledger.db").verify()
         return 0
 
     def kept(self) -> None:
@@ -73,8 +73,8 @@ class Check:
         now, before = Facts.read(self.scene), self.start.entries or []
         entries = now.entries or []
         # A restore that was interrupted may have to be repeated before the ledger opens.
-        is_closed = now.entries is None and self.scene.restores and not self.is_told
-        require(is_closed or entries[: len(before)] == before, "LOST: entries of before are missing, or the ledger does not open")
+        is_closed = now.entries is None and self.scene.restores and not self.is_reported
+        require(is_closed or entries[: len(before)] == before, "LOST: the ledger does not open, or lacks entries")
         wanted = self.final.entries or []
         require(len(entries) <= len(wanted), "MORE: the ledger holds more entries than a whole run adds")
         require(
@@ -83,8 +83,8 @@ class Check:
         for name, content in now.files.items():
             whole = content in (self.start.files[name], self.final.files[name])
             require(whole or (self.final.is_other and alike(content, self.final.files[name])), f"HALF: {name}")
-            require(not self.is_told or (content is not None), f"UNKEPT: {name} was reported")
-        if self.is_told:
+            require(not self.is_reported or (content is not None), f"UNKEPT: {name} was reported")
+        if self.is_reported:
             require(len(entries) == len(wanted), "UNKEPT: a confirmed charge is missing")
             require(now.release is not None or not self.scene.training, "UNKEPT: a reported release is missing")
 
@@ -126,7 +126,7 @@ class Trial:
 
     def __init__(self, scene: Scene, folder: Path) -> None:
         self.scene, self.folder, self.place = scene, folder, folder / "disk" / "place"
-        self.told, self.log = folder / "told", folder / "log"
+        self.output, self.log = folder / "output", folder / "log"
         self.place.mkdir()
         write_tables(self.place)
         for command in scene.before:
@@ -152,10 +152,10 @@ class Trial:
             try:
                 os.chdir(self.place)
                 os.environ["DPENSEMBLE_STATE"] = str(self.place / "state")
-                for stream, path in ((1, self.told), (2, self.log)):
+                for stream, path in ((1, self.output), (2, self.log)):
                     os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), stream)
                 signal.alarm(PATIENCE)
-                # A copy has another mark, but a disk after a power cut is no copy.
+                # A copy has another mark, but a power cut copies nothing.
                 witness.is_same_mark = lambda *_: True
                 while tracer and "TracerPid:\t0" in Path("/proc/self/status").read_text():
                     time.sleep(0.01)
@@ -186,7 +186,7 @@ class Trial:
         trace = self.folder / "trace"
         tracer = ["strace", "-f", "-y", "-xx", "-s", "99999999", "-e", f"trace={','.join(CALLS)}", "-o", str(trace)]
         self.require(self.child(self.command, tracer) == 0, "the command fails")
-        found = operations(trace.read_text(), self.place, self.told)
+        found = operations(trace.read_text(), self.place, self.output)
         trace.unlink()
         return found
 
@@ -216,8 +216,8 @@ class Trial:
             disk.cut(dice)
         shutil.rmtree(self.place)
         disk.write_to(self.place)
-        told, seen = disk.is_told, self.final.release if was_placed or self.scene.is_drawn else None
-        return self.judged(told, seen, self.final, f"after {count} of {len(self.operations)} changes")
+        is_reported, seen = disk.is_reported, self.final.release if was_placed or self.scene.is_drawn else None
+        return self.judged(is_reported, seen, self.final, f"after {count} of {len(self.operations)} changes")
 
     def filled(self, dice: random.Random) -> str:
         """Let the disk be full from one moment on. Return an empty text, or the violation."""
@@ -231,17 +231,17 @@ class Trial:
         with (self.place.parent / "filler").open("wb") as filler:
             os.posix_fallocate(filler.fileno(), 0, max(1, status.f_bavail * status.f_bsize - free))
         code = self.child(self.command)
-        said = self.log.read_text()
+        printed = self.log.read_text()
         (self.place.parent / "filler").unlink()
         where = f"with {free:,} bytes free, exit code {code}"
-        if code not in (0, 1, 2) or "Traceback" in said:
-            return f"{where}: UNFORESEEN {said[-500:]}"
+        if code not in (0, 1, 2) or "Traceback" in printed:
+            return f"{where}: UNFORESEEN {printed[-500:]}"
         now = self.facts()
         return self.judged(code == 0, now.release, replace(self.final, is_other=True), where)
 
-    def judged(self, told: bool, seen: str | None, final: Facts, where: str) -> str:
+    def judged(self, is_reported: bool, seen: str | None, final: Facts, where: str) -> str:
         """Check what is left, in a fork. Return an empty text, or the violation."""
-        code = self.child(lambda: Check(self.scene, self.before, final, seen, told).run())
+        code = self.child(lambda: Check(self.scene, self.before, final, seen, is_reported).run())
         return "" if code == 0 else f"{where}: {self.log.read_text()[-700:] or code}"
 
 
@@ -282,9 +282,9 @@ def main(arguments: list[str] | None = None) -> int:
                     if time.monotonic() > end:
                         break
                     dice = random.Random(f"{asked.seed} {scene.name} {kind} {number}")  # noqa: S311
-                    said = trial.filled(dice) if kind == "full" else trial.interrupted(dice, is_cut=kind == "cuts")
+                    problem = trial.filled(dice) if kind == "full" else trial.interrupted(dice, is_cut=kind == "cuts")
                     tried[kind] += 1
-                    violations += [f"{scene.name}, {kind} {number}, {said}"] if said else []
+                    violations += [f"{scene.name}, {kind} {number}, {problem}"] if problem else []
         if not asked.json:
             print(f"{scene.name:28s}", *(f"{tried[kind]:4d} {kind}" for kind in KINDS), len(violations), flush=True)
     total = {kind: sum(tried[kind] for tried in figures.values()) for kind in KINDS}

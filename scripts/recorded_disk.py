@@ -42,13 +42,13 @@ class Node:
 
 
 class Disk:
-    """The files of one folder, to which recorded operations are applied one after the other."""
+    """The files of one folder, to which recorded operations are applied in turn."""
 
     def __init__(self, place: Path) -> None:
         self.place = str(place)
         self.root = self._loaded(place, {})
         #: Whether the program has reported its result.
-        self.is_told = False
+        self.is_reported = False
         self._moves = 0
 
     def _loaded(self, path: Path, known: dict[int, Node]) -> Node:
@@ -87,8 +87,8 @@ class Disk:
         """Apply one operation of `operations`."""
         getattr(self, f"_{operation[0]}")(*operation[1:])
 
-    def _told(self) -> None:
-        self.is_told = True
+    def _report(self) -> None:
+        self.is_reported = True
 
     def _make(self, path: str, mode: int, is_folder: bool) -> None:
         if self.node(path) is None:
@@ -213,16 +213,16 @@ def _torn(node: Node, share: float, dice: random.Random) -> bytearray:
     return content
 
 
-def operations(record: str, place: Path, told: Path) -> list[tuple]:
-    """Return the changes below `place` that strace recorded, and when something was written to the file `told`."""
-    return [operation for operation in _Reader(str(place), str(told)).read(record) if operation]
+def operations(record: str, place: Path, output: Path) -> list[tuple]:
+    """Return the changes below `place` that strace recorded, and when something was written to the file `output`."""
+    return [operation for operation in _Reader(str(place), str(output)).read(record) if operation]
 
 
 class _Reader:
     """Reads lines of strace with all texts in hexadecimal digits, and keeps the offsets of open files."""
 
-    def __init__(self, place: str, told: str) -> None:
-        self.place, self.told = place, told
+    def __init__(self, place: str, output: str) -> None:
+        self.place, self.output = place, output
         self.offsets: dict[int, int | None] = {}
         self.opened: dict[int, str] = {}
 
@@ -249,8 +249,8 @@ class _Reader:
             self.offsets[number] = result
         if call == "read" and self.offsets.get(number) is not None:
             self.offsets[number] += result
-        if path == self.told and call == "write":
-            return ("told",)
+        if path == self.output and call == "write":
+            return ("report",)
         # SQLite makes the index of its log again after a power cut.
         is_ours = path.startswith(self.place) and not path.endswith("-shm") and "(deleted)" not in given[0]
         if not is_ours or call in ("lseek", "read"):

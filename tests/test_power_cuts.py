@@ -39,7 +39,7 @@ def record(place, *, is_flushed):
         f'7  unlink("{digits(str(place / "absent"))}") = -1 ENOENT (No such file or directory)',
         f'7  openat(AT_FDCWD<{folder}>, "{folder}", O_RDONLY|O_CLOEXEC) = 4<{folder}>',
         f"7  fsync(4<{folder}>) = 0",
-        f'7  write(1<{digits("/told")}>, "{digits("done")}", 4) = 4',
+        f'7  write(1<{digits("/output")}>, "{digits("done")}", 4) = 4',
     ]
     return "\n".join(lines)
 
@@ -47,13 +47,13 @@ def record(place, *, is_flushed):
 def left(scripts, tmp_path, *, is_flushed, number):
     """Return what a power cut at a random moment leaves of the file, and whether the program had ended."""
     place, dice, disks = tmp_path / "place", random.Random(number), scripts["recorded_disk"]
-    operations = disks.operations(record(place, is_flushed=is_flushed), place, Path("/told"))
+    operations = disks.operations(record(place, is_flushed=is_flushed), place, Path("/output"))
     disk = disks.Disk(place)
     for operation in operations[: dice.randint(0, len(operations))]:
         disk.apply(operation)
     disk.cut(dice)
     disk.write_to(tmp_path / f"left-{number}")
-    return (tmp_path / f"left-{number}" / "file").read_bytes(), disk.is_told
+    return (tmp_path / f"left-{number}" / "file").read_bytes(), disk.is_reported
 
 
 @pytest.fixture
@@ -83,22 +83,23 @@ def scene(scripts, tmp_path, monkeypatch):
     """Return the scene of a charge, with the ledger before it in the current folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPENSEMBLE_STATE", str(tmp_path / "state"))
-    Ledger.create("ledger.db").open_account("people", epsilon=9, delta=1e-5)
+    Path("books").mkdir()
+    Ledger.create("books/ledger.db").open_account("people", epsilon=9, delta=1e-5)
     return scripts["power_cut_scenes"].scenes()["ledger charge"]
 
 
 def test_a_confirmed_charge_that_is_missing_is_found(scripts, scene):
     read, check = scripts["power_cut_scenes"].Facts.read, scripts["power_cuts"].Check
     before = read(scene)
-    lost = Path("ledger.db").read_bytes()
+    lost = Path("books/ledger.db").read_bytes()
     assert main(scene.command.replace("table", "sums").split()) == 0
     after = read(scene)
-    assert check(scene, before, after, None, is_told=True).run() == 0
+    assert check(scene, before, after, None, is_reported=True).run() == 0
     with pytest.raises(scripts["power_cuts"].ViolationError, match="MORE: "):
-        check(scene, before, after, None, is_told=True).run()
-    Path("ledger.db").write_bytes(lost)
+        check(scene, before, after, None, is_reported=True).run()
+    Path("books/ledger.db").write_bytes(lost)
     with pytest.raises(scripts["power_cuts"].ViolationError, match="LOST: "):
-        check(scene, after, after, None, is_told=True).run()
+        check(scene, after, after, None, is_reported=True).run()
 
 
 def test_half_a_file_is_found(scripts, scene):
@@ -108,4 +109,4 @@ def test_half_a_file_is_found(scripts, scene):
     before, after = (facts(entries, None, {"labels.csv": content}) for content in (None, b"row,label\n0,1\n"))
     Path("labels.csv").write_bytes(b"row,label\n0")
     with pytest.raises(scripts["power_cuts"].ViolationError, match="HALF: "):
-        check(scene, before, after, None, is_told=False).kept()
+        check(scene, before, after, None, is_reported=False).kept()

@@ -288,9 +288,10 @@ def test_an_interrupted_restore_can_be_repeated_with_the_same_statement(ledger, 
         if name == step:
             raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(store, "step", interrupt)
-        Ledger.restored(ledger.place, [checkpoint], released=[])
+        with pytest.raises(KeyboardInterrupt):
+            Ledger.restored(ledger.place, [checkpoint], released=[])
     with pytest.raises(UnknownLedgerError):
         spend(Ledger(ledger.place).account("patients"))
     assert not Ledger.restored(ledger.place, [checkpoint], released=[]).charged
@@ -305,9 +306,10 @@ def test_a_restore_whose_witness_cannot_be_written_charges_nothing_until_it_is_r
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    with monkeypatch.context() as patch, pytest.raises(LedgerError, match="not restored yet.*stays charged"):
+    with monkeypatch.context() as patch:
         patch.setattr(witness, "replace_file", full)
-        Ledger.restored(ledger.place, [checkpoint], released=[])
+        with pytest.raises(LedgerError, match="so the ledger is not restored yet; what was charged stays charged"):
+            Ledger.restored(ledger.place, [checkpoint], released=[])
     with pytest.raises(UnknownLedgerError):
         spend(Ledger(ledger.place).account("patients"))
     Ledger.restored(ledger.place, [checkpoint], released=[])
