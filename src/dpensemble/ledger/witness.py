@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from filelock import FileLock
 
+from dpensemble._folders import make_folder
 from dpensemble._untrusted import file_bytes, parse_json
 from dpensemble.errors import LedgerError, UnknownLedgerError
 from dpensemble.ledger.chain import Entry
@@ -91,7 +92,7 @@ class Witness:
         """Exclude every charge within the block, whether or not there is a file. Makes the folder."""
         with ExitStack() as stack:
             with self._file_errors("written"):
-                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_folder(self.path.parent, 0o700)
                 stack.enter_context(FileLock(f"{self.path}.lock", timeout=PATIENCE))
             yield
 
