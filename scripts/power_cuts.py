@@ -284,14 +284,16 @@ def main(arguments: list[str] | None = None) -> int:
                     dice = random.Random(f"{asked.seed} {scene.name} {kind} {number}")  # noqa: S311
                     problem = trial.filled(dice) if kind == "full" else trial.interrupted(dice, is_cut=kind == "cuts")
                     tried[kind] += 1
-                    violations += [f"{scene.name}, {kind} {number}, {problem}"] if problem else []
+                    if problem:
+                        violations.append(f"{scene.name}, {kind} {number}, {problem}")
+                        print(violations[-1], file=sys.stderr, flush=True)
         if not asked.json:
             print(f"{scene.name:28s}", *(f"{tried[kind]:4d} {kind}" for kind in KINDS), len(violations), flush=True)
     total = {kind: sum(tried[kind] for tried in figures.values()) for kind in KINDS}
     if asked.json:
         print(json.dumps({"tries": figures, "total": total, "violations": violations}, indent=1))
     else:
-        print(*violations, f"{total}, {len(violations)} violations", sep="\n")
+        print(f"{total}, {len(violations)} violations")
     return 1 if violations else 0
 
 
