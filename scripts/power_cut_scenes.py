@@ -110,7 +110,8 @@ def release() -> str | None:
     if not Path("out/run.json").exists():
         return None
     with zipfile.ZipFile("out/student.skops") as student:
-        parts = [f"{part.filename} {part.CRC}" for part in student.infolist()]
+        # The schema and the names hold addresses of objects.
+        parts = sorted(str(part.CRC) for part in student.infolist() if part.filename != "schema.json")
     labels = Path("out/labels.csv")
     parts += [labels.read_text()] if labels.exists() else []
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

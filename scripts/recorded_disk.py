@@ -223,7 +223,7 @@ class _Reader:
 
     def __init__(self, place: str, output: str) -> None:
         self.place, self.output = place, output
-        self.offsets: dict[int, int | None] = {}
+        self.offsets: dict[tuple[int, str], int | None] = {}
         self.opened: dict[int, str] = {}
 
     def read(self, record: str) -> Iterator[tuple | None]:
@@ -246,9 +246,9 @@ class _Reader:
         number = int(given[0].split("<")[0]) if given[0][:1].isdigit() else -1
         path = _text(given[0].partition("<")[2])
         if call == "lseek":
-            self.offsets[number] = result
-        if call == "read" and self.offsets.get(number) is not None:
-            self.offsets[number] += result
+            self.offsets[number, path] = result
+        if call == "read" and self.offsets.get((number, path)) is not None:
+            self.offsets[number, path] += result
         if path == self.output and call == "write":
             return ("report",)
         # SQLite makes the index of its log again after a power cut.
@@ -267,15 +267,17 @@ class _Reader:
             return ("resize", path, size, call == "fallocate")
         if call in ("fsync", "fdatasync"):
             return ("flush", path)
-        at = int(given[3]) if call == "pwrite64" else self.offsets.get(number, 0)
+        at = int(given[3]) if call == "pwrite64" else self.offsets.get((number, path), 0)
         if call == "write" and at is not None:
-            self.offsets[number] = at + result
+            self.offsets[number, path] = at + result
         return ("write", path, at, bytes.fromhex(given[1].strip('"').replace("\\x", ""))[:result])
 
     def _open(self, call: str, given: list[str], result: int, opened: str, line: str) -> tuple | None:
         path = _text(opened)
         flags = "O_CREAT|O_TRUNC" if call == "creat" else given[1 if call == "open" else 2]
-        self.opened[result], self.offsets[result] = path, None if "O_APPEND" in flags else 0
+        if path.startswith(self.place):
+            # Other processes may use the same numbers for files elsewhere.
+            self.opened[result], self.offsets[result, path] = path, None if "O_APPEND" in flags else 0
         if not path.startswith(self.place) or "O_TMPFILE" in flags or "(deleted)" in line:
             return None
         if "O_TRUNC" in flags:
