@@ -10,6 +10,8 @@ import stat
 import sys
 from pathlib import Path
 
+from dpensemble._folders import make_folder, sync_folder
+
 ENVIRONMENT_VARIABLE = "DPENSEMBLE_STATE"
 _KEY, _KEY_BYTES, _OWN_FILE, _OWN_FOLDER = "journal.key", 32, 0o600, 0o700
 #: Flag of `os.open` that refuses a link in the place of a file, where the system has links.
@@ -68,7 +70,7 @@ def _key(*, make: bool) -> bytes | None:
 
 def _make(path: Path) -> None:
     """Write a new key. The file appears with its whole content, and never replaces another process's key."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=_OWN_FOLDER)
+    make_folder(path.parent, _OWN_FOLDER)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWN_FILE), "wb") as file:
@@ -83,5 +85,7 @@ def _make(path: Path) -> None:
             # Some file systems have no hard links.
             if not os.path.lexists(path):
                 draft.rename(path)
+        # A journal whose key is lost is not trusted.
+        sync_folder(path.parent)
     finally:
         draft.unlink(missing_ok=True)

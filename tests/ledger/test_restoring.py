@@ -11,7 +11,7 @@ import pytest
 from dpensemble import Budget
 from dpensemble.cli import main
 from dpensemble.errors import BudgetError, LedgerError, TamperedLedgerError, UnknownLedgerError
-from dpensemble.ledger import Ledger, StatedRelease, signed
+from dpensemble.ledger import Ledger, StatedRelease, signed, store, witness
 
 from .conftest import open_group_as_before, spend, votes
 from .test_witness import copied
@@ -276,3 +276,41 @@ def test_nothing_released_cannot_hold_after_entries_that_this_machine_has_seen(l
     with pytest.raises(LedgerError, match="nothing_released cannot hold: this machine has seen entry"):
         Ledger.restored(where, [checkpoint], released=[])
     assert Ledger.restored(where, [checkpoint]).spends_rest
+
+
+@pytest.mark.parametrize("step", ["added", "committed"])
+def test_an_interrupted_restore_can_be_repeated_with_the_same_statement(ledger, patients, monkeypatch, step):
+    spend(patients)
+    left, checkpoint = patients.state().left, ledger.checkpoint()
+    ledger.witness_path.unlink()
+
+    def interrupt(name):
+        if name == step:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "step", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            Ledger.restored(ledger.place, [checkpoint], released=[])
+    with pytest.raises(UnknownLedgerError):
+        spend(Ledger(ledger.place).account("patients"))
+    assert not Ledger.restored(ledger.place, [checkpoint], released=[]).charged
+    assert Ledger(ledger.place).account("patients").state().left == left
+    Ledger(ledger.place).verify()
+
+
+def test_a_restore_whose_witness_cannot_be_written_charges_nothing_until_it_is_repeated(ledger, patients, monkeypatch):
+    checkpoint = ledger.checkpoint()
+    ledger.witness_path.unlink()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(witness, "replace_file", full)
+        with pytest.raises(LedgerError, match="so the ledger is not restored yet; what was charged stays charged"):
+            Ledger.restored(ledger.place, [checkpoint], released=[])
+    with pytest.raises(UnknownLedgerError):
+        spend(Ledger(ledger.place).account("patients"))
+    Ledger.restored(ledger.place, [checkpoint], released=[])
+    spend(Ledger(ledger.place).account("patients"))

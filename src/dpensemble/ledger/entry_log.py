@@ -135,20 +135,22 @@ class EntryLog:
     def restoring(self) -> Iterator[Transaction]:
         """Add within the block to a copy whose newest entry the witness does not know. Then the witness knows it."""
         _ = self.key
-        with self._store.writing() as transaction, self._witness.locked():
-            if self._witness.knows(transaction):
-                raise LedgerError(
-                    f"{self._witness.path} knows this ledger, which lacks nothing: there is nothing to restore."
-                )
-            verified(transaction)
-            transaction.catch_up(Standing())
-            self._require_here(transaction.standing)
-            self._signed.forget()
-            yield transaction
-            last = transaction.last()
-            assert last is not None  # noqa: S101
-            # If the entries do not reach the disk after this, they are missing, and the restore is done again.
-            self._witness.begin(last)
+        with ExitStack() as until_witnessed:
+            with self._store.writing() as transaction:
+                until_witnessed.enter_context(self._witness.locked())
+                if self._witness.knows(transaction):
+                    raise LedgerError(
+                        f"{self._witness.path} knows this ledger, which lacks nothing: there is nothing to restore."
+                    )
+                verified(transaction)
+                transaction.catch_up(Standing())
+                self._require_here(transaction.standing)
+                self._signed.forget()
+                yield transaction
+                last = transaction.last()
+                assert last is not None  # noqa: S101
+            # A witness of entries that never reached the disk would look like one of lost releases.
+            self._witness.accept(last)
         self._standing = transaction.standing
         self._places.remember(self._store, self.id)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from dpensemble._folders import sync_folder
 
 # Arguments of statx: the file itself, by its descriptor, and the time at which it was made.
 _EMPTY_PATH, _BIRTH = 0x1000, 0x800
@@ -29,21 +30,6 @@ def replace_file(path: Path, content: Callable[[int], bytes]) -> None:
         draft.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
-
-
-def sync_folder(path: Path) -> None:
-    """Bring the names in a folder to the disk, if the system can."""
-    if sys.platform == "win32":
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        # Some network file systems cannot, and keep names in order themselves.
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(handle)
 
 
 def mark_of(handle: int) -> str:

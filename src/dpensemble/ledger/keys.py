@@ -12,10 +12,10 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from dpensemble._folders import make_folder, sync_folder
 from dpensemble._untrusted import LARGEST_JSON, file_bytes, parse_json
 from dpensemble.errors import LedgerError
 from dpensemble.ledger.chain import Fields, canonical
-from dpensemble.ledger.files import sync_folder
 
 
 class SigningKey:
@@ -32,7 +32,7 @@ class SigningKey:
         key = Ed25519PrivateKey.generate()
         raw = key.private_bytes_raw()
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(path.parent, 0o700)
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 file.write(raw.hex() + "\n")
                 file.flush()

@@ -144,7 +144,8 @@ class Ledger(EntryLog):
         """Let a restored copy of a ledger be charged again, after a charge for what was released since the copy.
 
         Charges up to the newest checkpoint are restored exactly. What came later is unknown. By default all that is
-        left of every account is charged. Open grants are closed.
+        left of every account is charged. Open grants are closed. If this is interrupted, do it again: the releases that
+        `released` states may be charged twice then, and never less.
 
         Parameters
         ----------

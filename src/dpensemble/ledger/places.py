@@ -7,6 +7,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from dpensemble._folders import make_folder
 from dpensemble._state_home import state_home
 from dpensemble._untrusted import LARGEST_JSON, file_bytes, parse_json
 from dpensemble.errors import LedgerError, ReplacedLedgerError
@@ -50,7 +51,7 @@ class Places:
         if all(places.get(place) == ledger for place in store.identities):
             return
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self.path.parent, 0o700)
             with FileLock(f"{self.path}.lock", timeout=PATIENCE):
                 self.require(store, ledger)
                 self._write(self._read() | dict.fromkeys(store.identities, ledger))

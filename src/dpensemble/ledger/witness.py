@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from filelock import FileLock
 
+from dpensemble._folders import make_folder
 from dpensemble._untrusted import file_bytes, parse_json
 from dpensemble.errors import LedgerError, UnknownLedgerError
 from dpensemble.ledger.chain import Entry
@@ -91,7 +92,7 @@ class Witness:
         """Exclude every charge within the block, whether or not there is a file. Makes the folder."""
         with ExitStack() as stack:
             with self._file_errors("written"):
-                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_folder(self.path.parent, 0o700)
                 stack.enter_context(FileLock(f"{self.path}.lock", timeout=PATIENCE))
             yield
 
@@ -137,6 +138,18 @@ class Witness:
         """Make the file, or replace one that is of no use. It is on the disk when this returns. For `locked`."""
         with self._file_errors("written"):
             self._replace(entry.number, entry.hash)
+
+    def accept(self, entry: Entry) -> None:
+        """Record the newest entry of a restored ledger, as `begin` does, after the entry was committed."""
+        try:
+            self._replace(entry.number, entry.hash)
+        except OSError as error:
+            self.problem = type(error).__name__
+            raise LedgerError(
+                f"{self.path}, which detects an old copy of the ledger, cannot be written ({self.problem}), so the "
+                f"ledger is not restored yet; what was charged stays charged: make the file and its folder writable, "
+                f"and run {self._command} again."
+            ) from None
 
     def renew(self) -> None:
         """Write the present content into a new file, which shows whether charges could be witnessed now.

@@ -19,6 +19,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from dpensemble._checks import integer_between, member
+from dpensemble._folders import make_folder
 from dpensemble._untrusted import LARGEST_JSON, file_bytes, parse_json
 from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.ledger.names import look_alike
@@ -182,7 +183,7 @@ def revoke_key(path: Path, ident: str) -> ApiKey:
 def _alone(path: Path) -> Iterator[None]:
     """Lock a file of keys against other threads and processes between reading and writing it."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         # Resolve links, as writing the file does.
         lock = FileLock(f"{os.path.realpath(path)}.lock", timeout=_PATIENCE)
         lock.acquire()

@@ -13,6 +13,7 @@ import stat
 import sys
 from pathlib import Path
 
+from dpensemble._folders import sync_folder
 from dpensemble._state_home import NO_LINK
 from dpensemble.errors import FileError, file_errors
 from dpensemble.workflow import durable
@@ -87,6 +88,7 @@ class Claim:
         for path in reversed(above):
             path.mkdir(exist_ok=True)
             self._made.append(path)
+            sync_folder(path.parent)
 
     def _take(self) -> None:
         name = _through(self._parent, self.folder.parent) / self.beside.name
@@ -108,6 +110,8 @@ class Claim:
                 )
             if _is_at(handle, name / _LOCK):
                 self._lock = handle
+                # A journal in a folder whose name is lost is lost, too.
+                sync_folder(name.parent)
                 durable.step("claimed")
                 return
             os.close(handle)

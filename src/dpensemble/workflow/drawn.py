@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dpensemble._folders import sync_folder
 from dpensemble._state_home import NO_LINK
 from dpensemble._untrusted import UnfitJSONError, file_bytes, parse_json
 from dpensemble.errors import FileError, file_errors
@@ -85,7 +86,7 @@ class DrawnFile:
             file.flush()
             os.fsync(file.fileno())
         if new:
-            durable.sync_folder(self._path.parent)
+            sync_folder(self._path.parent)
         durable.step("kept")
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from dpensemble._folders import sync_folder
 from dpensemble._state_home import NO_LINK
 
 OWN_FILE, OWN_FOLDER, ANY_FILE = 0o600, 0o700, 0o666
@@ -117,21 +118,6 @@ def sync_file(path: Path) -> None:
     """Flush a file's content to the disk."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
-
-
-def sync_folder(path: Path) -> None:
-    """Flush a folder's names to the disk, if the system can."""
-    if sys.platform == "win32":
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        # Some network file systems cannot, and keep names in order themselves.
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(handle)
 
 
 def exchange(one: Path, other: Path) -> bool:

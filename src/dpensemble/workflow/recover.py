@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dpensemble._checks import printable
+from dpensemble._folders import sync_folder
 from dpensemble._state_home import state_home
 from dpensemble.errors import FileError, file_errors
 from dpensemble.workflow import durable
@@ -159,7 +160,7 @@ def _recovered(claim: Claim, folder: Path, *, overwrite: bool, unsigned: bool) -
     facts = {name: fact for name, fact in journal.about.items() if name not in (COMMAND, WORKING_FOLDER, INPUTS)}
     replace(journal, about=facts).write(claim.journal, journal_path(folder))
     os.link(claim.journal, claim.place.with_name(account.name))
-    durable.sync_folder(claim.place.parent)
+    sync_folder(claim.place.parent)
     what = (
         f"{budget_words(journal.budgets).capitalize()} {_surely(journal)} spent without a release, as {account} "
         f"records: add it to all that is spent on the same records. The folder {folder} is free again."

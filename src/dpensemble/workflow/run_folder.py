@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dpensemble._folders import sync_folder
 from dpensemble._untrusted import file_bytes
 from dpensemble.errors import FileError, known_text
 from dpensemble.workflow import durable
@@ -146,7 +147,7 @@ class RunFolder:
             write(new)
             for path in sorted(new.iterdir()):
                 durable.sync_file(path)
-            durable.sync_folder(new)
+            sync_folder(new)
             durable.step("files written")
         except OSError as error:
             text = known_text(error) or f"{error.strerror}."
@@ -294,7 +295,7 @@ def _put(claim: Claim, *, overwrite: bool) -> None:
         durable.step("moved away")
         new.replace(folder)
     durable.step("placed")
-    durable.sync_folder(folder.parent)
+    sync_folder(folder.parent)
     _tidy(claim)
 
 
@@ -308,8 +309,8 @@ def _tidy(claim: Claim) -> None:
             if path.name not in FILES and not (folder / path.name).exists():
                 durable.step("carry")
                 path.replace(folder / path.name)
-        durable.sync_folder(folder)
-        durable.sync_folder(before)
+        sync_folder(folder)
+        sync_folder(before)
     durable.step("tidied")
 
 
