@@ -151,7 +151,8 @@ def _is_about(about: object) -> bool:
     if not isinstance(inputs, dict) or not isinstance(charge, dict):
         return False
     command = about.get(COMMAND, [])
-    texts = [about.get(WORKING_FOLDER, ""), about.get(RUN, ""), *charge.values(), *(command if isinstance(command, list) else [None])]
+    texts = [about.get(WORKING_FOLDER, ""), about.get(RUN, ""), *charge.values()]
+    texts += command if isinstance(command, list) else [None]
     return all(isinstance(text, str) for text in texts) and ((COMMAND in about) == (WORKING_FOLDER in about))
 
 

@@ -166,7 +166,7 @@ class RunFolder:
         """
         digest = digest_of_drawn(self._claim.inside / _DRAWN)
         with file_errors(
-            lambda reason: f"the end of the run cannot be noted in {state_home()} ({reason}): make room, and recover it."
+            lambda reason: f"the end of the run cannot be noted in {state_home()} ({reason}): make room, and recover."
         ):
             noted = noted_once(self._run, digest, durable.sync_folder)
             durable.step("noted")
