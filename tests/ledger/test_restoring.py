@@ -189,7 +189,8 @@ def test_bad_restores_change_nothing(lost, machine, tmp_path, monkeypatch):
     earlier = Ledger(where).key.signed({name: newest[name] for name in ("ledger", "number", "hash", "time")})
     rewritten = Ledger(where).key.signed({**earlier, "number": 2} | {"signature": None})
     for checkpoints, rest, why in [
-        ([], {}, "checkpoint is missing"),
+        ([], {"released": []}, "checkpoint is missing"),
+        ([], {"joins": True}, "joins=True"),
         ([other], {}, "is not signed by the ledger's key"),
         ([newest | {"accounts": []}], {}, "is not signed"),
         ([rewritten], {}, "is not signed|lacks entry 2"),
@@ -203,6 +204,20 @@ def test_bad_restores_change_nothing(lost, machine, tmp_path, monkeypatch):
         assert Ledger(where).head().number == old["number"]
     Ledger.restored(where, [earlier])
     assert Ledger(where).account("patients").state().share_left == 0
+
+
+def test_without_any_checkpoint_all_that_is_left_is_charged(lost, machine, capsys):
+    backup, *_ = lost
+    where = machine("second", backup)
+    assert main(["ledger", "restored", str(where), "--nothing-released"]) == 2
+    assert "checkpoint is missing" in capsys.readouterr().err
+    assert main(["ledger", "restored", str(where)]) == 0
+    assert "accounts that were opened after this copy are unknown" in capsys.readouterr().out
+    ledger = Ledger(where)
+    assert ledger.account("patients").state().share_left == 0
+    with pytest.raises(BudgetError, match="closed"):
+        answer(ledger, "x")
+    assert ledger.verify([ledger.checkpoint()]).requests == 3
 
 
 def test_a_checkpoint_of_another_branch_is_refused(lost, machine):
