@@ -345,6 +345,16 @@ def test_misuse_is_one_line_on_stderr_and_exit_code_2(run, arguments):
     assert errors.count("\n") == 1
 
 
+def test_a_value_as_long_as_its_file_does_not_make_a_message_as_long(run, tables, tmp_path):
+    (tmp_path / "declared.json").write_text(json.dumps({"age": {"low": "x" * 10**6, "high": 1}}))
+    line = ["check", "--private", tables / "private.csv", "--target", "sick", "--classes", "no,yes"]
+    code, out, errors = run(*line, "--declared-columns", tmp_path / "declared.json")
+    assert (code, out) == (2, "")
+    assert len(errors) < 2_100
+    assert errors.startswith("dpensemble: ")
+    assert errors.endswith("or the categories.\n")
+
+
 def test_a_tampered_record_is_refused(run, tmp_path):
     (tmp_path / "run.json").write_text('{"schema": 1, "epsilon": 0}')
     code, _, errors = run("report", tmp_path)
