@@ -510,6 +510,24 @@ def test_unsigned_beside_give_up_is_refused(place, capsys):
     assert "--unsigned has no meaning beside" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"working_folder": "x" * 10_000},
+        {"working_folder": "/nowhere"},
+        {"working_folder": "a\0b"},
+        {"inputs": {"a\0b": []}},
+        {"inputs": {"x" * 10_000: []}},
+    ],
+)
+def test_a_journal_whose_names_cannot_be_read_is_one_sentence(place, capsys, facts):
+    spent(place, **facts)
+    assert main(["recover", "run"]) == 2
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1
+    assert "give --give-up" in errors
+
+
 def write_beside(path, text):
     with durable.file_beside(path) as file:
         file.write(text)

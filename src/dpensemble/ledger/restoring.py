@@ -30,6 +30,9 @@ from dpensemble.ledger.transaction import Transaction
 
 _UP_TO, _REST = "charges up to checkpoint {:,}, whose entries are lost", "all that was left, after a restore"
 
+# What stands in the place of a checkpoint if there is none.
+_NONE: Fields = {"number": 0, "hash": None}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedRelease:
@@ -108,7 +111,7 @@ class Restoring:
                 "state no releases, so that all that is left is charged."
             )
         newer = [one for one in checkpoints if self._is_newer(one)]
-        newest = max(checkpoints, key=lambda one: int(one["number"]), default={"number": 0, "hash": None})
+        newest = max([_NONE, *checkpoints], key=lambda one: int(one["number"]))
         spent = [_spent(one) for one in newer]
         known = max(self._entries, int(newest["number"]))
         if released is not None and not released and seen > known:

@@ -15,12 +15,11 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
 
 from dpensemble._checks import integer_between, member
-from dpensemble._untrusted import LARGEST_JSON, file_bytes, parse_json
+from dpensemble._untrusted import JSON, LARGEST_JSON, file_bytes, parse_json
 from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.ledger.names import look_alike
 from dpensemble.workflow.durable import OWN_FILE, replace_file
@@ -131,7 +130,7 @@ def read_keys(path: Path) -> dict[str, ApiKey]:
     return keys
 
 
-def _stored_key(stored: Mapping[str, Any]) -> ApiKey:
+def _stored_key(stored: Mapping[str, JSON]) -> ApiKey:
     """Return a key with the entries of a file. Raise if an entry has another form than `create_key` writes."""
     # An empty text in the place of a list would cover all grants.
     lists = {name: tuple(stored[name]) for name in ("scopes", "grants") if isinstance(stored[name], list)}
