@@ -1,4 +1,4 @@
-"""The user's state folder, and a secret key in it that marks files which this user's runs have written."""
+"""The user's state folder: a secret key that marks files of this user's runs, and notes about runs that ended."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from pathlib import Path
 from dpensemble._folders import make_folder, sync_folder
 
 ENVIRONMENT_VARIABLE = "DPENSEMBLE_STATE"
-_KEY, _KEY_BYTES, _OWN_FILE, _OWN_FOLDER = "journal.key", 32, 0o600, 0o700
+_KEY, _KEY_BYTES, _NOTE_BYTES, _OWN_FILE, _OWN_FOLDER = "journal.key", 32, 1_000, 0o600, 0o700
 #: Flag of `os.open` that refuses a link in the place of a file, where the system has links.
 NO_LINK = 0 if sys.platform == "win32" else os.O_NOFOLLOW
+# Notes that never change, in a folder of the state folder.
+_NOTES = "finished-runs"
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -46,6 +48,37 @@ def is_signature_of(signature: str, content: bytes) -> bool:
     return key is not None and hmac.compare_digest(signature.encode(), _signed(key, content).encode())
 
 
+def note_of(name: str) -> str | None:
+    """Return what the state folder notes under a name, or None if it notes nothing."""
+    try:
+        handle = os.open(_note_path(name), os.O_RDONLY | NO_LINK)
+    except (OSError, RuntimeError) as error:
+        if isinstance(error, FileNotFoundError) or _key(make=False) is None:
+            return None
+        raise
+    with os.fdopen(handle, "rb") as file:
+        return file.read(_NOTE_BYTES).decode(errors="replace")
+
+
+def noted_once(name: str, content: str) -> str:
+    """Note `content` on the disk unless there is a note under this name, and return the note, which never changes.
+
+    Without a key, nothing is noted, since this user's runs sign nothing either.
+    """
+    if _key(make=False) is None:
+        return content
+    path = _note_path(name)
+    if not path.exists():
+        _write_once(path, content.encode())
+    # Also a note of a process that was killed before this.
+    sync_folder(path.parent)
+    return note_of(name) or ""
+
+
+def _note_path(name: str) -> Path:
+    return state_home() / _NOTES / hashlib.sha256(name.encode()).hexdigest()
+
+
 def _signed(key: bytes, content: bytes) -> str:
     return hmac.new(key, content, hashlib.sha256).hexdigest()
 
@@ -55,7 +88,7 @@ def _key(*, make: bool) -> bytes | None:
     try:
         path = state_home() / _KEY
         if make and not os.path.lexists(path):
-            _make(path)
+            _write_once(path, secrets.token_bytes(_KEY_BYTES))
         handle = os.open(path, os.O_RDONLY | NO_LINK)
         with os.fdopen(handle, "rb") as file:
             status = os.fstat(file.fileno())
@@ -68,13 +101,13 @@ def _key(*, make: bool) -> bytes | None:
     return key if len(key) == _KEY_BYTES else None
 
 
-def _make(path: Path) -> None:
-    """Write a new key. The file appears with its whole content, and never replaces another process's key."""
+def _write_once(path: Path, content: bytes) -> None:
+    """Write a new file to the disk. It appears with its whole content, and never replaces another process's file."""
     make_folder(path.parent, _OWN_FOLDER)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWN_FILE), "wb") as file:
-            file.write(secrets.token_bytes(_KEY_BYTES))
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         try:
@@ -85,7 +118,7 @@ def _make(path: Path) -> None:
             # Some file systems have no hard links.
             if not os.path.lexists(path):
                 draft.rename(path)
-        # A journal whose key is lost is not trusted.
+        # A journal whose key is lost is not trusted, and a run whose note is lost could end again.
         sync_folder(path.parent)
     finally:
         draft.unlink(missing_ok=True)

@@ -345,6 +345,26 @@ def test_misuse_is_one_line_on_stderr_and_exit_code_2(run, arguments):
     assert errors.count("\n") == 1
 
 
+def test_a_value_as_long_as_its_file_does_not_make_a_message_as_long(run, tables, tmp_path):
+    (tmp_path / "declared.json").write_text(json.dumps({"age": {"low": "x" * 10**6, "high": 1}}))
+    line = ["check", "--private", tables / "private.csv", "--target", "sick", "--classes", "no,yes"]
+    code, out, errors = run(*line, "--declared-columns", tmp_path / "declared.json")
+    assert (code, out) == (2, "")
+    assert len(errors) < 2_100
+    assert errors.startswith("dpensemble: ")
+    assert errors.endswith("or the categories.\n")
+
+
+@pytest.mark.parametrize("role", ["private", "public"])
+def test_a_table_that_is_a_link_to_itself_is_one_sentence(run, tables, tmp_path, role):
+    places = {"private": tables / "private.csv", "public": tables / "public.parquet"} | {role: tmp_path / "loop.csv"}
+    (tmp_path / "loop.csv").symlink_to("loop.csv")
+    line = ["check", "--private", places["private"], "--public", places["public"]]
+    code, out, errors = run(*line, "--target", "sick", "--classes", "no,yes")
+    assert (code, out, errors.count("\n")) == (2, "", 1)
+    assert "loop.csv" in errors
+
+
 def test_a_tampered_record_is_refused(run, tmp_path):
     (tmp_path / "run.json").write_text('{"schema": 1, "epsilon": 0}')
     code, _, errors = run("report", tmp_path)

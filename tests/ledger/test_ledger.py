@@ -439,3 +439,9 @@ def test_a_read_is_not_disturbed_by_a_charge_in_the_middle(ledger, monkeypatch):
     monkeypatch.setattr(ledger._witness, "check", checking)
     assert ledger.head().number == 1
     assert ledger.head().number == 2
+
+
+@pytest.mark.parametrize("act", [Ledger, Ledger.create])
+def test_a_path_that_the_system_refuses_is_one_sentence(tmp_path, act):
+    with pytest.raises(LedgerError, match="cannot be a ledger \\(File name too long\\): correct the path"):
+        act(tmp_path / ("x" * 5_000))

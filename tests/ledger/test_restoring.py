@@ -66,13 +66,21 @@ def lost(machine, tmp_path):
     return backup, old, newest, told, states
 
 
-def test_a_restored_machine_charges_nothing_before_it_is_told_what_is_lost(lost, machine):
+def test_a_restored_machine_charges_and_signs_nothing_before_its_owner_states_the_loss(lost, machine, tmp_path):
     backup, old, *_ = lost
     ledger = Ledger(machine("second", backup))
-    for use in (lambda: answer(ledger, "x"), lambda: spend(ledger.account("patients")), ledger.check):
+    # Its checkpoint would count as the newest one, though nobody knows what was released since.
+    for use in (
+        lambda: answer(ledger, "x"),
+        lambda: spend(ledger.account("patients")),
+        ledger.check,
+        ledger.checkpoint,
+    ):
         with pytest.raises(UnknownLedgerError, match=r"is a copy.*'dpensemble ledger restored"):
             use()
     assert main(["ledger", "verify", ledger.place]) == 2
+    assert main(["ledger", "checkpoint", ledger.place, "--out", str(tmp_path / "checkpoint.json")]) == 2
+    assert not (tmp_path / "checkpoint.json").exists()
     assert ledger.verify([old]).requests == 3
 
 
@@ -111,13 +119,14 @@ def test_charges_up_to_the_checkpoint_are_exact_and_later_ones_as_the_owner_stat
     assert (entry.fields["released"], entry.fields["checkpoint"]["number"]) == ([], newest["number"])
     ledger.verify()
     # Another loss, after which a release is stated that does not fit.
+    checkpoint = ledger.checkpoint()
     ledger.witness_path.unlink()
     stated = [
         StatedRelease(data_set="patients", what="a table", epsilon=0.1, delta=1e-9),
         StatedRelease(data_set="visitors", what="a map", epsilon=9, delta=1e-9),
         StatedRelease(data_set="visitors", what="another", epsilon=float("inf"), delta=0),
     ]
-    Ledger.restored(where, [ledger.checkpoint()], released=stated)
+    Ledger.restored(where, [checkpoint], released=stated)
     account = Ledger(where).account("patients")
     assert account.history()[-1].what == "a table"
     assert account.state().spent.loss > states["patients"].spent.loss
@@ -180,7 +189,8 @@ def test_bad_restores_change_nothing(lost, machine, tmp_path, monkeypatch):
     earlier = Ledger(where).key.signed({name: newest[name] for name in ("ledger", "number", "hash", "time")})
     rewritten = Ledger(where).key.signed({**earlier, "number": 2} | {"signature": None})
     for checkpoints, rest, why in [
-        ([], {}, "checkpoint is missing"),
+        ([], {"released": []}, "checkpoint is missing"),
+        ([], {"joins": True}, "joins=True"),
         ([other], {}, "is not signed by the ledger's key"),
         ([newest | {"accounts": []}], {}, "is not signed"),
         ([rewritten], {}, "is not signed|lacks entry 2"),
@@ -194,6 +204,20 @@ def test_bad_restores_change_nothing(lost, machine, tmp_path, monkeypatch):
         assert Ledger(where).head().number == old["number"]
     Ledger.restored(where, [earlier])
     assert Ledger(where).account("patients").state().share_left == 0
+
+
+def test_without_any_checkpoint_all_that_is_left_is_charged(lost, machine, capsys):
+    backup, *_ = lost
+    where = machine("second", backup)
+    assert main(["ledger", "restored", str(where), "--nothing-released"]) == 2
+    assert "checkpoint is missing" in capsys.readouterr().err
+    assert main(["ledger", "restored", str(where)]) == 0
+    assert "accounts that were opened after this copy are unknown" in capsys.readouterr().out
+    ledger = Ledger(where)
+    assert ledger.account("patients").state().share_left == 0
+    with pytest.raises(BudgetError, match="closed"):
+        answer(ledger, "x")
+    assert ledger.verify([ledger.checkpoint()]).requests == 3
 
 
 def test_a_checkpoint_of_another_branch_is_refused(lost, machine):
@@ -257,8 +281,8 @@ def test_the_commands(lost, machine, tmp_path, capsys):
     line = ["ledger", "charge", str(where), "visitors", "--epsilon", "0.1", "--delta", "1e-9", "--what", "a map"]
     assert main(line) == 0
     assert "Charged: a map." in capsys.readouterr().out
-    Ledger(where).witness_path.unlink()
     head = Ledger(where).checkpoint()
+    Ledger(where).witness_path.unlink()
     (tmp_path / "head.json").write_text(json.dumps(head))
     assert main(["ledger", "restored", str(where), "--checkpoint", str(tmp_path / "head.json")]) == 0
     out = capsys.readouterr().out

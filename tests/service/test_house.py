@@ -8,9 +8,12 @@ import pandas as pd
 import pytest
 from markupsafe import escape
 
+from dpensemble.cli import main
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError, LedgerError
+from dpensemble.ledger import Ledger
 from dpensemble.service import grant_handler, read_settings
 from dpensemble.service.house import HostedEnsemble
+from dpensemble.service.keys import create_key
 
 from .conftest import CONFIG, Served
 from .test_api import problem
@@ -195,3 +198,20 @@ def test_an_ensemble_that_is_described_wrongly_is_refused(hospital, old, new, er
     settings = read_settings(hospital / "service.toml")
     with pytest.raises(error, match=message):
         HostedEnsemble(settings, settings.grants[0])
+
+
+@pytest.mark.parametrize(
+    "line", ['keys = "\\u0000"', 'ledger = "a\\u0000b"', f'ledger = "{"x" * 5_000}"', f'keys = "{"x" * 5_000}"']
+)
+def test_names_that_no_file_can_have_are_one_sentence(tmp_path, capsys, line):
+    other = 'ledger = "ledger.db"' if line.startswith("keys") else 'keys = "keys.json"'
+    Ledger.create(tmp_path / "ledger.db")
+    create_key(tmp_path / "keys.json", "alice", ["read"])
+    grant = (
+        'name = "g"\ndata_set = "p"\nclasses = ["no", "yes"]\nvoters = 9\nepsilon = 1.0\ndelta = 1e-6\nlaw = "gnmax"\n'
+    )
+    (tmp_path / "service.toml").write_text(f'{line}\n{other}\n[[grants]]\n{grant}unit = "patient"\nabout = "x"\n')
+    assert main(["serve", str(tmp_path / "service.toml"), "--check"]) == 2
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1
+    assert "null character" in errors or "File name too long" in errors

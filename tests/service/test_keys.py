@@ -8,6 +8,7 @@ import threading
 import pytest
 from filelock import FileLock
 
+from dpensemble.cli import main
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.service.keys import KeyRing, Scope, create_key, read_keys, revoke_key
 from dpensemble.service.sessions import Sessions
@@ -109,6 +110,36 @@ def test_files_that_are_no_keys_are_refused(tmp_path):
         (tmp_path / "keys.json").write_text(text)
         with pytest.raises(FileError, match="must be a file of keys of version"):
             KeyRing(tmp_path / "keys.json")
+
+
+@pytest.mark.parametrize("name", ["id", "holder", "scopes", "grants", "sha256", "created", "expires", "more"])
+@pytest.mark.parametrize("value", [-1, 1e308, True, "", "own", [], {}, ["x"], [["read"]], [1], "20301231", "\ud800"])
+def test_an_entry_of_another_form_is_refused_and_never_widens_a_key(tmp_path, capsys, name, value):
+    path = tmp_path / "keys.json"
+    made, token = create_key(path, "alice", ["read"], ["october"])
+    content = json.loads(path.read_text())
+    content["keys"][0][name] = value
+    path.write_text(json.dumps(content))
+    code = main(["keys", "list", str(path)])
+    out, err = capsys.readouterr()
+    if code == 0:
+        # A list without grants covers all grants, and an older or another date or name is a date or a name.
+        key = KeyRing(path).of(token)
+        assert key is None or key.scopes == made.scopes or not value
+        assert name in ("holder", "created", "expires", "grants", "scopes")
+        assert key is None or key.covers("november") == (name == "grants" and value == [])
+    else:
+        assert (code, out) == (2, "")
+        assert "must be a file of keys of version 1" in err
+
+
+def test_two_keys_with_one_id_are_refused(tmp_path):
+    path = tmp_path / "keys.json"
+    create_key(path, "alice", ["read"])
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"keys": content["keys"] * 2}))
+    with pytest.raises(FileError, match="must be a file of keys of version"):
+        read_keys(path)
 
 
 def test_sessions_end_with_their_key_and_their_time(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from dpensemble.errors import FileError
 from dpensemble.workflow import durable
 from dpensemble.workflow.journal import Journal, read_journal
 from dpensemble.workflow.recover import recover, state_of, unfinished_run
-from dpensemble.workflow.run_folder import claimed_folder
+from dpensemble.workflow.run_folder import claimed_folder, resumed_folder
 
 BUDGETS = [{"name": "all records", "epsilon": 1.5, "delta": 1e-5}]
 COMMAND = ["train", "label-moments", "--private", "p.csv", "--public", "q.csv", "--target", "y", "--classes", "0,1"]
@@ -413,10 +413,119 @@ def test_a_run_is_finished_with_and_without_a_state_folder(place, tmp_path, monk
     assert (place / "run" / "run.json").exists()
 
 
+def stopped_and_copied(place, patch, step):
+    """Leave a run that stopped at a step, and a copy of the folder beside it, as a back-up has."""
+    tables(place)
+
+    def stop(*_, **__):
+        raise ZeroDivisionError
+
+    with patch.context() as patched:
+        patched.setattr("dpensemble.cli.train.rehearse", lambda *_, **__: None)
+        patched.setattr(step, stop)
+        assert main(COMMAND) == 1
+    shutil.copytree(place / ".dpensemble-run", place / "copy")
+
+
+def put_back(place):
+    """Move the release away, and put the copy of the folder beside back."""
+    (place / "run").rename(place / "first")
+    shutil.copytree(place / "copy", place / ".dpensemble-run")
+
+
+@pytest.mark.usefixtures("few_synthetic_rows")
+@pytest.mark.parametrize("signed", [True, False])
+def test_a_copy_of_an_unfinished_run_that_was_finished_gives_no_second_release(place, monkeypatch, capsys, signed):
+    stopped_and_copied(place, monkeypatch, "dpensemble.moments.rounds.Rounds.fit")
+    assert main(["recover", "run"]) == 0
+    put_back(place)
+    before = contents(place)
+    capsys.readouterr()
+    assert main(["recover", "run", *([] if signed else ["--unsigned"])]) == 2
+    assert "is a copy of a run that has ended before" in capsys.readouterr().err
+    assert contents(place) == before
+
+
+@pytest.mark.usefixtures("few_synthetic_rows")
+def test_a_copy_of_a_run_that_had_drawn_everything_gives_the_same_release(place, monkeypatch):
+    stopped_and_copied(place, monkeypatch, "dpensemble.cli.train.write_outcome")
+    assert main(["recover", "run"]) == 0
+    put_back(place)
+    assert main(["recover", "run"]) == 0
+    for name in ("labels.csv", "run.json"):
+        first, second = ((place / of / name).read_text() for of in ("first", "run"))
+        if name == "run.json":
+            first, second = (without_times(json.loads(text)) for text in (first, second))
+        assert first == second
+
+
+def without_times(record):
+    return {name: value for name, value in record.items() if name not in ("created", "seconds")}
+
+
+def test_a_copy_that_was_made_before_the_run_ended_is_noticed_when_it_ends(place, tmp_path):
+    """Two copies that are finished at the same time: the first end counts."""
+    journal = spent(place)
+    shutil.copytree(journal.parent, place / "copy")
+    ends = []
+
+    def finish(value):
+        with resumed_folder(place / "run") as run:
+            run.drawn.once("a", lambda: value)
+            if not ends:
+                # The copy ends on another disk under the same name meanwhile.
+                ends.append(value)
+                (place / ".dpensemble-run").rename(place / "first")
+                (place / "copy").rename(place / ".dpensemble-run")
+                finish(value + 1)
+                (place / ".dpensemble-run").rename(place / "copy")
+                (place / "first").rename(place / ".dpensemble-run")
+            run.finish(lambda folder: durable.write_file(folder / "run.json", "{}"))
+
+    with pytest.raises(FileError, match="is a copy of a run that has ended before"):
+        finish(1)
+    assert read_journal(place / "copy" / "journal.json", place).stage == "finished"
+    assert read_journal(journal, place).stage == "spent"
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_a_run_ends_only_when_its_end_is_noted(place, monkeypatch, full):
+    spent(place)
+
+    def fails(*_):
+        raise OSError(28, "No space left on device")
+
+    if full:
+        monkeypatch.setattr(_state_home, "_write_once", fails)
+    else:
+        monkeypatch.setattr(durable, "sync_folder", fails)
+    with resumed_folder(place / "run") as run, pytest.raises(FileError, match="No space left on device"):
+        run.finish(lambda folder: durable.write_file(folder / "run.json", "{}"))
+    assert read_journal(place / ".dpensemble-run" / "journal.json", place).stage == "spent"
+
+
 def test_unsigned_beside_give_up_is_refused(place, capsys):
     spent(place)
     assert main(["recover", "run", "--give-up", "--unsigned"]) == 2
     assert "--unsigned has no meaning beside" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"working_folder": "x" * 10_000},
+        {"working_folder": "/nowhere"},
+        {"working_folder": "a\0b"},
+        {"inputs": {"a\0b": []}},
+        {"inputs": {"x" * 10_000: []}},
+    ],
+)
+def test_a_journal_whose_names_cannot_be_read_is_one_sentence(place, capsys, facts):
+    spent(place, **facts)
+    assert main(["recover", "run"]) == 2
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1
+    assert "give --give-up" in errors
 
 
 def write_beside(path, text):

@@ -140,6 +140,10 @@ def _usage(error: Any, arguments: Sequence[str]) -> str:
     return f"{text}; did you mean {close[0]}?" if close else f"{text}: see --help."
 
 
+#: Letters of an error message.
+_LONGEST = 2_000
+
+
 def _unforeseen(kind: str) -> int:
     # Some libraries turn an interrupt into an error of their own class.
     if INTERRUPTS.code:
@@ -155,6 +159,9 @@ def _unforeseen(kind: str) -> int:
 
 def _fail(message: str) -> int:
     message = " ".join(message.split())
+    if len(message) > _LONGEST:
+        # A value of a stranger's file may be as long as the file. The beginning and the end name file and remedy.
+        message = f"{message[: _LONGEST // 2]} ... {message[-_LONGEST // 2 :]}"
     if INTERRUPTS.spent:
         # More than bad input: a budget was spent.
         message = f"{message.removesuffix('.')}; {INTERRUPTS.standing}."

@@ -148,14 +148,17 @@ def _words_of(outcome: Restored, *, joins: bool, stated: list[StatedRelease]) ->
     if joins:
         return [f"This machine charges ledger {outcome.ledger} from entry {outcome.entries:,} on, beside others."]
     lines = [f"Ledger {outcome.ledger} goes on from entry {outcome.entries:,}, the newest of this copy."]
-    if not outcome.is_newer:
+    if not outcome.checkpoint:
+        lines.append("No checkpoint was given, so accounts that were opened after this copy are unknown.")
+    elif not outcome.is_newer:
         lines.append(
             f"The checkpoint (entry {outcome.checkpoint:,}) is not newer than the copy. A checkpoint out of the same "
             "back-up proves nothing about later answers."
         )
     lines += [f"Charged: {one}." for one in outcome.charged]
     if outcome.spends_rest:
-        lines.append("Nobody knows what was released after the checkpoint, so no account has anything left.")
+        after = "checkpoint" if outcome.checkpoint else "copy"
+        lines.append(f"Nobody knows what was released after the {after}, so no account has anything left.")
     else:
         words = ", ".join(one.what for one in stated) or "nothing"
         lines.append(f"Stated in the ledger: after the checkpoint {words} was released.")

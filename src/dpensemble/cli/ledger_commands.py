@@ -133,8 +133,8 @@ def ledger_charge(
 def ledger_restored(
     ledger: _Where,
     checkpoint: Annotated[
-        list[Path], option(DATA, "Newest signed checkpoint from another place; several may be given. Required.")
-    ],
+        list[Path] | None, option(DATA, "Newest signed checkpoint from another place; several may be given.")
+    ] = None,
     released: Annotated[
         list[str] | None,
         option(PRIVACY, "Folder of a run after the checkpoint, RUN or DATA_SET=RUN; several may be given."),
@@ -155,7 +155,7 @@ def ledger_restored(
         "ledger",
         action="restored",
         ledger=ledger,
-        checkpoint=checkpoint,
+        checkpoint=checkpoint or [],
         released=released or [],
         nothing_released=nothing_released,
         joins=joins,

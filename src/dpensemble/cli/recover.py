@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -13,9 +14,9 @@ import typer
 
 from dpensemble.cli.again import Unfinished, command, finishing
 from dpensemble.cli.interrupts import INTERRUPTS
-from dpensemble.errors import InvalidParameterError
+from dpensemble.errors import InvalidParameterError, file_errors
 from dpensemble.workflow.charging import where_charged
-from dpensemble.workflow.journal import COMMAND, WORKING_FOLDER, Journal, budget_words
+from dpensemble.workflow.journal import COMMAND, INPUTS, WORKING_FOLDER, Journal, budget_words
 from dpensemble.workflow.recover import Recovered, recover, state_of, unfinished_run
 from dpensemble.workflow.run_folder import checked_folder
 from dpensemble.workflow.unfinished import require_unchanged
@@ -48,10 +49,19 @@ def _finished(journal: Journal, unfinished: Unfinished) -> Recovered:
     """Repeat the command of an unfinished run with the noise that it has drawn, and without a second charge."""
     from dpensemble.cli.app import parsed_and_run  # noqa: PLC0415 - which imports the commands
 
-    require_unchanged(journal)
-    arguments = journal.about[COMMAND]
+    folder, arguments = journal.about[WORKING_FOLDER], journal.about[COMMAND]
+    with file_errors(
+        lambda reason: (
+            f"the inputs of the run in {folder!r:.200} cannot be read ({reason}): restore them, or give "
+            "--give-up to keep the account of what was spent."
+        )
+    ):
+        if "\0" in folder or any("\0" in name for name in journal.about[INPUTS]):
+            raise OSError(0, "a name holds a null character")
+        require_unchanged(journal)
+        os.listdir(folder)
     with (
-        contextlib.chdir(journal.about[WORKING_FOLDER]),
+        contextlib.chdir(folder),
         # The page of the run shows what the run prints.
         contextlib.redirect_stdout(io.StringIO()),
         command(arguments),

@@ -268,7 +268,13 @@ class EntryLog:
         dict
             Plain values. With it, `verify` can show that nothing before it was changed or cut off, and `restored` can
             charge what was spent up to it.
+
+        Raises
+        ------
+        UnknownLedgerError
+            If `restored` is needed first. A signed statement of a copy would count as the newest one.
         """
+        self.require_known()
         with self.reading() as transaction:
             standing = transaction.standing
         stands = {"ledger": self.id, "number": standing.number, "hash": standing.hash, "time": now()}

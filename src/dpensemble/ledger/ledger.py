@@ -152,8 +152,8 @@ class Ledger(EntryLog):
         where, signing_key, witness
             As for the class.
         checkpoints : sequence of dict
-            Signed statements of `checkpoint` that were stored elsewhere, at least one. One out of the same back-up
-            proves nothing about later releases.
+            Signed statements of `checkpoint` that were stored elsewhere. One out of the same back-up proves nothing
+            about later releases. Without any, no releases can be stated.
         released : sequence of StatedRelease, optional
             Every release after the newest checkpoint, which may be none. Only these are charged then. The statement
             stands in the ledger.

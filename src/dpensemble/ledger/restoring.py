@@ -30,6 +30,9 @@ from dpensemble.ledger.transaction import Transaction
 
 _UP_TO, _REST = "charges up to checkpoint {:,}, whose entries are lost", "all that was left, after a restore"
 
+# What stands in the place of a checkpoint if there is none.
+_NONE: Fields = {"number": 0, "hash": None}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedRelease:
@@ -62,7 +65,7 @@ class Restored:
     entries : int
         Number of entries of the copy.
     checkpoint : int
-        Number of the newest checkpoint.
+        Number of the newest checkpoint, or 0 without any.
     is_newer : bool
         Whether the checkpoint states more than the copy.
     spends_rest : bool
@@ -102,10 +105,13 @@ class Restoring:
 
         `seen` is the number of the newest entry that this machine's witness has seen.
         """
-        if not checkpoints:
-            raise LedgerError("checkpoint is missing: give the newest one that was stored away from the ledger.")
+        if not checkpoints and (joins or released is not None):
+            raise LedgerError(
+                "checkpoint is missing: give the newest one that was stored away from the ledger. Without any, "
+                "state no releases, so that all that is left is charged."
+            )
         newer = [one for one in checkpoints if self._is_newer(one)]
-        newest = max(checkpoints, key=lambda one: int(one["number"]))
+        newest = max([_NONE, *checkpoints], key=lambda one: int(one["number"]))
         spent = [_spent(one) for one in newer]
         known = max(self._entries, int(newest["number"]))
         if released is not None and not released and seen > known:

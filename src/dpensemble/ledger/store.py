@@ -111,8 +111,11 @@ class Store:
 
     def exists(self) -> bool:
         """Return whether there is an entry of a ledger. An interrupted `create` leaves tables without entries."""
-        if self.file is not None and not self.file.exists():
-            return False
+        try:
+            if self.file is not None and not self.file.exists():
+                return False
+        except OSError as error:
+            raise LedgerError(f"{self.place} cannot be a ledger ({error.strerror}): correct the path.") from None
         with self._database_errors("read"), self._engine.connect() as connection:
             if not sa.inspect(connection).has_table(entries.name):
                 return False

@@ -9,10 +9,10 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from filelock import FileLock
 
 from dpensemble._checks import integer_between, member
 from dpensemble._folders import make_folder
-from dpensemble._untrusted import LARGEST_JSON, file_bytes, parse_json
+from dpensemble._untrusted import JSON, LARGEST_JSON, file_bytes, parse_json
 from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.ledger.names import look_alike
 from dpensemble.workflow.durable import OWN_FILE, replace_file
@@ -29,6 +29,7 @@ from dpensemble.workflow.durable import OWN_FILE, replace_file
 PREFIX = "dpe_"
 _HOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _TOKEN = re.compile(PREFIX + r"([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_ID, _DIGEST = re.compile(r"[0-9a-f]{12}"), re.compile(r"[0-9a-f]{64}")
 _VERSION = 1
 # Seconds to wait while others change the file.
 _PATIENCE = 60
@@ -122,12 +123,29 @@ def read_keys(path: Path) -> dict[str, ApiKey]:
             content = parse_json(file_bytes(path, links=True, largest=LARGEST_JSON))
         if content["version"] != _VERSION:
             raise ValueError
-        keys = [
-            ApiKey(**{**one, "scopes": tuple(one["scopes"]), "grants": tuple(one["grants"])}) for one in content["keys"]
-        ]
+        keys = {one.id: one for one in map(_stored_key, content["keys"])}
+        if len(keys) < len(content["keys"]):
+            raise ValueError
     except (ValueError, KeyError, TypeError):
         raise FileError(f"{path} must be a file of keys of version {_VERSION}: create a new one.") from None
-    return {one.id: one for one in keys}
+    return keys
+
+
+def _stored_key(stored: Mapping[str, JSON]) -> ApiKey:
+    """Return a key with the entries of a file. Raise if an entry has another form than `create_key` writes."""
+    # An empty text in the place of a list would cover all grants.
+    lists = {name: tuple(stored[name]) for name in ("scopes", "grants") if isinstance(stored[name], list)}
+    key = ApiKey(**{**stored, **lists})
+    expires = "" if key.expires is None else key.expires
+    texts = (key.holder, key.created, expires, *key.scopes, *key.grants)
+    if len(lists) < 2 or not all(isinstance(one, str) and one.isprintable() for one in texts):
+        raise ValueError
+    if not _ID.fullmatch(key.id) or not _DIGEST.fullmatch(key.sha256) or not set(key.scopes) <= set(Scope):
+        raise ValueError
+    # Dates are compared as texts.
+    if expires and date.fromisoformat(expires).isoformat() != expires:
+        raise ValueError
+    return key
 
 
 def create_key(

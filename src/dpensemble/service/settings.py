@@ -152,6 +152,8 @@ class ServiceSettings:
 
     def path(self, name: str) -> Path:
         """Return the path of a file."""
+        if "\0" in name:
+            raise InvalidParameterError(f"the name of a file holds a null character: correct {name!r:.60}.")
         return self.folder / name
 
     @property

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,6 +90,15 @@ class DrawnFile:
         if new:
             sync_folder(self._path.parent)
         durable.step("kept")
+
+
+def digest_of_drawn(path: Path) -> str:
+    """Return a digest of all that a run has drawn. Of a run that stored nothing, no digest equals another."""
+    try:
+        data = file_bytes(path)
+    except FileNotFoundError:
+        data = b""
+    return hashlib.sha256(data or secrets.token_bytes(32)).hexdigest()
 
 
 def _kept_in(path: Path, shown: Path) -> tuple[list[dict[str, Any]], int]:

@@ -22,6 +22,8 @@ COMMAND, WORKING_FOLDER, INPUTS = "command", "working_folder", "inputs"
 BESIDE = ".dpensemble-"
 #: Entry of ``about`` that locates the run's charge in a ledger.
 CHARGE = "charge"
+#: Entry of ``about`` with the run's random name, under which the state folder notes the run's end.
+RUN = "run"
 _WHERE = {"ledger", "data_set", "release"}
 
 
@@ -149,7 +151,8 @@ def _is_about(about: object) -> bool:
     if not isinstance(inputs, dict) or not isinstance(charge, dict):
         return False
     command = about.get(COMMAND, [])
-    texts = [about.get(WORKING_FOLDER, ""), *charge.values(), *(command if isinstance(command, list) else [None])]
+    texts = [about.get(WORKING_FOLDER, ""), about.get(RUN, ""), *charge.values()]
+    texts += command if isinstance(command, list) else [None]
     return all(isinstance(text, str) for text in texts) and ((COMMAND in about) == (WORKING_FOLDER in about))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from dpensemble._folders import sync_folder
+from dpensemble._state_home import note_of, noted_once, state_home
 from dpensemble._untrusted import file_bytes
-from dpensemble.errors import FileError, known_text
+from dpensemble.errors import FileError, file_errors, known_text
 from dpensemble.workflow import durable
 from dpensemble.workflow.claim import Claim, journal_path
-from dpensemble.workflow.drawn import DrawnFile
-from dpensemble.workflow.journal import CHARGE, Journal, Stage, read_journal
+from dpensemble.workflow.drawn import DrawnFile, digest_of_drawn
+from dpensemble.workflow.journal import CHARGE, RUN, Journal, Stage, read_journal
 from dpensemble.workflow.outputs import FILES, PRIVATE_FILES, RECORD
 
 _NEW, _OLD, _RESERVE = "new", "old", "reserve"
@@ -45,7 +47,9 @@ class RunFolder:
 
     def __init__(self, claim: Claim, *, overwrite: bool, about: dict[str, Any]) -> None:
         self.folder, self.stage = claim.folder, Stage.CLAIMED
-        self._claim, self._overwrite, self._about = claim, overwrite, about
+        # A journal of an earlier version has at most the name of its charge.
+        self._run = about.get(RUN) or about.get(CHARGE, {}).get("release") or secrets.token_hex(16)
+        self._claim, self._overwrite, self._about = claim, overwrite, {RUN: self._run} | about
         self.journal: Journal | None = None
         # Whether only the folder itself is needed from now on.
         self.tidy = False
@@ -152,8 +156,30 @@ class RunFolder:
         except OSError as error:
             text = known_text(error) or f"{error.strerror}."
             raise FileError(f"the release could not be written to {self._claim.beside / _NEW}: {text}") from None
+        self._require_one_end()
         budgets = [] if self.journal is None else self.journal.budgets
         self._note(Stage.FINISHED, budgets, _digest(new / RECORD))
+
+    def _require_one_end(self) -> None:
+        """Note what the release was drawn from, in the state folder. Raise if a copy of this run drew something else.
+
+        A restored copy of the folder beside would draw the rest again, which would be a second release for one charge.
+        """
+        digest = digest_of_drawn(self._claim.inside / _DRAWN)
+        with file_errors(
+            lambda reason: f"the end of the run cannot be noted in {state_home()} ({reason}): make room, and recover."
+        ):
+            noted = noted_once(self._run, digest)
+            durable.step("noted")
+        if noted != digest:
+            raise _ended_before(self._claim)
+
+    def require_open(self) -> None:
+        """Raise before anything is drawn if a copy of this run has ended and had drawn something else."""
+        with file_errors(lambda reason: f"{state_home()} cannot be read ({reason}): make it readable."):
+            noted = note_of(self._run)
+        if noted is not None and noted != digest_of_drawn(self._claim.inside / _DRAWN):
+            raise _ended_before(self._claim)
 
     def place(self) -> None:
         """Move a finished run to its folder, in one step if the system can."""
@@ -205,8 +231,16 @@ def resumed_folder(folder: Path, *, overwrite: bool = False) -> Iterator[RunFold
     run = RunFolder(claim, overwrite=overwrite or journal.overwrite, about=journal.about)
     run.journal, run.stage = journal, Stage.SPENT
     with _released(run, claim):
+        run.require_open()
         _remove_unfinished(claim)
         yield run
+
+
+def _ended_before(claim: Claim) -> FileError:
+    return FileError(
+        f"{claim.beside} is a copy of a run that has ended before, and what the copy would draw now would be a second "
+        f"release for one charge: use the release that stands, and delete {claim.beside}."
+    )
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +21,10 @@ from dpensemble.datasets.tables import readable
 from dpensemble.errors import DataError
 from dpensemble.workflow.same_files import is_same_file, share_files
 from dpensemble.workflow.workers import Workers
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +126,8 @@ class TableFiles:
     def refuse_overlaps(self) -> None:
         """Raise if one file has two purposes."""
         for name, other in (("public", self.public), ("test", self.test)):
-            if other is not None and self.private.resolve() in other.resolve().parents:
+            # A link that leads to itself has a real path, too.
+            if other is not None and _real(self.private) in _real(other).parents:
                 raise DataError(
                     f"the {name} table ({other}) is in the private table's folder: move it to another folder."
                 )
