@@ -11,7 +11,6 @@ from numbers import Number
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Rows, is_table
@@ -117,15 +116,20 @@ def kinds_of(values: Rows) -> list[Rows]:
     """Return the declared types of a series, an array or the columns of a table. A list has none."""
     if isinstance(values, list | tuple):
         return []
-    kinds = _declared(values) or [np.asarray(values).dtype]
-    return [kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind for kind in kinds]
+    return [_plain_kind(kind) for kind in _declared(values) or [np.asarray(values).dtype]]
 
 
 def _declared(values: Rows) -> list[Rows]:
     """Return the types of the columns of a table or a series of pandas, none for anything else."""
-    if isinstance(values, pd.DataFrame):
-        return list(values.dtypes)
-    return [values.dtype] if issubclass(type(values), pd.Series) else []
+    if not hasattr(values, "iloc"):
+        return []
+    return list(values.dtypes) if is_table(values) else [values.dtype]
+
+
+def _plain_kind(kind: Any) -> Any:
+    """Return the type of a column's entries, which for categories is that of the categories."""
+    categories = getattr(kind, "categories", None)
+    return kind if categories is None else categories.dtype
 
 
 def plain_array(values: Any) -> NDArray[Any]:
@@ -140,7 +144,7 @@ def _parts(values: Any) -> Iterator[tuple[int | None, NDArray[Any]]]:
     """Yield arrays that may contain unreadable entries, each with the number of its column if it is one of a table."""
     if hasattr(values, "tocsr"):
         yield None, np.empty(0, dtype=values.dtype)
-    elif hasattr(values, "iloc") and hasattr(values, "columns"):
+    elif hasattr(values, "iloc") and is_table(values):
         for place in [place for place, kind in enumerate(values.dtypes) if _may_be_unreadable(kind)]:
             yield place, np.asarray(values.iloc[:, place])
     elif hasattr(values, "iloc"):
@@ -152,8 +156,7 @@ def _parts(values: Any) -> Iterator[tuple[int | None, NDArray[Any]]]:
 
 def _may_be_unreadable(kind: object) -> bool:
     """Return whether a column of this type may contain complex numbers, or objects of any type."""
-    categories = getattr(kind, "categories", None)
-    kind = kind if categories is None else categories.dtype
+    kind = _plain_kind(kind)
     return isinstance(kind, np.dtype) and kind.kind in "cO"
 
 
