@@ -11,7 +11,6 @@ from numbers import Number
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Rows, is_table
@@ -118,14 +117,16 @@ def kinds_of(values: Rows) -> list[Rows]:
     if isinstance(values, list | tuple):
         return []
     kinds = _declared(values) or [np.asarray(values).dtype]
-    return [kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind for kind in kinds]
+    return [kind.categories.dtype if kind.name == "category" else kind for kind in kinds]
 
 
 def _declared(values: Rows) -> list[Rows]:
-    """Return the types of the columns of a table or a series of pandas, none for anything else."""
-    if isinstance(values, pd.DataFrame):
-        return list(values.dtypes)
-    return [values.dtype] if issubclass(type(values), pd.Series) else []
+    """Return the types of an array, a series or the columns of a table, none if numpy and pandas know no type."""
+    try:
+        kinds = list(values.dtypes) if is_table(values) else [values.dtype]
+        return kinds if all(kind.kind for kind in kinds) else []
+    except AttributeError:
+        return []
 
 
 def plain_array(values: Any) -> NDArray[Any]:
