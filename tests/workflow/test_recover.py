@@ -498,7 +498,7 @@ def test_a_run_ends_only_when_its_end_is_noted(place, monkeypatch, full):
     if full:
         monkeypatch.setattr(_state_home, "_write_once", fails)
     else:
-        monkeypatch.setattr(durable, "sync_folder", fails)
+        monkeypatch.setattr(_state_home, "sync_folder", fails)
     with resumed_folder(place / "run") as run, pytest.raises(FileError, match="No space left on device"):
         run.finish(lambda folder: durable.write_file(folder / "run.json", "{}"))
     assert read_journal(place / ".dpensemble-run" / "journal.json", place).stage == "spent"
