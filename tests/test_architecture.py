@@ -10,7 +10,8 @@ import dpensemble
 PACKAGE = Path(dpensemble.__file__).parent
 
 LAYERS = [
-    {"_start", "errors", "relations", "_nouns", "_rounding", "_arrays", "_state", "_state_home", "_folders"},
+    {"_start", "errors", "relations", "_nouns", "_rounding", "_arrays", "_state", "_folders"},
+    {"_state_home"},
     {"_checks", "_guard", "_untrusted"},
     {"_class_names", "_drawn", "_entries", "_identity", "_progress", "_workers"},
     {"_original", "_random", "_spending", "_threads", "_given", "clusters", "budget"},
