@@ -52,7 +52,7 @@ class Scene:
 
 def training(method: str) -> str:
     """Return the command of a training."""
-    budget = "--budgets g --levels 0=2,1=4" if method.startswith(_GROUPED) else "--epsilon 2 --drop g"
+    budget = "--budgets g --levels 0=4,1=8" if method.startswith(_GROUPED) else "--epsilon 2 --drop g"
     if method == "private-majority":
         budget += " --teachers 11 --teacher-epsilon 0.1"
     elif method not in ("label-moments", "discriminant"):

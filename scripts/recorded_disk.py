@@ -42,7 +42,7 @@ class Node:
 
 
 class Disk:
-    """The files of one folder, to which recorded operations are applied in turn."""
+    """The files of one folder. Recorded operations change them in turn."""
 
     def __init__(self, place: Path) -> None:
         self.place = str(place)
