@@ -6,6 +6,7 @@ before anything is converted. Messages name places, and never show an entry, bec
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from numbers import Number
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Rows, is_table
-from dpensemble.errors import DataError
+from dpensemble.errors import ColumnWarning, DataError
 
 _COMPLEX = (complex, np.complexfloating)
 # Types in which every value has a float.
@@ -93,6 +94,37 @@ def as_array(values: Any) -> NDArray[Any]:
         result = np.empty(len(values), dtype=object)
         result[:] = values
         return result
+
+
+def row_array(X: Rows, n_columns: int) -> Rows:
+    """Return a list of rows as an array of objects. A row that is no list of `n_columns` entries is blank.
+
+    Otherwise one row of another length would change what all other rows are. Arrays and tables stay unchanged.
+    """
+    if not isinstance(X, (list, tuple)):
+        return X
+    rows, n_read = np.full((len(X), n_columns), np.nan, dtype=object), 0
+    for place, row in enumerate(X):
+        entries = list(row) if _is_plain_row(row) else []
+        if len(entries) == n_columns:
+            n_read += 1
+            for column, entry in enumerate(entries):
+                rows[place, column] = entry
+    if len(X) and not n_read:
+        # No error, since one record more could prevent the error.
+        warnings.warn(
+            f"X is a list in which no row has {n_columns} entries, as public rows have, so every record is blank: give a "
+            "list of lists.",
+            ColumnWarning,
+            stacklevel=5,
+        )
+    return rows
+
+
+def _is_plain_row(row: Rows) -> bool:
+    if isinstance(row, np.ndarray):
+        return row.ndim == 1 and not isinstance(row, np.ma.MaskedArray)
+    return isinstance(row, (list, tuple))
 
 
 def label_array(y: Rows) -> NDArray[np.generic]:

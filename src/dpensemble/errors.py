@@ -131,7 +131,7 @@ class LibraryWarning(UserWarning):
 
 
 class ColumnWarning(LibraryWarning):
-    """A public column is hardly read as it is meant: it names whose record it is, or its numbers are read as texts."""
+    """A column is hardly read as it is meant: it names whose record it is, or its numbers are read as texts."""
 
 
 class UnlikeRowsWarning(LibraryWarning):

@@ -22,7 +22,7 @@ from dpensemble._identity import identity
 from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
 from dpensemble.datasets.parts import ParquetParts
-from dpensemble.errors import DPEnsembleError
+from dpensemble.errors import ColumnWarning, DPEnsembleError
 from dpensemble.releases import SumReleaser
 from dpensemble.workflow.files import file_tables
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
@@ -292,6 +292,47 @@ def test_a_label_in_a_list_changes_no_other_label(first, odd):
 def test_lists_of_several_labels_stop_no_run():
     labels = [["n", "p"] for _ in range(N)]
     assert sums_of(lambda model: model.fit(OTHERS[["a", "c"]], labels, X_public=PUBLIC))
+
+
+ODD_ROWS = {
+    "longer": [1.0, 2.0, 3.0],
+    "shorter": [1.0],
+    "a number": 5.0,
+    "nothing": None,
+    "a text": "ab",
+    "masked": np.ma.masked_array([1.0, 2.0], mask=[True, False]),
+    "a dictionary": {"a": 1, "b": 2},
+    "of two dimensions": np.zeros((2, 1)),
+}
+NUMBERS = np.random.default_rng(3).normal(size=(N, 2)).tolist()
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+@pytest.mark.parametrize("kind", ODD_ROWS)
+def test_a_row_of_another_form_in_a_list_of_rows_is_blank(kind, in_blocks):
+    labels, public = OTHERS["y"].tolist(), np.random.default_rng(4).normal(size=(60, 2))
+
+    def fit(model, rows):
+        if not in_blocks:
+            return model.fit(rows, labels, X_public=public)
+        starts = range(0, N, 7)
+        return model.fit_blocks(
+            lambda: ((rows[one : one + 7], labels[one : one + 7]) for one in starts), X_public=public
+        )
+
+    def sums(row):
+        rows = [*NUMBERS[:PLACE], row, *NUMBERS[PLACE + 1 :]]
+        return sums_of(lambda model: fit(model, rows))
+
+    assert same(sums(ODD_ROWS[kind]), sums([np.nan, np.nan]))
+    plain, odd = sums(NUMBERS[PLACE]), sums(ODD_ROWS[kind])
+    assert 0 < max(distances(odd, plain)) <= 1 + 1e-9
+
+
+def test_a_list_without_any_row_as_public_rows_have_is_noted():
+    model = LabelMomentsClassifier(**SETTINGS, on_bad_record="zero")
+    with pytest.warns(ColumnWarning, match="no row has 2 entries"):
+        model.fit([1.0] * N, OTHERS["y"].tolist(), X_public=np.zeros((60, 2)) + np.arange(60)[:, None])
 
 
 BAD_TEXT = b"Zaphod\xff\xfe\x81"

@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import is_missing, names_checked
-from dpensemble._entries import blanked, label_array, plain_array, require_readable
+from dpensemble._entries import blanked, label_array, plain_array, require_readable, row_array
 from dpensemble._given import require_labels, require_rows
 from dpensemble._guard import on_public_rows
 from dpensemble.allocation.units import unit_numbers
@@ -73,6 +73,7 @@ def public_unit_numbers(public_units: ArrayLike | None, n_public: int) -> Intege
 def block(estimator: Any, X: Any, public: Any, *, first: int = 0) -> Any:
     """Return private rows as a table with the public columns' kinds. In messages, `first` is the first row's number."""
     keep_bad = zeroes_bad(estimator)
+    X = row_array(X, public.shape[1]) if keep_bad else X
     require_rows("X", X, keep_bad=keep_bad, first=first)
     return _like("private", estimator, blanked(X) if keep_bad else X, public, keep_bad=keep_bad)
 
@@ -81,9 +82,10 @@ def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any
     """Return private rows, labels, and public rows (see `public_table`), with rows as tables of the same kinds."""
     require_dense("X", X)
     require_others(X, X_public)
+    public = public_table(estimator, X_public)
+    X = row_array(X, public.shape[1]) if zeroes_bad(estimator) else X
     require_rows("X", X, keep_bad=zeroes_bad(estimator))
     require_labels(y, keep_bad=zeroes_bad(estimator))
-    public = public_table(estimator, X_public)
     X = each_alone("X", blanked(X) if zeroes_bad(estimator) else X)
     if not len(X):
         raise DataError("X has 0 sample(s) (no records) while a minimum of 1 is required.")
