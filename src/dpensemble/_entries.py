@@ -113,8 +113,8 @@ def row_array(X: Rows, n_columns: int) -> Rows:
     if len(X) and not n_read:
         # No error, since one record more could prevent the error.
         warnings.warn(
-            f"X is a list in which no row has {n_columns} entries, as public rows have, so every record is blank: give a "
-            "list of lists.",
+            f"X is a list in which no row has {n_columns} entries, as public rows have, so every record is blank: give "
+            "a list of lists.",
             ColumnWarning,
             stacklevel=5,
         )
