@@ -22,6 +22,7 @@ import time
 import uuid
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread, Timer
@@ -300,6 +301,19 @@ def child(options: argparse.Namespace) -> None:
         runs.engine.end()
 
 
+def _files_in(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder. An engine that ends removes folders meanwhile, which `os.walk` passes over."""
+    for place, _, names in os.walk(folder):
+        yield from (file for name in names if (file := Path(place) / name).is_file())
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
 def main() -> int:
     """Run the faults in a process with a copy of the library, search its files, and print how runs ended."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -331,7 +345,7 @@ def main() -> int:
             code = subprocess.run(command, env=own, stdout=output, stderr=output, check=False).returncode
         if code:
             print((engine / "output").read_text()[-3000:])
-        left = [file for file in engine.rglob("*") if file.is_file() and PLANTED.encode() in file.read_bytes()]
+        left = [file for file in _files_in(engine) if PLANTED.encode() in _content(file)]
         lines = record.read_text().splitlines()[before:] if record.exists() else []
     ends = Counter((run["kind"], run["end"]) for run in map(json.loads, lines))
     wrong = sum(number for (_, end), number in ends.items() if end.startswith("WRONG"))
