@@ -114,7 +114,7 @@ def row_array(X: Rows, n_columns: int) -> Rows:
         # No error, since one record more could prevent the error.
         warnings.warn(
             f"X is a list in which no row has {n_columns} entries, as public rows have, so every record is blank: give "
-            "a list of lists.",
+            "a list of lists. This is for the owner of the records only, because it depends on them exactly.",
             ColumnWarning,
             stacklevel=5,
         )

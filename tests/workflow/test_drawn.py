@@ -7,7 +7,7 @@ import pytest
 
 from dpensemble._drawn import drawn_once, drawn_together, kept_in
 from dpensemble.errors import FileError
-from dpensemble.workflow.drawn import DrawnFile
+from dpensemble.workflow.drawn import DrawnFile, digest_of_drawn
 
 
 def never():
@@ -110,3 +110,15 @@ def test_another_run_is_refused(path):
     path.write_text("no json\n")
     with pytest.raises(FileError, match="is damaged"):
         DrawnFile(path)
+
+
+def test_runs_that_drew_the_same_have_one_digest_and_runs_that_drew_nothing_have_none(tmp_path):
+    one, other, absent = (tmp_path / name for name in ("one", "other", "absent"))
+    one.write_bytes(b"draws\n")
+    other.write_bytes(b"draws\n")
+    assert digest_of_drawn(one) == digest_of_drawn(other) != digest_of_drawn(absent)
+    other.write_bytes(b"draws\nmore\n")
+    assert digest_of_drawn(one) != digest_of_drawn(other)
+    assert digest_of_drawn(absent) != digest_of_drawn(absent)
+    one.write_bytes(b"")
+    assert digest_of_drawn(one) != digest_of_drawn(one)
