@@ -93,9 +93,9 @@ RATCHETS = {
 }
 # Counts of `scripts/size.py`, which state what a reader must know. They only fall as well.
 STRUCTURE = {
-    "modules": 512,
-    "names used across modules": 1475,
-    "modules below 100 lines with one user": 54,
+    "modules": 478,
+    "names used across modules": 1439,
+    "modules below 100 lines with one user": 46,
     "pairs of packages": 114,
 }
 SIZE = types.SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "scripts" / "size.py"), run_name="size"))

@@ -8,7 +8,7 @@ import pytest
 
 from dpensemble._random import noise_source
 from dpensemble.accounting import Accounting, Change, price
-from dpensemble.accounting.worst_case.answers import pure_cost
+from dpensemble.accounting.worst_case import pure_cost
 from dpensemble.audit import audit_law
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.errors import AccountingError, DPEnsembleError

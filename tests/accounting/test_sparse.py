@@ -95,7 +95,7 @@ def test_bad_numbers_of_voters_are_refused(voters):
 
 
 def test_answers_that_only_take_from_delta_are_not_free():
-    from dpensemble.accounting.sparse import SparseCost
+    from dpensemble.accounting.price import SparseCost
 
     cost = SparseCost(PrivacyCost.zero(), eta=0.1, lost=0.5, rounding=0.0)
     assert cost.epsilon(1e-5) == np.inf

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from dpensemble.accounting import Change, Group
-from dpensemble.accounting.meters.choose import worst_case_meter
+from dpensemble.accounting.meters import worst_case_meter
 from dpensemble.accounting.meters.scheduled import subsampled_meter
-from dpensemble.accounting.subsampled import ENDLESS, SubsampledCost, subsampled_cost
-from dpensemble.accounting.worst_case.answers import worst_case_cost
+from dpensemble.accounting.subsampling import ENDLESS, SubsampledCost, subsampled_cost
+from dpensemble.accounting.worst_case import worst_case_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError

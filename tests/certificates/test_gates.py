@@ -12,8 +12,8 @@ import pytest
 
 from dpensemble import PATEClassifier, plan
 from dpensemble.accounting import Change, price
-from dpensemble.accounting.meters.gate_budget import UnitBudget
-from dpensemble.accounting.meters.group_meter import Group
+from dpensemble.accounting.meters.gated import UnitBudget
+from dpensemble.accounting.meters.scheduled import Group
 from dpensemble.budget import Budget
 from dpensemble.certificates import certificate_of
 from dpensemble.certificates.parts import Parts

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpensemble.accounting import Change
-from dpensemble.accounting.worst_case.answers import table_pairs
+from dpensemble.accounting.worst_case import table_pairs
 from dpensemble.cost import DominatingPairs
 from dpensemble.cost.composition import AdaptiveComposition, ProductComposition
 from dpensemble.cost.merging import grouped

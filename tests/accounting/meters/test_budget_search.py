@@ -1,10 +1,8 @@
 import numpy as np
 
 from dpensemble.accounting import Accounting, Change, Group, price
-from dpensemble.accounting.meters.budget_search import affordable_queries
-from dpensemble.accounting.meters.curves import leading_fit
-from dpensemble.accounting.meters.payers import Payers
-from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS
+from dpensemble.accounting.meters.scheduled import Payers, affordable_queries, leading_fit
+from dpensemble.accounting.neighbours import FEW_ORDERS
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
 from dpensemble.laws import GaussianNoisyMax

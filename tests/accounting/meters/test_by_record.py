@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpensemble.accounting import Change, exact_query_rdp, price
-from dpensemble.accounting.meters.by_record import PerRecordMeter
+from dpensemble.accounting.meters.data_dependent import PerRecordMeter
 from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter, changeable_votes
-from dpensemble.accounting.published.moments import laplace_moments
-from dpensemble.accounting.worst_case.answers import worst_case_cost
-from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS
+from dpensemble.accounting.neighbours import FEW_ORDERS
+from dpensemble.accounting.published import laplace_moments
+from dpensemble.accounting.worst_case import worst_case_cost
 from dpensemble.allocation import Allocation, partitions
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost

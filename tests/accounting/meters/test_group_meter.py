@@ -10,16 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpensemble.accounting import Accounting, Group, price, threshold_rdp
-from dpensemble.accounting.meters.budget_search import change_by
-from dpensemble.accounting.meters.by_group import DataDependentGroupMeter
-from dpensemble.accounting.meters.choose import data_dependent_meter, worst_case_meter
-from dpensemble.accounting.meters.filter import FilterMeter
-from dpensemble.accounting.meters.gate_budget import UnitBudget
-from dpensemble.accounting.meters.scheduled import scheduled_meter
-from dpensemble.accounting.meters.vanishing import vanishing_end
-from dpensemble.accounting.published.by_group import published_group_rdp
-from dpensemble.accounting.published.pate import gnmax_rdp, lnmax_rdp
-from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS
+from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
+from dpensemble.accounting.meters.data_dependent import DataDependentGroupMeter
+from dpensemble.accounting.meters.gated import FilterMeter, UnitBudget
+from dpensemble.accounting.meters.scheduled import change_by, scheduled_meter, vanishing_end
+from dpensemble.accounting.neighbours import FEW_ORDERS
+from dpensemble.accounting.published import gnmax_rdp, lnmax_rdp, published_group_rdp
 from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError

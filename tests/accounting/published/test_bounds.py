@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dpensemble.accounting.published.bounds import gaussian_rdp, laplace_rdp, pure_rdp
+from dpensemble.accounting.published import gaussian_rdp, laplace_rdp, pure_rdp
 
 
 def test_bounds_of_a_split_and_of_a_clear_vote():

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpensemble.accounting import Accounting, Change, Group
-from dpensemble.accounting.meters.choose import worst_case_meter
-from dpensemble.accounting.published.moments import laplace_moments, published_cost
+from dpensemble.accounting.meters import worst_case_meter
+from dpensemble.accounting.published import laplace_moments, published_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
 from dpensemble.errors import AccountingError, BudgetError

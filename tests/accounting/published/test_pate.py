@@ -11,9 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_ndtr
 
-from dpensemble.accounting.published.bounds import pure_rdp
-from dpensemble.accounting.published.pate import conjectured_lnmax_rdp, gnmax_rdp, lnmax_rdp, threshold_rdp
-from dpensemble.accounting.published.probabilities import gnmax_log_error, lnmax_log_error, threshold_log_error
+from dpensemble.accounting.published import (
+    conjectured_lnmax_rdp,
+    gnmax_log_error,
+    gnmax_rdp,
+    lnmax_log_error,
+    lnmax_rdp,
+    pure_rdp,
+    threshold_log_error,
+    threshold_rdp,
+)
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError
 from dpensemble.laws import LaplaceNoisyMax
 

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpensemble._random import SeededNoise
-from dpensemble.accounting.published.pate import gnmax_rdp, threshold_rdp
-from dpensemble.accounting.smooth.grid import tabulate
-from dpensemble.accounting.smooth.release import release_epsilon, smooth_release_rdp
-from dpensemble.accounting.smooth.sensitivity import SmoothCost
+from dpensemble.accounting.published import gnmax_rdp, threshold_rdp
+from dpensemble.accounting.smooth import SmoothCost, release_epsilon, smooth_release_rdp, tabulate
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
 
 
@@ -70,7 +68,7 @@ TINY = [
 def table(request, monkeypatch):
     """Tables of all votes, and the grid that stands for votes that are too many to list."""
     if request.param == "grid":
-        monkeypatch.setattr("dpensemble.accounting.smooth.sensitivity.answer_table", lambda *_: None)
+        monkeypatch.setattr("dpensemble.accounting.smooth.answer_table", lambda *_: None)
     return request.param
 
 

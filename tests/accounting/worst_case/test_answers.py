@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpensemble.accounting import Accounting, Change, Group, price
-from dpensemble.accounting.meters.choose import worst_case_meter
-from dpensemble.accounting.published.moments import published_cost
-from dpensemble.accounting.worst_case.answers import table_pairs, worst_case_cost
-from dpensemble.accounting.worst_case.gates import gate_cost
+from dpensemble.accounting.meters import worst_case_meter
+from dpensemble.accounting.published import published_cost
+from dpensemble.accounting.worst_case import gate_cost, table_pairs, worst_case_cost
 from dpensemble.audit import audit_law
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, DominatingPairs

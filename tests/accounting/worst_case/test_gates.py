@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from dpensemble.accounting.worst_case.gates import BEYOND, check_corners, gate_cost
+from dpensemble.accounting.worst_case import BEYOND, check_corners, gate_cost
 
 
 @pytest.mark.parametrize("shift", [2e-5, 1e-3, 1 / 150, 0.1, 0.5, 1.0])

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from dpensemble.accounting import Change, price
-from dpensemble.accounting.worst_case.answers import worst_case_cost
-from dpensemble.accounting.worst_case.listed import gathered_cost, is_listed_soon, listed_cost
-from dpensemble.accounting.worst_case.two_gaps import two_gap_pairs
+from dpensemble.accounting.two_gaps import two_gap_pairs
+from dpensemble.accounting.worst_case import gathered_cost, is_listed_soon, listed_cost, worst_case_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.roc import vertices

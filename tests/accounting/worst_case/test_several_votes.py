@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dpensemble.accounting import Change, price
-from dpensemble.accounting.worst_case.listed import listed_cost
-from dpensemble.accounting.worst_case.several_votes import several_votes_rdp
+from dpensemble.accounting.worst_case import listed_cost, several_votes_rdp
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax

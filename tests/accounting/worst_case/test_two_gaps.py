@@ -3,10 +3,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
-from dpensemble.accounting.worst_case.two_gaps import two_gap_pairs
-from dpensemble.accounting.worst_case.two_gaps.covering import _Cover
-from dpensemble.accounting.worst_case.two_gaps.gaussian import GaussianGaps
-from dpensemble.accounting.worst_case.two_gaps.laplace import LaplaceGaps
+from dpensemble.accounting.two_gaps import GaussianGaps, LaplaceGaps, _Cover, two_gap_pairs
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import LaplaceNoisyMax
 

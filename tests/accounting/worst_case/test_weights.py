@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from dpensemble.accounting import Accounting, Change, exact_query_rdp, price
-from dpensemble.accounting.published.moments import published_cost
-from dpensemble.accounting.worst_case.answers import table_pairs, worst_case_cost
-from dpensemble.accounting.worst_case.lattice import block_pairs
-from dpensemble.accounting.worst_case.neighbours import move_rdp, second_class_table
+from dpensemble.accounting.neighbours import move_rdp, second_class_table
+from dpensemble.accounting.published import published_cost
+from dpensemble.accounting.worst_case import block_pairs, table_pairs, worst_case_cost
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import (

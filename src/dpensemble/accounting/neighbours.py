@@ -1,4 +1,6 @@
-r"""Renyi divergences between the answer to given votes and to each way that a unit could change them.
+"""What one unit can change of the votes on a query, and how far the answer to the changed votes can differ.
+
+The differences are Renyi divergences between the answer to given votes and to each way that a unit could change them.
 
 Only the released label counts, never the noisy counts. The law that is priced is the one that is sampled
 (mixing included), so the divergences are exact up to a rounding that is always upwards:
@@ -12,16 +14,67 @@ The project's own. The worst case over all votes is `dpensemble.accounting.worst
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats, Integers
+from dpensemble._checks import integer_between
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs
 from dpensemble.laws import ReleaseLaw, mixed_probabilities
 from dpensemble.laws.choice import is_proven
 from dpensemble.laws.sampling import PROBABILITY_ERROR
+
+# Tables over all counts stay within seconds and a gigabyte.
+MOST_BALLOTS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Ballots of one weight that one unit can move from any classes to any others. Public.
+
+    Parameters
+    ----------
+    ballots : int
+        Sum of the weights of all ballots, at most a million. When each weighs 1, this is their number.
+    classes : int
+        Number of declared classes.
+    votes : int, default=1
+        Most ballots that one unit can change.
+    weight : int, default=1
+        Weight of each of those ballots. Other units' ballots may have other weights.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> Change(ballots=250, classes=2, votes=3, weight=2).moved
+    6
+    """
+
+    ballots: int
+    classes: int
+    votes: int = 1
+    weight: int = 1
+
+    def __post_init__(self) -> None:
+        integer_between("ballots", self.ballots, 1, MOST_BALLOTS)
+        integer_between("classes", self.classes, 2)
+        integer_between("votes", self.votes, 1)
+        integer_between("weight", self.weight, 1)
+        # No more ballots of this weight fit into the sum of all.
+        object.__setattr__(self, "votes", min(self.votes, max(1, self.ballots // self.weight)))
+
+    @property
+    def moved(self) -> int:
+        """Weight of all ballots that can change."""
+        return self.votes * self.weight
+
 
 # Orders 2 to 10, then 12 % apart up to 257, then 30 % apart: at most 0.2 % (above 257: 1 %) of epsilon is lost.
 _TARGETS = np.concatenate([np.arange(2, 11), 10 * 1.12 ** np.arange(1, 29), 257 * 1.3 ** np.arange(32)])
