@@ -9,7 +9,7 @@ from scipy.stats import binom, norm
 from dpensemble.accounting import Change, Group
 from dpensemble.accounting.meters import worst_case_meter
 from dpensemble.accounting.meters.scheduled import subsampled_meter
-from dpensemble.accounting.subsampling import ENDLESS, SubsampledCost, subsampled_cost
+from dpensemble.accounting.subsampling import _ENDLESS, SubsampledCost, subsampled_cost
 from dpensemble.accounting.worst_case import worst_case_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
@@ -128,7 +128,7 @@ def test_epsilon_and_delta_are_inverse_and_monotone():
 
 
 def test_a_delta_that_allows_publishing_the_teachers_allows_any_number_of_answers():
-    assert meter(LAWS[0], one_holder(1e-6)).sure_queries == ENDLESS
+    assert meter(LAWS[0], one_holder(1e-6)).sure_queries == _ENDLESS
     cost = subsampled_cost(LAWS[0], one_holder(1e-6), n_teachers=T, n_classes=2)
     assert (cost * 10**9).delta(0.0) == pytest.approx(1e-6, rel=1e-6)
 

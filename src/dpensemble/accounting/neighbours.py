@@ -28,7 +28,7 @@ from dpensemble.laws.choice import is_proven
 from dpensemble.laws.sampling import PROBABILITY_ERROR
 
 # Tables over all counts stay within seconds and a gigabyte.
-MOST_BALLOTS = 1_000_000
+_MOST_BALLOTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Change:
     weight: int = 1
 
     def __post_init__(self) -> None:
-        integer_between("ballots", self.ballots, 1, MOST_BALLOTS)
+        integer_between("ballots", self.ballots, 1, _MOST_BALLOTS)
         integer_between("classes", self.classes, 2)
         integer_between("votes", self.votes, 1)
         integer_between("weight", self.weight, 1)
@@ -86,7 +86,7 @@ FEW_ORDERS.flags.writeable = False
 _BLOCK_PAIRS = 100_000
 
 
-def both_ways_rdp(p: Floats, q: Floats, orders: Floats, error: float) -> Floats:
+def _both_ways_rdp(p: Floats, q: Floats, orders: Floats, error: float) -> Floats:
     """Return the larger divergence of either order of each pair, shape (n_pairs, n_orders), rounded up. Private."""
     if not len(p):
         return np.zeros((0, len(orders)))
@@ -114,7 +114,7 @@ def shift_rdp(table: Floats, second: Integers, shifts: Integers, orders: Floats)
         rdp = np.zeros((*moved.shape, len(orders)))
         rows, columns = np.nonzero(moved != counts[:, None])
         p, q = table[counts[rows]], table[moved[rows, columns]]
-        rdp[rows, columns] = both_ways_rdp(p, q, orders, PROBABILITY_ERROR)
+        rdp[rows, columns] = _both_ways_rdp(p, q, orders, PROBABILITY_ERROR)
         divergences.append(np.maximum.accumulate(rdp, axis=1)[back])
     return divergences[0], divergences[1]
 
@@ -162,7 +162,7 @@ def neighbours_rdp(law: ReleaseLaw, rows: Integers, queries: Integers, moved: In
     distinct, back = np.unique(moved, axis=0, return_inverse=True)
     here, there = mixed_probabilities(law, rows), mixed_probabilities(law, distinct)
     # The law of the sorted row and the sampled one are each within the error of the exact law.
-    return both_ways_rdp(here[queries], there[back.ravel()], orders, 2 * PROBABILITY_ERROR)
+    return _both_ways_rdp(here[queries], there[back.ravel()], orders, 2 * PROBABILITY_ERROR)
 
 
 def reachable_offsets(n_classes: int, votes: int, limit: int) -> Integers | None:

@@ -194,7 +194,7 @@ def _require_law(law: ReleaseLaw, change: Change) -> None:
 
 _OUTCOMES = round(MIXING / FLOOR)
 #: Classes with votes, one more for a neighbour, and "nothing" share the mixing.
-MOST_VOTERS = _OUTCOMES - 1000
+_MOST_VOTERS = _OUTCOMES - 1000
 # Share of the remaining delta that pays for rounding on the other side.
 _ROUNDING_SHARE = 0.01
 
@@ -265,7 +265,7 @@ class SparseCost(Cost):
 
 def sparse_cost(law: SparseNoisyMax, n_voters: int) -> SparseCost:
     """Return the cost of one answer of a `SparseNoisyMax` to at most 9,000 voters, one ballot a unit."""
-    rounding = (integer_between("n_voters", n_voters, 1, MOST_VOTERS) + 1) * SPARSE_ERROR
+    rounding = (integer_between("n_voters", n_voters, 1, _MOST_VOTERS) + 1) * SPARSE_ERROR
     appears = math.exp(float(log_ndtr(-law.threshold / law.sigma))) * (1 + 1e-9)
     vanishes = math.exp(float(log_ndtr((1 - law.threshold) / law.sigma))) * (1 + 1e-9)
     fixed = PrivacyCost.of(two_gap_pairs("gaussian", 1 / law.sigma, _OUTCOMES, MIXING))

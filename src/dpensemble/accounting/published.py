@@ -55,7 +55,7 @@ def checked_counts(counts: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def checked_orders(orders: ArrayLike) -> NDArray[np.float64]:
+def _checked_orders(orders: ArrayLike) -> NDArray[np.float64]:
     """Return Renyi orders as a 1-D float array, refusing any that is not above 1."""
     try:
         array = np.asarray(orders, dtype=np.float64)
@@ -77,7 +77,7 @@ def gnmax_log_error(counts: ArrayLike, sigma: float) -> NDArray[np.float64]:
     return _union(log_ndtr(-gaps / math.sqrt(2)))
 
 
-def lnmax_log_error(counts: ArrayLike, scale: float) -> NDArray[np.float64]:
+def _lnmax_log_error(counts: ArrayLike, scale: float) -> NDArray[np.float64]:
     """Bound the log-probability that Laplace noisy-max misses the plurality. Private."""
     # The union bound ``q = sum over c != c* of (2 + g) exp(-g) / 4`` with the gap ``g = (n_c* - n_c) / scale``, and
     # never more than ``1 - 1 / n_classes`` (N. Papernot et al., "Semi-supervised knowledge transfer for deep learning
@@ -86,7 +86,7 @@ def lnmax_log_error(counts: ArrayLike, scale: float) -> NDArray[np.float64]:
     return _union(np.log((2 + gaps) / 4) - gaps)
 
 
-def threshold_log_error(counts: ArrayLike, threshold: float, sigma: float) -> NDArray[np.float64]:
+def _threshold_log_error(counts: ArrayLike, threshold: float, sigma: float) -> NDArray[np.float64]:
     """Return ``log min(Pr[answered], Pr[not])`` of Confident-GNMax (Papernot et al. 2018, Algorithm 1). Private."""
     votes = checked_counts(counts)
     threshold = real_between("threshold", threshold, -1e15, 1e15)
@@ -124,7 +124,7 @@ _LEAST_COST = float(np.finfo(np.float64).tiny)
 _BLOCK = 1024
 
 
-def pure_rdp(epsilon: ArrayLike, orders: ArrayLike) -> Floats:
+def _pure_rdp(epsilon: ArrayLike, orders: ArrayLike) -> Floats:
     """Return the largest Renyi divergence that a purely differentially private answer can have."""
     # The bound is that of randomized response, ``log(cosh((order - 1/2) epsilon) / cosh(epsilon / 2)) / (order - 1)``.
     # It is below both ``epsilon`` and ``epsilon**2 * order / 2``, and attained, so no smaller bound holds in general.
@@ -133,7 +133,7 @@ def pure_rdp(epsilon: ArrayLike, orders: ArrayLike) -> Floats:
     loss = np.asarray(epsilon, dtype=np.float64)
     if not np.all((loss >= 0) & (loss <= 1e22)):
         raise InvalidParameterError("epsilon must hold numbers from 0 to 1e22.")
-    alpha, loss = checked_orders(orders), loss[..., None]
+    alpha, loss = _checked_orders(orders), loss[..., None]
     # The ratio of the two cosh differs from 1 by a product of sinh, which keeps every digit of a tiny loss.
     small = np.minimum(alpha * loss, 1.0) / alpha
     excess = 2 * np.sinh(alpha * small / 2) * np.sinh((alpha - 1) * small / 2) / np.cosh(small / 2)
@@ -162,11 +162,11 @@ def _gaussian_block(log_error: Floats, sigma: float, orders: Floats) -> Floats:
     return bound
 
 
-def laplace_rdp(log_error: Floats, epsilon: float | Floats, orders: Floats) -> Floats:
+def _laplace_rdp(log_error: Floats, epsilon: float | Floats, orders: Floats) -> Floats:
     """Bound the divergence of purely private answers that seldom miss their likeliest outcome."""
     # Papernot et al. 2017, Theorem 3, whose moments are ``alpha(l) = l * rdp(l + 1)``.
     # A loss that all queries share is computed once.
-    bound = np.broadcast_to(pure_rdp(epsilon, orders), (len(log_error), len(orders))).copy()
+    bound = np.broadcast_to(_pure_rdp(epsilon, orders), (len(log_error), len(orders))).copy()
     epsilon = np.broadcast_to(epsilon, log_error.shape)
     _in_blocks(lambda some: _laplace_block(log_error[some], epsilon[some], orders, bound[some]), *bound.shape)
     return bound
@@ -246,7 +246,7 @@ def gnmax_rdp(counts: ArrayLike, sigma: float, orders: ArrayLike, sensitivity: f
            [0.000364, 0.00046 ]])
     """
     sensitivity = real_between("sensitivity", sensitivity, 1e-9, 1e12)
-    return gaussian_rdp(gnmax_log_error(counts, sigma), sigma / sensitivity, checked_orders(orders))
+    return gaussian_rdp(gnmax_log_error(counts, sigma), sigma / sensitivity, _checked_orders(orders))
 
 
 def threshold_rdp(
@@ -297,8 +297,8 @@ def threshold_rdp(
            [0.000538]])
     """
     sensitivity = real_between("sensitivity", sensitivity, 1e-9, 1e12)
-    log_error = threshold_log_error(counts, threshold, sigma)
-    return gaussian_rdp(log_error, np.sqrt(2) * sigma / sensitivity, checked_orders(orders))
+    log_error = _threshold_log_error(counts, threshold, sigma)
+    return gaussian_rdp(log_error, np.sqrt(2) * sigma / sensitivity, _checked_orders(orders))
 
 
 def lnmax_rdp(counts: ArrayLike, scale: float, orders: ArrayLike, sensitivity: float = 1.0) -> Floats:
@@ -338,7 +338,7 @@ def lnmax_rdp(counts: ArrayLike, scale: float, orders: ArrayLike, sensitivity: f
            [0.00067, 0.0008 ]])
     """
     sensitivity = real_between("sensitivity", sensitivity, 1e-9, 1e12)
-    return laplace_rdp(lnmax_log_error(counts, scale), 2 * sensitivity / scale, checked_orders(orders))
+    return _laplace_rdp(_lnmax_log_error(counts, scale), 2 * sensitivity / scale, _checked_orders(orders))
 
 
 def conjectured_lnmax_rdp(counts: ArrayLike, scale: float, orders: ArrayLike, changed_votes: ArrayLike) -> Floats:
@@ -349,13 +349,13 @@ def conjectured_lnmax_rdp(counts: ArrayLike, scale: float, orders: ArrayLike, ch
 
     `changed_votes` are the most votes that the record can change in each query (``n_partitions * m(x; u)``). `scale` is
     ``n_partitions / lambda`` in the paper. Jordon et al. 2019, supplement, equation (3), a conjecture. The result is
-    capped by their proven bound, made tight (`pure_rdp`).
+    capped by their proven bound, made tight (`_pure_rdp`).
     """
-    log_error = lnmax_log_error(counts, scale)
+    log_error = _lnmax_log_error(counts, scale)
     changed = np.asarray(changed_votes, dtype=np.float64)
     if changed.shape != log_error.shape or not np.all((changed >= 0) & (changed <= 1e9)):
         raise DataError("changed_votes must hold one number from 0 to 1e9 for each row of counts.")
-    return laplace_rdp(log_error, 2 * changed / scale, checked_orders(orders))
+    return _laplace_rdp(log_error, 2 * changed / scale, _checked_orders(orders))
 
 
 def laplace_moments(scale: float, squared_votes: int) -> PrivacyCost:

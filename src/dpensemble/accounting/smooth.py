@@ -57,7 +57,7 @@ _TOWARDS_ZERO = 1.0 - 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CostTable:
+class _CostTable:
     """One query's cost at every grid point, from the tie outwards, and how far one teacher can move it."""
 
     # Bounds in nats, non-increasing, and the most by which each differs from those within `reach`.
@@ -81,9 +81,9 @@ class CostTable:
 
 
 @lru_cache(maxsize=64)
-def tabulate(
+def _tabulate(
     sigma: float, n_classes: int, order: float, farthest: float, n_teachers: int, both_directions: bool
-) -> CostTable:
+) -> _CostTable:
     """Tabulate a query's bound from tie to clearest vote (Papernot et al. 2018, Thm. 6, Props. 7, 8 and 10). Public."""
     reach = min(_FINEST, max(_COARSEST, _GRID_BUDGET // n_teachers))
     width = math.sqrt(2) / sigma / reach * (1 + _SLACK)
@@ -97,7 +97,7 @@ def tabulate(
         cost = cost[np.maximum(here - reach, 0)]
     outwards = cost - cost[np.minimum(here + reach, n_points - 1)]
     inwards = cost[np.maximum(here - reach, 0)] - cost
-    return CostTable(cost, np.maximum(outwards, inwards), reach, width, n_classes - 1)
+    return _CostTable(cost, np.maximum(outwards, inwards), reach, width, n_classes - 1)
 
 
 # Moves from one sorted histogram to another: three classes up to 770 teachers, four up to 150.
@@ -105,7 +105,7 @@ _MOST_MOVES = 300_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ListedTable:
+class _ListedTable:
     """One query's cost at every state of the votes, in nats, and how far one teacher can move it from there."""
 
     cost: NDArray[np.float64]
@@ -128,9 +128,9 @@ class ListedTable:
 
 
 @lru_cache(maxsize=16)
-def answer_table(
+def _answer_table(
     sigma: float, n_classes: int, order: float, n_teachers: int, both_directions: bool
-) -> ListedTable | None:
+) -> _ListedTable | None:
     """Tabulate GNMax at all sorted histograms, or return None if they are too many. Public."""
     if _number_of_moves(n_teachers, n_classes) > _MOST_MOVES:
         return None
@@ -151,9 +151,9 @@ def answer_table(
 
 
 @lru_cache(maxsize=16)
-def threshold_table(
+def _threshold_table(
     threshold: float, threshold_sigma: float, n_classes: int, order: float, n_teachers: int, both_directions: bool
-) -> ListedTable:
+) -> _ListedTable:
     """Tabulate the noisy threshold at all highest counts. Public."""
     highest = np.arange(-(-n_teachers // n_classes), n_teachers + 1)
     log_error = np.maximum(log_ndtr(-np.abs(highest - threshold) / threshold_sigma), -1e15)
@@ -171,7 +171,7 @@ def _table(
     keys: NDArray[np.int64],
     weights: NDArray[np.int64] | None,
     both_directions: bool,
-) -> ListedTable:
+) -> _ListedTable:
     likeliest = np.argsort(-log_error, kind="stable")
     cost = np.empty(len(keys))
     # The bound holds for any larger chance of missing, so the smallest of those may be taken.
@@ -180,7 +180,7 @@ def _table(
         # The neighbour's bound is charged, too.
         cost = np.maximum(cost, cost[moves].max(axis=1))
     change = np.abs(cost[:, None] - cost[moves]).max(axis=1)
-    return ListedTable(cost, change, moves, keys, weights)
+    return _ListedTable(cost, change, moves, keys, weights)
 
 
 def _number_of_moves(total: int, classes: int) -> float:
@@ -210,7 +210,7 @@ def _sorted_histograms(total: int, classes: int, most: int) -> list[tuple[int, .
 
 
 # One query's cost at all states of its votes, and the states that one teacher turns each into.
-Table = CostTable | ListedTable
+_Table = _CostTable | _ListedTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +295,7 @@ class SmoothCost:
         """Bound by how much the sum of two neighbours may differ through rounding alone. Public."""
         return 1e-12 * self.worst_total(len(np.asarray(counts)))
 
-    def _parts(self, counts: ArrayLike, answered: ArrayLike | None) -> list[tuple[Table, NDArray[np.int64]]]:
+    def _parts(self, counts: ArrayLike, answered: ArrayLike | None) -> list[tuple[_Table, NDArray[np.int64]]]:
         """Return the table and the queries' positions in it for the answer and for the threshold."""
         votes = checked_counts(counts)
         if votes.shape[1] != self.n_classes or not np.array_equal(votes, np.floor(votes)):
@@ -306,27 +306,27 @@ class SmoothCost:
         if charged.shape != (len(votes),) or charged.dtype != bool:
             raise DataError("answered must hold one boolean for each row of counts.")
         both = self.both_directions
-        listed = answer_table(self.sigma, self.n_classes, self.order, self.n_teachers, both)
-        parts: list[tuple[Table, NDArray[np.int64]]]
+        listed = _answer_table(self.sigma, self.n_classes, self.order, self.n_teachers, both)
+        parts: list[tuple[_Table, NDArray[np.int64]]]
         if listed is not None:
             parts = [(listed, listed.positions(votes[charged]))]
         else:
-            table = tabulate(self.sigma, self.n_classes, self.order, float(self.n_teachers), self.n_teachers, both)
+            table = _tabulate(self.sigma, self.n_classes, self.order, float(self.n_teachers), self.n_teachers, both)
             parts = [(table, table.positions(gnmax_log_error(votes[charged], self.sigma)))]
         if self.threshold is not None and self.threshold_sigma is not None:
             warn_of_threshold(self.threshold, self.n_teachers)
-            gate = threshold_table(
+            gate = _threshold_table(
                 self.threshold, self.threshold_sigma, self.n_classes, self.order, self.n_teachers, both
             )
             parts.append((gate, gate.positions(votes)))
         return parts
 
 
-def _largest_change(parts: list[tuple[Table, NDArray[np.int64]]], rounding: float) -> float:
+def _largest_change(parts: list[tuple[_Table, NDArray[np.int64]]], rounding: float) -> float:
     return rounding + float(sum(table.change.max() * positions.size for table, positions in parts))
 
 
-def _local_changes(parts: list[tuple[Table, NDArray[np.int64]]], rounding: float) -> Iterator[float]:
+def _local_changes(parts: list[tuple[_Table, NDArray[np.int64]]], rounding: float) -> Iterator[float]:
     """Yield the change of the total at distance 0, 1, ... and end with the largest there is."""
     largest = _largest_change(parts, rounding)
     changes = [table.change for table, _ in parts]

@@ -287,7 +287,7 @@ def _models(number: int) -> str:
 # Far above the relative rounding of a binomial probability.
 _ROUND_UP = 1 + 1e-9
 # Numbers of holders that together are less likely than this share of delta are charged in full.
-NEGLIGIBLE = 1e-4
+_NEGLIGIBLE = 1e-4
 # Numbers of holders that make up more than this share of delta are composed exactly, up to this many.
 _MATTERS, _MOST_COMPOSED = 2e-3, 16
 _PRECISION = 1e-9
@@ -295,7 +295,7 @@ _LARGEST = 1e6
 # Beyond it `exp(epsilon) - 1` is `exp(epsilon)` to double precision.
 _EXPONENTIAL = 40.0
 #: More answers than any run asks for.
-ENDLESS = 2**31 - 1
+_ENDLESS = 2**31 - 1
 
 
 class SubsampledCost(Cost):
@@ -353,7 +353,7 @@ class SubsampledCost(Cost):
         delta = delta_of(delta)
 
         def fits(epsilon: float) -> bool:
-            return self.delta(epsilon, delta * NEGLIGIBLE) <= delta
+            return self.delta(epsilon, delta * _NEGLIGIBLE) <= delta
 
         if fits(0.0):
             return 0.0
@@ -369,13 +369,13 @@ class SubsampledCost(Cost):
 
     def fits(self, budget: Budget, conversion: str = Conversion.BEST) -> bool:  # noqa: ARG002
         """Return whether the run fits a budget."""
-        return self.delta(budget.epsilon, budget.delta * NEGLIGIBLE) <= budget.delta
+        return self.delta(budget.epsilon, budget.delta * _NEGLIGIBLE) <= budget.delta
 
     def most(self, budget: Budget, conversion: str = Conversion.BEST, limit: int | None = None) -> int:  # noqa: ARG002
         """Return how many answers fit a budget, at most `limit`. The cost is refined on the way."""
         if self.held <= budget.delta:
             # Even publishing the teachers fits.
-            return ENDLESS if limit is None else limit
+            return _ENDLESS if limit is None else limit
 
         def fits(count: int) -> bool:
             return (self * count).fits(budget)
@@ -387,7 +387,7 @@ class SubsampledCost(Cost):
     @property
     def renyi(self) -> PrivacyCost | None:
         """The run as a Renyi curve, or None if some number of holders has no price."""
-        if self.answers >= ENDLESS:
+        if self.answers >= _ENDLESS:
             return None
         # Few holders may have a price when all teachers have none.
         with suppress(AccountingError):
@@ -415,7 +415,7 @@ class SubsampledCost(Cost):
         """Compose exactly from now on, for the numbers of holders that matter in about as many answers."""
         inner = self.inner_epsilon(epsilon)
         weights = {}
-        for ballots in range(1, self._last(delta * NEGLIGIBLE) + 1):
+        for ballots in range(1, self._last(delta * _NEGLIGIBLE) + 1):
             alone = self._delta_of(ballots, inner)
             if alone < 0.9 and self._chances[ballots] * alone > _MATTERS * delta:
                 weights[ballots] = self._chances[ballots] * alone

@@ -125,18 +125,18 @@ _LEAST_REST = 1e-10
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Rows:
+class _Rows:
     """Bounds on the outcomes a wins, b wins, another class wins, along the last axis of both tables."""
 
     # The smaller probability of each outcome, above 0, and the difference. The first is the sum of the others.
     lower: Floats
     gain: Floats
 
-    def __getitem__(self, index: Any) -> Rows:
-        return Rows(self.lower[index], self.gain[index])
+    def __getitem__(self, index: Any) -> _Rows:
+        return _Rows(self.lower[index], self.gain[index])
 
     @classmethod
-    def joined(cls, parts: Sequence[Rows]) -> Rows:
+    def joined(cls, parts: Sequence[_Rows]) -> _Rows:
         """Return the rows of all parts in one table of shape (n_rows, 3)."""
         lower, gain = (
             np.concatenate([table.reshape(-1, 3) for table in tables])
@@ -144,12 +144,12 @@ class Rows:
         )
         return cls(lower, gain)
 
-    def merged(self, starts: NDArray[np.intp]) -> Rows:
+    def merged(self, starts: NDArray[np.intp]) -> _Rows:
         """Return one row for each run of rows, from one start to the next, that dominates all of them."""
         gain = np.maximum.reduceat(self.gain, starts, axis=0)
         gain[:, 0] = gain[:, 1] + gain[:, 2]
         ratio = np.maximum.reduceat(self.gain / self.lower, starts, axis=0)
-        return Rows(gain / ratio, gain)
+        return _Rows(gain / ratio, gain)
 
     def laws(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """Return P, Q of shape (..., 4), and whether each row is a pair of laws."""
@@ -181,7 +181,7 @@ class Rows:
 
 
 # Above the rounding of any probability or difference, and above all that lies beyond a law's regions.
-SLACK = 1e-14
+_SLACK = 1e-14
 # Orders less 1, in units of 1 / shift, so that they weigh similar losses for all shifts.
 _ORDERS = np.array([0.01, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.5, 2.5, 5.0])
 _TOLERANCES = 1e-4 * np.array([4, 4, 4, 4, 4, 5, 5, 6, 100, 400, 1000])
@@ -194,7 +194,7 @@ _CODE_BITS = 24
 _FRUITLESS_ROUNDS = 4
 
 
-class GapLaw(Protocol):
+class _GapLaw(Protocol):
     """What a noise law knows about its three outcomes: a wins, b wins, another class wins."""
 
     @property
@@ -202,13 +202,13 @@ class GapLaw(Protocol):
         """Weight of the ballot over the scale of the noise."""
 
     def regions(self) -> Floats:
-        """Return rectangles ``v0, v1, y0, y1`` that leave out at most `SLACK`."""
+        """Return rectangles ``v0, v1, y0, y1`` that leave out at most `_SLACK`."""
 
     def beyond(self) -> list[DominatingPairs]:
         """Return pairs for everything else that the regions leave out."""
 
     def probabilities(self, u: Floats, v: Floats) -> Floats:
-        """Return the outcomes' probabilities along a new last axis, to well below `SLACK`."""
+        """Return the outcomes' probabilities along a new last axis, to well below `_SLACK`."""
 
     def bends(self, cells: Floats) -> tuple[Floats, Floats]:
         """Return second derivatives along v and y, at most: of `lower` (n, 2, 3), of minus `gain` (n, 2, 2)."""
@@ -217,7 +217,7 @@ class GapLaw(Protocol):
         """Return the largest absolute score along any shift from a cell, shape (n, 3)."""
 
 
-def dominating_pairs(law: GapLaw, weight: float, floor: float) -> DominatingPairs:
+def _dominating_pairs(law: _GapLaw, weight: float, floor: float) -> DominatingPairs:
     """Return pairs that dominate those of `law` in one order, mixed with the uniform law of that `weight`."""
     # The uniform law adds at least `floor` to any outcome. Class a, which P favours, comes first.
     points, rows, limit = _Cover(law, weight, floor).cover()
@@ -227,12 +227,12 @@ def dominating_pairs(law: GapLaw, weight: float, floor: float) -> DominatingPair
 
 @dataclass(frozen=True, slots=True)
 class _Cover:
-    law: GapLaw
+    law: _GapLaw
     weight: float
     floor: float
 
-    def mixed(self, lower: Floats, gain: Floats) -> Rows:
-        return Rows((1 - self.weight) * lower + self.floor, (1 - self.weight) * gain)
+    def mixed(self, lower: Floats, gain: Floats) -> _Rows:
+        return _Rows((1 - self.weight) * lower + self.floor, (1 - self.weight) * gain)
 
     def pairs_at(self, v: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Return `lower` and `gain` of the actual pairs."""
@@ -241,21 +241,21 @@ class _Cover:
         lower = np.concatenate([q[..., :1], p[..., 1:]], axis=-1)
         return lower, _with_sum(np.maximum((q - p)[..., 1:], 0.0))
 
-    def bounds(self, cells: Floats) -> tuple[Rows, Rows, Rows, NDArray[np.bool_]]:
+    def bounds(self, cells: Floats) -> tuple[_Rows, _Rows, _Rows, NDArray[np.bool_]]:
         """Return actual pairs at the corners, bounds there (n, 4, 3), a bound a cell, and which to halve in v."""
         lower, gain = self.pairs_at(cells[:, [0, 0, 1, 1]], cells[:, [2, 3, 2, 3]])
         widths = np.stack([cells[:, 1] - cells[:, 0], cells[:, 3] - cells[:, 2]], axis=1)
         lower_error, gain_error = (bend * widths[:, :, None] ** 2 / 8 for bend in self.law.bends(cells))
         gain_error = _with_sum(gain_error)
-        more = gain + (gain_error.sum(axis=1) + np.array([2, 1, 1]) * SLACK)[:, None]
-        flat = lower.min(axis=1) - SLACK
-        curved = lower - (lower_error.sum(axis=1) + SLACK)[:, None]
+        more = gain + (gain_error.sum(axis=1) + np.array([2, 1, 1]) * _SLACK)[:, None]
+        flat = lower.min(axis=1) - _SLACK
+        curved = lower - (lower_error.sum(axis=1) + _SLACK)[:, None]
         steepest = np.expm1(np.minimum(self.law.largest_scores(cells) * self.law.shift, 50.0))
         steepest = np.maximum(steepest * (1 + 1e-9), _LEAST_RATIO)
-        steep = np.minimum((more - 2 * SLACK) / steepest[:, None], lower.max(axis=1)[:, None]) - SLACK
+        steep = np.minimum((more - 2 * _SLACK) / steepest[:, None], lower.max(axis=1)[:, None]) - _SLACK
         low = _best_option(more, curved, np.broadcast_to(flat[:, None], steep.shape), steep)
         most = _with_sum(more[..., 1:].max(axis=1))
-        top = np.minimum((most - 2 * SLACK) / steepest, lower.max(axis=1)) - SLACK
+        top = np.minimum((most - 2 * _SLACK) / steepest, lower.max(axis=1)) - _SLACK
         whole = np.maximum(np.maximum(low.min(axis=1), flat), top)
         # Which halving lowers chi-square more: d(gain**2 / lower) by direction.
         ratio = (most / np.maximum(whole + self.floor, self.floor / 2))[:, None]
@@ -263,7 +263,7 @@ class _Cover:
         error = (2 * gain_error * ratio + span * ratio**2).sum(axis=2)
         return self.mixed(lower, gain), self.mixed(low, more), self.mixed(whole, most), error[:, 0] > error[:, 1]
 
-    def cover(self) -> tuple[Floats, Rows, Floats]:
+    def cover(self) -> tuple[Floats, _Rows, Floats]:
         """Return a point and a row for every bound, and the divergences that rows were allowed."""
         orders, cells = 1 + _ORDERS / self.law.shift, self.law.regions()
         best = np.max([self.largest_seen(cell, orders) for cell in cells], axis=0)
@@ -283,7 +283,7 @@ class _Cover:
             cells = _halves(cells[left], along_v[left])
         else:
             raise AccountingError("the covering of all votes did not end, a defect of dpensemble; please report it.")
-        return np.concatenate(points), Rows.joined(parts), best * (1 + _MERGING * (limit / best - 1))
+        return np.concatenate(points), _Rows.joined(parts), best * (1 + _MERGING * (limit / best - 1))
 
     def largest_seen(self, cell: Floats, orders: Floats) -> Floats:
         """Return the largest divergences of actual pairs on a grid: a lower bound of the supremum."""
@@ -314,7 +314,7 @@ def _halves(cells: Floats, along_v: NDArray[np.bool_]) -> Floats:
     return np.concatenate([first, second])
 
 
-def _thinned(points: Floats, rows: Rows, limit: Floats, orders: Floats) -> Rows:
+def _thinned(points: Floats, rows: _Rows, limit: Floats, orders: Floats) -> _Rows:
     """Merge the bounds of one point, then neighbours, while they stay within `limit`."""
     codes = _codes(points)
     order = np.argsort(codes, kind="stable")
@@ -329,7 +329,7 @@ def _thinned(points: Floats, rows: Rows, limit: Floats, orders: Floats) -> Rows:
     return rows
 
 
-def _merged_within(rows: Rows, group: NDArray[np.intp], limit: Floats, orders: Floats) -> Rows:
+def _merged_within(rows: _Rows, group: NDArray[np.intp], limit: Floats, orders: Floats) -> _Rows:
     """Merge each group of rows, numbered from 0 on, into one row if that row stays within `limit`."""
     starts = np.flatnonzero(np.diff(group, prepend=-1))
     fine = np.all(rows.merged(starts).renyi(orders) <= limit, axis=-1)
@@ -349,8 +349,8 @@ _FAR_LAPLACE = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceGaps:
-    """Gaps in scales. See `dpensemble.accounting.two_gaps.GapLaw`."""
+class _LaplaceGaps:
+    """Gaps in scales. See `dpensemble.accounting.two_gaps._GapLaw`."""
 
     shift: float
 
@@ -423,8 +423,8 @@ _NUDGE = 1e-20
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianGaps:
-    """Gaps in standard deviations. See `dpensemble.accounting.two_gaps.GapLaw`."""
+class _GaussianGaps:
+    """Gaps in standard deviations. See `dpensemble.accounting.two_gaps._GapLaw`."""
 
     shift: float
 
@@ -491,8 +491,8 @@ def _hazard_of_rival(u: Floats, v: Floats) -> Floats:
 
 def _over_wins(flow: Floats, u: Floats, v: Floats) -> Floats:
     """Divide by a lower bound of ``_gaussian_wins``. The result is infinite where rounding leaves no positive bound."""
-    wins = _gaussian_wins(u, v) - SLACK
-    return np.where(wins > SLACK, flow / np.maximum(wins, SLACK), np.inf)
+    wins = _gaussian_wins(u, v) - _SLACK
+    return np.where(wins > _SLACK, flow / np.maximum(wins, _SLACK), np.inf)
 
 
 class _Terms:
@@ -619,6 +619,6 @@ def two_gap_pairs(
 
 @lru_cache(maxsize=64)
 def _covered(noise: str, shift: float, n_classes: int, mixing_weight: float) -> DominatingPairs:
-    law: GapLaw = GaussianGaps(shift) if noise == "gaussian" else LaplaceGaps(shift)
-    pairs = dominating_pairs(law, mixing_weight, mixing_weight / n_classes)
+    law: _GapLaw = _GaussianGaps(shift) if noise == "gaussian" else _LaplaceGaps(shift)
+    pairs = _dominating_pairs(law, mixing_weight, mixing_weight / n_classes)
     return DominatingPairs.union([pairs.both_ways(), *law.beyond()])

@@ -115,7 +115,7 @@ from dpensemble.laws.choice import is_proven
 from dpensemble.laws.sampling import PROBABILITY_ERROR
 
 # Up to this many counts all pairs are listed.
-MOST_LISTED = 20_000
+_MOST_LISTED = 20_000
 _ORDERS = np.concatenate([2.0 ** np.arange(1, 12.25, 0.25), [2.0**14, 2.0**17, 1e6]])
 # Points that matter only at tiny epsilons may be looser.
 _TOLERANCES = np.select([_ORDERS < 1000, _ORDERS < 5000, _ORDERS < 20_000], [1e-3, 3e-3, 0.1], 1.0)
@@ -125,7 +125,7 @@ _LEAST_REST = 0.5
 _LEAST_EXTENT = 1e-9
 
 
-def block_pairs(second: Floats, step: int) -> DominatingPairs:
+def _block_pairs(second: Floats, step: int) -> DominatingPairs:
     """Return pairs that dominate moving a count up or down by at most `step`, both ways. `second` must not fall."""
     last = len(second) - 1
     here = np.arange(last)
@@ -184,14 +184,14 @@ def _divergences(p: Floats, q: Floats) -> Floats:
 
 
 # Pairs of histograms that can be listed within seconds.
-MOST_PAIRS, _MOST_CHANGES, _MOST_BALLOTS = 1_000_000, 10_000, 5_000
+_MOST_PAIRS, _MOST_CHANGES, _MOST_BALLOTS = 1_000_000, 10_000, 5_000
 _N_LEVELS, _OFF = 100, 1e-11
 # Pairs that can be listed and grouped within a few seconds, and by how much groups may exceed the worst of them.
 _MOST_SOON, _TOLERANCE = 200_000, 0.003
 _MOST_CHECKED = 3_000_000
 
 
-def can_list(law: ReleaseLaw, change: Change) -> bool:
+def _can_list(law: ReleaseLaw, change: Change) -> bool:
     """Return whether the pairs of histograms are few enough to list."""
     return _changes(law, change) is not None
 
@@ -207,12 +207,12 @@ def _changes(law: ReleaseLaw, change: Change) -> NDArray[np.int64] | None:
     n_rows = _n_sorted(change.ballots, change.classes) if law.symmetric else every
     # The declared symmetry of a user's law is checked on all histograms.
     checkable = is_proven(law) or every <= _MOST_CHECKED
-    return change.weight * offsets if n_rows * len(offsets) <= MOST_PAIRS and checkable else None
+    return change.weight * offsets if n_rows * len(offsets) <= _MOST_PAIRS and checkable else None
 
 
 @lru_cache(maxsize=16)
-def listed_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
-    """Return the exact worst-case cost of one answer, over all histograms and all neighbours. Requires `can_list`."""
+def _listed_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
+    """Return the exact worst-case cost of one answer, over all histograms and all neighbours. Requires `_can_list`."""
     # All whole counts are treated as reachable, for all weights of other ballots.
     changes = _changes(law, change)
     assert changes is not None  # noqa: S101
@@ -221,7 +221,7 @@ def listed_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
     return PrivacyCost.of(_side_by_side(pairs).inflated(2 * PROBABILITY_ERROR))
 
 
-def is_listed_soon(law: ReleaseLaw, change: Change, widest: float) -> bool:
+def _is_listed_soon(law: ReleaseLaw, change: Change, widest: float) -> bool:
     """Return whether counts are few, and so near each other that an analysis of all gaps would charge much more.
 
     `widest` is the largest gap between two counts, in units of the noise, that is near.
@@ -232,8 +232,8 @@ def is_listed_soon(law: ReleaseLaw, change: Change, widest: float) -> bool:
 
 
 @lru_cache(maxsize=16)
-def gathered_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
-    """Return the cost of one answer as `listed_cost` does, from few pairs that each stand for similar pairs."""
+def _gathered_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
+    """Return the cost of one answer as `_listed_cost` does, from few pairs that each stand for similar pairs."""
     changes = _changes(law, change)
     assert changes is not None  # noqa: S101
     pairs = _pairs(law, change.ballots, change.classes, changes).inflated(2 * PROBABILITY_ERROR)
@@ -333,7 +333,7 @@ _ROUND_UP = 1 + 1e-9
 
 
 @lru_cache(maxsize=128)
-def several_votes_rdp(noise: Literal["gaussian", "laplace"], shift: float, n_classes: int, rounding: float) -> Floats:
+def _several_votes_rdp(noise: Literal["gaussian", "laplace"], shift: float, n_classes: int, rounding: float) -> Floats:
     """Return an upper bound on the Renyi divergence of one noisy maximum at `DEFAULT_ORDERS`.
 
     The shift is in units of the noise.
@@ -444,10 +444,10 @@ def worst_case_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
     # With two classes all whole counts up to the sum of weights are treated as reachable. They contain every sum of
     # ballots, for all weights of the other ballots, so the bound holds.
     refuse_students(law)
-    general = of_any_classes(law, change)
+    general = _of_any_classes(law, change)
     if general is not None:
         return general
-    cost = _two_classes(law, change) if change.classes == 2 else many_classes(law, change)
+    cost = _two_classes(law, change) if change.classes == 2 else _many_classes(law, change)
     if not is_proven(law):
         _refuse_false(law, change, cost)
     return cost
@@ -478,12 +478,12 @@ def _refuse_false(law: ReleaseLaw, change: Change, cost: PrivacyCost) -> None:
 
 
 @ByLaw
-def of_any_classes(law: ReleaseLaw, change: Change) -> PrivacyCost | None:  # noqa: ARG001
+def _of_any_classes(law: ReleaseLaw, change: Change) -> PrivacyCost | None:  # noqa: ARG001
     """Return a price that holds for any number of classes, two included. Register a law here if it has one."""
     return None
 
 
-@of_any_classes.register(RandomizedResponse)
+@_of_any_classes.register(RandomizedResponse)
 def _(law: RandomizedResponse, change: Change) -> PrivacyCost | None:
     # For every winner, a changed winner swaps two probabilities. Ties are averages of such laws.
     other = np.exp(-law.epsilon) / (1 + (change.classes - 1) * np.exp(-law.epsilon))
@@ -494,14 +494,14 @@ def _(law: RandomizedResponse, change: Change) -> PrivacyCost | None:
 
 @lru_cache(maxsize=64)
 def _two_classes(law: ReleaseLaw, change: Change) -> PrivacyCost:
-    if change.ballots > MOST_LISTED:
+    if change.ballots > _MOST_LISTED:
         table = second_class_table(law, change.ballots)
         if is_rising(table):
-            return PrivacyCost.of(block_pairs(table[:, 1], change.moved).inflated(PROBABILITY_ERROR))
-    return PrivacyCost.of(table_pairs(law, change))
+            return PrivacyCost.of(_block_pairs(table[:, 1], change.moved).inflated(PROBABILITY_ERROR))
+    return PrivacyCost.of(_table_pairs(law, change))
 
 
-def table_pairs(law: ReleaseLaw, change: Change) -> DominatingPairs:
+def _table_pairs(law: ReleaseLaw, change: Change) -> DominatingPairs:
     """Return all neighbouring pairs of the sampled laws of two classes, in both directions up to the labels' names."""
     refuse_students(law)
     second = np.arange(change.ballots + 1)
@@ -520,10 +520,10 @@ def table_pairs(law: ReleaseLaw, change: Change) -> DominatingPairs:
 
 
 @ByLaw
-def many_classes(law: ReleaseLaw, change: Change) -> PrivacyCost:
+def _many_classes(law: ReleaseLaw, change: Change) -> PrivacyCost:
     """Return the price for three and more classes. A law that is not registered is listed, or pure."""
-    if can_list(law, change):
-        return listed_cost(law, change)
+    if _can_list(law, change):
+        return _listed_cost(law, change)
     declared_epsilon = _declared(law, change)
     if declared_epsilon is None:
         raise AccountingError(_no_price(law, change))
@@ -548,17 +548,17 @@ def _no_price(law: ReleaseLaw, change: Change) -> str:
     )
 
 
-@many_classes.register(LaplaceNoisyMax)
+@_many_classes.register(LaplaceNoisyMax)
 def _(law: LaplaceNoisyMax, change: Change) -> PrivacyCost:
-    if is_listed_soon(law, change, _LARGEST_GAP_LAPLACE):
-        return gathered_cost(law, change)
+    if _is_listed_soon(law, change, _LARGEST_GAP_LAPLACE):
+        return _gathered_cost(law, change)
     if change.votes == 1 and _covered(change.weight / law.scale):
         return _noisy_max("laplace", law, change.weight / law.scale, change.classes)
     pure = pure_cost(law.pure_epsilon(change.moved))
     return _with_curve(pure, "laplace", law, change.moved / law.scale, change.classes)
 
 
-@many_classes.register(GaussianNoisyMax)
+@_many_classes.register(GaussianNoisyMax)
 def _(law: GaussianNoisyMax, change: Change) -> PrivacyCost:
     if change.votes == 1 and _covered(change.weight / law.sigma):
         curve_cost = _noisy_max("gaussian", law, change.weight / law.sigma, change.classes)
@@ -566,10 +566,10 @@ def _(law: GaussianNoisyMax, change: Change) -> PrivacyCost:
         # Papernot et al. 2018, Proposition 8: two counts move by at most the ballots' weight each.
         published = PrivacyCost(rdp=DEFAULT_ORDERS * (change.moved / law.sigma) ** 2)
         curve_cost = _with_curve(published, "gaussian", law, change.moved / law.sigma, change.classes)
-    if not is_listed_soon(law, change, _LARGEST_GAP_GAUSSIAN):
+    if not _is_listed_soon(law, change, _LARGEST_GAP_GAUSSIAN):
         return curve_cost
     # Between the orders at which groups are compared, groups may exceed the known curve, which is close here.
-    listed = gathered_cost(law, change)
+    listed = _gathered_cost(law, change)
     return PrivacyCost(rdp=np.minimum(curve_cost.rdp, listed.rdp), parts=listed.parts)
 
 
@@ -580,14 +580,14 @@ def _with_curve(
     if not _covered(shift):
         return known
     rounding = 5 * PROBABILITY_ERROR * n_classes**2 / law.mixing_weight(n_classes)
-    several = several_votes_rdp(noise, shift, n_classes, rounding)
+    several = _several_votes_rdp(noise, shift, n_classes, rounding)
     return PrivacyCost(rdp=np.minimum(known.rdp, several), parts=known.parts)
 
 
-@many_classes.register(ExponentialVote)
+@_many_classes.register(ExponentialVote)
 def _(law: ExponentialVote, change: Change) -> PrivacyCost:
-    if can_list(law, change):
-        return listed_cost(law, change)
+    if _can_list(law, change):
+        return _listed_cost(law, change)
     # Losses of one answer lie in a range of that width, whose start depends on the votes. The price covers every start
     # (Dong, Durfee and Rogers 2020, section 3).
     mixed = law.mixing_weight(change.classes)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dpensemble.accounting import Accounting, Group, price, threshold_rdp
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
 from dpensemble.accounting.meters.data_dependent import DataDependentGroupMeter
-from dpensemble.accounting.meters.gated import FilterMeter, UnitBudget
+from dpensemble.accounting.meters.gated import FilterMeter, _UnitBudget
 from dpensemble.accounting.meters.scheduled import change_by, scheduled_meter, vanishing_end
 from dpensemble.accounting.neighbours import FEW_ORDERS
 from dpensemble.accounting.published import gnmax_rdp, lnmax_rdp, published_group_rdp
@@ -286,7 +286,7 @@ def test_filters_never_exceed_a_budget_and_count_turns(variant, accounting, seed
         for i, f in enumerate(meter._filters):
             amount = (checks[i] * f.check + labels[i] * f.label).max()
             assert amount <= f.allowed
-            if isinstance(f, UnitBudget):
+            if isinstance(f, _UnitBudget):
                 # Whole queries' units: composed, or by their curve where that is less.
                 queries = -(-int(amount) // int(f.check + f.label))
                 rdp = np.maximum(

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from scipy.special import log_ndtr
 
 from dpensemble.accounting.published import (
+    _lnmax_log_error,
+    _pure_rdp,
+    _threshold_log_error,
     conjectured_lnmax_rdp,
     gnmax_log_error,
     gnmax_rdp,
-    lnmax_log_error,
     lnmax_rdp,
-    pure_rdp,
-    threshold_log_error,
     threshold_rdp,
 )
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError
@@ -182,14 +182,14 @@ def test_the_bounds_are_the_published_ones(noise, sensitivity):
             threshold_rdp(VOTES, 140, noise, SOME_ORDERS, sensitivity),
             [
                 [gaussian_by_the_book(e, math.sqrt(2) * noise / sensitivity, o) for o in SOME_ORDERS]
-                for e in threshold_log_error(VOTES, 140, noise)
+                for e in _threshold_log_error(VOTES, 140, noise)
             ],
         ),
         (
             lnmax_rdp(VOTES, noise, SOME_ORDERS, sensitivity),
             [
                 [laplace_by_the_book(e, 2 * sensitivity / noise, o) for o in SOME_ORDERS]
-                for e in lnmax_log_error(VOTES, noise)
+                for e in _lnmax_log_error(VOTES, noise)
             ],
         ),
     ]
@@ -203,7 +203,7 @@ def test_the_bounds_are_the_published_ones(noise, sensitivity):
 def test_errors_are_the_published_unions(noise):
     with mpmath.workdps(400):
         for row, gaussian, laplace in zip(
-            VOTES, gnmax_log_error(VOTES, noise), lnmax_log_error(VOTES, noise), strict=True
+            VOTES, gnmax_log_error(VOTES, noise), _lnmax_log_error(VOTES, noise), strict=True
         ):
             gaps = [mpmath.mpf(int(row[0] - other)) for other in row[1:]]
             for got, q in (
@@ -277,12 +277,12 @@ def test_all_at_once_equals_one_by_one(counts, noise, other):
 def test_a_clearer_vote_costs_no_more_by_its_error(lead, noise, factor):
     near, far = [[200, 200 - lead, 0]], [[200, 200 - min(int(lead * factor), 200), 0]]
     assert gnmax_log_error(far, noise) <= gnmax_log_error(near, noise)
-    assert lnmax_log_error(far, noise) <= lnmax_log_error(near, noise)
+    assert _lnmax_log_error(far, noise) <= _lnmax_log_error(near, noise)
 
 
 @given(st.floats(1e-9, 200), st.floats(1.0001, 1e4))
 def test_pure_rdp_is_randomized_response(epsilon, order):
-    got = pure_rdp(epsilon, [order])[0]
+    got = _pure_rdp(epsilon, [order])[0]
     with mpmath.workdps(80):
         loss, alpha = mpmath.mpf(epsilon), mpmath.mpf(order)
         exact = mpmath.log(mpmath.cosh((alpha - 0.5) * loss) / mpmath.cosh(loss / 2)) / (alpha - 1)
@@ -346,7 +346,7 @@ def test_orders_out_of_range(bad):
         lambda: gnmax_rdp([[2, 1]], 1.0, bad),
         lambda: lnmax_rdp([[2, 1]], 1.0, bad),
         lambda: threshold_rdp([[2, 1]], 1, 1.0, bad),
-        lambda: pure_rdp(1.0, bad),
+        lambda: _pure_rdp(1.0, bad),
     ):
         with pytest.raises(InvalidParameterError):
             refuse()
@@ -361,7 +361,7 @@ def test_threshold_out_of_range(bad):
 @pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
 def test_pure_loss_out_of_range(bad):
     with pytest.raises(InvalidParameterError):
-        pure_rdp(bad, [2])
+        _pure_rdp(bad, [2])
 
 
 @pytest.mark.parametrize("bad", [[1.0, 2.0], [float("nan")], [-1.0], 1.0])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpensemble._random import SeededNoise
 from dpensemble.accounting.published import gnmax_rdp, threshold_rdp
-from dpensemble.accounting.smooth import SmoothCost, release_epsilon, smooth_release_rdp, tabulate
+from dpensemble.accounting.smooth import SmoothCost, _tabulate, release_epsilon, smooth_release_rdp
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
 
 
@@ -68,7 +68,7 @@ TINY = [
 def table(request, monkeypatch):
     """Tables of all votes, and the grid that stands for votes that are too many to list."""
     if request.param == "grid":
-        monkeypatch.setattr("dpensemble.accounting.smooth.answer_table", lambda *_: None)
+        monkeypatch.setattr("dpensemble.accounting.smooth._answer_table", lambda *_: None)
     return request.param
 
 
@@ -149,7 +149,7 @@ def test_the_case_that_exceeds_the_published_closed_form(n_classes):
             assert abs(cost.total([near]) - cost.total([votes])) <= at_hand
             # The bound without the grid is within it as well.
             assert abs(float(np.diff(gnmax_rdp([votes, near], 6.0, [8.0])[:, 0])[0])) <= at_hand
-    table = tabulate(6.0, n_classes, 8.0, 50.0, 50, False)
+    table = _tabulate(6.0, n_classes, 8.0, 50.0, 50, False)
     plateau = int(np.argmax(table.cost < table.cost[0]))
     closed_form = table.cost[0] - table.cost[plateau + table.reach]
     steps = np.diff([cost.total([votes]) for votes in path])

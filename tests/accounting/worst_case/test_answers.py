@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dpensemble.accounting import Accounting, Change, Group, price
 from dpensemble.accounting.meters import worst_case_meter
 from dpensemble.accounting.published import published_cost
-from dpensemble.accounting.worst_case import gate_cost, table_pairs, worst_case_cost
+from dpensemble.accounting.worst_case import _table_pairs, gate_cost, worst_case_cost
 from dpensemble.audit import audit_law
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, DominatingPairs
@@ -121,7 +121,7 @@ def test_what_cannot_be_priced_is_refused():
         with pytest.raises(AccountingError, match="use price"):
             worst_case_cost(law, Change(ballots=3, classes=2))
         with pytest.raises(AccountingError, match="use price"):
-            table_pairs(law, Change(ballots=3, classes=2))
+            _table_pairs(law, Change(ballots=3, classes=2))
     assert price(GaussianNoisyMax(2), Change(ballots=3, classes=2)).check is None
     for bad in ({"ballots": 0}, {"classes": 1}, {"votes": 0}, {"ballots": 2.5}):
         with pytest.raises(InvalidParameterError):
@@ -156,7 +156,7 @@ def test_a_gated_query_is_covered_by_check_and_label(n_classes):
     assert np.all(np.asarray(found.renyi) <= both)
     assert np.all(both <= rdp(published.check) + rdp(published.label))
     if n_classes == 2:
-        joint = table_pairs(law, change).renyi(ORDERS)
+        joint = _table_pairs(law, change).renyi(ORDERS)
         assert np.all(joint <= both)
 
 
@@ -179,12 +179,12 @@ def test_an_interactive_query_is_covered_whatever_the_student_says():
 def test_half_of_the_pairs_stand_for_all_where_labels_can_be_swapped_and_only_there(votes):
     orders = [1.5, 4.0, 30.0]
     change = Change(ballots=12, classes=2, votes=votes)
-    alike = table_pairs(GaussianNoisyMax(3.0), change)
+    alike = _table_pairs(GaussianNoisyMax(3.0), change)
     counts = np.stack([np.arange(12, -1, -1), np.arange(13)], axis=1)
     chances = mixed_probabilities(GaussianNoisyMax(3.0), counts)
     moved = np.minimum(np.arange(12) + votes, 12)
     up = DominatingPairs(chances[moved], chances[:12])
     np.testing.assert_allclose(alike.renyi(orders), up.both_ways().renyi(orders), rtol=1e-9)
     tilted = np.linspace(0.1, 0.6, 13)
-    uneven = table_pairs(TableLaw(tuple((1 - chance, chance) for chance in tilted.tolist())), change)
+    uneven = _table_pairs(TableLaw(tuple((1 - chance, chance) for chance in tilted.tolist())), change)
     assert len(uneven) == 2 * len(alike)

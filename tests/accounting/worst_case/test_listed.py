@@ -8,7 +8,7 @@ import pytest
 
 from dpensemble.accounting import Change, price
 from dpensemble.accounting.two_gaps import two_gap_pairs
-from dpensemble.accounting.worst_case import gathered_cost, is_listed_soon, listed_cost, worst_case_cost
+from dpensemble.accounting.worst_case import _gathered_cost, _is_listed_soon, _listed_cost, worst_case_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.roc import vertices
@@ -26,7 +26,7 @@ CASES = [
 
 @pytest.mark.parametrize(("law", "change"), CASES, ids=str)
 def test_groups_dominate_all_neighbours_and_lose_little(law, change):
-    few, all_ = gathered_cost(law, change), listed_cost(law, change)
+    few, all_ = _gathered_cost(law, change), _listed_cost(law, change)
     curves, pairs = vertices(few.parts[0].pairs.p, few.parts[0].pairs.q), all_.parts[0].pairs
     inner = vertices(pairs.p, pairs.q)[:, 1:-1]
     above = [(np.interp(inner[..., 0], c[:, 0], c[:, 1]) - inner[..., 1]).min(axis=1) for c in curves]
@@ -47,8 +47,8 @@ def test_it_is_never_dearer_than_an_analysis_of_all_gaps(law, change):
 def test_it_is_for_counts_that_are_near():
     near, far = Change(ballots=30, classes=3), Change(ballots=130, classes=3)
     law = LaplaceNoisyMax(10.0)
-    assert is_listed_soon(law, near, 12.0)
-    assert not is_listed_soon(law, far, 12.0)
+    assert _is_listed_soon(law, near, 12.0)
+    assert not _is_listed_soon(law, far, 12.0)
     # Half the noise in votes buys more than a third more labels than counts at any distance would.
     assert price(LaplaceNoisyMax(50.0), Change(ballots=100, classes=3)).label.most(Budget(epsilon=1, delta=1e-5)) >= 185
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpensemble.accounting import Change, price
-from dpensemble.accounting.worst_case import listed_cost, several_votes_rdp
+from dpensemble.accounting.worst_case import _listed_cost, _several_votes_rdp
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax
@@ -23,7 +23,7 @@ ORDERS = DEFAULT_ORDERS[[0, 1, 3, 8, 18, 38]]
 )
 def test_no_move_of_any_histogram_costs_more(law, n_classes, votes, n_teachers):
     change = Change(ballots=n_teachers, classes=n_classes, votes=votes)
-    listed, priced = listed_cost(law, change).rdp, price(law, change).label.rdp
+    listed, priced = _listed_cost(law, change).rdp, price(law, change).label.rdp
     places = np.searchsorted(DEFAULT_ORDERS, ORDERS)
     # The listed ones are rounded up for the sampler's error.
     assert np.all(listed[places] <= priced[places] * (1 + 1e-6))
@@ -43,7 +43,7 @@ def test_moves_to_several_classes_are_no_worse_than_one():
         others = [np.prod(np.delete(below, o, axis=1), axis=1) for o in range(len(counts))]
         return np.array([np.trapezoid(density[:, o] * others[o], x) for o in range(len(counts))])
 
-    bound = several_votes_rdp("laplace", shift, 5, 1e-9)[np.searchsorted(DEFAULT_ORDERS, ORDERS)]
+    bound = _several_votes_rdp("laplace", shift, 5, 1e-9)[np.searchsorted(DEFAULT_ORDERS, ORDERS)]
     most = np.zeros(len(ORDERS))
     for _ in range(40):
         counts, away = rng.normal(size=5), rng.normal(size=5)

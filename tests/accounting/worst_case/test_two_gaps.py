@@ -3,14 +3,14 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
-from dpensemble.accounting.two_gaps import GaussianGaps, LaplaceGaps, _Cover, two_gap_pairs
+from dpensemble.accounting.two_gaps import _Cover, _GaussianGaps, _LaplaceGaps, two_gap_pairs
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import LaplaceNoisyMax
 
 WEIGHT = 1e-6
 ORDERS = np.array([1.1, 2.0, 5.0, 20.0, 50.0, 200.0])
 NOISES = ["gaussian", "laplace"]
-LAWS = {"gaussian": GaussianGaps, "laplace": LaplaceGaps}
+LAWS = {"gaussian": _GaussianGaps, "laplace": _LaplaceGaps}
 
 
 def gaussian_labels(counts):
@@ -185,7 +185,7 @@ def test_limit_of_small_shifts(noise, constant):
 
 
 def test_gaussian_wins_agree_with_two_classes_far_out():
-    law = GaussianGaps(0.1)
+    law = _GaussianGaps(0.1)
     np.testing.assert_allclose(law.probabilities(9.0, 8.0)[1], ndtr(-np.sqrt(0.5)), rtol=1e-14)
 
 

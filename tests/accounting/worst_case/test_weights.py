@@ -8,7 +8,7 @@ import pytest
 from dpensemble.accounting import Accounting, Change, exact_query_rdp, price
 from dpensemble.accounting.neighbours import move_rdp, second_class_table
 from dpensemble.accounting.published import published_cost
-from dpensemble.accounting.worst_case import block_pairs, table_pairs, worst_case_cost
+from dpensemble.accounting.worst_case import _block_pairs, _table_pairs, worst_case_cost
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import (
@@ -117,8 +117,8 @@ def test_a_ballot_leaves_only_classes_that_hold_its_weight():
 @pytest.mark.parametrize("law", [LaplaceNoisyMax(700.0), GaussianNoisyMax(900.0), GaussianNoisyMax(4.0)], ids=repr)
 def test_a_long_lattice_is_covered_and_tightly(law, weight):
     n_teachers = 6_000
-    every = table_pairs(law, Change(ballots=n_teachers, classes=2, votes=2, weight=weight))
-    few = block_pairs(second_class_table(law, n_teachers)[:, 1], 2 * weight).inflated(1e-14)
+    every = _table_pairs(law, Change(ballots=n_teachers, classes=2, votes=2, weight=weight))
+    few = _block_pairs(second_class_table(law, n_teachers)[:, 1], 2 * weight).inflated(1e-14)
     orders = DEFAULT_ORDERS[::7]
     truth, charged = every.renyi(orders), few.renyi(orders)
     assert np.all(truth <= charged * (1 + 1e-12))
@@ -130,8 +130,8 @@ def test_a_long_lattice_is_covered_and_tightly(law, weight):
 
 def test_a_block_that_is_left_out_would_be_noticed():
     table = second_class_table(GaussianNoisyMax(900.0), 6_000)[:, 1]
-    every = table_pairs(GaussianNoisyMax(900.0), Change(ballots=6_000, classes=2))
-    few = block_pairs(table, 1)
+    every = _table_pairs(GaussianNoisyMax(900.0), Change(ballots=6_000, classes=2))
+    few = _block_pairs(table, 1)
     middle = np.abs(few.q[:, 0] - 0.5) > 0.2
     left = DominatingPairs(few.p[middle], few.q[middle])
     assert left.renyi([2.0])[0] < every.renyi([2.0])[0] * 0.99
@@ -183,7 +183,7 @@ def test_heavier_ballots_cost_more(n_classes):
 
 def test_a_law_that_does_not_rise_is_listed_at_every_multiple_of_the_weight():
     wiggly = TableLaw(((0.9, 0.1), (0.5, 0.5), (0.2, 0.8), (0.4, 0.6), (0.7, 0.3), (0.6, 0.4), (0.9, 0.1)))
-    pairs = table_pairs(wiggly, Change(ballots=6, classes=2, votes=2, weight=2))
+    pairs = _table_pairs(wiggly, Change(ballots=6, classes=2, votes=2, weight=2))
     listed = {(round(p, 9), round(q, 9)) for p, q in zip(pairs.p[:, 0], pairs.q[:, 0], strict=True)}
     rows = [row[0] for row in wiggly.table]
     for here, step in product(range(7), (-4, -2, 2, 4)):

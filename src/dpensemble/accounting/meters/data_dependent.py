@@ -63,10 +63,10 @@ from dpensemble.votes import Votes
 from dpensemble.voting_schedule import Stage, VotingSchedule
 
 # Profiles by unit and query, in the smallest type.
-ProfileNumbers = NDArray[np.integer[Any]]
+_ProfileNumbers = NDArray[np.integer[Any]]
 
 
-class Profiles(ABC):
+class _Profiles(ABC):
     """What units of one kind, with `k` teachers each, can do to an answer."""
 
     #: Whether the figures are exact for the given votes rather than an upper bound.
@@ -76,7 +76,7 @@ class Profiles(ABC):
         self._law, self._n_teachers, self._n_classes, self._k = law, n_teachers, n_classes, k
 
     @abstractmethod
-    def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> ProfileNumbers:
+    def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> _ProfileNumbers:
         """Return the profile of each unit on each query, shape (n_units, n_queries). Private."""
 
     @abstractmethod
@@ -84,17 +84,17 @@ class Profiles(ABC):
         """Return each profile's cost in nats, shape (n_queries, n_profiles, n_orders), rounded up. Private."""
 
     @abstractmethod
-    def of_added(self, ballots: Ballots) -> ProfileNumbers:
+    def of_added(self, ballots: Ballots) -> _ProfileNumbers:
         """Return profiles that are worst for an added unit, given ballots of shape (n_queries, k, n_subsets)."""
 
 
-class SecondClassVotes(Profiles):
+class _SecondClassVotes(_Profiles):
     """Two classes: the profile is the number ``a`` of a unit's ``k`` teachers that voted for the second class.
 
     Whatever the unit's teachers vote instead, the votes ``l`` for that class stay within ``l - a`` and ``l + k - a``.
     """
 
-    def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> ProfileNumbers:
+    def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> _ProfileNumbers:
         """Count the teachers of each unit that voted for the second class."""
         small = np.min_scalar_type(self._k)
         says_second = ballots_by_teacher.astype(small)
@@ -109,16 +109,16 @@ class SecondClassVotes(Profiles):
         down, up = shift_rdp(table, counts[:, 1], np.arange(self._k + 1), FEW_ORDERS)
         return np.maximum(down, up[:, ::-1])
 
-    def of_added(self, ballots: Ballots) -> ProfileNumbers:
+    def of_added(self, ballots: Ballots) -> _ProfileNumbers:
         """Return the fewest and the most teachers for the second class that an added unit could join."""
         # The cost of moving down rises with ``a`` and that of moving up falls, so one of the ends is worst.
         return np.stack([ballots.min(axis=2).sum(axis=1), ballots.max(axis=2).sum(axis=1)], axis=1, dtype=np.int64)
 
 
-class OneBallot(Profiles):
+class _OneBallot(_Profiles):
     """One teacher a unit: the profile is the class that it voted for."""
 
-    def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> ProfileNumbers:
+    def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> _ProfileNumbers:
         """Look the ballot of each unit's teacher up."""
         return ballots_by_teacher[memberships[:, 0]]
 
@@ -126,12 +126,12 @@ class OneBallot(Profiles):
         """Price moving a ballot from each class to the class where the move reveals most."""
         return move_rdp(self._law, counts, FEW_ORDERS)
 
-    def of_added(self, ballots: Ballots) -> ProfileNumbers:
+    def of_added(self, ballots: Ballots) -> _ProfileNumbers:
         """Return all classes. Classes without votes cost nothing."""
         return np.tile(np.arange(self._n_classes), (len(ballots), 1))
 
 
-class ChangeableVotes(Profiles):
+class _ChangeableVotes(_Profiles):
     """Several teachers a unit and three or more classes: the profile is the number of votes that can change.
 
     If a unit whose teachers gave ``a_c`` votes to class ``c`` votes differently, the result equals moving at most
@@ -148,7 +148,7 @@ class ChangeableVotes(Profiles):
             change = Change(ballots=n_teachers, classes=n_classes, votes=votes)
             self._curves[votes] = at_orders(largest_cost(law, change), FEW_ORDERS)
 
-    def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> ProfileNumbers:
+    def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> _ProfileNumbers:
         """Count the votes that each unit can change."""
         return changeable_votes(ballots_by_teacher, memberships, self._n_classes)
 
@@ -156,17 +156,17 @@ class ChangeableVotes(Profiles):
         """Return the worst case at each number of votes, the same for every query."""
         return np.broadcast_to(self._curves, (len(counts), *self._curves.shape))
 
-    def of_added(self, ballots: Ballots) -> ProfileNumbers:
+    def of_added(self, ballots: Ballots) -> _ProfileNumbers:
         """Return the most votes an added unit could change: in a partition it may avoid a class if any does."""
         avoiding = [(ballots != label).any(axis=2).sum(axis=1) for label in range(self._n_classes)]
         return np.max(avoiding, axis=0)[:, None]
 
 
-def profiles_of(law: ReleaseLaw, n_teachers: int, n_classes: int, k: int) -> Profiles:
+def _profiles_of(law: ReleaseLaw, n_teachers: int, n_classes: int, k: int) -> _Profiles:
     """Return the kind of profiles that is exact where one is known."""
     if n_classes == 2:
-        return SecondClassVotes(law, n_teachers, n_classes, k)
-    return (OneBallot if k == 1 else ChangeableVotes)(law, n_teachers, n_classes, k)
+        return _SecondClassVotes(law, n_teachers, n_classes, k)
+    return (_OneBallot if k == 1 else _ChangeableVotes)(law, n_teachers, n_classes, k)
 
 
 # Units and queries in one block: its table of costs stays in the cache.
@@ -184,7 +184,7 @@ class PerRecordMeter(Meter):
         refuse_students(law)
         k = _equal_multiplicity(allocation)
         super().__init__((Group(EVERYONE, budget, votes=k),), Conversion.IMPROVED)
-        self._profiles = profiles_of(law, allocation.n_teachers, n_classes, k)
+        self._profiles = _profiles_of(law, allocation.n_teachers, n_classes, k)
         worst = largest_cost(law, Change(ballots=allocation.n_teachers, classes=n_classes, votes=k))
         self._worst = at_orders(worst, FEW_ORDERS)
         # Units with the same teachers cost the same.

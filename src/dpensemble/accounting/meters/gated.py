@@ -27,7 +27,7 @@ from dpensemble.votes import Votes
 from dpensemble.voting_schedule import VotingSchedule
 
 
-class RenyiFilter:
+class _RenyiFilter:
     """One group's order, allowance and prices. A group whose pool sits out pays nothing.
 
     V. Feldman and T. Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021, Theorem 3.1.
@@ -39,7 +39,7 @@ class RenyiFilter:
         self.order, self.check, self.label, self.allowed = float(DEFAULT_ORDERS[0]), 0.0, 0.0, 0.0
         if gated is not None:
             assert gated.check is not None  # noqa: S101
-            self.order = best_order(gated.answered, group.budget, conversion)
+            self.order = _best_order(gated.answered, group.budget, conversion)
             at = int(np.searchsorted(DEFAULT_ORDERS, self.order))
             self.check, self.label = float(gated.check.rdp[at]), float(gated.label.rdp[at])
             self.allowed = allowance(self.order, group.budget, conversion)
@@ -70,7 +70,7 @@ class RenyiFilter:
         return min(budget.epsilon, self.cost(spent).epsilon(budget.delta, self._conversion))
 
 
-class UnitBudget(RenyiFilter):
+class _UnitBudget(_RenyiFilter):
     """One group's purse, whose runs are composed exactly by `dpensemble.cost.gated`."""
 
     def __init__(self, group: Group, gated: Price, composition: GatedComposition) -> None:
@@ -107,17 +107,17 @@ class UnitBudget(RenyiFilter):
         return min(self.group.budget.epsilon, self.cost(spent).epsilon(self.group.budget.delta))
 
 
-def filter_of(group: Group, gated: Price | None, conversion: Conversion) -> RenyiFilter:
+def _filter_of(group: Group, gated: Price | None, conversion: Conversion) -> _RenyiFilter:
     """Return the purse of a group, or its Renyi filter if the filter pays for at least as many answered queries."""
-    renyi = RenyiFilter(group, gated, conversion)
+    renyi = _RenyiFilter(group, gated, conversion)
     if gated is None or renyi.one is None or renyi.one.composition is None:
         return renyi
-    purse = UnitBudget(group, gated, renyi.one.composition)
+    purse = _UnitBudget(group, gated, renyi.one.composition)
     answered, by_renyi = purse.votings(purse.check + purse.label), renyi.votings(renyi.check + renyi.label)
     return purse if (answered or 0) > (by_renyi or 0) else renyi
 
 
-def best_order(one: PrivacyCost, budget: Budget, conversion: Conversion) -> float:
+def _best_order(one: PrivacyCost, budget: Budget, conversion: Conversion) -> float:
     """Return the order at which the most answered queries fit."""
     counts = [allowance(order, budget, conversion) / rdp for order, rdp in zip(one.orders, one.rdp, strict=True)]
     return float(one.orders[int(np.argmax(counts))])
@@ -170,7 +170,7 @@ class FilterMeter(GroupMeter):
         groups, stage = check_groups(schedule.stages, groups), schedule.stages[0]
         conversion = accounting.conversion
         filters = [
-            filter_of(group, gated, conversion)
+            _filter_of(group, gated, conversion)
             for group, gated in zip(groups, prices_of(stage, groups, n_classes, accounting), strict=True)
         ]
         sure = tuple(_within(schedule, f.group.pool, f.votings(f.check + f.label)) for f in filters)
@@ -195,7 +195,7 @@ class FilterMeter(GroupMeter):
         return f"{kind} threshold checks and released labels over all votes, {how}by {'; by '.join(ways)}"
 
     @property
-    def filters(self) -> tuple[RenyiFilter, ...]:
+    def filters(self) -> tuple[_RenyiFilter, ...]:
         """The filters that admit the queries of each group."""
         return tuple(self._filters)
 

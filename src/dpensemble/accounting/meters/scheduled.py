@@ -32,7 +32,7 @@ from dpensemble.votes import Votes
 from dpensemble.voting_schedule import Stage, VotingSchedule
 
 #: Cost of an answer to each group, in the order of groups. None where the group's pool sits out.
-Costs = tuple[Cost | None, ...]
+_Costs = tuple[Cost | None, ...]
 
 
 def check_groups(stages: Sequence[Stage], groups: Iterable[Group]) -> tuple[Group, ...]:
@@ -60,7 +60,7 @@ class GroupMeter(Meter):
         schedule: VotingSchedule,
         groups: tuple[Group, ...],
         conversion: Conversion,
-        ones: Sequence[Costs],
+        ones: Sequence[_Costs],
         sure: tuple[int, ...],
     ) -> None:
         super().__init__(groups, conversion)
@@ -89,7 +89,7 @@ class GroupMeter(Meter):
         """Refuse budgets if any of them may not cover one answer. The error names the smallest that would do."""
         for group, one, sure in zip(self.groups, self._ones[0], self._sure, strict=True):
             if one is not None and sure < 1:
-                raise too_small(group, one, self.conversion)
+                raise _too_small(group, one, self.conversion)
 
     def _admissible(self, votes: Votes) -> int:
         """Return how many leading queries belong to the present stage, and require that all of them do."""
@@ -109,7 +109,7 @@ class GroupMeter(Meter):
         return admitted
 
 
-def too_small(group: Group, one: Cost, conversion: Conversion) -> BudgetError:
+def _too_small(group: Group, one: Cost, conversion: Conversion) -> BudgetError:
     """Return the error of a group that cannot afford one query."""
     needed = round_up(one.epsilon(group.budget.delta, conversion), 4)
     whose = "" if group.name == EVERYONE else f" of group {group.name!r}"
@@ -239,7 +239,7 @@ def composition(cost: PrivacyCost, delta: float) -> AdaptiveComposition | None:
     return None
 
 
-Curves = NDArray[np.float64]
+_Curves = NDArray[np.float64]
 
 
 def spread(most: int, points: int) -> list[int]:
@@ -276,12 +276,12 @@ def epsilons_of(costs: Sequence[Cost], delta: float, conversion: Conversion) -> 
     return np.minimum.accumulate(epsilons[::-1])[::-1].tolist() if epsilons else []
 
 
-def rounded_up(curve: Curves) -> PrivacyCost:
+def rounded_up(curve: _Curves) -> PrivacyCost:
     """Return the public worst case, above any sum of floating-point costs by more than its rounding."""
     return PrivacyCost(rdp=curve * (1 + 1e-9), orders=FEW_ORDERS)
 
 
-def curve_epsilons(spent: Curves, delta: float) -> Curves:
+def curve_epsilons(spent: _Curves, delta: float) -> _Curves:
     """Convert curves to epsilons as `dpensemble.cost.conversion.improved_epsilon` does, one a row."""
     beyond = np.log1p(-1 / FEW_ORDERS) - (np.log(delta) + np.log(FEW_ORDERS)) / (FEW_ORDERS - 1)
     epsilons = (np.maximum((spent + beyond).min(axis=1), 0.0) + 1e-13) * (1 + 1e-13)
@@ -289,8 +289,8 @@ def curve_epsilons(spent: Curves, delta: float) -> Curves:
 
 
 def leading_fit(
-    spent: Curves, added: Callable[[int], Curves], n_queries: int, epsilons: float | Curves, delta: float
-) -> tuple[int, Curves]:
+    spent: _Curves, added: Callable[[int], _Curves], n_queries: int, epsilons: float | _Curves, delta: float
+) -> tuple[int, _Curves]:
     """Return how many leading queries leave every curve within its epsilon, and the curves including these queries."""
     fitting, too_many, sums = 0, n_queries + 1, spent
     while too_many - fitting > 1:
@@ -310,7 +310,7 @@ class ScheduledMeter(GroupMeter):
         self,
         schedule: VotingSchedule,
         groups: tuple[Group, ...],
-        costs: Sequence[Costs],
+        costs: Sequence[_Costs],
         sure: tuple[int, ...],
         analysis: str,
         *,
@@ -468,7 +468,7 @@ def vanishing_end(
         length = min(lengths.values())
         for group, one in zip(groups, here, strict=True):
             if not stages and one is not None and lengths[group.pool] < 1:
-                raise too_small(group, one, accounting.conversion)
+                raise _too_small(group, one, accounting.conversion)
         if length > 0:
             stages, ones, before = (*stages, replace(remaining, n_queries=length)), (*ones, here), before + length
         active -= {pool for pool, fitting in lengths.items() if fitting <= length}
