@@ -85,7 +85,7 @@ PREPAID = {
     ),
 }
 ONCE = [*PREPAID, "pure answers"]
-# Composed separately for every law and budget, so tests/accounting/test_subsampled.py searches their spend.
+# Composed separately for every law and budget, so tests/accounting/test_subsampling.py searches their spend.
 SLOW = {
     scheme: lambda law, budget, scheme=scheme: subsampled_meter(
         VotingSchedule.everyone(law, SUBSETS * K),

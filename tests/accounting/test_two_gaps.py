@@ -1,3 +1,5 @@
+"""The certified supremum over two gaps, against the laws of labels at random gaps."""
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize

@@ -1,3 +1,5 @@
+"""Meters that charge each unit, or each group, for what it could have changed of the labels that were released."""
+
 import tracemalloc
 from functools import cache
 from itertools import product
