@@ -155,6 +155,7 @@ def _warn(old: str, new: str) -> None:
         DeprecationWarning,
         frame.f_code.co_filename,
         frame.f_lineno,
-        frame.f_globals.get("__name__"),
+        # Code that is evaluated may have no name, and Python shows no warning of a nameless module.
+        frame.f_globals.get("__name__") or "<string>",
         frame.f_globals.setdefault("__warningregistry__", {}),
     )
