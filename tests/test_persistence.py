@@ -21,10 +21,12 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from skops import io as skops_io
 
-from dpensemble import load_classifier, save_classifier
+from dpensemble import Budget, Ledger, load_classifier, save_classifier
 from dpensemble._moved import SAVED_CLASSES
 from dpensemble.errors import FileError
-from dpensemble.student.published import NamedPipeline, published
+from dpensemble.moments import MomentsModel
+from dpensemble.student import NamedPipeline
+from dpensemble.student.published import published
 from dpensemble.workflow.learners import STUDENTS, learner
 
 
@@ -235,6 +237,7 @@ def test_files_are_read_without_array_libraries_and_with_all_of_skops_types():
 
 
 TABLE = pd.DataFrame({"age": np.arange(40.0), "dose": np.arange(40.0) % 7})
+HERE = NamedPipeline.__module__
 OLD = "dpensemble.students.of_old:Named"
 
 
@@ -263,7 +266,7 @@ def renamed_student(path, module, name, kind=NamedPipeline):
 
 @pytest.fixture
 def moved(monkeypatch):
-    monkeypatch.setitem(SAVED_CLASSES, OLD, f"{NamedPipeline.__module__}:{NamedPipeline.__name__}")
+    monkeypatch.setitem(SAVED_CLASSES, OLD, f"{HERE}:NamedPipeline")
 
 
 @pytest.mark.usefixtures("moved")
@@ -289,12 +292,12 @@ NOT_IN_THE_TABLE = {
     "a class as a module": ("dpensemble.students.of_old.Named", "predict"),
     "the key of the table as a module": (OLD, "Named"),
     "the key of the table as a class": ("", OLD),
-    "a real module of ours": ("dpensemble.ledger.ledger", "Ledger"),
-    "a real class beside a trusted one": ("dpensemble.student.published", "LibraryTransformer"),
-    "a function beside a trusted class": ("dpensemble.student.published", "published"),
+    "a real module of ours": (Ledger.__module__, "Ledger"),
+    "a real class that another package defines": (Budget.__module__, "Budget"),
+    "a function beside a trusted class": (HERE, "published"),
     "a trusted class where it is imported": ("dpensemble.student", "NamedPipeline"),
-    "a library within a module of ours": ("dpensemble.moments.model", "np.load"),
-    "a library as a module of ours": ("dpensemble.moments.model.np", "load"),
+    "a library within a module of ours": (MomentsModel.__module__, "np.load"),
+    "a library as a module of ours": (f"{MomentsModel.__module__}.np", "load"),
     "a class of the standard library": ("subprocess", "Popen"),
     "a function of the standard library": ("os", "system"),
     "the table's own class": ("dpensemble._moved", "Gone"),
@@ -316,8 +319,8 @@ def test_a_path_that_is_not_in_the_table_is_refused_also_if_it_exists(tmp_path, 
 def test_an_old_import_path_alone_makes_no_class_trusted(tmp_path, monkeypatch):
     from dpensemble import _moved
 
-    monkeypatch.setitem(_moved.MODULES, "dpensemble.students", "dpensemble.student.published")
-    monkeypatch.setitem(_moved.NAMES, "dpensemble.students:Named", "dpensemble.student.published:NamedPipeline")
+    monkeypatch.setitem(_moved.MODULES, "dpensemble.students", HERE)
+    monkeypatch.setitem(_moved.NAMES, "dpensemble.students:Named", f"{HERE}:NamedPipeline")
     for name in ("NamedPipeline", "Named"):
         renamed_student(tmp_path / "old.skops", "dpensemble.students", name)
         with pytest.raises(FileError, match=rf"not vetted \(dpensemble.students.{name}\)"):
@@ -326,7 +329,7 @@ def test_an_old_import_path_alone_makes_no_class_trusted(tmp_path, monkeypatch):
 
 def test_types_are_audited_at_the_place_to_which_the_table_leads(tmp_path, monkeypatch):
     """A table that led to anything else could not make it trusted."""
-    for target in ("subprocess:Popen", "dpensemble.ledger.ledger:Ledger", "dpensemble.student.published:published"):
+    for target in ("subprocess:Popen", f"{Ledger.__module__}:Ledger", f"{HERE}:published"):
         monkeypatch.setitem(SAVED_CLASSES, OLD, target)
         renamed_student(tmp_path / "old.skops", *OLD.split(":"))
         with pytest.raises(FileError, match="not vetted"):

@@ -71,7 +71,11 @@ class Host(ModuleType):
         if entry := NAMES.get(f"{old}:{name}") or SAVED_CLASSES.get(f"{old}:{name}"):
             module, _, new = entry.partition(":")
             value = _value(module, new)
-            _warn(f"{old}.{name}", f"{module}.{new}")
+            if MODULES.get(old) == module and new == name:
+                # As of its neighbours, so that one import shows one warning.
+                _warn(old, module)
+            else:
+                _warn(f"{old}.{name}", f"{module}.{new}")
             return value
         if f"{old}.{name}" in MODULES and not self._keeps(name):
             return import_module(f"{old}.{name}")
