@@ -21,6 +21,7 @@ from dpensemble._moved import MODULES, NAMES, SAVED_CLASSES
 from dpensemble.errors import DPEnsembleError
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = Path(dpensemble.__file__).parent
 LINES = (ROOT / "tests" / "released_paths.txt").read_text(encoding="utf-8").splitlines()
 #: "module" or "module:name", as users of earlier versions import them.
 RELEASED = [line for line in LINES if not line.startswith("#")]
@@ -109,6 +110,9 @@ def test_the_tables_are_about_modules_that_are_gone_and_lead_to_what_is_there():
         package = old.rpartition(".")[0]
         if not (package in MODULES or package == "dpensemble" or exists(package)):
             problems.append(f"{old}: {package} is neither there nor in MODULES")
+        stub = PACKAGE / f"{old.rpartition('.')[2]}.pyi"
+        if package == "dpensemble" and not (stub.exists() and MODULES[old] in stub.read_text(encoding="utf-8")):
+            problems.append(f"{stub.name} is missing, or does not import from {MODULES[old]}, for type checkers")
     for old, new in entries().items():
         module, _, name = old.partition(":")
         if not (module in MODULES or exists(module)):
@@ -119,6 +123,8 @@ def test_the_tables_are_about_modules_that_are_gone_and_lead_to_what_is_there():
             problems.append(f"{old}: exports of the top package do not move")
         if not exists(new.partition(":")[0]) or not hasattr(there(new.partition(":")[0]), new.partition(":")[2]):
             problems.append(f"{old}: {new} is not there")
+    rooms = {f"dpensemble.{stub.stem}" for stub in PACKAGE.glob("*.pyi")}
+    problems += [f"{room} has a file for type checkers, but is not gone" for room in rooms - set(MODULES)]
     problems += [f"{key} stands in two tables" for key in NAMES.keys() & SAVED_CLASSES.keys()]
     assert problems == []
 

@@ -4,7 +4,8 @@ An old path works, and a `DeprecationWarning` names the new path at the line tha
 are all that a move has to fill in: no other module has code for its old names.
 
 A module of an old path is an object of its own that passes each name on. So a class has one identity through both
-paths, and no file is executed twice. Type checkers read files, so they know the new paths only.
+paths, and no file is executed twice. Type checkers read files. For them, a room that is gone leaves ``ROOM.pyi``, which
+imports all names from the new place.
 """
 
 from __future__ import annotations
