@@ -1,4 +1,4 @@
-"""Students of every kind that earlier versions saved predict the same, wherever their classes are now."""
+"""Students of every kind that earlier versions saved predict the same after their classes have moved."""
 
 import importlib
 import io

@@ -4,6 +4,9 @@ The format is skops. It rebuilds objects of named types instead of executing a
 pickle. Only the few estimator classes listed here are written or read. Data that their compiled code would use
 without a check (tree nodes, category counts) are checked.
 
+A file of an earlier version names our classes by their paths of then. One exact table has these paths. A path that is
+not in the table is refused, also if something is there.
+
 So a file cannot run code. Compiled code still trusts its arrays, so a malicious
 file might crash a program that predicts with it.
 """
