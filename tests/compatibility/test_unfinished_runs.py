@@ -25,6 +25,9 @@ def test_a_run_of_an_earlier_version_is_finished_with_the_noise_that_it_had_draw
     (place / ".dpensemble-run").mkdir()
     (place / ".dpensemble-run" / "journal.json").write_text(here, encoding="utf-8")
     shutil.copy(place / "stopped" / "drawn.jsonl", place / ".dpensemble-run" / "drawn.jsonl")
+    # A checkout need not keep that they are for their owner only.
+    for path in [place / ".dpensemble-run", *(place / ".dpensemble-run").iterdir()]:
+        path.chmod(0o700 if path.is_dir() else 0o600)
     assert main(["recover", "run", "--unsigned", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["placed"], found["budgets"]) == (True, journal["budgets"])
