@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpensemble.datasets import images, load_cifar10
-from dpensemble.datasets.published import CIFAR_10, PublishedFile
+from dpensemble.datasets import cifar10, load_cifar10
+from dpensemble.datasets.cifar10 import CIFAR_10
+from dpensemble.datasets.published import PublishedFile
 from dpensemble.errors import FileError, InvalidParameterError
 
 RNG = np.random.default_rng(0)
@@ -35,7 +36,7 @@ def published(monkeypatch):
     """The made-up archive, declared as the published one."""
     files = [PublishedFile(n, RECORDS[n].nbytes, hashlib.sha256(RECORDS[n].tobytes()).hexdigest()) for n in NAMES]
     found = replace(CIFAR_10, train=tuple(files[:-1]), test=files[-1], address="http://127.0.0.1:9/", n_bytes=10**6)
-    monkeypatch.setattr(images, "CIFAR_10", found)
+    monkeypatch.setattr(cifar10, "CIFAR_10", found)
     return found
 
 
@@ -81,7 +82,7 @@ def test_other_archives_are_refused(tmp_path, cache, published, content, reason)
 
 
 def test_what_is_nowhere_is_downloaded_once_and_kept(monkeypatch, cache, published, server):
-    monkeypatch.setattr(images, "CIFAR_10", replace(published, address=server.address))
+    monkeypatch.setattr(cifar10, "CIFAR_10", replace(published, address=server.address))
     server.pages["/cifar-10-binary.tar.gz"] = archive(RECORDS)
     for _ in range(2):
         assert len(load_cifar10().X_train) == 20
@@ -90,7 +91,7 @@ def test_what_is_nowhere_is_downloaded_once_and_kept(monkeypatch, cache, publish
 
 
 def test_nothing_is_downloaded_unless_it_may_be(cache, published, monkeypatch, server):
-    monkeypatch.setattr(images, "CIFAR_10", replace(published, address=server.address))
+    monkeypatch.setattr(cifar10, "CIFAR_10", replace(published, address=server.address))
     with pytest.raises(FileError, match=r"is not in .*cifar-10: get it from http.* and put it there"):
         load_cifar10(download=False)
     assert server.asked == []

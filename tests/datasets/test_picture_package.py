@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpensemble.datasets import images, load_cifar10
-from dpensemble.datasets.published import CIFAR_10, PublishedFile
+from dpensemble.datasets import cifar10, load_cifar10
+from dpensemble.datasets.cifar10 import CIFAR_10
+from dpensemble.datasets.published import PublishedFile
 from dpensemble.errors import FileError
 
 NAMES = [file.name for file in (*CIFAR_10.train, CIFAR_10.test)]
@@ -47,7 +48,7 @@ def fill(place, records):
 def published(monkeypatch, cache):
     files = [PublishedFile(n, RECORDS[n].nbytes, hashlib.sha256(RECORDS[n].tobytes()).hexdigest()) for n in NAMES]
     found = replace(CIFAR_10, train=tuple(files[:-1]), test=files[-1], address="http://127.0.0.1:9/", n_bytes=10**6)
-    monkeypatch.setattr(images, "CIFAR_10", found)
+    monkeypatch.setattr(cifar10, "CIFAR_10", found)
 
 
 @pytest.fixture(scope="module")

