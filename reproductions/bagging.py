@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpensemble._random import SeededNoise
 from dpensemble.allocation import partitions
-from dpensemble.datasets import ImageDataset, load_cifar10, load_fashion_mnist, load_mnist
+from dpensemble.datasets import ImageDataset, load_fashion_mnist, load_mnist
 from dpensemble.design import plan
 from dpensemble.errors import BudgetError
 from dpensemble.laws import ConfidentNoisyMax, sample
@@ -22,6 +22,7 @@ from dpensemble.neural.networks import bagging_vgg16
 from dpensemble.student.fitting import fit_student
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.votes import Votes
+from reproductions.cifar10 import load_cifar10
 from reproductions.declared import Cell, Figures, Settings, figure
 from reproductions.store import Workplace
 

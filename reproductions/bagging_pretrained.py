@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from dpensemble.allocation import partitions
-from dpensemble.datasets import ImageDataset, load_cifar10
+from dpensemble.datasets import ImageDataset
 from dpensemble.methods import LabelMomentsClassifier
 from dpensemble.student.fitting import fit_student
 from dpensemble.teachers import TeacherEnsemble
@@ -33,6 +33,7 @@ from reproductions.bagging import (
     pate_figures,
     row_of,
 )
+from reproductions.cifar10 import load_cifar10
 from reproductions.data import EFFICIENTNET, Rows
 from reproductions.declared import Cell, Figures, Settings, figure
 from reproductions.store import Workplace

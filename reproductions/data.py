@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble.datasets import load_adult, load_cifar10, load_fashion_mnist, load_mnist
+from dpensemble.datasets import load_adult, load_fashion_mnist, load_mnist
 from dpensemble.errors import DPEnsembleError, InvalidParameterError
+from reproductions.cifar10 import load_cifar10
 from reproductions.declared import Need
 
 #: Packages of a small network that learned ImageNet: its layers, and their numbers.

@@ -1,6 +1,7 @@
 """``import dpensemble`` is quick, and what it exports is there when asked for."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,19 @@ def test_every_export_is_there(name):
 def test_what_is_not_there_is_an_attribute_error(name):
     with pytest.raises(AttributeError, match=name):
         getattr(dpensemble, name)
+
+
+@pytest.mark.parametrize("package", ["dpensemble", "dpensemble.datasets"])
+def test_an_old_import_of_cifar_10_states_where_the_loader_is(package):
+    loader = "from reproductions.cifar10 import load_cifar10"
+    with pytest.raises(ImportError, match=loader):
+        exec(f"from {package} import load_cifar10")  # noqa: S102
+    with pytest.raises(ImportError, match=loader):
+        getattr(importlib.import_module(package), "load_cifar10")  # noqa: B009
+    assert "load_cifar10" not in dir(importlib.import_module(package))
+    exec(loader)  # noqa: S102
+    with pytest.raises(AttributeError, match="load_cifar100"):
+        getattr(importlib.import_module(package), "load_cifar100")  # noqa: B009
 
 
 def test_importing_the_package_imports_nothing_heavy():

@@ -3,6 +3,10 @@ import pytest
 
 from reproductions import Cell, Experiment, Need, Panel, Table, figure
 
+from ..downloads import _no_other_machine, cache, server
+
+__all__ = ["_no_other_machine", "cache", "server"]
+
 
 class Counter:
     """Counts the runs, and stops at a given number."""

@@ -1,7 +1,8 @@
 """Example data, their splits, and functions that read and encode tables."""
 
+from typing import TYPE_CHECKING
+
 from dpensemble.datasets.adult import load_adult
-from dpensemble.datasets.cifar10 import load_cifar10
 from dpensemble.datasets.csv_files import CSVFormat
 from dpensemble.datasets.encoding import fit_encoder
 from dpensemble.datasets.images import ImageDataset, load_digit_images, load_fashion_mnist, load_mnist
@@ -19,7 +20,6 @@ __all__ = [
     "as_table",
     "fit_encoder",
     "load_adult",
-    "load_cifar10",
     "load_digit_images",
     "load_fashion_mnist",
     "load_mnist",
@@ -27,3 +27,14 @@ __all__ = [
     "same_columns",
     "three_way_split",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name == "load_cifar10":
+            # Not an AttributeError: Python would replace its text in `from dpensemble.datasets import load_cifar10`.
+            raise ImportError(
+                "load_cifar10 is no longer in dpensemble: the repository holds it in reproductions/cifar10.py, so run "
+                "your program from the repository's root with 'from reproductions.cifar10 import load_cifar10'."
+            )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
