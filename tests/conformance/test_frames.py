@@ -8,25 +8,10 @@ import sklearn
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 
-from dpensemble import (
-    AutoClassifier,
-    BaggedPATEClassifier,
-    BaggingPrivacyClassifier,
-    DiscriminantClassifier,
-    DPBaggingClassifier,
-    EncodedClassifier,
-    LabelMomentsClassifier,
-    PATEClassifier,
-    PrivateMajorityClassifier,
-    RandomSubspaceClassifier,
-    SoftVotesClassifier,
-    SubsampleAggregateClassifier,
-    UpsamplingPATEClassifier,
-    VanishingPATEClassifier,
-    WeightingPATEClassifier,
-    methods,
-)
+from dpensemble import AutoClassifier, LabelMomentsClassifier, methods
 from dpensemble.errors import DataError
+
+from ..estimators import PERSONALISED, estimators
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("few_synthetic_rows")]
 
@@ -39,26 +24,15 @@ UNITS = pd.Series(np.arange(80) // 2 + 2**60)
 EPSILONS = pd.Series(np.where(np.arange(80) // 2 % 2, 16.0, 32.0))
 SUMS = {"classes": [0, 1], "epsilon": 1e4, "delta": 1e-3, "random_state": 0, "insecure_release_seed": 0}
 VOTES = {"n_teachers": 5, **SUMS}
-OF_UNITS = {"units": UNITS}
-ESTIMATORS = {
-    "auto": (AutoClassifier(**SUMS), OF_UNITS),
-    "auto of budgets": (AutoClassifier(**SUMS), {"personal_epsilons": EPSILONS}),
-    "bagged-pate": (BaggedPATEClassifier(**VOTES), OF_UNITS),
-    "bagging": (BaggingPrivacyClassifier(classes=[0, 1], subsample=20, random_state=0, insecure_release_seed=0), {}),
-    "discriminant": (DiscriminantClassifier(**SUMS), OF_UNITS),
-    "dpbag": (DPBaggingClassifier(n_partitions=2, **VOTES), OF_UNITS),
-    "encoded": (EncodedClassifier(PATEClassifier(**VOTES)), OF_UNITS),
-    "majority": (PrivateMajorityClassifier(**VOTES), OF_UNITS),
-    "moments": (LabelMomentsClassifier(**SUMS), OF_UNITS),
-    "moments of a map": (LabelMomentsClassifier(PCA(2), **SUMS), {"personal_epsilons": EPSILONS}),
-    "pate": (PATEClassifier(**VOTES), OF_UNITS),
-    "saa": (SubsampleAggregateClassifier(**VOTES), OF_UNITS),
-    "soft-votes": (SoftVotesClassifier(**VOTES), OF_UNITS),
-    "subspace": (RandomSubspaceClassifier(**VOTES), OF_UNITS),
-    "upsampling": (UpsamplingPATEClassifier(**VOTES), {"budgets": EPSILONS}),
-    "vanishing": (VanishingPATEClassifier(**VOTES), {"budgets": EPSILONS}),
-    "weighting": (WeightingPATEClassifier(**VOTES), {"budgets": EPSILONS}),
+OWN = {"bagging": {"subsample": 20}, "dpbag": {"n_partitions": 2}, "private-majority": {"n_teachers": 5}}
+ESTIMATORS = estimators(SUMS, VOTES, OWN) | {
+    "auto of budgets": AutoClassifier(**SUMS),
+    "moments of a map": LabelMomentsClassifier(PCA(2), **SUMS),
 }
+# What has an entry for each record, beside the labels.
+MORE = {name: {"units": UNITS} for name in ESTIMATORS} | {"bagging": {}}
+MORE |= {name: {"personal_epsilons": EPSILONS} for name in ("auto of budgets", "moments of a map")}
+MORE |= {name: {"budgets": EPSILONS} for name in PERSONALISED}
 
 
 SETTINGS = {
@@ -111,11 +85,10 @@ KINDS = {
 
 
 def fitted(name, of=lambda values: values):
-    estimator, more = ESTIMATORS[name]
-    given = {key: of(values) for key, values in more.items()}
+    given = {key: of(values) for key, values in MORE[name].items()}
     if name != "bagging":
         given["X_public"] = of(MIXED)
-    return clone(estimator).fit(of(X), of(Y), **given)
+    return clone(ESTIMATORS[name]).fit(of(X), of(Y), **given)
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +111,7 @@ def answers(model, rows):
 
 
 def test_every_method_is_here():
-    assert {type(model).__name__ for model, _ in ESTIMATORS.values()} >= set(methods.__all__)
+    assert {type(model).__name__ for model in ESTIMATORS.values()} >= set(methods.__all__)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -8,26 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from dpensemble import (
-    AutoClassifier,
-    BaggedPATEClassifier,
-    BaggingPrivacyClassifier,
-    DiscriminantClassifier,
-    DPBaggingClassifier,
-    EncodedClassifier,
-    LabelMomentsClassifier,
-    PATEClassifier,
-    PrivateMajorityClassifier,
-    RandomSubspaceClassifier,
-    SoftVotesClassifier,
-    SubsampleAggregateClassifier,
-    UpsamplingPATEClassifier,
-    VanishingPATEClassifier,
-    WeightingPATEClassifier,
-    load_classifier,
-    methods,
-    save_classifier,
-)
+from dpensemble import EncodedClassifier, PATEClassifier, load_classifier, methods, save_classifier
 from dpensemble.budget_groups import personal_budgets
 from dpensemble.certificates import certificate_of_fit, confirmed
 from dpensemble.errors import AccountingError, NotForReleaseWarning
@@ -42,6 +23,8 @@ from dpensemble.workflow.comparison_methods import COMPARED
 from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.run_record import Measured, run_record
 
+from ..estimators import PERSONALISED, estimators
+
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
 N = 240
@@ -51,41 +34,29 @@ LABELS = (X[:, 0] > 0).astype(int)
 RUN = {"classes": [0, 1], "epsilon": 4.0, "delta": 1e-4, "random_state": 0, "insecure_release_seed": 0}
 VOTES = RUN | {"n_teachers": 30}
 BUDGETS = {"budgets": np.where(np.arange(N) % 2, 2.0, 4.0)}
-PLAIN = {
-    "auto": (AutoClassifier(**RUN), {}),
-    "bagged pate": (BaggedPATEClassifier(**VOTES, max_labels=3), {}),
-    "discriminant": (DiscriminantClassifier(**RUN), {}),
-    "dpbag": (DPBaggingClassifier(**VOTES, n_partitions=1), {}),
-    "label moments": (LabelMomentsClassifier(**RUN), {}),
-    "pate": (PATEClassifier(**VOTES), {}),
-    "private majority": (PrivateMajorityClassifier(**RUN), {}),
-    "random subspace": (RandomSubspaceClassifier(**VOTES), {}),
-    "saa": (SubsampleAggregateClassifier(**VOTES), {}),
-    "soft votes": (SoftVotesClassifier(**VOTES), {}),
-    "upsampling": (UpsamplingPATEClassifier(**VOTES), BUDGETS),
-    "vanishing": (VanishingPATEClassifier(**VOTES), BUDGETS),
-    "weighting": (WeightingPATEClassifier(**VOTES), BUDGETS),
-}
+OWN = {"bagged-pate": {"max_labels": 3}, "bagging": {"delta": 0.05}, "dpbag": {"n_partitions": 1}}
+PLAIN = estimators(RUN, VOTES, OWN)
+# Bagging publishes models instead of a student, and takes no public rows.
+BAGGING = {"bagging": PLAIN.pop("bagging")}
+del PLAIN["encoded"]
 # A method that reads tables itself also encodes them itself.
 ENCODED = {
-    f"encoded {name}": (EncodedClassifier(model), more)
-    for name, (model, more) in PLAIN.items()
-    if name not in ("auto", "label moments")
+    f"encoded {name}": EncodedClassifier(model)
+    for name, model in PLAIN.items()
+    if name not in ("auto", "label-moments")
 }
 STUDENTS = PLAIN | ENCODED
-# Bagging publishes models instead of a student, and takes no public rows.
-BAGGING = BaggingPrivacyClassifier(classes=[0, 1], delta=0.05, random_state=0, insecure_release_seed=0)
-MODELS = STUDENTS | {"bagging": (BAGGING, {})}
+MODELS = STUDENTS | BAGGING
 #: These have no certificate, as `certificate_of` reports.
-NONE = {"private majority"}
+NONE = {"private-majority"}
 VIEWS = ("charges", "classes", "design", "drift", "effects", "guarantee", "labels", "law", "readable_share")
 VIEWS += ("recommendation", "seconds", "spend", "student")
 
 
 def fit(name, **given):
-    model, more = MODELS[name]
     public = {} if name == "bagging" else {"X_public": PUBLIC}
-    return clone(model).fit(X, LABELS, **public, **more, **given)
+    budgets = BUDGETS if name.endswith(PERSONALISED) else {}
+    return clone(MODELS[name]).fit(X, LABELS, **public, **budgets, **given)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +73,7 @@ def fitted():
 
 
 def test_every_method_is_here():
-    listed = {type(model) for model, _ in MODELS.values()}
+    listed = {type(model) for model in MODELS.values()}
     assert {getattr(methods, name) for name in methods.__all__} == listed
 
 
@@ -153,7 +124,7 @@ def test_a_report_and_a_card_are_written_of_the_result(fitted, name):
         X_public=pd.DataFrame(PUBLIC, columns=columns),
     )
     reader = Reader(tables.X_public, PATEClassifier(), fill=False)
-    personal = personal_budgets(BUDGETS["budgets"], delta=1e-4) if MODELS[name][1] else None
+    personal = personal_budgets(BUDGETS["budgets"], delta=1e-4) if name.endswith(PERSONALISED) else None
     record = run_record(result, tables, reader, Measured(seconds=result.seconds), personal)
     record = RunRecord.from_dict(json.loads(json.dumps(record.to_dict())))
     page = render(record)

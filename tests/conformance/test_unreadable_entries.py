@@ -12,30 +12,13 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from dpensemble import (
-    AutoClassifier,
-    BaggedPATEClassifier,
-    BaggingPrivacyClassifier,
-    DiscriminantClassifier,
-    DPBaggingClassifier,
-    EncodedClassifier,
-    LabelMomentsClassifier,
-    PATEClassifier,
-    PrivateMajorityClassifier,
-    RandomSubspaceClassifier,
-    SoftVotesClassifier,
-    SubsampleAggregateClassifier,
-    UpsamplingPATEClassifier,
-    VanishingPATEClassifier,
-    WeightingPATEClassifier,
-    methods,
-    neural,
-    teachers,
-)
+from dpensemble import methods, neural, teachers
 from dpensemble.datasets import TableEncoder
 from dpensemble.errors import BudgetError, DataError, DPEnsembleError
 from dpensemble.neural import DPSGDClassifier, TorchClassifier
 from dpensemble.teachers import GradientPerturbedLogisticRegression, OutputPerturbedLogisticRegression
+
+from ..estimators import estimators
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("few_synthetic_rows")]
 
@@ -46,29 +29,15 @@ ROW = 7
 SEEDS = {"random_state": 0, "insecure_release_seed": 0}
 SUMS = {"classes": [0, 1], "epsilon": 1e4, "delta": 1e-3, **SEEDS}
 VOTES = {"n_teachers": 3, **SUMS}
-WITHOUT_PUBLIC_ROWS = {
-    "bagging": BaggingPrivacyClassifier(classes=[0, 1], subsample=20, **SEEDS),
+OWN = {"bagging": {"subsample": 20}, "dpbag": {"n_partitions": 2}, "private-majority": {"n_teachers": 3}}
+TEACHERS = {
     "output-perturbed": OutputPerturbedLogisticRegression(classes=[0, 1]),
     "gradient-perturbed": GradientPerturbedLogisticRegression(classes=[0, 1], epsilon=1.0, delta=1e-3),
     "dp-sgd": DPSGDClassifier(classes=[0, 1], delta=1e-3, epochs=1),
     "torch": TorchClassifier(classes=[0, 1], epochs=1),
 }
-ESTIMATORS = WITHOUT_PUBLIC_ROWS | {
-    "saa": SubsampleAggregateClassifier(**VOTES),
-    "dpbag": DPBaggingClassifier(n_partitions=2, **VOTES),
-    "pate": PATEClassifier(**VOTES),
-    "subspace": RandomSubspaceClassifier(**VOTES),
-    "bagged-pate": BaggedPATEClassifier(**VOTES),
-    "upsampling": UpsamplingPATEClassifier(**VOTES),
-    "vanishing": VanishingPATEClassifier(**VOTES),
-    "weighting": WeightingPATEClassifier(**VOTES),
-    "majority": PrivateMajorityClassifier(**VOTES),
-    "soft-votes": SoftVotesClassifier(**VOTES),
-    "moments": LabelMomentsClassifier(**SUMS),
-    "discriminant": DiscriminantClassifier(**SUMS),
-    "auto": AutoClassifier(**SUMS),
-    "encoded": EncodedClassifier(PATEClassifier(**VOTES)),
-}
+ESTIMATORS = TEACHERS | estimators(SUMS, VOTES, OWN)
+WITHOUT_PUBLIC_ROWS = {"bagging", *TEACHERS}
 NEURAL = {"dp-sgd": "opacus", "torch": "torch"}
 
 # Digits that no other message has, so that an entry that is shown is found.
@@ -220,7 +189,7 @@ def test_every_estimator_is_here():
     assert {name for name in offered if name.endswith(("Classifier", "Regression"))} <= known
 
 
-@pytest.mark.parametrize("name", ["upsampling", "vanishing", "weighting"])
+@pytest.mark.parametrize("name", ["upsampling-pate", "vanishing-pate", "weighting-pate"])
 def test_budgets_of_records(name):
     for what, budgets in bad(np.full(60, 1e4), also=MISSING):
         error = refusal(what, fit, name, budgets=budgets)
@@ -228,7 +197,7 @@ def test_budgets_of_records(name):
         assert "budgets" in str(error), what
 
 
-@pytest.mark.parametrize("name", ["moments", "soft-votes"])
+@pytest.mark.parametrize("name", ["label-moments", "soft-votes"])
 def test_personal_epsilons(name):
     for what, epsilons in bad(np.full(60, 1e4), also=MISSING):
         error = refusal(what, fit, name, personal_epsilons=epsilons)
@@ -240,11 +209,11 @@ def test_consent_levels():
     masked = np.ma.masked_array(groups, mask=groups == "low")
     entries = [with_entry(groups, entry) for entry in (ENTRIES | MISSING).values()]
     for levels in (masked, *entries):
-        error = refusal("levels", fit, "upsampling", budgets=levels, levels={"low": 1e4, "high": 5e3})
+        error = refusal("levels", fit, "upsampling-pate", budgets=levels, levels={"low": 1e4, "high": 5e3})
         assert isinstance(error, (DataError, BudgetError))
 
 
-@pytest.mark.parametrize("name", ["saa", "moments"])
+@pytest.mark.parametrize("name", ["saa", "label-moments"])
 def test_blocks(name):
     for what, rows in bad(X):
         blocks = [(rows[:5], Y[:5]), (rows[5:], Y[5:])]
@@ -261,7 +230,7 @@ def test_blocks(name):
     assert f"y has a missing label (NaN or None, the first in row {ROW}," in str(error)
 
 
-@pytest.mark.parametrize("name", ["saa", "pate", "soft-votes", "moments", "auto", "majority", "bagging"])
+@pytest.mark.parametrize("name", ["saa", "pate", "soft-votes", "label-moments", "auto", "private-majority", "bagging"])
 @pytest.mark.parametrize("where", ["X", "y", "units"])
 def test_one_record_stops_no_run_that_takes_bad_records(name, where):
     model = clone(ESTIMATORS[name]).set_params(on_bad_record="zero")
@@ -273,7 +242,7 @@ def test_one_record_stops_no_run_that_takes_bad_records(name, where):
         assert model.predict(X).shape == (60,)
 
 
-@pytest.mark.parametrize("name", ["moments", "auto"])
+@pytest.mark.parametrize("name", ["label-moments", "auto"])
 def test_one_text_stops_no_run_that_takes_bad_records(name):
     model = clone(ESTIMATORS[name]).set_params(on_bad_record="zero")
     words = RNG.choice(["a", "b"], (60, 1))
@@ -297,7 +266,7 @@ def test_a_table_encoder():
 
 def test_a_published_student_that_knows_its_columns():
     rows, public = pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(PUBLIC, columns=["a", "b"])
-    for name in ("pate", "moments", "auto"):
+    for name in ("pate", "label-moments", "auto"):
         student = fit(name, rows=rows, public=public).student_
         for entry in [entry for which, entry in ENTRIES.items() if which != "masked"]:
             changed = pd.DataFrame(with_entry(X, entry), columns=["a", "b"])

@@ -7,48 +7,27 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from dpensemble import (
-    AutoClassifier,
-    BaggedPATEClassifier,
-    BaggingPrivacyClassifier,
-    Budget,
-    DPBaggingClassifier,
-    LabelMomentsClassifier,
-    PATEClassifier,
-    PrivateMajorityClassifier,
-    RandomSubspaceClassifier,
-    SubsampleAggregateClassifier,
-    UpsamplingPATEClassifier,
-    VanishingPATEClassifier,
-    WeightingPATEClassifier,
-)
+from dpensemble import BaggingPrivacyClassifier, Budget, LabelMomentsClassifier, PATEClassifier
 from dpensemble._spending import Spending
 from dpensemble.accounting import Change, price
 from dpensemble.errors import BudgetError
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.ledger.filters import Amount
 
+from ..estimators import PERSONALISED, estimators
+
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
 SHARED = {"classes": [0, 1], "insecure_release_seed": 0, "random_state": 0}
 FEW = SHARED | {"n_teachers": 20, "max_labels": 10, "epsilon": 1.0}
-MODELS = {
-    "auto": AutoClassifier(**SHARED),
-    "bagged pate": BaggedPATEClassifier(**FEW, subsample=10),
-    "bagging": BaggingPrivacyClassifier(**SHARED, delta=0.05),
-    "dpbag": DPBaggingClassifier(**FEW),
-    "label moments": LabelMomentsClassifier(**SHARED),
-    "pate": PATEClassifier(**FEW),
-    "gated pate": PATEClassifier(**FEW | {"max_labels": None, "epsilon": 4.0}, law="confident-gnmax"),
-    "private majority": PrivateMajorityClassifier(**SHARED),
-    "random subspace": RandomSubspaceClassifier(**FEW),
-    "saa": SubsampleAggregateClassifier(**FEW),
-    "upsampling": UpsamplingPATEClassifier(**FEW),
-    "vanishing": VanishingPATEClassifier(**FEW),
-    "weighting": WeightingPATEClassifier(**FEW),
+OWN = {"bagged-pate": {"subsample": 10}, "bagging": {"delta": 0.05}}
+MODELS = estimators(SHARED, FEW, OWN) | {
+    "gated pate": PATEClassifier(**FEW | {"max_labels": None, "epsilon": 4.0}, law="confident-gnmax")
 }
+# It passes the account on to its method.
+del MODELS["encoded"]
 # Only epsilon and delta are known of these. With this few records "auto" asks private majorities.
-WITHOUT_CURVE = {"bagging", "private majority", "auto"}
+WITHOUT_CURVE = {"bagging", "private-majority", "auto"}
 RNG = np.random.default_rng(0)
 X, X_PUBLIC = RNG.normal(size=(240, 3)), RNG.normal(size=(110, 3))
 Y = (X[:, 0] > 0).astype(int)
@@ -71,7 +50,7 @@ def test_a_fit_is_charged_what_it_may_spend_and_once(ledger, name):
     assert grant["what"] == type(MODELS[name]).__name__
 
 
-@pytest.mark.parametrize("name", sorted(set(MODELS) - {"upsampling", "vanishing", "weighting", "bagged pate"}))
+@pytest.mark.parametrize("name", sorted(set(MODELS) - {*PERSONALISED, "bagged-pate"}))
 def test_a_fit_for_another_relation_is_refused(ledger, name):
     account = ledger.open_account("records", epsilon=8, delta=0.2, approximate=0.5, relation="replace-one")
     given = {"relation": "add-or-remove-one"}
@@ -92,7 +71,7 @@ def test_a_fit_that_the_account_does_not_allow_draws_no_noise(ledger, name, monk
         raise AssertionError("noise was drawn without a charge")
 
     model = MODELS[name]
-    if name not in ("bagging", "bagged pate"):
+    if name not in ("bagging", "bagged-pate"):
         monkeypatch.setattr(_random.SeededNoise, "uniform_bits", drawn)
     with pytest.raises(BudgetError, match="ledger: this release takes"):
         fit(model, account)

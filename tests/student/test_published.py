@@ -14,20 +14,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import (
     AutoClassifier,
-    BaggedPATEClassifier,
     BaggingPrivacyClassifier,
-    DiscriminantClassifier,
-    DPBaggingClassifier,
     EncodedClassifier,
     LabelMomentsClassifier,
     PATEClassifier,
-    PrivateMajorityClassifier,
-    RandomSubspaceClassifier,
-    SoftVotesClassifier,
-    SubsampleAggregateClassifier,
-    UpsamplingPATEClassifier,
-    VanishingPATEClassifier,
-    WeightingPATEClassifier,
     load_classifier,
     methods,
     save_classifier,
@@ -37,6 +27,8 @@ from dpensemble.errors import DataError, FileError, NotForReleaseWarning
 from dpensemble.moments import DirectionsMap, ImageMap, TableMap
 from dpensemble.student import NamedPipeline
 from dpensemble.student.published import MARK, published, release_mark, with_names
+
+from ..estimators import PERSONALISED, estimators
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
@@ -54,46 +46,34 @@ def encoder():
     return ColumnTransformer([("numbers", StandardScaler(), [0, 1, 2])])
 
 
-MODELS = {
-    "auto": lambda: AutoClassifier(**MOMENTS),
-    "auto by votes": lambda: AutoClassifier(**MOMENTS | {"relation": "replace-one", "epsilon": 0.5}),
-    "bagged-pate": lambda: BaggedPATEClassifier(**SHARED, subsample=20),
-    "bagging": lambda: BaggingPrivacyClassifier(classes=[0, 1], subsample=60, insecure_release_seed=0),
-    "discriminant": lambda: DiscriminantClassifier(**MOMENTS),
-    "dpbag": lambda: DPBaggingClassifier(**SHARED, n_partitions=1),
-    "encoded": lambda: EncodedClassifier(PATEClassifier(**SHARED)),
-    "encoded by another": lambda: EncodedClassifier(PATEClassifier(**SHARED), encoder=encoder()),
-    "label-moments": lambda: LabelMomentsClassifier(**MOMENTS),
-    "label-moments of directions": lambda: LabelMomentsClassifier(DirectionsMap(TableMap()), **MOMENTS),
-    "label-moments of images": lambda: LabelMomentsClassifier(ImageMap((1, 3)), **MOMENTS),
-    "label-moments by another map": lambda: LabelMomentsClassifier(StandardScaler(), **MOMENTS),
-    "label-moments with a student": lambda: LabelMomentsClassifier(
-        None, DecisionTreeClassifier(max_depth=3), **MOMENTS
-    ),
-    "pate": lambda: PATEClassifier(**SHARED),
-    "pate with a pipeline": lambda: PATEClassifier(
+OWN = {
+    "bagged-pate": {"subsample": 20},
+    "bagging": {"subsample": 60},
+    "dpbag": {"n_partitions": 1},
+}
+MODELS = estimators(MOMENTS, SHARED, OWN) | {
+    "auto by votes": AutoClassifier(**MOMENTS | {"relation": "replace-one", "epsilon": 0.5}),
+    "encoded by another": EncodedClassifier(PATEClassifier(**SHARED), encoder=encoder()),
+    "label-moments of directions": LabelMomentsClassifier(DirectionsMap(TableMap()), **MOMENTS),
+    "label-moments of images": LabelMomentsClassifier(ImageMap((1, 3)), **MOMENTS),
+    "label-moments by another map": LabelMomentsClassifier(StandardScaler(), **MOMENTS),
+    "label-moments with a student": LabelMomentsClassifier(None, DecisionTreeClassifier(max_depth=3), **MOMENTS),
+    "pate with a pipeline": PATEClassifier(
         student=Pipeline([("columns", StandardScaler()), ("student", LogisticRegression())]), **SHARED
     ),
-    "private-majority": lambda: PrivateMajorityClassifier(**MOMENTS),
-    "random-subspace": lambda: RandomSubspaceClassifier(**SHARED),
-    "saa": lambda: SubsampleAggregateClassifier(**SHARED),
-    "soft-votes": lambda: SoftVotesClassifier(**SHARED),
-    "upsampling-pate": lambda: UpsamplingPATEClassifier(**SHARED),
-    "vanishing-pate": lambda: VanishingPATEClassifier(**SHARED),
-    "weighting-pate": lambda: WeightingPATEClassifier(**SHARED),
 }
 UNSAVED = {"label-moments by another map"}
 
 
 def fitted(name, rows=PRIVATE, public=PUBLIC, **settings):
-    model = MODELS[name]()
+    model = clone(MODELS[name])
     if name.startswith("encoded"):
         model.set_params(**{f"method__{key}": value for key, value in settings.items()})
     else:
         model.set_params(**settings)
     if name == "bagging":
         return model.fit(rows, Y)
-    budgets = {"budgets": BUDGETS} if name.split("-")[0] in ("upsampling", "vanishing", "weighting") else {}
+    budgets = {"budgets": BUDGETS} if name in PERSONALISED else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return model.fit(rows, Y, X_public=public, **budgets)
@@ -113,7 +93,7 @@ def from_a_file(student, path):
 
 
 def test_every_method_is_here():
-    made = {type(make()).__name__ for make in MODELS.values()}
+    made = {type(model).__name__ for model in MODELS.values()}
     assert made == set(methods.__all__)
 
 
