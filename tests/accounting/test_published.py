@@ -1,6 +1,5 @@
 """The published bounds of PATE: against an independent computation, and against the true laws of tiny votes."""
 
-import itertools
 import math
 import warnings
 
@@ -33,6 +32,8 @@ from dpensemble.errors import AccountingError, BudgetError, DataError, DPEnsembl
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, RandomizedResponse
 from dpensemble.votes import Votes
 from dpensemble.voting_schedule import VotingSchedule
+
+from ..tiny_votes import histograms, neighbours
 
 
 def test_bounds_of_a_split_and_of_a_clear_vote():
@@ -159,24 +160,6 @@ def renyi(p, other, order):
     return np.log1p(np.sum(weights * np.expm1((order - 1) * log_ratio))) / (order - 1)
 
 
-def histograms(n_votes, n_classes):
-    if n_classes == 1:
-        yield (n_votes,)
-        return
-    for first in range(n_votes + 1):
-        for rest in histograms(n_votes - first, n_classes - 1):
-            yield (first, *rest)
-
-
-def neighbours(counts):
-    for giver, taker in itertools.permutations(range(len(counts)), 2):
-        if counts[giver] > 0:
-            moved = list(counts)
-            moved[giver] -= 1
-            moved[taker] += 1
-            yield tuple(moved)
-
-
 def bound_of(kind, counts, noise, threshold):
     if kind == "gnmax":
         return gnmax_rdp(counts, noise, ORDERS)
@@ -187,7 +170,7 @@ def bound_of(kind, counts, noise, threshold):
 
 def worst_ratios(kind, n_votes, n_classes, noise):
     """Return the largest share of the bound that is used from the given data, and from its neighbours."""
-    votes = list(histograms(n_votes, n_classes))
+    votes = histograms(n_votes, n_classes)
     threshold = 0.6 * n_votes
     bounds = dict(zip(votes, bound_of(kind, np.array(votes), noise, threshold), strict=True))
     laws = {counts: law_of(kind, counts, noise, threshold) for counts in votes}

@@ -1,6 +1,5 @@
 """Smooth sensitivity of the data-dependent cost: against every tiny vote, and the release against normal laws."""
 
-import itertools
 import math
 from dataclasses import replace
 
@@ -14,23 +13,7 @@ from dpensemble.accounting.published import gnmax_rdp, threshold_rdp
 from dpensemble.accounting.smooth import SmoothCost, _tabulate, release_epsilon, smooth_release_rdp
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
 
-
-def histograms(n_votes, n_classes):
-    if n_classes == 1:
-        yield (n_votes,)
-        return
-    for first in range(n_votes + 1):
-        for rest in histograms(n_votes - first, n_classes - 1):
-            yield (first, *rest)
-
-
-def neighbours(counts):
-    for giver, taker in itertools.permutations(range(len(counts)), 2):
-        if counts[giver] > 0:
-            moved = list(counts)
-            moved[giver] -= 1
-            moved[taker] += 1
-            yield tuple(moved)
+from ..tiny_votes import histograms, neighbours
 
 
 def local_by_enumeration(cost, votes):
@@ -75,7 +58,7 @@ def table(request, monkeypatch):
 @pytest.mark.parametrize("cost", TINY, ids=range(len(TINY)))
 @pytest.mark.filterwarnings("ignore:threshold=11.5")
 def test_every_tiny_vote(cost, table):
-    votes = list(histograms(cost.n_teachers, cost.n_classes))
+    votes = histograms(cost.n_teachers, cost.n_classes)
     local = local_by_enumeration(cost, votes)
     bounds = {counts: cost.local_sensitivity([counts]) for counts in votes}
     assert max(local.values()) > 0
@@ -97,7 +80,7 @@ def test_every_tiny_vote(cost, table):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_threshold_is_as_sensitive_as_the_highest_counts_that_there_are(n_classes):
     cost = SmoothCost(3.0, 4.0, 10, n_classes, threshold=7, threshold_sigma=0.6, both_directions=False)
-    votes = list(histograms(10, n_classes))
+    votes = histograms(10, n_classes)
     none = np.zeros(1, dtype=bool)
     totals = {counts: cost.total([counts], none) for counts in votes}
     local = {one: max(abs(totals[near] - totals[one]) for near in neighbours(one)) for one in votes}

@@ -49,6 +49,8 @@ from dpensemble.laws import (
 )
 from dpensemble.voting_schedule import VotingSchedule
 
+from ..tiny_votes import sampled_pairs, strongest_delta
+
 ORDERS = DEFAULT_ORDERS[[0, 3, 8, 30]]
 BUDGET = Budget(epsilon=1, delta=1e-5)
 WIGGLY = TableLaw(((0.9, 0.1), (0.3, 0.7), (0.6, 0.4), (0.2, 0.8)))
@@ -277,23 +279,6 @@ def test_it_is_for_counts_that_are_near():
     assert price(LaplaceNoisyMax(50.0), Change(ballots=100, classes=3)).label.most(Budget(epsilon=1, delta=1e-5)) >= 185
 
 
-def true_delta(law, change, answers, factor):
-    """The most that any strategy reaches on the weights that are sampled, in fractions."""
-    rows = np.array(
-        [row for row in product(range(change.ballots + 1), repeat=change.classes) if sum(row) == change.ballots]
-    )
-    table = [[Fraction(int(w), 2**63) for w in row] for row in integer_weights(law, rows)]
-    moved = np.abs(rows[:, None] - rows).sum(axis=2)
-    pairs = [(table[i], table[j]) for i, j in zip(*np.nonzero((moved > 0) & (moved <= 2 * change.votes)), strict=True)]
-
-    def value(left, p, q):
-        if not left:
-            return max(p - factor * q, 0)
-        return max(sum(value(left - 1, p * a, q * b) for a, b in zip(one, other, strict=True)) for one, other in pairs)
-
-    return float(value(answers, Fraction(1), Fraction(1)))
-
-
 @pytest.mark.parametrize(
     ("law", "change"),
     [
@@ -307,8 +292,9 @@ def true_delta(law, change, answers, factor):
 def test_composition_is_exact_for_every_strategy(law, change):
     """Before, several votes of many classes had a Renyi curve only."""
     found = price(law, change).label
+    pairs = sampled_pairs(law, change.ballots, change.classes, change.votes)
     for factor in (Fraction(5, 4), Fraction(2)):
-        truth = true_delta(law, change, 2, factor)
+        truth = float(strongest_delta(pairs, 2, factor))
         delta = found.layout(2, 1e-3).delta(2, float(np.log(float(factor))))
         assert truth <= delta <= 1.03 * truth + 1e-9
 
