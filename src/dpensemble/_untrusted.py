@@ -70,14 +70,13 @@ def read_json(
     *,
     links: bool = False,
     special_numbers: bool = False,
-    largest: int = LARGEST_JSON,
 ) -> JSON:
     """Return the value in a JSON file, or raise ``failed(reason)``.
 
     `parse_json` states what is refused. A missing file raises `FileNotFoundError`, for readers that need not have it.
     """
     try:
-        return parse_json(file_bytes(path, links=links, largest=largest), special_numbers=special_numbers)
+        return parse_json(file_bytes(path, links=links, largest=LARGEST_JSON), special_numbers=special_numbers)
     except FileNotFoundError:
         raise
     except OSError as error:
