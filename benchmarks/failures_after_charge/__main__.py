@@ -33,6 +33,10 @@ def main() -> int:
     _warm_up(min(12, options.runs))
     number, start = options.only or 0, perf_counter()
     while counts["runs"] < (1 if options.only is not None else options.runs):
+        # Runs that are refused, slow or broken do not count, so without an end none of them would ever end the loop.
+        if number - (options.only or 0) >= 20 + 10 * options.runs:
+            print("too few of the runs can be tried; look at the problems, or give --seconds")
+            return 1
         every = bool(options.every) and counts["runs"] % options.every == 0
         made = _one_run(options, number, counts, methods, every=every)
         number += 1

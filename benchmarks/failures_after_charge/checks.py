@@ -125,7 +125,7 @@ class Scene:
             return False
         self.release, self.charges = self._release(), charges(self.folder)
         self._succeed(len(self.charges) == self.run.has_ledger, f"{len(self.charges)} charges of an undisturbed run")
-        left = leftovers(self.folder, self._before)
+        left = leftovers(self.folder, self._before, is_finished=True)
         self._succeed(not left, f"an undisturbed run leaves {left}")
         self.steps = self._steps.read_text(encoding="utf-8").splitlines()
         # A public seed is drawn before the first step that is counted.
@@ -246,16 +246,16 @@ class Scene:
             differ = differences(found, self.release)
             self._succeed(not differ, f"the release is another one: {differ}")
         self._succeed(charges(self.folder) == self.charges, f"the charges are {charges(self.folder)}")
-        self._nothing_left()
+        self._nothing_left(is_finished=True)
 
     def _nothing_happened(self, said: str) -> None:
         """See that a run that is over without a release cost nothing and left nothing."""
         self._succeed(not charges(self.folder), f"it was charged for nothing: {said.strip()}")
         self._succeed(not differences(self._release(), self._earlier), f"the earlier release is gone: {said.strip()}")
-        self._nothing_left()
+        self._nothing_left(is_finished=False)
 
-    def _nothing_left(self) -> None:
-        left = leftovers(self.folder, self._before)
+    def _nothing_left(self, *, is_finished: bool) -> None:
+        left = leftovers(self.folder, self._before, is_finished=is_finished)
         self._succeed(not left, f"it leaves {left}")
 
     def _release(self) -> dict[str, object] | None:

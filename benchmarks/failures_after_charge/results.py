@@ -18,6 +18,8 @@ from dpensemble.workflow.predict import load_student, predictions
 _TIMES = ("created", "seconds")
 _SECONDS = re.compile(r"<td>[\d.,]+ s</td>")
 # Files that may leave a lock or a log.
+# Each finished run is noted here, so that a copy of its folder is not finished once more.
+_NOTES = "state/finished-runs"
 _MAY_STAY = {"ledger.db-wal", "ledger.db-shm", "log.jsonl"}
 
 
@@ -62,10 +64,10 @@ def charges(scene: Path) -> list[tuple[int, int]]:
         connection.close()
 
 
-def leftovers(scene: Path, before: set[str]) -> list[str]:
+def leftovers(scene: Path, before: set[str], *, is_finished: bool) -> list[str]:
     """Return what is in a scene, or in its hidden and temporary folders, and was not there before the run."""
-    after = names(scene)
-    return sorted(name for name in after - before if name.split("/")[0] != "run" and name not in _MAY_STAY)
+    left = {name for name in names(scene) - before if name.split("/")[0] != "run"} - _MAY_STAY
+    return sorted(name for name in left if not (is_finished and name.startswith(_NOTES)))
 
 
 def names(scene: Path) -> set[str]:
