@@ -35,7 +35,7 @@ from dpensemble.accounting.worst_case import (
 from dpensemble.audit import audit_law
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, DominatingPairs
-from dpensemble.cost.roc import vertices
+from dpensemble.cost.pairs import vertices
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
 from dpensemble.laws import (
     ConfidentNoisyMax,

@@ -3,7 +3,7 @@
 import importlib.util
 import json
 
-from dpensemble.certificates.verifier import verifier_path
+from dpensemble.certificates.certificate import verifier_path
 
 _SPEC = importlib.util.spec_from_file_location("verify_alone", verifier_path())
 verify = importlib.util.module_from_spec(_SPEC)

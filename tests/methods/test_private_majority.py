@@ -14,7 +14,7 @@ from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
 from dpensemble.accounting.meters.scheduled import pure_answers_meter
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, optimal_composition
-from dpensemble.cost.conversion import improved_epsilon
+from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.darrm.answers import answer_allowance, majority_law, wrong_answers
 from dpensemble.darrm.composition import general_composition
 from dpensemble.design import DaRRM, compare_aggregators, fitted_answer

@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dpensemble._random import SeededNoise
 from dpensemble.cost import DEFAULT_ORDERS
-from dpensemble.cost.conversion import improved_epsilon
+from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.releases.noise import DiscreteNoise

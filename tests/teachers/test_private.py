@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dpensemble._random import SeededNoise, SystemNoise
 from dpensemble.cost import DEFAULT_ORDERS
-from dpensemble.cost.conversion import improved_epsilon
+from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.errors import DataError, InvalidParameterError, TeacherError
 from dpensemble.relations import Relation
 from dpensemble.teachers import OpacusPrivacy, OutputPerturbedLogisticRegression, RandomizedBallots

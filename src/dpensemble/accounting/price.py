@@ -54,7 +54,7 @@ from dpensemble.accounting.worst_case import BEYOND, check_corners, gate_cost, w
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, Cost, DominatingPairs, GatedCost, PrivacyCost
 from dpensemble.cost.gated import gated_composition
-from dpensemble.cost.searching import last_fitting
+from dpensemble.cost.privacy_cost import last_fitting
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.laws.choice import is_proven

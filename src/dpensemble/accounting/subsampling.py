@@ -109,8 +109,7 @@ from dpensemble.cost.composition import (
     layout_number,
     layout_size,
 )
-from dpensemble.cost.conversion import improved_delta, improved_epsilon
-from dpensemble.cost.searching import last_between, last_fitting
+from dpensemble.cost.privacy_cost import improved_delta, improved_epsilon, last_between, last_fitting
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Relation

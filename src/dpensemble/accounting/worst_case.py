@@ -99,8 +99,7 @@ from dpensemble._checks import real_between
 from dpensemble.accounting.neighbours import Change, is_rising, reachable_offsets, second_class_table
 from dpensemble.accounting.two_gaps import two_gap_pairs
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs, PrivacyCost
-from dpensemble.cost.merging import gathered
-from dpensemble.cost.roc import ranks, vertices
+from dpensemble.cost.pairs import gathered, ranks, vertices
 from dpensemble.errors import AccountingError
 from dpensemble.laws import (
     ByLaw,

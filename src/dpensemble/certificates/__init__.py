@@ -6,8 +6,9 @@ from dpensemble.certificates.certificate import (
     certificate_of_fit,
     certificate_of_majority,
     certificate_of_sums,
+    confirmed,
+    release_stated,
 )
-from dpensemble.certificates.verifier import confirmed, release_stated
 
 __all__ = [
     "certificate_of",

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpensemble._checks import delta_of, epsilon_of, integer_between, real_between
-from dpensemble.cost.base import Conversion, Cost
 from dpensemble.cost.composition import MOST_EPSILON, ProductComposition
 from dpensemble.cost.pairs import DominatingPairs
+from dpensemble.cost.privacy_cost import Conversion, Cost
 from dpensemble.errors import AccountingError
 
 

@@ -1,4 +1,4 @@
-r"""Dominating pairs: finitely many pairs of output laws that stand for all that one answer can reveal.
+"""Dominating pairs: finitely many pairs of output laws that stand for all that one answer can reveal.
 
 Consider every divergence that data processing cannot increase: Renyi, hockey-stick, and the backward induction of
 `dpensemble.cost.composition`. A set of pairs ``(P, Q)`` dominates a mechanism if, for all neighbouring inputs in either
@@ -6,19 +6,126 @@ order, every such divergence is at most the largest over the set. Pairs are comp
 characteristic: the curve through the cumulative ``(Q, P)`` of the outcomes, by falling likelihood ratio. A pair whose
 curve lies nowhere below another's dominates it (Blackwell 1953, and Y. Zhu, J. Dong and Y.-X. Wang, "Optimal accounting
 of differential privacy via characteristic function", AISTATS 2022, Definition 7 and Proposition 8).
+
+Why every selection is an upper bound
+-------------------------------------
+Curves are corner lists of (Q, P) from (0, 0) to (1, 1). Three selections replace a curve.
+
+- *Edges.* `few_edges` prolongs some edges of a concave curve until they meet. A concave curve lies below its tangents
+  (R. T. Rockafellar, "Convex Analysis", 1970, section 18), so *any* edges will do.
+- *Corners.* Write ``F`` for `FLAT`. `concave_hull` leaves out a corner if it lies on or below a chord between kept
+  corners, once each end ``(q, p)`` of the chord has moved to ``(q - F q (1 - q), p + F p (1 - p))``. Such a move is at
+  most ``F``, shares of what is left of the coordinates on either side. Let ``K`` be a concave curve that is nowhere
+  below the kept corners. Callers move its corners up and to the left by ``2 NEAR_END``, the first and last excepted.
+  The moved ends lie below the result. Between corners that move, the whole edge moves by more than ``F``. On the first
+  edge the slope grows by the factor ``(1 + s / p) / (1 - s / q)`` with ``s = 2 NEAR_END``, and the slope of a moved end
+  by at most ``(1 + F) / (1 - F)``. The last edge is the same, seen from (1, 1). The result is concave, so the chord
+  and the corner lie below, too.
+- *Groups.* `grouped` and `gathered` divide pairs into groups, so that composition follows fewer pairs. Each group
+  stands behind the hull of its own curves. Every pair lies below the hull of its group, however the pairs are divided.
+
+So rounding can change which bound is computed, never that the result is a bound. Processors and libraries round
+exponentials differently, and rounding would decide ties: outcomes of one likelihood ratio lie on a line. Measured on
+votes of three classes, rounding leaves corners at most ``2**-48`` of their coordinates from their line, and `FLAT` is
+above that. Few true corners are as flat, and a bound without them is still a bound. Values that order rows are compared
+by `ranks`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Floats
-from dpensemble.cost.roc import NEAR_END, concave_hull, few_edges, vertices
+from dpensemble._arrays import Floats, Integers
 from dpensemble.errors import AccountingError
+
+# Sums of probabilities miss 1 only through rounding.
+NEAR_END = 1e-14
+# A corner this near a chord, as a share of its coordinates, is left out: far above rounding, far below all that costs.
+FLAT = 2.0**-47
+
+
+def vertices(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the corners (q, p) of every pair's curve, from (0, 0) to (1, 1), by falling likelihood ratio."""
+    # Outcomes that cannot occur go last, where they add nothing.
+    order = np.argsort(np.where(q > 0, -p / np.where(q > 0, q, 1.0), np.inf), axis=1, kind="stable")
+    corners = np.zeros((len(q), q.shape[1] + 1, 2))
+    for axis, table in ((0, q), (1, p)):
+        np.cumsum(np.take_along_axis(table, order, axis=1), axis=1, out=corners[:, 1:, axis])
+    corners[:, -1] = 1.0
+    return corners
+
+
+def ranks(values: NDArray[np.float64], error: float) -> NDArray[np.int64]:
+    """Return the rank of each value. Neighbours in size that differ by at most `error` share a rank."""
+    order = np.argsort(values, kind="stable")
+    of_sorted = np.cumsum(np.diff(values[order], prepend=values[order[:1]]) > error)
+    place = np.empty(len(values), dtype=np.int64)
+    place[order] = of_sorted
+    return place
+
+
+def concave_hull(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the corners of the least concave curve above all points, which it may miss by `NEAR_END`.
+
+    Points within `NEAR_END` count as (1, 1), and flat corners are left out.
+    """
+    order = np.lexsort((points[:, 1], points[:, 0]))
+    hull: list[tuple[float, float]] = [(0.0, 0.0)]
+    for q, p in points[order].tolist():
+        if q <= 0 or (1 - q < NEAR_END and 1 - p < NEAR_END) or p <= hull[-1][1]:
+            continue
+        while len(hull) > 1 and _turns_left(hull[-2], hull[-1], (q, p)):
+            hull.pop()
+        # Of points with the same abscissa only the highest counts.
+        if q > hull[-1][0]:
+            hull.append((q, p))
+        elif len(hull) > 1:
+            hull[-1] = (q, p)
+    while len(hull) > 1 and _turns_left(hull[-2], hull[-1], (1.0, 1.0)):
+        hull.pop()
+    return np.array(_without_flat([*hull, (1.0, 1.0)]))
+
+
+def _without_flat(corners: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the corners of a concave curve without those that are flat, from the first corner on."""
+    kept, start = corners[:1], 0
+    for end in range(2, len(corners)):
+        from_, to = _raised(corners[start]), _raised(corners[end])
+        run, rise = to[0] - from_[0], to[1] - from_[1]
+        if any((p - from_[1]) * run > (q - from_[0]) * rise for q, p in corners[start + 1 : end]):
+            start = end - 1
+            kept.append(corners[start])
+    return [*kept, corners[-1]]
+
+
+def _raised(corner: tuple[float, float]) -> tuple[float, float]:
+    q, p = corner
+    return q - FLAT * q * (1 - q), p + FLAT * p * (1 - p)
+
+
+def _turns_left(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
+    return (b[1] - a[1]) * (c[0] - b[0]) <= (c[1] - b[1]) * (b[0] - a[0])
+
+
+def few_edges(corners: NDArray[np.float64], n_edges: int) -> NDArray[np.float64]:
+    """Return a concave curve nowhere below `corners`, with at most `n_edges` (at least 2) edges."""
+    if len(corners) - 1 <= max(n_edges, 2):
+        return corners
+    # Some edges are selected and prolonged until they meet. A concave curve lies below all its tangents.
+    selection = np.unique(np.round(np.linspace(0, len(corners) - 2, max(n_edges, 2))).astype(int))
+    start, along = corners[selection], corners[selection + 1] - corners[selection]
+    gap, one, next_one = start[1:] - start[:-1], along[:-1], along[1:]
+    det = one[:, 0] * next_one[:, 1] - one[:, 1] * next_one[:, 0]
+    t = (gap[:, 0] * next_one[:, 1] - gap[:, 1] * next_one[:, 0]) / np.where(det == 0, 1.0, det)
+    # Edges of one slope lie on one line, on which any point between them is valid.
+    meet = np.where(det[:, None] == 0, start[1:], start[:-1] + t[:, None] * one)
+    return np.concatenate([corners[:1], meet, corners[-1:]])
+
 
 _BLOCK_CELLS = 4_000_000
 # Bounds the rounding of one logarithm of a sum, relative and absolute.
@@ -182,3 +289,158 @@ def _log_moments(p: Floats, losses: Floats, exponents: Floats) -> Floats:
         near = np.log1p(np.einsum("po,poe->pe", p, np.expm1(np.minimum(powers, 1.0))))
         far = top + np.log(np.einsum("po,poe->pe", p, np.exp(powers - top[:, None, :])))
     return np.where(small, near, far)
+
+
+# Orders at which a group of pairs may not exceed the worst single pair.
+_TEST_ORDERS = np.array([1.1, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0])
+# The same for sets in which no group may be much looser at any order.
+_ALL_ORDERS = np.sort(np.concatenate([_TEST_ORDERS, [3.0, 7.0, 14.0, 32.0, 500.0, 2e3, 1e4, 1e5]]))
+MOST_OUTCOMES = 10
+# Likelihood ratios that decide whether pairs are alike.
+_RATIOS = 41
+# Rounding of shapes, and of their place along a direction as a share of the farthest place, for one row.
+_SHAPE_ERROR, _SAME = 1e-13, 1e-4
+# Orthogonal to no direction that shapes have by symmetry.
+_IRREGULAR = np.sqrt(np.arange(2.0, 2.0 + _RATIOS)) % 1.0
+# Number of neighbours in a row that do not fit, after which no others are tried.
+_MISSES = 6
+# Most rows that are tried as one group. A larger matrix is represented by a sample of its rows.
+_TRIED = 3000
+
+
+@lru_cache(maxsize=32)
+def grouped(
+    pairs: DominatingPairs, tolerance: float, n_outcomes: int = MOST_OUTCOMES, largest_order: float = 200.0
+) -> DominatingPairs:
+    """Return fewer pairs that dominate the set. Beyond `largest_order` they may be arbitrarily loose."""
+    # A group may exceed its own worst row by a share of `tolerance` in Renyi divergence, or up to the worst row of all.
+    orders = _TEST_ORDERS[: max(3, int(np.searchsorted(_TEST_ORDERS, largest_order, side="right")))]
+    each = pairs.renyi_of_each(orders)
+    worst = each.max(axis=0)
+    pending, groups = [(0, len(pairs))], []
+    while pending:
+        start, stop = pending.pop()
+        rows = pairs.rows(start, stop)
+        if stop - start == 1:
+            groups.append(rows)
+            continue
+        together = rows.single(n_outcomes)
+        fine = np.maximum(each[start:stop].max(axis=0) * (1 + tolerance), worst)
+        if np.all(together.renyi(orders) <= fine):
+            groups.append(together)
+        else:
+            middle = (start + stop) // 2
+            pending += [(start, middle), (middle, stop)]
+    return DominatingPairs.union(groups)
+
+
+def gathered(pairs: DominatingPairs, tolerance: float, largest_order: float) -> DominatingPairs:
+    """Return fewer pairs that dominate the set, each of which stands for similar rows anywhere in the table.
+
+    None exceeds the worst single pair by more than a share of `tolerance` in Renyi divergence up to `largest_order`.
+    When a set depends on two gaps, these pairs are fewer than those of `grouped`, and looser for harmless rows. A pair
+    may be looser in reverse order, which other pairs cover.
+    """
+
+    def is_fine(one: DominatingPairs) -> bool:
+        return bool(np.all(one.renyi(orders) <= fine))
+
+    orders = _ALL_ORDERS if largest_order == np.inf else _TEST_ORDERS[largest_order >= _TEST_ORDERS]
+    fine, shapes = pairs.renyi(orders) * (1 + tolerance), _shapes(pairs)
+    pending, groups = [np.arange(len(pairs))], []
+    while pending:
+        rows = pending.pop()
+        one = _one_for(pairs.p[rows], pairs.q[rows], is_fine) if len(rows) <= _TRIED else None
+        if one is None:
+            alike = shapes[rows] - shapes[rows].mean(axis=0)
+            pending += _halves(rows, alike)
+        else:
+            groups.append(one)
+    return _merged(DominatingPairs.union(groups), is_fine)
+
+
+def _halves(rows: Integers, alike: Floats) -> list[Integers]:
+    """Return the rows in two halves along the direction in which their centred shapes differ most."""
+    most = np.linalg.svd(alike[:: -(-len(rows) // _TRIED)], full_matrices=False)[2][0]
+    # A library may return a direction or its opposite.
+    along = alike @ most * np.sign(most @ _IRREGULAR)
+    error = _SAME * float(np.abs(along).max()) / len(rows)
+    return np.array_split(rows[np.argsort(ranks(along, error), kind="stable")], 2)
+
+
+def _one_for(p: Floats, q: Floats, is_fine: Callable[[DominatingPairs], bool]) -> DominatingPairs | None:
+    """Return a pair that dominates all rows, unless it exceeds the limit or rounding dominates it."""
+    together = DominatingPairs(p, q)
+    if len(p) == 1:
+        return together
+    try:
+        one = together.single(MOST_OUTCOMES)
+    except AccountingError:
+        return None
+    return one if is_fine(one) else None
+
+
+def _merged(groups: DominatingPairs, is_fine: Callable[[DominatingPairs], bool]) -> DominatingPairs:
+    """Merge groups with the nearest ones as long as the pair that stands for both is fine."""
+    # Halves of halves are about twice as many as necessary.
+    shapes, groups, merged = _shapes(groups), _filled(groups), []
+    left = np.argsort(ranks(-shapes.sum(axis=1), _SHAPE_ERROR), kind="stable")
+    while left.size:
+        first, left = left[0], left[1:]
+        one = groups.rows(first, first + 1)
+        lacking = (shapes[left] - shapes[first]).max(axis=1)
+        misses = 0
+        for other in left[np.argsort(ranks(lacking, _SHAPE_ERROR), kind="stable")]:
+            both = _one_for(np.vstack([one.p, groups.p[other]]), np.vstack([one.q, groups.q[other]]), is_fine)
+            if both is not None:
+                one, left, misses = _filled(both), left[left != other], 0
+            else:
+                misses += 1
+                if misses > _MISSES:
+                    break
+        merged.append(one)
+    return DominatingPairs.union(merged)
+
+
+def _filled(pairs: DominatingPairs) -> DominatingPairs:
+    """Return the pairs with as many outcomes as a group may have."""
+    more = ((0, 0), (0, max(0, MOST_OUTCOMES - pairs.p.shape[1])))
+    return DominatingPairs(np.pad(pairs.p, more), np.pad(pairs.q, more))
+
+
+def _shapes(pairs: DominatingPairs) -> Floats:
+    """Return by how much each pair's hockey-stick divergences exceed those of no loss, shape (n_pairs, n_ratios)."""
+    largest = float(np.abs(pairs.losses()).max())
+    ratios = np.exp(np.linspace(-largest, largest, _RATIOS))
+    return np.stack([np.maximum(pairs.p - r * pairs.q, 0.0).sum(axis=1) - max(1 - r, 0.0) for r in ratios], axis=1)
+
+
+def outlined(pairs: DominatingPairs, tolerance: float, largest_order: float) -> DominatingPairs:
+    """Return few pairs of two outcomes that stand for a set of such pairs in compositions.
+
+    What follows an answer is jointly convex in both chances of the first outcome, so it is largest at a corner of any
+    polygon around them. Some edges of their concave hull are selected and prolonged until they meet. A corner may
+    exceed the worst pair by a share of `tolerance` in Renyi divergence up to `largest_order`.
+    """
+    if pairs.p.shape[1] != 2:
+        raise AccountingError(f"corners must stand for pairs of two outcomes; got pairs of {pairs.p.shape[1]}.")
+    orders = _TEST_ORDERS[: int(np.searchsorted(_TEST_ORDERS, largest_order, side="right"))]
+    corners = concave_hull(vertices(pairs.p, pairs.q).reshape(-1, 2))
+    fine = pairs.renyi(orders) * (1 + tolerance)
+    along, edge, pairs_of_corners = np.diff(corners, axis=0), 0, []
+    while edge < len(along) - 1:
+        gap, others = corners[edge + 1 : -1] - corners[edge], along[edge + 1 :]
+        det = along[edge, 0] * others[:, 1] - along[edge, 1] * others[:, 0]
+        t = (gap[:, 0] * others[:, 1] - gap[:, 1] * others[:, 0]) / np.where(det == 0, 1.0, det)
+        # Edges of one slope lie on one line, on which any point between them is valid.
+        meet = np.where(det[:, None] == 0, corners[edge + 1 : -1], corners[edge] + t[:, None] * along[edge])
+        meet[0] = corners[edge + 1]
+        inside = np.all((meet > 0) & (meet < 1), axis=1) & (meet[:, 1] >= meet[:, 0])
+        crossings = np.where(inside[:, None], meet, meet[0])
+        laws = DominatingPairs(*(np.stack([crossings[:, axis], 1 - crossings[:, axis]], axis=1) for axis in (1, 0)))
+        good = inside & np.all(laws.renyi_of_each(orders) <= fine, axis=1)
+        good[0] = True
+        step = int(np.flatnonzero(good)[-1])
+        pairs_of_corners.append(laws.rows(step, step + 1))
+        edge += 1 + step
+    return DominatingPairs.union(pairs_of_corners).inflated(2 * NEAR_END)

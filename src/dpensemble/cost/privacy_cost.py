@@ -1,40 +1,260 @@
-"""Cost of answers: a Renyi curve and, if outcomes are finite, the data that exact composition needs."""
+"""What answers cost: Renyi curves that add, their conversions to epsilon at a delta, and how many answers fit a budget.
+
+`Cost` is the interface of every cost. A `PrivacyCost` is a Renyi curve and, if outcomes are finite, the data that exact
+composition needs. A `GatedCost` is the curve of a purse of gated queries, and their exact composition. No other module
+uses dp-accounting, for privacy loss distributions.
+"""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import delta_of, integer_between, member
 from dpensemble._rounding import round_up
 from dpensemble.budget import Budget
-from dpensemble.cost.base import Conversion, Cost
 from dpensemble.cost.composition import (
     MOST_ANSWERS,
     MOST_EPSILON,
     AdaptiveComposition,
+    LossCurve,
     ProductComposition,
     composition_of,
     layout_number,
     layout_size,
 )
-from dpensemble.cost.conversion import classical_epsilon, improved_epsilon
-from dpensemble.cost.loss_curve import LossCurve
+from dpensemble.cost.gated import GatedComposition
 from dpensemble.cost.pairs import DominatingPairs
-from dpensemble.cost.pld import pld_epsilon
-from dpensemble.cost.searching import answers_within, gaussian_guess, last_fitting
 from dpensemble.errors import AccountingError
 
-if TYPE_CHECKING:
-    from dpensemble.cost.gated import GatedComposition
+
+def answers_within(
+    composition: Callable[[int], AdaptiveComposition | None], epsilon: float, delta: float, guess: int, most: int
+) -> int:
+    """Return how many answers fit, each number by the composition laid out for it, at most `most`.
+
+    `composition` takes a size of a layout, and returns None if the size is out of range. Sizes are tried from the size
+    of `guess`, in one direction, so the cost of a number of answers never depends on the search.
+    """
+    number, rising, falling = layout_number(max(1, guess)), False, False
+    while number >= 0:
+        top, bottom = layout_size(number), layout_size(number - 1)
+        laid_out = composition(top)
+        count = 0 if laid_out is None else laid_out.largest(epsilon, delta, min(top, most))
+        if count >= min(top, most):
+            if top >= most or falling:
+                return min(top, most)
+            number, rising = number + 1, True
+        elif count > bottom:
+            return count
+        elif rising:
+            return bottom
+        else:
+            number, falling = number - 1, True
+    return 0
+
+
+def gaussian_guess(variance: float, epsilon: float, delta: float) -> int:
+    """Return about how many answers with losses of this variance fit, if the losses were Gaussian."""
+    low, high = 0.0, 2.0
+    while _gaussian_delta(high, epsilon) < delta:
+        high *= 2
+    low, _ = halved(lambda mu: _gaussian_delta(mu, epsilon) < delta, low, high, 50)
+    return int(min(low**2 / variance, 2.0**50))
+
+
+def _gaussian_delta(mu: float, epsilon: float) -> float:
+    """Return the delta of Gaussian noise (Balle and Wang 2018, Theorem 8)."""
+    above, below = (math.erfc((epsilon / mu + sign * mu / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
+    return above - (math.exp(min(epsilon, 700.0)) * below if below else 0.0)
+
+
+def last_fitting(fits: Callable[[int], bool], within: int, growth: float, most: int | None = None) -> int:
+    """Return the last count that fits, at most `most`, searched upwards from a count that fits."""
+    limit = sys.maxsize if most is None else most
+
+    def further(count: int) -> int:
+        return min(limit, max(count + 1, math.ceil(count * growth)))
+
+    if within >= limit:
+        return limit
+    beyond = further(within)
+    while fits(beyond):
+        if beyond >= limit:
+            return limit
+        within, beyond = beyond, further(beyond)
+    return last_between(fits, within, beyond)
+
+
+def last_between(fits: Callable[[int], bool], within: int, beyond: int) -> int:
+    """Return the last count that fits, between a count that fits and one that does not."""
+    while beyond - within > 1:
+        middle = (within + beyond) // 2
+        within, beyond = (middle, beyond) if fits(middle) else (within, middle)
+    return within
+
+
+def halved(fits: Callable[[float], bool], low: float, high: float, times: int) -> tuple[float, float]:
+    """Return the interval in which `fits` stops to hold, after halving it `times` times."""
+    for _ in range(times):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low, high
+
+
+class Conversion(StrEnum):
+    """How a cost becomes an epsilon at a delta."""
+
+    BEST = "best"
+    EXACT = "exact adaptive composition"
+    IMPROVED = "improved Renyi conversion"
+    CLASSICAL = "classical Renyi conversion"
+    PLD = "privacy loss distribution"
+
+
+class Cost(ABC):
+    """Privacy loss of releases. Costs add, and ``cost * 100`` is the cost of a hundred equal releases. Public."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        """Return the cost of both, if their kinds can be added."""
+        return NotImplemented
+
+    @abstractmethod
+    def __mul__(self, count: int) -> Cost:
+        """Return the cost of a number of equal releases."""
+
+    @abstractmethod
+    def epsilon(self, delta: float, conversion: str = Conversion.BEST) -> float:
+        """Return the epsilon that holds at `delta`, rounded up, or infinity if no epsilon does.
+
+        Parameters
+        ----------
+        delta : float
+            Strictly between 0 and 1.
+        conversion : Conversion or str, default="best"
+            For a `PrivacyCost`. Other costs support one analysis only.
+        """
+
+    def fits(self, budget: Budget, conversion: str = Conversion.BEST) -> bool:
+        """Return whether the cost stays within a budget."""
+        return self.epsilon(budget.delta, conversion) <= budget.epsilon
+
+    def most(self, budget: Budget, conversion: str = Conversion.BEST, limit: int | None = None) -> int:
+        """Return how many equal costs fit a budget, at most `limit`."""
+        return last_fitting(lambda count: (self * count).fits(budget, conversion), 0, 2.0, limit)
+
+    @property
+    def parts(self) -> tuple[Any, ...] | None:
+        """The same releases as dominating pairs, or None where pairs are unknown."""
+        return None
+
+    @property
+    def renyi(self) -> Any:
+        """The cost as a `PrivacyCost` with a Renyi curve, or None where only epsilon and delta are known."""
+        return None
+
+
+# Far above the rounding of the few operations here, far below any figure that is shown.
+_ROUND_UP = 1.0 + 1e-13
+
+
+def classical_epsilon(rdp: NDArray[np.float64], orders: NDArray[np.float64], delta: float) -> float:
+    """Return ``min rdp + log(1/delta) / (order - 1)``, rounded up (Mironov 2017, Prop. 3). 0 if nothing was spent."""
+    if not rdp.any():
+        return 0.0
+    return float(np.min(rdp + math.log(1 / delta) / (orders - 1))) * _ROUND_UP
+
+
+def improved_epsilon(rdp: NDArray[np.float64], orders: NDArray[np.float64], delta: float) -> float:
+    """Return ``min rdp + log((order - 1) / order) - (log delta + log order) / (order - 1)``, at least 0."""
+    # C. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020, Proposition
+    # 12. It is never above the classical conversion.
+    if not rdp.any():
+        return 0.0
+    epsilons = rdp + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
+    # The improved form may lie above the classical one through rounding only.
+    return max(0.0, min(float(np.min(epsilons)) + 1e-13, classical_epsilon(rdp, orders, delta)) * _ROUND_UP)
+
+
+def improved_delta(rdp: NDArray[np.float64], orders: NDArray[np.float64], epsilon: float) -> float:
+    """Return the delta that holds at `epsilon`, rounded up: the inverse of `improved_epsilon`."""
+    if not rdp.any():
+        return 0.0
+    logs = (orders - 1) * (rdp - epsilon + np.log1p(-1 / orders)) - np.log(orders)
+    # The terms of the sum are of the size of the largest order, so their rounding grows with it.
+    slack = 1e-13 * (1 + (orders - 1) * (rdp + abs(epsilon)))
+    return float(math.exp(min(0.0, np.min(logs + slack))))
+
+
+_MOST_OUTCOMES = 64
+# Losses are rounded up to multiples of this share of a typical loss.
+_PRECISION = 50
+_FINEST, _COARSEST = 1e-7, 1e-4
+
+
+class _Part(Protocol):
+    """A number of answers of one kind."""
+
+    @property
+    def pairs(self) -> DominatingPairs:
+        """What one of the answers can reveal."""
+
+    @property
+    def count(self) -> int:
+        """Number of answers."""
+
+
+def pld_epsilon(parts: Sequence[_Part], delta: float) -> float:
+    """Return the epsilon at `delta` of a composition by privacy loss distributions, by dp-accounting."""
+    # A single pair that dominates all its pairs stands for each kind of answer. This is valid for every adaptive
+    # order but pays for the worst of every pair at once, which `AdaptiveComposition` avoids.
+    # References: S. Meiser and E. Mohammadi, CCS 2018. A. Koskela, J. Jalko and A. Honkela, AISTATS 2020. Zhu, Dong and
+    # Wang 2022, Theorem 10 (composition of dominating pairs).
+    distributions = _library()
+    composed = None
+    for part in parts:
+        if part.count == 0:
+            continue
+        pair = part.pairs.single(_MOST_OUTCOMES)
+        typical = float(np.sqrt(pair.renyi([2.0])[0]))
+        one = distributions.from_two_probability_mass_functions(
+            _log_masses(pair.q[0]),
+            _log_masses(pair.p[0]),
+            value_discretization_interval=float(np.clip(typical / _PRECISION, _FINEST, _COARSEST)),
+            symmetric=False,
+        )
+        several = one.self_compose(part.count)
+        composed = several if composed is None else composed.compose(several)
+    return 0.0 if composed is None else float(composed.get_epsilon_for_delta(delta))
+
+
+def _library() -> Any:
+    try:
+        from dp_accounting.pld import privacy_loss_distribution  # noqa: PLC0415
+    except ImportError as error:
+        raise AccountingError(
+            'conversion="privacy loss distribution" needs dp-accounting, which is not installed: '
+            'run pip install "dpensemble[pld]".'
+        ) from error
+    return privacy_loss_distribution
+
+
+def _log_masses(probabilities: NDArray[np.float64]) -> dict[int, float]:
+    return {outcome: float(np.log(mass)) for outcome, mass in enumerate(probabilities) if mass > 0}
+
 
 # A larger Renyi conversion is used as it is, without exact composition.
 MOST_CEILING = MOST_EPSILON / 3
@@ -86,7 +306,7 @@ class PrivacyCost(Cost):
     References
     ----------
     I. Mironov, "Renyi differential privacy", CSF 2017, Proposition 1 (composition). Conversions: see
-    `dpensemble.cost.conversion` and `dpensemble.cost.composition`. Abadi et al. (2016): ``alpha(l) = l * rdp(l + 1)``.
+    `improved_epsilon` and `dpensemble.cost.composition`. Abadi et al. (2016): ``alpha(l) = l * rdp(l + 1)``.
 
     Examples
     --------
@@ -361,3 +581,44 @@ def _merged(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Return the parts, with parts of one kind counted together."""
     kinds = {id(part.pairs): part.pairs for part in parts}
     return tuple(Part(pairs, sum(part.count for part in parts if part.pairs is pairs)) for pairs in kinds.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GatedCost(PrivacyCost):
+    """Privacy loss of a purse that pays for a number of gated queries if every one of them is answered.
+
+    Multiples are larger purses. Adding another cost leaves only the curve.
+
+    Parameters
+    ----------
+    rdp, orders, parts
+        As for `PrivacyCost`, for that many checks and labels, and without parts.
+    composition : GatedComposition
+        Composition of such queries under any purse.
+    queries : int
+        How many answered queries the purse pays for.
+    """
+
+    composition: GatedComposition | None = None
+    queries: int = 0
+
+    @property
+    def composes(self) -> bool:
+        """Whether exact composition is available."""
+        return self.composition is not None
+
+    def composed(self, delta: float) -> LossCurve | None:  # noqa: ARG002
+        """Return all deltas of the purse, or None if the purse is empty."""
+        assert self.composition is not None  # noqa: S101
+        return self.composition.curve(self.queries) if self.queries else None
+
+    def __mul__(self, count: int) -> PrivacyCost:
+        count = integer_between("count", count, 0, 2**62)
+        return GatedCost(
+            rdp=self.rdp * count, orders=self.orders, composition=self.composition, queries=self.queries * count
+        )
+
+    __rmul__ = __mul__
+
+    # Python calls this method before that of a plain cost on the left, so an empty cost plus a gated cost stays gated.
+    __radd__ = PrivacyCost.__add__

@@ -15,7 +15,7 @@ from dpensemble._random import NoiseSource, Stream, seed_integer
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS
-from dpensemble.cost.conversion import improved_epsilon
+from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.design import PrivateWhat
 from dpensemble.design.private import touched_models
 from dpensemble.engine.voting_steps import VotingSteps

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpensemble._checks import delta_of, epsilon_of
 from dpensemble._random import noise_source
 from dpensemble.cost import DEFAULT_ORDERS
-from dpensemble.cost.conversion import improved_epsilon
+from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.errors import InvalidParameterError
 from dpensemble.releases.noise import DiscreteNoise
 

@@ -20,7 +20,7 @@ from dpensemble._given import read_rows, require_labels, require_rows
 from dpensemble._guard import guard_private_rows
 from dpensemble.allocation.units import unit_numbers
 from dpensemble.cost import DEFAULT_ORDERS
-from dpensemble.cost.conversion import improved_epsilon
+from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
 from dpensemble.errors import DataError, InvalidParameterError
 

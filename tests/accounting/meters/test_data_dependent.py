@@ -18,7 +18,7 @@ from dpensemble.accounting.worst_case import worst_case_cost
 from dpensemble.allocation import Allocation, partitions
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
-from dpensemble.cost.conversion import improved_epsilon
+from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
 from dpensemble.laws import (
     ConfidentNoisyMax,

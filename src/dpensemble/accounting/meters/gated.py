@@ -20,7 +20,7 @@ from dpensemble.accounting.neighbours import Change
 from dpensemble.accounting.price import Price
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, GatedComposition, GatedCost, PrivacyCost
-from dpensemble.cost.conversion import classical_epsilon, improved_epsilon
+from dpensemble.cost.privacy_cost import classical_epsilon, improved_epsilon
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.votes import Votes

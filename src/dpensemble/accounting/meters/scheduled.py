@@ -26,7 +26,7 @@ from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, Cost, PrivacyCost, PureCost
 from dpensemble.cost.composition import AdaptiveComposition
-from dpensemble.cost.searching import last_fitting
+from dpensemble.cost.privacy_cost import last_fitting
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
 from dpensemble.votes import Votes
 from dpensemble.voting_schedule import Stage, VotingSchedule
@@ -282,7 +282,7 @@ def rounded_up(curve: _Curves) -> PrivacyCost:
 
 
 def curve_epsilons(spent: _Curves, delta: float) -> _Curves:
-    """Convert curves to epsilons as `dpensemble.cost.conversion.improved_epsilon` does, one a row."""
+    """Convert curves to epsilons as `dpensemble.cost.privacy_cost.improved_epsilon` does, one a row."""
     beyond = np.log1p(-1 / FEW_ORDERS) - (np.log(delta) + np.log(FEW_ORDERS)) / (FEW_ORDERS - 1)
     epsilons = (np.maximum((spent + beyond).min(axis=1), 0.0) + 1e-13) * (1 + 1e-13)
     return np.where(spent.any(axis=1), epsilons, 0.0)
