@@ -24,7 +24,7 @@ from starlette.testclient import TestClient
 
 from dpensemble.ledger import Ledger, store, tables
 from dpensemble.ledger.witness import Witness
-from dpensemble.releases import labels
+from dpensemble.releases import answers as labels
 from dpensemble.service import bodies, create_app, read_settings
 from dpensemble.service.keys import create_key
 

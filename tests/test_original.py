@@ -19,7 +19,7 @@ from dpensemble.aggregation.drawn import Draws
 from dpensemble.errors import DuplicateError
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.methods.pate import PATEClassifier
-from dpensemble.releases.noise import DiscreteNoise
+from dpensemble.releases.sums import DiscreteNoise
 from dpensemble.votes import Votes
 
 # Newer Pythons warn of forks of a process with threads. Those of linear algebra are idle here.

@@ -13,7 +13,7 @@ from dpensemble.aggregation.drawn import Draws
 from dpensemble.audit import audit_pipeline
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, SparseNoisyMax
-from dpensemble.releases import labels
+from dpensemble.releases import answers
 
 BUDGET = Budget(epsilon=2, delta=1e-6)
 CLASSES = ["no", "yes"]
@@ -78,7 +78,7 @@ def test_the_charge_stands_before_noise_is_drawn_and_a_failed_draw_keeps_it(monk
 
     most = votes.remaining()
     with monkeypatch.context() as patch:
-        patch.setattr(labels, "sample", fails)
+        patch.setattr(answers, "sample", fails)
         with pytest.raises(DataError, match="RuntimeError was raised"):
             votes.answer(counts=[2, 48], key="once")
     assert seen == [most - 1]

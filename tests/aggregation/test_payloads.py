@@ -13,7 +13,7 @@ from dpensemble.accounting import GaussianSum
 from dpensemble.errors import DataError
 from dpensemble.laws import ExponentialVote, GaussianNoisyMax, SparseNoisyMax
 from dpensemble.releases import NoisyMean
-from dpensemble.releases.mean import ProbabilitiesSum
+from dpensemble.releases.answers import ProbabilitiesSum
 
 BUDGET = Budget(epsilon=4, delta=1e-6)
 EVEN = np.log(np.full((10, 3), 1 / 3))

@@ -7,7 +7,7 @@ import pytest
 
 from dpensemble.ledger import Ledger, store
 from dpensemble.ledger.witness import Witness
-from dpensemble.releases import labels
+from dpensemble.releases import answers
 
 from .conftest import in_child, votes
 
@@ -40,7 +40,7 @@ def killed_at(step, where, log, key):
                 os.kill(os.getpid(), signal.SIGKILL)
 
         asked = votes(Ledger(where).account("patients").grant("g"), answers=200, sigma=200.0)
-        sample, note = labels.sample, Witness.note
+        sample, note = answers.sample, Witness.note
 
         def drawing(*given):
             # The charge has to stand before the noise is there.
@@ -53,7 +53,7 @@ def killed_at(step, where, log, key):
             note(self, entry)
             die("witnessed")
 
-        store.step, labels.sample, Witness.note = at, drawing, noting
+        store.step, answers.sample, Witness.note = at, drawing, noting
         say(f"told {key} {asked.answer(counts=[50, 50], key=key).label}")
         die("told")
 

@@ -26,7 +26,7 @@ from dpensemble.moments.queries import (
 from dpensemble.moments.whole import WHOLE, WholeBlock, whole_features
 from dpensemble.relations import Relation
 from dpensemble.releases import DiscreteNoise, ReleasedTable, SumReleaser, sums
-from dpensemble.releases.partial_sums import PartialSums
+from dpensemble.releases.sums import PartialSums
 
 FALSE_ALARM = 1e-6
 BUDGET = Budget(epsilon=1.0, delta=1e-5)

@@ -1,20 +1,125 @@
-"""Released sums: the sensitivity of the relation, kept values, descriptions and tables."""
+"""Noise, partial sums and released sums.
+
+Discrete noise has its law and its spread. Partial sums merge in any order, and only of the same records in every round.
+Released sums have the sensitivity of their relation, are drawn once, and have descriptions and tables.
+"""
 
 import copy
 from dataclasses import asdict, dataclass
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
 
 from dpensemble._drawn import kept_in
 from dpensemble._random import SeededNoise, SystemNoise
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, DataError, DuplicateError, InvalidParameterError
+from dpensemble.moments.queries import ClassSums
 from dpensemble.relations import Relation
-from dpensemble.releases import ReleasedSum, ReleasedTable, SumQuery, SumReleaser
-from dpensemble.releases.sums import PaidSums
+from dpensemble.releases import DiscreteNoise, ReleasedSum, ReleasedTable, SumQuery, SumReleaser
+from dpensemble.releases.sums import CHECKSUMS, PaidSums, PartialSums, SameRecords, python_integers, whole_numbers
 from dpensemble.workflow.drawn import DrawnFile
+
+
+def discrete_law(kind, size):
+    values = np.arange(-400, 401)
+    masses = np.exp(-np.abs(values) / size) if kind == "laplace" else np.exp(-(values**2) / (2 * size))
+    return values, masses / masses.sum()
+
+
+@pytest.mark.parametrize(("kind", "size"), [("laplace", 1), ("laplace", 5), ("gaussian", 1), ("gaussian", 30)])
+def test_noise_has_the_discrete_law_and_no_other(kind, size):
+    draw = getattr(DiscreteNoise(SeededNoise(5)), kind)
+    found = np.array([draw(size) for _ in range(6000)])
+
+    def p_value(size):
+        values, masses = discrete_law(kind, size)
+        edges = np.flatnonzero(masses * len(found) > 8)
+        inner, outer = values[edges], np.setdiff1d(values, values[edges])
+        observed = [np.sum(found == v) for v in inner] + [np.sum(~np.isin(found, inner))]
+        expected = np.append(masses[edges], masses[np.isin(values, outer)].sum()) * len(found)
+        return chisquare(observed, expected).pvalue
+
+    assert p_value(size) > 1e-3
+    assert p_value(size * 1.25) < 1e-4
+
+
+def test_large_noise_spreads_as_it_should():
+    noise = DiscreteNoise(SeededNoise(1))
+    assert np.std([noise.gaussian(10**24) for _ in range(1500)]) == pytest.approx(1e12, rel=0.06)
+    assert np.mean([abs(noise.laplace(10**20)) for _ in range(1500)]) == pytest.approx(1e20, rel=0.08)
+    for draw in (noise.gaussian, noise.laplace):
+        with pytest.raises(InvalidParameterError, match="an integer from 1"):
+            draw(0)
+
+
+entries = st.lists(st.integers(-(2**70), 2**70), min_size=2, max_size=2)
+parts = st.builds(
+    lambda total, rows, checksum: PartialSums(np.array(total, dtype=object), rows, checksum),
+    entries,
+    st.integers(0, 9),
+    st.integers(0, CHECKSUMS - 1),
+)
+
+
+def same(one, other):
+    assert one.total.tolist() == other.total.tolist()
+    assert one.records == other.records
+
+
+@given(parts, parts, parts)
+def test_the_order_of_parts_does_not_matter(a, b, c):
+    same(a + b, b + a)
+    same((a + b) + c, a + (b + c))
+    same(a + PartialSums(None), a)
+    same(PartialSums(None) + a, a)
+    assert (a + b).checksum == (a.checksum + b.checksum) % 2**128
+    assert (PartialSums(None) + PartialSums(None)).total is None
+
+
+def test_merged_sums_have_no_limit():
+    largest = PartialSums(python_integers(np.array([[2**62]])), 2**28)
+    merged = sum([largest] * 9, PartialSums(None))
+    assert merged.total.tolist() == [[9 * 2**62]]
+    assert merged.rows == 9 * 2**28
+
+
+def test_what_does_not_belong_together_is_refused():
+    one = PartialSums(np.array([1], dtype=object))
+    with pytest.raises(DataError, match="two different rounds"):
+        one + PartialSums(np.array([1], dtype=object), round=1)
+    with pytest.raises(DataError, match="different shapes"):
+        one + PartialSums(np.array([1, 2], dtype=object))
+
+
+@pytest.mark.parametrize("changed", [(2, 7), (3, 8), (0, 0)])
+def test_other_records_are_refused_without_their_number(changed):
+    records = SameRecords()
+    records.require((3, 7))
+    records.require((3, 7))
+    with pytest.raises(DataError, match="changed between two passes") as found:
+        records.require(changed)
+    assert not any(letter.isdigit() for letter in str(found.value))
+
+
+def test_python_integers_get_the_same_noise_as_those_of_numpy():
+    total = np.arange(6).reshape(3, 2)
+    one, other = (releaser().release(ClassSums(2), values, 0.5) for values in (total, python_integers(total)))
+    assert np.array_equal(one.values, other.values)
+
+
+@pytest.mark.parametrize(
+    "total", [np.array([0.5]), np.array([1, 0.5], dtype=object), np.array([True, 2], dtype=object)]
+)
+def test_fractions_get_no_noise(total):
+    assert not whole_numbers(total)
+    with pytest.raises(DataError, match="whole numbers"):
+        releaser().release(ClassSums(2), total, 0.5)
+
 
 UNIT = 2**30
 

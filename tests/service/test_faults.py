@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from dpensemble.ledger import Ledger, grants, store
-from dpensemble.releases import labels
+from dpensemble.releases import answers
 from dpensemble.service import keys, sessions
 
 from .conftest import Served
@@ -17,13 +17,13 @@ from .conftest import Served
 @pytest.fixture
 def draws(monkeypatch):
     """Return a list that grows with every draw of noise."""
-    found, sample = [], labels.sample
+    found, sample = [], answers.sample
 
     def drawing(*given):
         found.append(given)
         return sample(*given)
 
-    monkeypatch.setattr(labels, "sample", drawing)
+    monkeypatch.setattr(answers, "sample", drawing)
     return found
 
 

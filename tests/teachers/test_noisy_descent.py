@@ -15,7 +15,7 @@ from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
-from dpensemble.releases.noise import DiscreteNoise
+from dpensemble.releases.sums import DiscreteNoise
 from dpensemble.teachers import GradientPerturbedLogisticRegression
 from dpensemble.teachers import noisy_descent as descent
 from dpensemble.teachers.accountants import announced_privacy, announced_zcdp

@@ -31,7 +31,7 @@ from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.blocks import Block, RecordsHere, blocks_of
 from dpensemble.moments.public_units import PublicUnits
 from dpensemble.relations import Relation
-from dpensemble.releases.partial_sums import CHECKSUMS
+from dpensemble.releases.sums import CHECKSUMS
 
 Read = Callable[[], Iterator[tuple[Any, Any]]]
 

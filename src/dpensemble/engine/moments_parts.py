@@ -27,7 +27,7 @@ from dpensemble.engine.table_inputs import block, table_targets
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.moments.blocks import Block, PrivateBlocks, Transform, blocks_of
 from dpensemble.moments.queries import AnyQuery, partial_sums
-from dpensemble.releases.partial_sums import CHECKSUMS, PartialSums, SameRecords
+from dpensemble.releases.sums import CHECKSUMS, PartialSums, SameRecords
 
 #: Keyed hashes of units. numpy compares them as bytes of one length.
 UnitHashes = NDArray[np.bytes_]

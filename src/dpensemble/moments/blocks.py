@@ -17,7 +17,7 @@ from dpensemble.datasets.row_checksums import RowChecksums
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.moments.queries import AnyQuery, partial_sums
 from dpensemble.moments.whole import WholeBlock, whole_features
-from dpensemble.releases.partial_sums import PartialSums, SameRecords
+from dpensemble.releases.sums import PartialSums, SameRecords
 
 #: Rows whose features are in memory at a time.
 ROWS_AT_ONCE = 2048

@@ -21,8 +21,7 @@ from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.model import columns, even_weight, expected
 from dpensemble.moments.whole import UNIT, WHOLE, ExactSum, WholeBlock, scaled, whole_answers, whole_products
 from dpensemble.releases import ReleasedTable, SumQuery
-from dpensemble.releases.partial_sums import CHECKSUMS, PartialSums
-from dpensemble.releases.queries import Outcome
+from dpensemble.releases.sums import CHECKSUMS, Outcome, PartialSums
 
 # Distance of two vectors of length 1 whose inner product is not negative.
 _SQRT_2 = math.isqrt(2 * WHOLE**2) + 1

@@ -16,8 +16,7 @@ from dpensemble.moments.queries import ClassSums, Moments, RecordsQuery, Residua
 from dpensemble.moments.softmax import fit_softmax
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
-from dpensemble.releases.partial_sums import SameRecords
-from dpensemble.releases.queries import Outcome
+from dpensemble.releases.sums import Outcome, SameRecords
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from dpensemble._arrays import BigIntegers, Floats, Integers, Rows
 from dpensemble.errors import DataError
-from dpensemble.releases.partial_sums import python_integers
+from dpensemble.releases.sums import python_integers
 
 #: Whole units in 1, of features (which then fit 16 bits) and of answers.
 UNIT = 2**14

@@ -1,10 +1,22 @@
-"""The one place that charges sums of whole numbers and adds their noise."""
+"""The one place that charges sums of whole numbers and adds their noise.
+
+A `SumQuery` states how far one unit can move a sum. `PartialSums` of parts of the records merge in any order, on any
+machine, before noise is added once. A `SumReleaser` charges, draws the noise, and describes what it released.
+
+`DiscreteNoise` draws noise on whole numbers exactly: discrete Laplace and discrete Gaussian. Every probability is a
+ratio of integers and is compared with uniform bits, so no floating-point number takes part in a draw. The algorithms
+are those of C. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020
+(Algorithms 1 to 3). The time of a draw depends on the noise drawn. The guarantee does not cover this.
+"""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from fractions import Fraction
+from math import isqrt
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -12,13 +24,267 @@ from dpensemble._arrays import BigIntegers, Floats, Integers
 from dpensemble._checks import integer_between, member
 from dpensemble._drawn import drawn_once
 from dpensemble._original import Original
-from dpensemble._random import NoiseSource
+from dpensemble._random import NOISE_BITS, NoiseSource
 from dpensemble.cost import noise_variance
-from dpensemble.errors import BudgetError, DataError
+from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.relations import Relation
-from dpensemble.releases.noise import DiscreteNoise
-from dpensemble.releases.partial_sums import whole_numbers
-from dpensemble.releases.queries import Outcome, ReleasedSum, SumQuery
+
+Outcome = TypeVar("Outcome")
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedTable:
+    """Released statistics for people to read. Public.
+
+    Parameters
+    ----------
+    title : str
+        Heading of the table.
+    rows : tuple of (str, float, float)
+        Label, value, and standard deviation of the noise on the value.
+    """
+
+    title: str
+    rows: tuple[tuple[str, float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedSum:
+    """Description of a released sum. Public. `dataclasses.asdict` makes it JSON.
+
+    Parameters
+    ----------
+    description : str
+        What was released. For example, "the mean of the features".
+    table : ReleasedTable, optional
+        Statistics to show.
+    noise : float, optional
+        Standard deviation of the Gaussian noise on each entry, in sensitivities of the sum.
+    """
+
+    description: str
+    table: ReleasedTable | None = None
+    noise: float | None = None
+
+
+class SumQuery(ABC, Generic[Outcome]):
+    """One noisy sum over units: how far one unit can move the sum, and how to interpret the noisy sum.
+
+    A new kind of released sum is one subclass. The exact sum is computed elsewhere, in one place or in parts.
+    """
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """What is released, as reports print it. For example, "the mean of the features"."""
+
+    @property
+    @abstractmethod
+    def unit(self) -> int:
+        """Whole units in 1 of the sum."""
+
+    @property
+    @abstractmethod
+    def replacing(self) -> int:
+        """Most whole units by which the sum moves when a unit of weight 1 is replaced by another."""
+
+    @property
+    @abstractmethod
+    def removing(self) -> int:
+        """Most whole units by which the sum moves when a unit of weight 1 is added or removed."""
+
+    def sensitivity(self, relation: Relation) -> int:
+        """Return the most whole units by which neighbouring data sets can move the sum."""
+        return self.removing if relation is Relation.ADD_OR_REMOVE_ONE else max(self.replacing, self.removing)
+
+    @abstractmethod
+    def read(self, sums: Floats, spread: float) -> Outcome:
+        """Return the result, from noisy sums per unit of weight and the standard deviation of their noise."""
+
+    def table(self, outcome: Outcome) -> ReleasedTable | None:  # noqa: ARG002
+        """Return released statistics for people to read, or None (the default)."""
+        return None
+
+
+#: Checksums are added modulo this number.
+CHECKSUMS = 2**128
+# Most records of a run, whose counts then fit 64 bits.
+_MOST_ROWS = 2**40
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartialSums:
+    """The exact sum of some records, and what identifies these records. Private.
+
+    Two partial sums of different records of one round add up to the partial sum of all of them. Entries are Python
+    integers, so no number of rows is too large.
+
+    Parameters
+    ----------
+    total : ndarray of Python integers or None
+        The sum in whole units. None without records.
+    rows : int
+        Number of records.
+    checksum : int
+        Sum of keyed hashes of the records, modulo ``2**128`` (`dpensemble.datasets.row_checksums`). It does not depend
+        on the order of records. The sum is 0 for records that cannot change.
+    round : int
+        Number of the release that the sum is for.
+    """
+
+    total: BigIntegers | None
+    rows: int = 0
+    checksum: int = 0
+    round: int = 0
+
+    def __add__(self, other: PartialSums) -> PartialSums:
+        """Return the partial sum of the records of both."""
+        if self.round != other.round:
+            raise DataError("partial sums of two different rounds cannot be added: compute all parts of a round again.")
+        if self.total is None or other.total is None:
+            total = other.total if self.total is None else self.total
+        elif self.total.shape != other.total.shape:
+            raise DataError("partial sums of different shapes cannot be added: use the same query for all parts.")
+        else:
+            total = self.total + other.total
+        checksum = (self.checksum + other.checksum) % CHECKSUMS
+        return PartialSums(total, self.rows + other.rows, checksum, self.round)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the entries have the right types, and records have a sum if there are any to sum."""
+        counts = (self.rows, self.checksum, self.round)
+        if set(map(type, counts)) != {int} or not (0 <= self.rows <= _MOST_ROWS and 0 <= self.checksum < CHECKSUMS):
+            return False
+        return self.total is None or (self.rows > 0 and self.total.ndim == 2 and whole_numbers(self.total))
+
+    def fits(self, longest: int, *, never_negative: bool) -> bool:
+        """Return whether the sum is at most `longest` whole units long, by exact arithmetic."""
+        entries = [] if self.total is None else list(map(int, self.total.ravel().tolist()))
+        if never_negative and min(entries, default=0) < 0:
+            return False
+        # Every entry is compared before it is squared, since a square of a huge entry takes long.
+        return max(map(abs, entries), default=0) <= longest and sum(one * one for one in entries) <= longest**2
+
+    @property
+    def records(self) -> tuple[int, int]:
+        """Number of records and their checksum, which are the same in every round of a run."""
+        return self.rows, self.checksum
+
+
+class SameRecords:
+    """Compares the records of every pass of a run with those of the first one, before anything is charged or drawn.
+
+    The bound on what one unit changes holds only if every round sums the same records. A query that is computed again
+    may lose, change or repeat rows.
+    """
+
+    def __init__(self, records: tuple[int, int] | None = None) -> None:
+        self._records = records
+
+    def require(self, records: tuple[int, int]) -> None:
+        """Raise if these are not the records of the first pass."""
+        if self._records is None:
+            self._records = records
+        elif records != self._records:
+            # No count and no hash is named: a refusal is not covered by the guarantee.
+            raise DataError(
+                "the private records changed between two passes over them, so nothing more was released: give a table "
+                "or a query that returns the same records every time, such as a stored copy."
+            )
+
+
+def whole_numbers(entries: Integers | BigIntegers) -> bool:
+    """Return whether an array holds nothing but integers, of numpy or of Python."""
+    return entries.dtype.kind in "iu" or (
+        entries.dtype.kind == "O" and set(map(type, entries.ravel().tolist())) <= {int}
+    )
+
+
+def python_integers(entries: Integers) -> BigIntegers:
+    """Return an array of integers as one of Python integers, which never overflow."""
+    return np.asarray(entries).astype(object)
+
+
+_BUFFER = 256
+
+
+class DiscreteNoise(Original, spends=("laplace", "gaussian", "below")):
+    """Draws of integer noise from a source of uniform bits."""
+
+    def __init__(self, noise: NoiseSource) -> None:
+        self._noise = noise
+        self._words: list[int] = []
+
+    def laplace(self, scale: int) -> int:
+        """Return ``y`` with probability in proportion to ``exp(-abs(y) / scale)``, an integer scale from 1."""
+        _require_positive("scale", scale)
+        return self._laplace(scale)
+
+    def _laplace(self, scale: int) -> int:
+        while True:
+            start = self._below(scale)
+            if not self._happens_exp(Fraction(start, scale)):
+                continue
+            blocks = 0
+            while self._happens_exp(Fraction(1)):
+                blocks += 1
+            size = start + scale * blocks
+            negative = self._below(2) == 1
+            # Zero has only one sign.
+            if not (negative and size == 0):
+                return -size if negative else size
+
+    def gaussian(self, variance: int) -> int:
+        """Return ``y`` with probability in proportion to ``exp(-y**2 / (2 variance))``, for an integer from 1."""
+        _require_positive("variance", variance)
+        scale = isqrt(variance) + 1
+        while True:
+            value = self._laplace(scale)
+            # (abs(y) - variance / scale)**2 / (2 variance), over one denominator.
+            excess = abs(value) * scale - variance
+            if self._happens_exp(Fraction(excess * excess, 2 * variance * scale * scale)):
+                return value
+
+    def _happens_exp(self, exponent: Fraction) -> bool:
+        """Return True with probability ``exp(-exponent)``."""
+        whole = exponent.numerator // exponent.denominator
+        if not all(self._happens_exp_unit(1, 1) for _ in range(whole)):
+            return False
+        return self._happens_exp_unit(exponent.numerator - whole * exponent.denominator, exponent.denominator)
+
+    def _happens_exp_unit(self, numerator: int, denominator: int) -> bool:
+        """Return True with probability ``exp(-numerator / denominator)``, an exponent from 0 to 1."""
+        k = 1
+        # An alternating series: the number of successes in a row is even with that probability.
+        while self._below(denominator * k) < numerator:
+            k += 1
+        return k % 2 == 1
+
+    def below(self, bound: int) -> int:
+        """Return an integer uniform on ``0 .. bound - 1``, by rejection."""
+        return self._below(bound)
+
+    def _below(self, bound: int) -> int:
+        n_bits = (bound - 1).bit_length()
+        n_words = -(-n_bits // NOISE_BITS)
+        while True:
+            value = 0
+            for _ in range(n_words):
+                value = value << NOISE_BITS | self._word()
+            value >>= n_words * NOISE_BITS - n_bits
+            if value < bound:
+                return value
+
+    def _word(self) -> int:
+        if not self._words:
+            self._words = self._noise.uniform_bits(_BUFFER).tolist()
+        return self._words.pop()
+
+
+def _require_positive(name: str, value: int) -> None:
+    if not (isinstance(value, int) and value >= 1):
+        raise InvalidParameterError(f"{name}={value!r} must be an integer from 1.")
 
 
 class SumPayer(Protocol):

@@ -11,7 +11,7 @@ import numpy as np
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import delta_of, integer_between, real_between
 from dpensemble._random import noise_source
-from dpensemble.releases.noise import DiscreteNoise
+from dpensemble.releases.sums import DiscreteNoise
 from dpensemble.teachers.noisy_descent import CONSTANT, noisy_descent
 from dpensemble.teachers.noisy_softmax import noisy_softmax_descent
 from dpensemble.teachers.perturbation import concentrated_for

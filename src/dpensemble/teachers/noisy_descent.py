@@ -44,7 +44,7 @@ from scipy.special import logit
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble.errors import DataError
-from dpensemble.releases.noise import DiscreteNoise
+from dpensemble.releases.sums import DiscreteNoise
 
 #: Entry appended to every row.
 CONSTANT = 0.5

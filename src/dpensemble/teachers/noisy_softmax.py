@@ -22,7 +22,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble.releases.noise import DiscreteNoise
+from dpensemble.releases.sums import DiscreteNoise
 from dpensemble.teachers.noisy_descent import (
     CHANCE,
     ROW,

@@ -13,7 +13,7 @@ from dpensemble._random import noise_source
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.errors import InvalidParameterError
-from dpensemble.releases.noise import DiscreteNoise
+from dpensemble.releases.sums import DiscreteNoise
 
 # Steps of the released coefficients in one sensitivity.
 _FINENESS = 2**16

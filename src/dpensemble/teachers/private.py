@@ -29,7 +29,7 @@ from dpensemble._workers import private_workers
 from dpensemble.clusters.base import refuse_cluster
 from dpensemble.errors import InvalidParameterError, TeacherError
 from dpensemble.laws import RandomizedResponse, sample
-from dpensemble.releases.noise import DiscreteNoise
+from dpensemble.releases.sums import DiscreteNoise
 from dpensemble.votes import Votes, ballot_dtype
 
 SEED = "insecure_release_seed"

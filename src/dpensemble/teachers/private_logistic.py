@@ -13,7 +13,7 @@ Chaudhuri, C. Monteleoni and A. Sarwate, "Differentially private empirical risk 
 the same way for the mean loss.)
 
 The coefficients are rounded to multiples of a public power of two, which moves each by at most half a step. Then whole
-steps of discrete noise are added (`dpensemble.releases.noise`). If delta is 0, this is Laplace noise at an L1
+steps of discrete noise are added (`dpensemble.releases.sums`). If delta is 0, this is Laplace noise at an L1
 sensitivity of ``sqrt(d)`` times that in L2. Otherwise it is Gaussian noise, whose zero-concentrated privacy
 is ``sensitivity**2 / (2 variance)`` (Canonne, Kamath and Steinke 2020, Theorem 4), converted to (epsilon,
 delta). The release is an exact function of integers drawn exactly, so floating-point noise plays no part.
