@@ -1,14 +1,11 @@
 """Release laws, which map one row of vote counts to the probability of each released outcome."""
 
-from dpensemble.laws.base import ReleaseLaw
-from dpensemble.laws.by_law import ByLaw
+from dpensemble.laws.base import ByLaw, ReleaseLaw
 from dpensemble.laws.choice import LAWS, LIBRARY_LAWS, LawChoice
 from dpensemble.laws.decisive import HockeyStickRule, RenyiRule, decisive_law
-from dpensemble.laws.exponential import ExponentialVote
 from dpensemble.laws.gates import ConfidentNoisyMax, InteractiveNoisyMax
-from dpensemble.laws.gaussian import GaussianNoisyMax
 from dpensemble.laws.majority import RandomizedResponseMajority
-from dpensemble.laws.noisy_max import LaplaceNoisyMax
+from dpensemble.laws.noisy_max import ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax
 from dpensemble.laws.optimal import OptimalVote
 from dpensemble.laws.sampling import integer_weights, least_mixing_weight, mixed_probabilities, sample
 from dpensemble.laws.sparse import SparseNoisyMax

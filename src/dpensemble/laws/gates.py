@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from dpensemble._checks import integer_between, real_between
 from dpensemble.errors import DataError, SettingWarning
 from dpensemble.laws.base import ReleaseLaw
-from dpensemble.laws.gaussian import GaussianNoisyMax
+from dpensemble.laws.noisy_max import GaussianNoisyMax
 from dpensemble.laws.sampling import least_mixing_weight, mixed_probabilities
 
 
