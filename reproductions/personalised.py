@@ -19,7 +19,7 @@ from sklearn.preprocessing import MinMaxScaler, OrdinalEncoder
 
 from dpensemble.accounting import Accounting
 from dpensemble.allocation import Allocation
-from dpensemble.allocation.personal import grouped_partitions, upsampled_partition
+from dpensemble.allocation.partition import grouped_partitions, upsampled_partition
 from dpensemble.budget import Budget
 from dpensemble.datasets import load_adult, load_mnist
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation

@@ -18,7 +18,7 @@ LAYERS = [
     {"_class_names", "_drawn", "_entries", "_identity", "_progress", "_workers"},
     {"_original", "_random", "_spending", "_threads", "_given", "clusters", "budget"},
     {"cost", "guarantee"},
-    {"allocation", "votes", "laws", "budget_groups"},
+    {"allocation", "votes", "laws"},
     {"voting_schedule"},
     {"accounting", "darrm"},
     {"releases"},

@@ -12,7 +12,7 @@ from scipy.stats import binomtest, chisquare
 
 from dpensemble._random import SeededNoise, SystemNoise
 from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme
-from dpensemble.allocation.secret_draws import integers_below, random_order, subsets
+from dpensemble.allocation.bootstrap import integers_below, random_order, subsets
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from dpensemble import EncodedClassifier, PATEClassifier, load_classifier, methods, save_classifier
-from dpensemble.budget_groups import personal_budgets
+from dpensemble.allocation.budget_groups import personal_budgets
 from dpensemble.certificates import certificate_of_fit, confirmed
 from dpensemble.errors import AccountingError, NotForReleaseWarning
 from dpensemble.ledger import Ledger

@@ -317,7 +317,7 @@ VOTERS = {
 @pytest.mark.parametrize("name", VOTERS)
 def test_records_without_a_unit_change_no_place_of_others(name, monkeypatch):
     """At every place, and for all names of other units."""
-    from dpensemble.allocation.base import Allocation
+    from dpensemble.allocation.partition import Allocation
 
     seen = []
     real = Allocation.without

@@ -13,7 +13,7 @@ from dpensemble._arrays import Integers
 from dpensemble._checks import integer_between, shown
 from dpensemble._original import Original
 from dpensemble._random import NOISE_BITS, NoiseSource
-from dpensemble.allocation.secret_draws import integers_below
+from dpensemble.allocation.bootstrap import integers_below
 from dpensemble.allocation.units import unit_numbers
 from dpensemble.errors import DataError, InvalidParameterError
 

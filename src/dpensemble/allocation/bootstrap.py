@@ -1,7 +1,8 @@
 """Bootstrap subsamples: each model of a bag learns from units that were drawn for it in secret.
 
-The draw is the privacy mechanism, so it comes from secret bits and never from a public seed. The three schemes differ
-by what may repeat.
+The draw is the privacy mechanism, so it comes from secret bits and never from a public seed. Whole numbers, orders and
+subsets are drawn exactly uniformly, from the same source as the noise of a release. The three schemes differ by what
+may repeat.
 
 References
 ----------
@@ -21,12 +22,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between, member
-from dpensemble._random import NoiseSource
-from dpensemble.allocation.base import Allocation
-from dpensemble.allocation.partition import number_units
-from dpensemble.allocation.secret_draws import integers_below, random_order, subsets
+from dpensemble._random import NOISE_BITS, NoiseSource
+from dpensemble.allocation.partition import Allocation, number_units
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
+
+
+def integers_below(bound: int, size: int, noise: NoiseSource) -> NDArray[np.int64]:
+    """Draw `size` independent integers, each exactly uniform on ``0 .. bound - 1``."""
+    # Numbers from the largest multiple of the bound on are drawn again, so that all remainders are equally likely.
+    limit = np.uint64(2**NOISE_BITS - 2**NOISE_BITS % bound)
+    draws = noise.uniform_bits(size)
+    while (again := np.flatnonzero(draws >= limit)).size:
+        draws = draws.copy()
+        draws[again] = noise.uniform_bits(again.size)
+    return (draws % np.uint64(bound)).astype(np.int64)
+
+
+def random_order(size: int, noise: NoiseSource) -> NDArray[np.int64]:
+    """Draw an order of ``0 .. size - 1``, each exactly as likely as any other."""
+    # Equal keys would favour one order, so all are drawn again.
+    keys = noise.uniform_bits(size)
+    while np.unique(keys).size < size:
+        keys = noise.uniform_bits(size)
+    return np.argsort(keys)
+
+
+def subsets(n_items: int, size: int, n_sets: int, noise: NoiseSource) -> NDArray[np.int64]:
+    """Draw subsets of ``0 .. n_items - 1``, shape (n_sets, size), each exactly as likely as any other."""
+    # For more than half of the items the complement is drawn, so that each round keeps about half of its draws or more.
+    if 2 * size > n_items:
+        inside = np.ones((n_sets, n_items), dtype=bool)
+        left_out = subsets(n_items, n_items - size, n_sets, noise) if size < n_items else np.empty((n_sets, 0), int)
+        np.put_along_axis(inside, left_out, False, axis=1)
+        return np.nonzero(inside)[1].reshape(n_sets, size)
+    keys = np.empty(0, dtype=np.int64)
+    n_missing = np.full(n_sets, size)
+    while n_missing.any():
+        owners = np.repeat(np.arange(n_sets), n_missing)
+        drawn = owners * n_items + integers_below(n_items, owners.size, noise)
+        # A set never gets more items than it lacks, so all new items are kept.
+        keys = np.union1d(keys, drawn)
+        n_missing = size - np.bincount(keys // n_items, minlength=n_sets)
+    return (keys % n_items).reshape(n_sets, size)
+
 
 # Powers of fractions up to this length are computed exactly.
 _EXACT_BITS = 20_000

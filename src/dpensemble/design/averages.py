@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between, member
 from dpensemble.allocation import Allocation, partitions
-from dpensemble.allocation.personal import grouped_partitions, teachers_of_groups
+from dpensemble.allocation.partition import grouped_partitions, teachers_of_groups
 from dpensemble.design.noisy_sums import NoisySums
 from dpensemble.errors import InvalidParameterError
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpensemble._checks import real_between
-from dpensemble.budget_groups import personal_budgets
+from dpensemble.allocation.budget_groups import personal_budgets
 from dpensemble.design.influence import Census
 from dpensemble.errors import InvalidParameterError
 

@@ -14,7 +14,7 @@ from dpensemble._random import NoiseSource
 from dpensemble.accounting import Group, Meter
 from dpensemble.accounting.meters.scheduled import vanishing_end
 from dpensemble.allocation import Allocation
-from dpensemble.allocation.personal import grouped_partitions, upsampled_partition
+from dpensemble.allocation.partition import grouped_partitions, upsampled_partition
 from dpensemble.budget import Budget
 from dpensemble.design.base import Fields, VotingDesign
 from dpensemble.design.influence import Census, InfluenceRule, Personalisation, Seats, published_influence, seated

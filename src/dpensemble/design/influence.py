@@ -25,9 +25,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._checks import member
 from dpensemble.accounting import Group
-from dpensemble.allocation.personal import teachers_of_groups
+from dpensemble.allocation.budget_groups import whole_number_ratios
+from dpensemble.allocation.partition import teachers_of_groups
 from dpensemble.budget import Budget
-from dpensemble.budget_groups import whole_number_ratios
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.voting_schedule import Pool, Stage

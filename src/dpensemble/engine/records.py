@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._checks import integer_between
 from dpensemble.accounting import Group, weighted_groups
+from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
-from dpensemble.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.engine.labels_and_units import one_per_record
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.relations import Relation

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._checks import real_between, shown
+from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.allocation.partition import number_units
-from dpensemble.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.design import Census, InfluenceRule
 from dpensemble.engine import guarantee_text, inputs
 from dpensemble.engine.facts import Facts

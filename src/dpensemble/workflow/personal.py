@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpensemble.budget_groups import PersonalBudgets, personal_budgets
+from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.engine.result import Result
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation

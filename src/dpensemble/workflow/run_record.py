@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpensemble.allocation.budget_groups import PersonalBudgets
 from dpensemble.allocation.partition import number_units
-from dpensemble.budget_groups import PersonalBudgets
 from dpensemble.engine.result import Result
 from dpensemble.guarantee import Guarantee
 from dpensemble.report import RunRecord

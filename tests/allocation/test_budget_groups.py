@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpensemble.budget_groups import personal_budgets, whole_number_ratios
+from dpensemble.allocation.budget_groups import personal_budgets, whole_number_ratios
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 
 
