@@ -3,9 +3,9 @@
 import importlib.util
 import json
 
-from dpensemble.certificates.certificate import verifier_path
+from dpensemble.certificates.certificate import _verifier_path
 
-_SPEC = importlib.util.spec_from_file_location("verify_alone", verifier_path())
+_SPEC = importlib.util.spec_from_file_location("verify_alone", _verifier_path())
 verify = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(verify)
 

@@ -20,7 +20,7 @@ from dpensemble.certificates import (
     confirmed,
     release_stated,
 )
-from dpensemble.certificates.certificate import verifier_path
+from dpensemble.certificates.certificate import _verifier_path
 from dpensemble.darrm import optimise_gamma
 from dpensemble.errors import AccountingError
 from dpensemble.laws import (
@@ -435,7 +435,7 @@ def test_corners_stand_for_two_outcomes_only(tmp_path, n_classes):
 
 
 def test_the_verifier_shares_no_code_and_is_short():
-    source = verifier_path().read_text(encoding="utf-8")
+    source = _verifier_path().read_text(encoding="utf-8")
     names = {
         name.split(".")[0]
         for node in ast.walk(ast.parse(source))

@@ -19,14 +19,14 @@ from dpensemble.budget import Budget
 from dpensemble.cost import DominatingPairs
 from dpensemble.cost.composition import (
     AdaptiveComposition,
-    Kernel,
     Layout,
     ProductComposition,
     Recursion,
+    _Kernel,
     layout_number,
     layout_size,
 )
-from dpensemble.cost.pairs import grouped
+from dpensemble.cost.pairs import few_pairs_in_order
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, TableLaw
 
 LAWS = {
@@ -133,7 +133,7 @@ def test_bounds_hold_for_any_pairs(rows, n_answers):
 def test_groups_dominate_their_members(law, n_teachers):
     pairs = _table_pairs(law, Change(ballots=n_teachers, classes=2))
     for tolerance in (0.001, 0.1, 10.0):
-        groups = grouped(pairs, tolerance, 3)
+        groups = few_pairs_in_order(pairs, tolerance, 3)
         assert len(groups) <= len(pairs)
         for epsilon in (0.0, 0.1, 0.5, 1.0):
             assert groups.hockey_stick(epsilon) >= pairs.hockey_stick(epsilon) - 1e-14
@@ -179,14 +179,14 @@ def test_composed_blocks_are_never_below_the_supremum(rows, one, other, n_steps)
         return
     recursion = Recursion(Layout(pairs, n_steps), one + other)
     first, second = recursion.curve(one), recursion.curve(other)
-    joined = first.then(Kernel.of(second))
+    joined = first.then(_Kernel.of(second))
     for exp_epsilon in (Fraction(1), Fraction(5, 4), Fraction(3)):
         epsilon = math.log(exp_epsilon)
         truth = float(exact_delta(pairs, one + other, exp_epsilon))
-        for found in (joined.delta(epsilon), first.delta_with(Kernel.of(second), epsilon)):
+        for found in (joined.delta(epsilon), first.delta_with(_Kernel.of(second), epsilon)):
             assert truth * (1 - 1e-12) <= found
-        assert first.delta_with(Kernel.of(second), epsilon) == pytest.approx(joined.delta(epsilon), rel=1e-9)
-        coarse = first.coarser().then(Kernel.of(second.coarser()))
+        assert first.delta_with(_Kernel.of(second), epsilon) == pytest.approx(joined.delta(epsilon), rel=1e-9)
+        coarse = first.coarser().then(_Kernel.of(second.coarser()))
         assert coarse.delta(epsilon) >= joined.delta(epsilon) * (1 - 1e-12)
         assert joined.thinned().delta(epsilon) >= joined.delta(epsilon) * (1 - 1e-12)
 
@@ -208,7 +208,7 @@ def test_blocks_lose_little_against_following_every_answer():
 def test_masses_of_a_curve_give_it_back():
     pairs = DominatingPairs([[0.6, 0.4], [0.5, 0.5]], [[0.5, 0.5], [0.6, 0.4]])
     curve = Recursion(Layout(pairs, 8), 5).curve(5)
-    kernel = Kernel.of(curve)
+    kernel = _Kernel.of(curve)
     assert kernel.q.sum() == pytest.approx(1, abs=1e-9)
     assert (kernel.q * np.exp(-curve.y)).sum() == pytest.approx(1, abs=1e-9)
     assert 0 <= kernel.slack < 1e-9

@@ -10,7 +10,7 @@ import pytest
 from dpensemble.accounting import Change, price
 from dpensemble.budget import Budget
 from dpensemble.cost import DominatingPairs, GatedComposition, GatedCost, PrivacyCost, gated
-from dpensemble.cost.gated import few_labels
+from dpensemble.cost.gated import _few_labels
 from dpensemble.cost.pairs import vertices
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ConfidentNoisyMax, InteractiveNoisyMax
@@ -138,7 +138,7 @@ def test_several_votes_of_more_classes_are_left_to_the_renyi_curve():
 def test_few_labels_of_more_outcomes_dominate_all_and_cost_little_more(law, change):
     pairs = price(law, change).label.parts[0].pairs
     assert pairs.p.shape[1] > 2
-    few, orders = few_labels(pairs), np.array([1.1, 2.0, 10.0, 50.0])
+    few, orders = _few_labels(pairs), np.array([1.1, 2.0, 10.0, 50.0])
     assert len(few) < len(pairs) / 5
     assert np.all(few.renyi(orders) <= pairs.renyi(orders) * 1.0201)
     curves = [vertices(few.p[[i]], few.q[[i]])[0] for i in range(len(few))]

@@ -99,7 +99,7 @@ from dpensemble._checks import real_between
 from dpensemble.accounting.neighbours import Change, is_rising, reachable_offsets, second_class_table
 from dpensemble.accounting.two_gaps import two_gap_pairs
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs, PrivacyCost
-from dpensemble.cost.pairs import gathered, ranks, vertices
+from dpensemble.cost.pairs import few_pairs, ranks, vertices
 from dpensemble.errors import AccountingError
 from dpensemble.laws import (
     ByLaw,
@@ -236,7 +236,7 @@ def _gathered_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
     changes = _changes(law, change)
     assert changes is not None  # noqa: S101
     pairs = _pairs(law, change.ballots, change.classes, changes).inflated(2 * PROBABILITY_ERROR)
-    return PrivacyCost.of(gathered(pairs, _TOLERANCE, math.inf))
+    return PrivacyCost.of(few_pairs(pairs, _TOLERANCE, math.inf))
 
 
 def _n_sorted(total: int, n_parts: int) -> int:

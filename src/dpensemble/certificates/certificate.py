@@ -14,7 +14,7 @@ import numpy as np
 from dpensemble.accounting import Group
 from dpensemble.allocation import BootstrapScheme
 from dpensemble.budget import Budget
-from dpensemble.certificates.witness import Parts, draws_of, part, together
+from dpensemble.certificates.witness import Parts, body_of_draws, certificate_of_parts, part_of_certificate
 from dpensemble.darrm import Allowance
 from dpensemble.design import VotingDesign
 from dpensemble.errors import AccountingError, FileError
@@ -55,7 +55,7 @@ def certificate_of(design: VotingDesign, labels: int) -> dict[str, Any]:
     """
     parts = Parts()
     design.certify(parts, labels)
-    return together(parts.parts)
+    return certificate_of_parts(parts.parts)
 
 
 def certificate_of_draws(scheme: BootstrapScheme, n_units: int) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def certificate_of_draws(scheme: BootstrapScheme, n_units: int) -> dict[str, Any
     """
     # Above the chance itself, since ball arithmetic cannot distinguish the chance from its equal.
     delta = math.nextafter(scheme.inclusion_probability(n_units), 2.0)
-    return together([part("drawn", 0.0, delta, draws_of(scheme, n_units))])
+    return certificate_of_parts([part_of_certificate("drawn", 0.0, delta, body_of_draws(scheme, n_units))])
 
 
 def certificate_of_sums(groups: tuple[Group, ...], rounds: list[dict[str, Any]]) -> dict[str, Any]:
@@ -92,8 +92,8 @@ def certificate_of_sums(groups: tuple[Group, ...], rounds: list[dict[str, Any]])
     parts = []
     for group in groups:
         body = {"rounds": [{**each, "sigma": repr(each["sigma"]), "weight": repr(group.weight)} for each in rounds]}
-        parts.append(part("sums", group.budget.epsilon, group.budget.delta, body))
-    return together(parts)
+        parts.append(part_of_certificate("sums", group.budget.epsilon, group.budget.delta, body))
+    return certificate_of_parts(parts)
 
 
 def certificate_of_majority(law: RandomizedResponseMajority, allowance: Allowance) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def certificate_of_majority(law: RandomizedResponseMajority, allowance: Allowanc
         )
     body = {"epsilon": repr(float(allowance.epsilon)), "delta": repr(float(allowance.Delta)), "weights": weights}
     epsilon = allowance.m * allowance.epsilon
-    return together([part("majority", epsilon, allowance.delta, body)])
+    return certificate_of_parts([part_of_certificate("majority", epsilon, allowance.delta, body)])
 
 
 def certificate_of_fit(model: Any, held_back: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def certificate_of_fit(model: Any, held_back: Sequence[dict[str, Any]] = ()) -> 
         more = certificate_of_sums(
             (Group("held back", Budget(epsilon=stated.epsilon, delta=stated.delta)),), list(held_back)
         )
-        certificate = together([*certificate["parts"], *more["parts"]])
+        certificate = certificate_of_parts([*certificate["parts"], *more["parts"]])
     return certificate | {"for_release": bool(result.guarantee.for_release)}
 
 
@@ -170,7 +170,7 @@ _SECONDS = 600
 _SEEDED, _RELEASE = "NOT FOR RELEASE", "stated to be for release"
 
 
-def verifier_path() -> Path:
+def _verifier_path() -> Path:
     """Return the path of the verifier, one file that imports nothing of this library."""
     here = Path(__file__).parents[1]
     for path in (here / "verify.py", here.parents[1] / "verify" / "verify.py"):
@@ -202,7 +202,7 @@ def confirmed(path: Path) -> tuple[bool, str]:
     try:
         # -I keeps this library and the current folder off its path.
         process = subprocess.run(  # noqa: S603
-            [sys.executable, "-I", str(verifier_path()), str(path)],
+            [sys.executable, "-I", str(_verifier_path()), str(path)],
             capture_output=True,
             text=True,
             timeout=_SECONDS,

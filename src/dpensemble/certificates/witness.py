@@ -1,7 +1,7 @@
 """What a verifier needs to check a part of a certificate: its statement, and how the answers are followed.
 
-A `Listing` holds all possible votes of a law, their answers, and the pairs that stand for neighbours, as the verifier
-lists them. A `Witness` holds groups of pairs, the grid, its windows and blocks, as coarse as the budget allows.
+A `_Listing` holds all possible votes of a law, their answers, and the pairs that stand for neighbours, as the verifier
+lists them. A `_Witness` holds groups of pairs, the grid, its windows and blocks, as coarse as the budget allows.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
 from dpensemble.cost.composition import AdaptiveComposition, Layout, Recursion
 from dpensemble.cost.gated import GatedComposition
-from dpensemble.cost.pairs import DominatingPairs, gathered, outlined, vertices
+from dpensemble.cost.pairs import DominatingPairs, few_corners, few_pairs, vertices
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, OptimalVote, ReleaseLaw
 from dpensemble.laws.sampling import integer_weights
 
 #: The most that a verifier accepts.
-MOST_GROUPS, _MOST_BLOCKS, _MOST_UNITS = 1_000, 2_000, 19_999
+_MOST_GROUPS, _MOST_BLOCKS, _MOST_UNITS = 1_000, 2_000, 19_999
 # Fewest standard deviations of the loss around the way from the start to where epsilon is evaluated.
 _AROUND = 4.5
 # The verifier's bound on errors of a sampled weight.
 _NEAR = 3e-14
 # Share that the verifier's rounding may add to delta.
-ROUNDING = 1e-5
+_ROUNDING = 1e-5
 _COARSE, _MOST_WORK, _MOST_WORK_OF_MANY = (4, 6, 8, 10, 12, 16), 5e9, 1e11
 # By how much corners may exceed the worst pair, up to which order, and the finest grid for which they are useful.
 _TOLERANCES, _LARGEST_ORDER, _FINE = (1e-3, 2e-4, 5e-5), 50.0, 24
@@ -50,7 +50,7 @@ _COARSE_GATES = ((6, 0.01), (8, 0.003), (10, 0.002), (12, 0.001))
 _GATES_OF_MANY = ((6, 0.01), (6, 0.006), (7, 0.005), (8, 0.003))
 
 
-class Neighbours(Protocol):
+class _Neighbours(Protocol):
     """Laws of all neighbours, as a verifier lists them."""
 
     classes: int
@@ -61,7 +61,7 @@ class Neighbours(Protocol):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Witness:
+class _Witness:
     """How a verifier follows answers: pairs for all neighbours, the grid's step, windows of nodes, and blocks."""
 
     # Groups are corners of two outcomes between which all pairs lie, or groups such that each pair lies below one.
@@ -83,25 +83,25 @@ class _Followed:
     corners: bool = False
 
 
-def votes_witness(composed: AdaptiveComposition, neighbours: Neighbours, answers: int, budget: Budget) -> Witness:
+def _votes_witness(composed: AdaptiveComposition, neighbours: _Neighbours, answers: int, budget: Budget) -> _Witness:
     """Return how a number of answers of one law is followed, on the coarsest grid on which it fits the budget."""
     followed = _coarsest(composed, neighbours, answers, budget)
     layout, size = followed.layout, followed.block
     block = None if size is None else [size, answers // size - 1]
-    return Witness(answers, layout.groups, layout.step, _windows(followed, budget), block, followed.corners)
+    return _Witness(answers, layout.groups, layout.step, _windows(followed, budget), block, followed.corners)
 
 
-def _coarsest(composed: AdaptiveComposition, neighbours: Neighbours, answers: int, budget: Budget) -> _Followed:
+def _coarsest(composed: AdaptiveComposition, neighbours: _Neighbours, answers: int, budget: Budget) -> _Followed:
     """Return the coarsest grid on which as many answers still fit the budget, to save the verifier work."""
     block = composed.block_of(answers)
-    if composed.delta(answers, budget.epsilon) > budget.delta * (1 - ROUNDING):
+    if composed.delta(answers, budget.epsilon) > budget.delta * (1 - _ROUNDING):
         raise AccountingError(_by_a_hair(answers, budget))
     groups = composed.layout.groups
-    stand_alone = len(groups) <= MOST_GROUPS and neighbours.is_covered(groups)
+    stand_alone = len(groups) <= _MOST_GROUPS and neighbours.is_covered(groups)
     if block is None or not stand_alone:
         for layout, corners in _layouts(composed, answers) if stand_alone else _of_listed(neighbours, answers):
             delta = Recursion(layout, answers).curve(answers).delta(budget.epsilon)
-            if delta <= budget.delta * (1 - ROUNDING):
+            if delta <= budget.delta * (1 - _ROUNDING):
                 return _Followed(layout, answers, None, corners)
     if not stand_alone:
         raise AccountingError(_by_a_hair(answers, budget))
@@ -115,7 +115,7 @@ def _by_a_hair(answers: int, budget: Budget) -> str:
     )
 
 
-def within_rounding(budget: Budget, errors: float) -> Budget:
+def _within_rounding(budget: Budget, errors: float) -> Budget:
     """Return the budget less what a verifier adds for the sampler's roundings, or raise if nothing remains."""
     delta = budget.delta - errors * _NEAR * (1 + math.exp(budget.epsilon)) * (1 + 1e-9)
     if delta <= 0:
@@ -125,10 +125,10 @@ def within_rounding(budget: Budget, errors: float) -> Budget:
     return Budget(epsilon=budget.epsilon, delta=delta)
 
 
-def _of_listed(neighbours: Neighbours, answers: int) -> Iterator[tuple[Layout, bool]]:
+def _of_listed(neighbours: _Neighbours, answers: int) -> Iterator[tuple[Layout, bool]]:
     """Return layouts whose groups stand for similar listed neighbours, coarser ones first."""
     for fineness, tolerance, largest_order in _OF_MANY:
-        groups = gathered(neighbours.pairs, tolerance, largest_order)
+        groups = few_pairs(neighbours.pairs, tolerance, largest_order)
         whole = Layout(groups, 1)
         layout = Layout(groups, math.ceil(fineness * whole.step / whole.deviation))
         if layout.work(answers) < _MOST_WORK_OF_MANY:
@@ -139,7 +139,7 @@ def _layouts(composed: AdaptiveComposition, answers: int) -> Iterator[tuple[Layo
     """Return layouts coarser than the composition's, and whether groups are corners, if corners are fewer."""
     groups, layouts = composed.layout.groups, []
     for tolerance in _TOLERANCES if composed.pairs.p.shape[1] == 2 else ():
-        corners = outlined(composed.pairs, tolerance, _LARGEST_ORDER)
+        corners = few_corners(composed.pairs, tolerance, _LARGEST_ORDER)
         if len(corners) < len(groups):
             layouts += [(Layout(corners, n_steps), True) for n_steps in (*_COARSE, _FINE)]
     layouts += [(Layout(groups, n_steps), False) for n_steps in _COARSE if n_steps < composed.layout.n_steps]
@@ -182,7 +182,7 @@ def _lens(reach: tuple[int, int], spread: float, step: float, epsilon: float, de
     return [low, max(low, high)] if any(reach) else [min(low, 0), max(low, high, 0)]
 
 
-def gated_witness(composition: GatedComposition, neighbours: Neighbours, queries: int, budget: Budget) -> Witness:
+def _gated_witness(composition: GatedComposition, neighbours: _Neighbours, queries: int, budget: Budget) -> _Witness:
     """Return how all that the units of as many answered queries pay for is followed, on the coarsest grid."""
     block, followed = None, queries
     if queries > composition.followed:
@@ -197,16 +197,16 @@ def gated_witness(composition: GatedComposition, neighbours: Neighbours, queries
         )
     coarse = _coarsest_gate(composition, neighbours, queries, budget)
     windows = _unit_windows(coarse, followed, budget if block is None else None)
-    return Witness(queries, coarse.labels, coarse.step, windows, block, neighbours.classes == 2)
+    return _Witness(queries, coarse.labels, coarse.step, windows, block, neighbours.classes == 2)
 
 
 def _coarsest_gate(
-    composition: GatedComposition, neighbours: Neighbours, queries: int, budget: Budget
+    composition: GatedComposition, neighbours: _Neighbours, queries: int, budget: Budget
 ) -> GatedComposition:
     """Return the coarsest composition by which `queries` queries still fit the budget, to save the verifier work."""
     checks = (queries + 1) * composition.query_units / composition.check_units
     of_labels = neighbours.classes**3 * queries if neighbours.classes > 2 else 0
-    allowed = within_rounding(budget, _ERRORS * checks + of_labels).delta * (1 - ROUNDING)
+    allowed = _within_rounding(budget, _ERRORS * checks + of_labels).delta * (1 - _ROUNDING)
     for followed in _looser(composition, neighbours):
         if followed.delta(queries, budget.epsilon) <= allowed:
             return followed
@@ -216,7 +216,7 @@ def _coarsest_gate(
     )
 
 
-def _looser(composition: GatedComposition, neighbours: Neighbours) -> Iterator[GatedComposition]:
+def _looser(composition: GatedComposition, neighbours: _Neighbours) -> Iterator[GatedComposition]:
     """Return compositions of the same purse with less work, the least first."""
     if composition.labels.p.shape[1] == 2:
         yield from (composition.coarser(*settings) for settings in _COARSE_GATES)
@@ -246,7 +246,7 @@ _MOST_ROWS, _MOST_BALLOTS = 30_000, 50_000
 _LEAST_ABOVE = -4e-13
 
 
-class Listing:
+class _Listing:
     """All counts of some votes, the weights of their answers, and the laws of all neighbours."""
 
     def __init__(self, law: ReleaseLaw, change: Change) -> None:
@@ -259,13 +259,13 @@ class Listing:
         #: Laws of all neighbours, in both orders.
         self.pairs = DominatingPairs(*_neighbours(rows, self._weights, change))
 
-    def body(self, witness: Witness, gate: dict[str, Any] | None = None) -> dict[str, Any]:
+    def body(self, witness: _Witness, gate: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the body of a part: the law, the pairs for all neighbours, and how answers are followed."""
         groups = witness.groups
-        if len(groups) > MOST_GROUPS:
+        if len(groups) > _MOST_GROUPS:
             raise AccountingError(
                 f"the answers need {len(groups):,} groups of neighbouring counts, and certificates hold "
-                f"{MOST_GROUPS:,}: use two classes, or Laplace noise."
+                f"{_MOST_GROUPS:,}: use two classes, or Laplace noise."
             )
         return {
             "answers": witness.answers,
@@ -275,7 +275,7 @@ class Listing:
             "weight": self._change.weight,
             "law": _named(self._law, self._change.classes),
             "weights": self._weights.tolist(),
-            "groups": whole_laws(groups),
+            "groups": _whole_laws(groups),
             "cover": None if witness.corners else self._cover(groups),
             "ratio": round(math.exp(witness.step) * 2**_RATIO_BITS),
             "windows": witness.windows,
@@ -285,7 +285,7 @@ class Listing:
 
     def is_covered(self, groups: DominatingPairs) -> bool:
         """Return whether every pair of neighbours lies below one of `groups`, within double precision."""
-        # All pairs of two outcomes do: see `grouped`.
+        # All pairs of two outcomes do: see `few_pairs_in_order`.
         return self._change.classes == 2 or bool(_farthest_above(groups, self.pairs)[0].min() >= _LEAST_ABOVE)
 
     def _cover(self, groups: DominatingPairs) -> list[int]:
@@ -298,9 +298,9 @@ class Listing:
 
 
 @lru_cache(maxsize=2)
-def listing_of(law: ReleaseLaw, change: Change) -> Listing:
+def _listing_of(law: ReleaseLaw, change: Change) -> _Listing:
     """Return the listing of such votes, refusing too many counts for the verifier. Recent listings are cached."""
-    return Listing(law, change)
+    return _Listing(law, change)
 
 
 def _rows(change: Change) -> Integers:
@@ -333,7 +333,7 @@ def _named(law: ReleaseLaw, n_classes: int) -> list[str]:
     return [law.name, *(repr(float(value)) for value in (law.mixing_weight(2), *settings))]
 
 
-def whole_laws(pairs: DominatingPairs) -> list[list[list[int]]]:
+def _whole_laws(pairs: DominatingPairs) -> list[list[list[int]]]:
     """Return the laws of each pair in whole numbers that add up to 2**63, without impossible outcomes."""
     return [_whole(p, q) for p, q in zip(pairs.p.tolist(), pairs.q.tolist(), strict=True)]
 
@@ -413,27 +413,27 @@ class Parts:
             raise AccountingError(
                 "a certificate needs a cost with finite outcomes, not a Renyi curve: use two classes."
             )
-        allowed = within_rounding(budget, change.classes**3 * answers if change.classes > 2 else 0)
-        listing = listing_of(law, change)
-        body = listing.body(votes_witness(one.layout(answers, allowed.delta), listing, answers, allowed))
-        self.parts.append(part("votes", budget.epsilon, budget.delta, body))
+        allowed = _within_rounding(budget, change.classes**3 * answers if change.classes > 2 else 0)
+        listing = _listing_of(law, change)
+        body = listing.body(_votes_witness(one.layout(answers, allowed.delta), listing, answers, allowed))
+        self.parts.append(part_of_certificate("votes", budget.epsilon, budget.delta, body))
 
     def add_gated(
         self, budget: Budget, law: ReleaseLaw, change: Change, composition: GatedComposition, queries: int
     ) -> None:
         """Add a part about all runs that the units of as many answered queries pay for."""
-        listing = listing_of(law.answer, change)  # type: ignore[attr-defined]
+        listing = _listing_of(law.answer, change)  # type: ignore[attr-defined]
         gate = {
             "sigma": repr(float(law.gate.sigma)),  # type: ignore[attr-defined]
             "check": composition.check_units,
             "label": composition.label_units,
             # At these corners the first input passes more often. The others mirror them.
             "corners": [
-                [p[0], q[0]] for p, q in whole_laws(composition.checks) if p[0] > q[0] and p[0] + q[0] <= 2**63
+                [p[0], q[0]] for p, q in _whole_laws(composition.checks) if p[0] > q[0] and p[0] + q[0] <= 2**63
             ],
         }
-        body = listing.body(gated_witness(composition, listing, queries, budget), gate)
-        self.parts.append(part("votes", budget.epsilon, budget.delta, body))
+        body = listing.body(_gated_witness(composition, listing, queries, budget), gate)
+        self.parts.append(part_of_certificate("votes", budget.epsilon, budget.delta, body))
 
     def add_drawn(
         self,
@@ -454,7 +454,7 @@ class Parts:
         # The remaining delta is spread over the numbers of holders, so that each may be followed on a coarser grid.
         in_full = run.held - sum(chance for chance, _ in composed)
         charged = sum(chance * delta for (chance, _), delta in zip(composed, alone, strict=True)) + max(in_full, 0.0)
-        lacking = budget.delta * (1 - ROUNDING) - charged
+        lacking = budget.delta * (1 - _ROUNDING) - charged
         if lacking < 0:
             raise AccountingError(
                 f"{labels:,} answers are within epsilon={budget.epsilon:g} only narrowly, or by a Renyi conversion: "
@@ -464,16 +464,16 @@ class Parts:
         for holders, ((chance, composition), delta) in enumerate(zip(composed, alone, strict=True), start=1):
             change = Change(ballots=scheme.n_models, classes=n_classes, votes=holders)
             allowed = Budget(
-                epsilon=inner, delta=min(0.99, (delta + lacking / len(composed) / chance) / (1 - ROUNDING))
+                epsilon=inner, delta=min(0.99, (delta + lacking / len(composed) / chance) / (1 - _ROUNDING))
             )
-            listing = listing_of(law, change)
-            body = listing.body(votes_witness(composition, listing, labels, allowed))
+            listing = _listing_of(law, change)
+            body = listing.body(_votes_witness(composition, listing, labels, allowed))
             parts.append({"epsilon": repr(inner), "delta": repr(allowed.delta), "body": body})
-        body = draws_of(scheme, n_units) | {"parts": parts}
-        self.parts.append(part("drawn", budget.epsilon, budget.delta, body))
+        body = body_of_draws(scheme, n_units) | {"parts": parts}
+        self.parts.append(part_of_certificate("drawn", budget.epsilon, budget.delta, body))
 
 
-def draws_of(scheme: BootstrapScheme, n_units: int) -> dict[str, Any]:
+def body_of_draws(scheme: BootstrapScheme, n_units: int) -> dict[str, Any]:
     """Return the body of a part about the draws alone, where every drawn record may be exposed."""
     return {
         "scheme": scheme.scheme.value,
@@ -484,12 +484,12 @@ def draws_of(scheme: BootstrapScheme, n_units: int) -> dict[str, Any]:
     }
 
 
-def part(kind: str, epsilon: float, delta: float, body: dict[str, Any]) -> dict[str, Any]:
+def part_of_certificate(kind: str, epsilon: float, delta: float, body: dict[str, Any]) -> dict[str, Any]:
     """Return a part: its statement, and the body that the verifier follows."""
     return {"kind": kind, "epsilon": repr(float(epsilon)), "delta": repr(float(delta)), "body": body}
 
 
-def together(parts: list[dict[str, Any]]) -> dict[str, Any]:
+def certificate_of_parts(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the certificate of these parts."""
     if not parts:
         raise AccountingError("a certificate needs at least one charged answer: ask for at least one label.")

@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
 from dpensemble._threads import one_thread
-from dpensemble.cost.pairs import DominatingPairs, grouped
+from dpensemble.cost.pairs import DominatingPairs, few_pairs_in_order
 from dpensemble.errors import AccountingError
 
 _UNIT = 2.0**-52
@@ -54,7 +54,7 @@ _UNLIMITED = 1e13
 # Grids of one family differ by powers of two, up to rounding.
 _SAME = 1e-12
 # Relative precision of an epsilon that the grid gives.
-EPSILON_PRECISION = 1e-10
+_EPSILON_PRECISION = 1e-10
 # Least number of nodes per standard deviation of the loss.
 _FINENESS = 100
 # Standard deviations of the loss that a grid covers below and above. Beyond, the bound is loose by less than 1e-21.
@@ -80,7 +80,7 @@ class LossCurve:
 
     def delta(self, epsilon: float) -> float:
         """Interpolate ``exp(epsilon) V(exp(-epsilon))`` along the chord, rounded up."""
-        return delta_between(*self.around(epsilon), epsilon, self.slack)
+        return _delta_between(*self.around(epsilon), epsilon, self.slack)
 
     def around(self, epsilon: float) -> tuple[float, float, float]:
         """Return the values on the nodes around ``-epsilon``, and the share of the upper one."""
@@ -102,7 +102,7 @@ class LossCurve:
         low, high = 0.0, 1.0
         while self.delta(high) > delta and high < _UNLIMITED:
             low, high = high, 2 * high
-        while high - low > EPSILON_PRECISION * high:
+        while high - low > _EPSILON_PRECISION * high:
             middle = (low + high) / 2
             low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
         return high
@@ -132,7 +132,7 @@ class LossCurve:
 
     def thinned(self) -> LossCurve:
         """Return the curve on the coarsest grid that is still fine for its spread, and no wider than necessary."""
-        curve, kernel = self, Kernel.of(self)
+        curve, kernel = self, _Kernel.of(self)
         while kernel.deviation >= 2 * _FINENESS * curve.step:
             curve = curve.coarser()
         middle, deviation = kernel.deviation**2 / 2, kernel.deviation + kernel.largest
@@ -141,7 +141,7 @@ class LossCurve:
         start = curve.below - lowest
         return LossCurve(curve.step, lowest, curve.excess[start : curve.below + highest + 1], curve.slack)
 
-    def then(self, kernel: Kernel) -> LossCurve:
+    def then(self, kernel: _Kernel) -> LossCurve:
         """Return the curve of these answers and those of a kernel on the same grid, in either order."""
         curve = kernel.curve
         below, above = self.below + curve.below, len(self.excess) + len(curve.excess) - 2 - self.below - curve.below
@@ -151,7 +151,7 @@ class LossCurve:
         rounding = 4 * _UNIT * len(kernel.q)
         return LossCurve(self.step, below, total, _added(self.slack, curve.slack, kernel.slack, rounding))
 
-    def delta_with(self, kernel: Kernel, epsilon: float) -> float:
+    def delta_with(self, kernel: _Kernel, epsilon: float) -> float:
         """Return `then(kernel).delta(epsilon)` without the rest of that curve."""
         curve = kernel.curve
         place = (self.below + curve.below) - epsilon / self.step
@@ -168,11 +168,11 @@ class LossCurve:
             values.append(mixed + own + curve.excess[-1] * self.excess[0])
         rounding = 4 * _UNIT * len(kernel.q)
         slack = _added(self.slack, curve.slack, kernel.slack, rounding)
-        return delta_between(float(values[0]), float(values[1]), share, epsilon, slack)
+        return _delta_between(float(values[0]), float(values[1]), share, epsilon, slack)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Kernel:
+class _Kernel:
     """The pair of output laws of a curve: the mass that the second law gives to each node's loss."""
 
     curve: LossCurve
@@ -189,7 +189,7 @@ class Kernel:
         return len(self.q) - 1 - self.curve.below
 
     @classmethod
-    def of(cls, curve: LossCurve) -> Kernel:
+    def of(cls, curve: LossCurve) -> _Kernel:
         """Return the kernel of a curve: the second differences of its values."""
         y, excess = curve.y, curve.excess
         r = np.exp(y)
@@ -207,7 +207,7 @@ class Kernel:
         return cls(curve, q, _added(bent, bent), deviation)
 
 
-def delta_between(lower: float, upper: float, share: float, epsilon: float, slack: float) -> float:
+def _delta_between(lower: float, upper: float, share: float, epsilon: float, slack: float) -> float:
     """Return the delta that a chord gives, rounded up."""
     chord = (1 - share) * lower + share * upper
     return float(min(1.0, math.exp(min(epsilon, 700.0)) * chord * (1 + slack + 1e-12)))
@@ -235,7 +235,7 @@ class Blocks:
 
     def __init__(self, block: Callable[[], LossCurve]) -> None:
         self._block = block
-        self._powers: list[Kernel] = []
+        self._powers: list[_Kernel] = []
         self._joined: dict[int, LossCurve] = {}
 
     def of(self, number: int) -> LossCurve:
@@ -244,17 +244,17 @@ class Blocks:
             last = number & -number
             curve = self._power(last.bit_length() - 1).curve
             if number > last:
-                curve = joined_curves(self.of(number - last), curve)
+                curve = _joined_curves(self.of(number - last), curve)
             self._joined = {**dict(list(self._joined.items())[1 - _MOST_KEPT :]), number: curve}
         return self._joined[number]
 
-    def with_rest(self, number: int, rest: LossCurve) -> tuple[LossCurve, Kernel]:
+    def with_rest(self, number: int, rest: LossCurve) -> tuple[LossCurve, _Kernel]:
         """Return the curve of `number` blocks and the kernel of the remaining answers, on one grid."""
         joined, rest = self.of(number), rest.thinned()
         step = max(joined.step, rest.step)
-        return joined.on_step(step), Kernel.of(rest.on_step(step))
+        return joined.on_step(step), _Kernel.of(rest.on_step(step))
 
-    def _power(self, bit: int) -> Kernel:
+    def _power(self, bit: int) -> _Kernel:
         """Return the kernel of ``2**bit`` blocks."""
         while len(self._powers) <= bit:
             if self._powers:
@@ -262,14 +262,14 @@ class Blocks:
                 curve = last.curve.then(last)
             else:
                 curve = self._block()
-            self._powers = [*self._powers, Kernel.of(curve.thinned())]
+            self._powers = [*self._powers, _Kernel.of(curve.thinned())]
         return self._powers[bit]
 
 
-def joined_curves(one: LossCurve, other: LossCurve) -> LossCurve:
+def _joined_curves(one: LossCurve, other: LossCurve) -> LossCurve:
     """Return the curve of both sets of answers, on a grid fit for their sum."""
     step = max(one.step, other.step)
-    return one.on_step(step).then(Kernel.of(other.on_step(step))).thinned()
+    return one.on_step(step).then(_Kernel.of(other.on_step(step))).thinned()
 
 
 _SNAPSHOT_BYTES = 16_000_000
@@ -417,7 +417,7 @@ def first_excess(kernels: NDArray[np.float64], lowest: int, step: float) -> NDAr
     return (np.maximum(np.where(beyond, -np.expm1(y), np.expm1(y)), 0.0) @ kernels).T
 
 
-def laid_out(pairs: DominatingPairs, n_answers: int, largest_order: float) -> tuple[Layout, int]:
+def _layout_for(pairs: DominatingPairs, n_answers: int, largest_order: float) -> tuple[Layout, int]:
     """Choose the layout that loses fewest labels for little work, and how many answers it follows one by one."""
     groups: dict[float, DominatingPairs] = {}
     best: tuple[float, Layout | None, int] = (math.inf, None, 0)
@@ -425,7 +425,7 @@ def laid_out(pairs: DominatingPairs, n_answers: int, largest_order: float) -> tu
         # Coarser groups are useful only if the finer ones are too many.
         for tolerance in _TOLERANCES if most_work > _MUCH_WORK else _TOLERANCES[:1]:
             if tolerance not in groups:
-                groups[tolerance] = grouped(pairs, tolerance, largest_order=largest_order)
+                groups[tolerance] = few_pairs_in_order(pairs, tolerance, largest_order=largest_order)
             here = _layouts(groups[tolerance], tolerance, n_answers, most_work)
             best = min(best, *here, key=lambda each: each[0])
             enough = _IN_BLOCKS if n_answers > _SHORT and most_work >= _MUCH_WORK else worst
@@ -496,7 +496,7 @@ class AdaptiveComposition:
         # How steeply the function rises where epsilon is read or delta is about 1e-5, with a margin for earlier steps.
         farthest = max(largest_epsilon, spread**2 / 2 + 4.3 * spread)
         steepest = 3.3 * (farthest / spread**2 + 1)
-        layout, followed = laid_out(pairs, n_answers, steepest)
+        layout, followed = _layout_for(pairs, n_answers, steepest)
         #: What one answer can reveal.
         self.pairs = pairs
         #: How finely answers are distinguished.
@@ -555,7 +555,7 @@ class AdaptiveComposition:
         joined, rest = self._parts(n_answers)
         return joined.then(rest)
 
-    def _parts(self, n_answers: int) -> tuple[LossCurve, Kernel]:
+    def _parts(self, n_answers: int) -> tuple[LossCurve, _Kernel]:
         """Return the curve of whole blocks, and the kernel of the remaining one to two blocks, on its grid."""
         whole = n_answers // self._block - 1
         return self._blocks.with_rest(whole, self._recursion.curve(n_answers - whole * self._block))
@@ -576,7 +576,7 @@ class ProductComposition:
         for pairs, count in kinds:
             if count:
                 here = composition_of(pairs, layout_size(layout_number(count)), largest_epsilon).curve(count).thinned()
-                curve = here if curve is None else joined_curves(curve, here)
+                curve = here if curve is None else _joined_curves(curve, here)
         #: All deltas of the answers, or None without answers.
         self.curve = curve
 

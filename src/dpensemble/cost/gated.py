@@ -44,7 +44,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from dpensemble._arrays import Floats
 from dpensemble._threads import one_thread
 from dpensemble.cost.composition import MOST_ANSWERS, Blocks, LossCurve, chords, first_excess, kernels_of
-from dpensemble.cost.pairs import DominatingPairs, gathered, outlined
+from dpensemble.cost.pairs import DominatingPairs, few_corners, few_pairs
 from dpensemble.errors import AccountingError
 
 # How many multiplications of a matrix take as long as one of a slice, measured with many labels.
@@ -53,7 +53,7 @@ _TAP = 30
 _MOST_NODES = 60_000
 
 
-class GatedRecursion:
+class _GatedRecursion:
     """The functions of 0, 1, 2, ... units, on a grid that widens. Those of whole queries are stored."""
 
     def __init__(
@@ -198,7 +198,7 @@ _FOLLOWED, _LEAST_FOLLOWED = 4000, 48
 _TOLERANCE, _LARGEST_ORDER = 0.001, 50.0
 # The same for labels of more classes, which are many: together they cost a label of a hundred.
 _GATHERED, _FINENESS_OF_MANY = 0.005, 7
-# Standard deviations of the loss that the grid covers, as in `recursion`.
+# Standard deviations of the loss that the grid covers, as in `dpensemble.cost.composition`.
 _BELOW, _ABOVE = 9.5, 7.0
 # Losses of one answer beyond which nothing is composed.
 _LARGEST_LOSS, _MOST_SPREAD = 20.0, 25.0
@@ -242,7 +242,7 @@ class GatedComposition:
         largest = max(float(np.abs(pairs.losses()).max()) for pairs in (checks, labels))
         deviation = math.sqrt(max(label, check))
         #: What is followed: corners of a check's chances, few pairs for a label, and the distance of nodes.
-        self.checks, self.labels = checks, few_labels(labels, tolerance)
+        self.checks, self.labels = checks, _few_labels(labels, tolerance)
         self.step = deviation / (fineness or (_FINENESS if labels.p.shape[1] == 2 else _FINENESS_OF_MANY))
         #: Public prices, in units, for every fineness.
         fitting = _prices(check * _DEARER + (deviation / _FINENESS) ** 2 / 4, label)
@@ -253,7 +253,7 @@ class GatedComposition:
         self._followed = max(_LEAST_FOLLOWED, _FOLLOWED // self.query_units)
         if largest > _LARGEST_LOSS or self.spread(self._followed * self.query_units) > _MOST_SPREAD:
             raise AccountingError(f"gated queries that lose up to {largest:.3g} need more noise for exact composition.")
-        self._recursion = GatedRecursion(checks, self.labels, self.step, self.check_units, self.label_units)
+        self._recursion = _GatedRecursion(checks, self.labels, self.step, self.check_units, self.label_units)
         self._all_labels = labels
         self._blocks = Blocks(lambda: self._few(self._followed))
         # Queries in a block and, composed, in all but the last block.
@@ -348,11 +348,11 @@ def _prices(check: float, label: float) -> tuple[int, int]:
     return math.ceil(label_units / ratio), label_units
 
 
-def few_labels(labels: DominatingPairs, tolerance: float | None = None) -> DominatingPairs:
+def _few_labels(labels: DominatingPairs, tolerance: float | None = None) -> DominatingPairs:
     """Return few pairs that stand for all that a label can reveal: corners of two outcomes, or pairs of more."""
     if labels.p.shape[1] == 2:
-        return outlined(labels, tolerance or _TOLERANCE, _LARGEST_ORDER)
-    return gathered(labels, tolerance or _GATHERED, _LARGEST_ORDER)
+        return few_corners(labels, tolerance or _TOLERANCE, _LARGEST_ORDER)
+    return few_pairs(labels, tolerance or _GATHERED, _LARGEST_ORDER)
 
 
 @lru_cache(maxsize=12)

@@ -38,7 +38,7 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from dpensemble._checks import delta_of, integer_between, member, real_between
 from dpensemble.budget import Budget
-from dpensemble.cost.privacy_cost import DEFAULT_ORDERS, Conversion, Cost, PrivacyCost, halved
+from dpensemble.cost.privacy_cost import DEFAULT_ORDERS, Conversion, Cost, PrivacyCost, bisection
 from dpensemble.errors import AccountingError
 
 # Pays for the rounding of the formula itself.
@@ -84,7 +84,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     if gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     low, high = 0.0, mu**2 / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1.0
-    return halved(lambda epsilon: not gaussian_delta(mu, epsilon) <= delta, low, high, 200)[1]
+    return bisection(lambda epsilon: not gaussian_delta(mu, epsilon) <= delta, low, high, 200)[1]
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -97,7 +97,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """
     epsilon, delta = real_between("epsilon", epsilon, 0.0, 1e12), delta_of(delta)
     low, high = 0.0, 2 * math.sqrt(2 * epsilon) + 20.0
-    return halved(lambda mu: gaussian_delta(mu, epsilon) <= delta, low, high, 200)[0]
+    return bisection(lambda mu: gaussian_delta(mu, epsilon) <= delta, low, high, 200)[0]
 
 
 def pure_mu(epsilon: float) -> float:
@@ -172,7 +172,7 @@ class GaussianCost(PrivacyCost):
             Most sensitivities by which the unit moves the sum, from 0 to 1.
         """
         sigma, weight = real_between("sigma", sigma, 1e-9, 1e12), real_between("weight", weight, 0.0, 1.0)
-        return cls(weight**2 / sigma**2, slack_of(entries, variance))
+        return cls(weight**2 / sigma**2, _slack_of(entries, variance))
 
     @property
     def mu(self) -> float | None:
@@ -236,7 +236,7 @@ class GaussianCost(PrivacyCost):
         return count
 
 
-def slack_of(entries: int, variance: int) -> float:
+def _slack_of(entries: int, variance: int) -> float:
     """Return the logarithm of the ratio by which a sum with discrete noise can differ from one with Gaussian noise."""
     integer_between("variance", variance, _SMALLEST_VARIANCE, 2**500)
     return _SLACK * integer_between("entries", entries, 1, 2**62) / variance

@@ -11,22 +11,23 @@ Why every selection is an upper bound
 -------------------------------------
 Curves are corner lists of (Q, P) from (0, 0) to (1, 1). Three selections replace a curve.
 
-- *Edges.* `few_edges` prolongs some edges of a concave curve until they meet. A concave curve lies below its tangents
+- *Edges.* `_few_edges` prolongs some edges of a concave curve until they meet. A concave curve lies below its tangents
   (R. T. Rockafellar, "Convex Analysis", 1970, section 18), so *any* edges will do.
-- *Corners.* Write ``F`` for `FLAT`. `concave_hull` leaves out a corner if it lies on or below a chord between kept
+- *Corners.* Write ``F`` for `_FLAT`. `_concave_hull` leaves out a corner if it lies on or below a chord between kept
   corners, once each end ``(q, p)`` of the chord has moved to ``(q - F q (1 - q), p + F p (1 - p))``. Such a move is at
   most ``F``, shares of what is left of the coordinates on either side. Let ``K`` be a concave curve that is nowhere
-  below the kept corners. Callers move its corners up and to the left by ``2 NEAR_END``, the first and last excepted.
+  below the kept corners. Callers move its corners up and to the left by ``2 _NEAR_END``, the first and last excepted.
   The moved ends lie below the result. Between corners that move, the whole edge moves by more than ``F``. On the first
-  edge the slope grows by the factor ``(1 + s / p) / (1 - s / q)`` with ``s = 2 NEAR_END``, and the slope of a moved end
-  by at most ``(1 + F) / (1 - F)``. The last edge is the same, seen from (1, 1). The result is concave, so the chord
+  edge the slope grows by the factor ``(1 + s / p) / (1 - s / q)`` with ``s = 2 _NEAR_END``, and the slope of a moved
+  end by at most ``(1 + F) / (1 - F)``. The last edge is the same, seen from (1, 1). The result is concave, so the chord
   and the corner lie below, too.
-- *Groups.* `grouped` and `gathered` divide pairs into groups, so that composition follows fewer pairs. Each group
-  stands behind the hull of its own curves. Every pair lies below the hull of its group, however the pairs are divided.
+- *Groups.* `few_pairs` and `few_pairs_in_order` divide pairs into groups, so that composition follows fewer pairs. Each
+  group stands behind the hull of its own curves. Every pair lies below the hull of its group, however the pairs are
+  divided.
 
 So rounding can change which bound is computed, never that the result is a bound. Processors and libraries round
 exponentials differently, and rounding would decide ties: outcomes of one likelihood ratio lie on a line. Measured on
-votes of three classes, rounding leaves corners at most ``2**-48`` of their coordinates from their line, and `FLAT` is
+votes of three classes, rounding leaves corners at most ``2**-48`` of their coordinates from their line, and `_FLAT` is
 above that. Few true corners are as flat, and a bound without them is still a bound. Values that order rows are compared
 by `ranks`.
 """
@@ -44,9 +45,9 @@ from dpensemble._arrays import Floats, Integers
 from dpensemble.errors import AccountingError
 
 # Sums of probabilities miss 1 only through rounding.
-NEAR_END = 1e-14
+_NEAR_END = 1e-14
 # A corner this near a chord, as a share of its coordinates, is left out: far above rounding, far below all that costs.
-FLAT = 2.0**-47
+_FLAT = 2.0**-47
 
 
 def vertices(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -69,15 +70,15 @@ def ranks(values: NDArray[np.float64], error: float) -> NDArray[np.int64]:
     return place
 
 
-def concave_hull(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the corners of the least concave curve above all points, which it may miss by `NEAR_END`.
+def _concave_hull(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the corners of the least concave curve above all points, which it may miss by `_NEAR_END`.
 
-    Points within `NEAR_END` count as (1, 1), and flat corners are left out.
+    Points within `_NEAR_END` count as (1, 1), and flat corners are left out.
     """
     order = np.lexsort((points[:, 1], points[:, 0]))
     hull: list[tuple[float, float]] = [(0.0, 0.0)]
     for q, p in points[order].tolist():
-        if q <= 0 or (1 - q < NEAR_END and 1 - p < NEAR_END) or p <= hull[-1][1]:
+        if q <= 0 or (1 - q < _NEAR_END and 1 - p < _NEAR_END) or p <= hull[-1][1]:
             continue
         while len(hull) > 1 and _turns_left(hull[-2], hull[-1], (q, p)):
             hull.pop()
@@ -105,14 +106,14 @@ def _without_flat(corners: list[tuple[float, float]]) -> list[tuple[float, float
 
 def _raised(corner: tuple[float, float]) -> tuple[float, float]:
     q, p = corner
-    return q - FLAT * q * (1 - q), p + FLAT * p * (1 - p)
+    return q - _FLAT * q * (1 - q), p + _FLAT * p * (1 - p)
 
 
 def _turns_left(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
     return (b[1] - a[1]) * (c[0] - b[0]) <= (c[1] - b[1]) * (b[0] - a[0])
 
 
-def few_edges(corners: NDArray[np.float64], n_edges: int) -> NDArray[np.float64]:
+def _few_edges(corners: NDArray[np.float64], n_edges: int) -> NDArray[np.float64]:
     """Return a concave curve nowhere below `corners`, with at most `n_edges` (at least 2) edges."""
     if len(corners) - 1 <= max(n_edges, 2):
         return corners
@@ -269,11 +270,11 @@ class DominatingPairs:
         n_outcomes : int, optional
             Most outcomes of the pair. A pair with fewer outcomes is looser.
         """
-        corners = concave_hull(vertices(self.p, self.q).reshape(-1, 2))
+        corners = _concave_hull(vertices(self.p, self.q).reshape(-1, 2))
         if n_outcomes is not None:
-            corners = few_edges(corners, n_outcomes)
+            corners = _few_edges(corners, n_outcomes)
         steps = np.diff(corners, axis=0)
-        return DominatingPairs(steps[:, 1][None], steps[:, 0][None]).inflated(2 * NEAR_END / len(steps))
+        return DominatingPairs(steps[:, 1][None], steps[:, 0][None]).inflated(2 * _NEAR_END / len(steps))
 
     def rows(self, start: int, stop: int) -> DominatingPairs:
         """Return the pairs from `start` up to `stop`."""
@@ -295,7 +296,7 @@ def _log_moments(p: Floats, losses: Floats, exponents: Floats) -> Floats:
 _TEST_ORDERS = np.array([1.1, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0])
 # The same for sets in which no group may be much looser at any order.
 _ALL_ORDERS = np.sort(np.concatenate([_TEST_ORDERS, [3.0, 7.0, 14.0, 32.0, 500.0, 2e3, 1e4, 1e5]]))
-MOST_OUTCOMES = 10
+_MOST_OUTCOMES = 10
 # Likelihood ratios that decide whether pairs are alike.
 _RATIOS = 41
 # Rounding of shapes, and of their place along a direction as a share of the farthest place, for one row.
@@ -309,8 +310,8 @@ _TRIED = 3000
 
 
 @lru_cache(maxsize=32)
-def grouped(
-    pairs: DominatingPairs, tolerance: float, n_outcomes: int = MOST_OUTCOMES, largest_order: float = 200.0
+def few_pairs_in_order(
+    pairs: DominatingPairs, tolerance: float, n_outcomes: int = _MOST_OUTCOMES, largest_order: float = 200.0
 ) -> DominatingPairs:
     """Return fewer pairs that dominate the set. Beyond `largest_order` they may be arbitrarily loose."""
     # A group may exceed its own worst row by a share of `tolerance` in Renyi divergence, or up to the worst row of all.
@@ -334,12 +335,12 @@ def grouped(
     return DominatingPairs.union(groups)
 
 
-def gathered(pairs: DominatingPairs, tolerance: float, largest_order: float) -> DominatingPairs:
+def few_pairs(pairs: DominatingPairs, tolerance: float, largest_order: float) -> DominatingPairs:
     """Return fewer pairs that dominate the set, each of which stands for similar rows anywhere in the table.
 
     None exceeds the worst single pair by more than a share of `tolerance` in Renyi divergence up to `largest_order`.
-    When a set depends on two gaps, these pairs are fewer than those of `grouped`, and looser for harmless rows. A pair
-    may be looser in reverse order, which other pairs cover.
+    When a set depends on two gaps, these pairs are fewer than those of `few_pairs_in_order`, and looser for harmless
+    rows. A pair may be looser in reverse order, which other pairs cover.
     """
 
     def is_fine(one: DominatingPairs) -> bool:
@@ -374,7 +375,7 @@ def _one_for(p: Floats, q: Floats, is_fine: Callable[[DominatingPairs], bool]) -
     if len(p) == 1:
         return together
     try:
-        one = together.single(MOST_OUTCOMES)
+        one = together.single(_MOST_OUTCOMES)
     except AccountingError:
         return None
     return one if is_fine(one) else None
@@ -404,7 +405,7 @@ def _merged(groups: DominatingPairs, is_fine: Callable[[DominatingPairs], bool])
 
 def _filled(pairs: DominatingPairs) -> DominatingPairs:
     """Return the pairs with as many outcomes as a group may have."""
-    more = ((0, 0), (0, max(0, MOST_OUTCOMES - pairs.p.shape[1])))
+    more = ((0, 0), (0, max(0, _MOST_OUTCOMES - pairs.p.shape[1])))
     return DominatingPairs(np.pad(pairs.p, more), np.pad(pairs.q, more))
 
 
@@ -415,7 +416,7 @@ def _shapes(pairs: DominatingPairs) -> Floats:
     return np.stack([np.maximum(pairs.p - r * pairs.q, 0.0).sum(axis=1) - max(1 - r, 0.0) for r in ratios], axis=1)
 
 
-def outlined(pairs: DominatingPairs, tolerance: float, largest_order: float) -> DominatingPairs:
+def few_corners(pairs: DominatingPairs, tolerance: float, largest_order: float) -> DominatingPairs:
     """Return few pairs of two outcomes that stand for a set of such pairs in compositions.
 
     What follows an answer is jointly convex in both chances of the first outcome, so it is largest at a corner of any
@@ -425,7 +426,7 @@ def outlined(pairs: DominatingPairs, tolerance: float, largest_order: float) -> 
     if pairs.p.shape[1] != 2:
         raise AccountingError(f"corners must stand for pairs of two outcomes; got pairs of {pairs.p.shape[1]}.")
     orders = _TEST_ORDERS[: int(np.searchsorted(_TEST_ORDERS, largest_order, side="right"))]
-    corners = concave_hull(vertices(pairs.p, pairs.q).reshape(-1, 2))
+    corners = _concave_hull(vertices(pairs.p, pairs.q).reshape(-1, 2))
     fine = pairs.renyi(orders) * (1 + tolerance)
     along, edge, pairs_of_corners = np.diff(corners, axis=0), 0, []
     while edge < len(along) - 1:
@@ -443,4 +444,4 @@ def outlined(pairs: DominatingPairs, tolerance: float, largest_order: float) -> 
         step = int(np.flatnonzero(good)[-1])
         pairs_of_corners.append(laws.rows(step, step + 1))
         edge += 1 + step
-    return DominatingPairs.union(pairs_of_corners).inflated(2 * NEAR_END)
+    return DominatingPairs.union(pairs_of_corners).inflated(2 * _NEAR_END)

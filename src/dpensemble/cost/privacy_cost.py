@@ -39,7 +39,7 @@ from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.errors import AccountingError
 
 
-def answers_within(
+def _answers_within(
     composition: Callable[[int], AdaptiveComposition | None], epsilon: float, delta: float, guess: int, most: int
 ) -> int:
     """Return how many answers fit, each number by the composition laid out for it, at most `most`.
@@ -65,12 +65,12 @@ def answers_within(
     return 0
 
 
-def gaussian_guess(variance: float, epsilon: float, delta: float) -> int:
+def _gaussian_guess(variance: float, epsilon: float, delta: float) -> int:
     """Return about how many answers with losses of this variance fit, if the losses were Gaussian."""
     low, high = 0.0, 2.0
     while _gaussian_delta(high, epsilon) < delta:
         high *= 2
-    low, _ = halved(lambda mu: _gaussian_delta(mu, epsilon) < delta, low, high, 50)
+    low, _ = bisection(lambda mu: _gaussian_delta(mu, epsilon) < delta, low, high, 50)
     return int(min(low**2 / variance, 2.0**50))
 
 
@@ -105,7 +105,7 @@ def last_between(fits: Callable[[int], bool], within: int, beyond: int) -> int:
     return within
 
 
-def halved(fits: Callable[[float], bool], low: float, high: float, times: int) -> tuple[float, float]:
+def bisection(fits: Callable[[float], bool], low: float, high: float, times: int) -> tuple[float, float]:
     """Return the interval in which `fits` stops to hold, after halving it `times` times."""
     for _ in range(times):
         middle = (low + high) / 2
@@ -217,7 +217,7 @@ class _Part(Protocol):
         """Number of answers."""
 
 
-def pld_epsilon(parts: Sequence[_Part], delta: float) -> float:
+def _pld_epsilon(parts: Sequence[_Part], delta: float) -> float:
     """Return the epsilon at `delta` of a composition by privacy loss distributions, by dp-accounting."""
     # A single pair that dominates all its pairs stands for each kind of answer. This is valid for every adaptive
     # order but pays for the worst of every pair at once, which `AdaptiveComposition` avoids.
@@ -257,7 +257,7 @@ def _log_masses(probabilities: NDArray[np.float64]) -> dict[int, float]:
 
 
 # A larger Renyi conversion is used as it is, without exact composition.
-MOST_CEILING = MOST_EPSILON / 3
+_MOST_CEILING = MOST_EPSILON / 3
 
 # Renyi orders l + 1 of the moments l = 1, 2, ...: every order up to 256, then 5 % apart for tiny epsilons.
 DEFAULT_ORDERS: Floats = 1.0 + np.concatenate([np.arange(1, 257), np.unique(np.ceil(256 * 1.05 ** np.arange(1, 171)))])
@@ -422,7 +422,7 @@ class PrivacyCost(Cost):
                     f"conversion={conversion.value!r} needs the finite outcomes of every answer, and this cost has "
                     "only a Renyi curve: use 'best'."
                 )
-            return self._exact(delta) if conversion is Conversion.EXACT else pld_epsilon(self.parts or (), delta)
+            return self._exact(delta) if conversion is Conversion.EXACT else _pld_epsilon(self.parts or (), delta)
         return _RENYI_CONVERSIONS[conversion](self.rdp, self.orders, delta)
 
     def best(self, delta: float) -> tuple[float, Conversion]:
@@ -440,7 +440,7 @@ class PrivacyCost(Cost):
         """
         delta = delta_of(delta)
         candidates = [(improved_epsilon(self.rdp, self.orders, delta), Conversion.IMPROVED)]
-        if self.composes and candidates[0][0] <= MOST_CEILING:
+        if self.composes and candidates[0][0] <= _MOST_CEILING:
             # Losses too large for the grid leave only the Renyi conversion.
             with suppress(AccountingError):
                 candidates.append((self._exact(delta), Conversion.EXACT))
@@ -461,7 +461,7 @@ class PrivacyCost(Cost):
         if conversion == Conversion.BEST and improved_epsilon(self.rdp, self.orders, delta) <= epsilon:
             return True
         if conversion == Conversion.BEST and self.composes:
-            if improved_epsilon(self.rdp, self.orders, delta) > MOST_CEILING:
+            if improved_epsilon(self.rdp, self.orders, delta) > _MOST_CEILING:
                 return False
             with suppress(AccountingError):
                 composed = self.composed(delta)
@@ -559,16 +559,16 @@ def _most(one: PrivacyCost, budget: Budget, conversion: str, limit: int | None) 
         return last_fitting(lambda count: (one * count).fits(budget, conversion), within, 1.06, most)
 
     def laid_out(size: int) -> AdaptiveComposition | None:
-        if improved_epsilon(one.rdp * size, one.orders, budget.delta) > MOST_CEILING:
+        if improved_epsilon(one.rdp * size, one.orders, budget.delta) > _MOST_CEILING:
             return None
         with suppress(AccountingError):
             return one.layout(size, budget.delta)
         return None
 
-    guess = gaussian_guess(float(one.parts[0].pairs.renyi([2.0])[0]), budget.epsilon, budget.delta)
+    guess = _gaussian_guess(float(one.parts[0].pairs.renyi([2.0])[0]), budget.epsilon, budget.delta)
     # Exact composition seldom gives more than a quarter above the conversion.
     guess = min(max(within, guess), max(1, round(1.25 * within)), most)
-    return max(within, answers_within(laid_out, budget.epsilon, budget.delta, guess, most))
+    return max(within, _answers_within(laid_out, budget.epsilon, budget.delta, guess, most))
 
 
 _RENYI_CONVERSIONS: dict[Conversion, Callable[[Floats, Floats, float], float]] = {
