@@ -13,7 +13,7 @@ from dpensemble.accounting import GaussianSum
 from dpensemble.errors import DataError
 from dpensemble.laws import ExponentialVote, GaussianNoisyMax, SparseNoisyMax
 from dpensemble.releases import NoisyMean
-from dpensemble.releases.answers import ProbabilitiesSum
+from dpensemble.releases.answers import _ProbabilitiesSum
 
 BUDGET = Budget(epsilon=4, delta=1e-6)
 EVEN = np.log(np.full((10, 3), 1 / 3))
@@ -116,10 +116,10 @@ def test_no_voter_can_move_a_sum_of_probabilities_further_than_is_charged():
     hostile = np.array([[0.0] * 6, [1e-7] * 6, [-np.inf] * 5 + [0.0], [-700.0] * 6])
     found = NoisyMean(GaussianSum(5.0)).whole(np.concatenate([rows, hostile])[None])[0].astype(object)
     lengths = [sum(entry**2 for entry in row) for row in found]
-    assert max(lengths) <= ProbabilitiesSum.unit**2
+    assert max(lengths) <= _ProbabilitiesSum.unit**2
     assert found.min() >= 0
     apart = [sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) for x in found[-4:] for y in found]
-    assert max(apart) <= ProbabilitiesSum.replacing**2
+    assert max(apart) <= _ProbabilitiesSum.replacing**2
 
 
 # What NumPy reads as a number that it is not, and what it raises errors of its own for.

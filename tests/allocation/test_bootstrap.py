@@ -12,7 +12,7 @@ from scipy.stats import binomtest, chisquare
 
 from dpensemble._random import SeededNoise, SystemNoise
 from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme
-from dpensemble.allocation.bootstrap import integers_below, random_order, subsets
+from dpensemble.allocation.bootstrap import _random_order, _subsets, integers_below
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 
@@ -101,18 +101,18 @@ def test_integers_beyond_the_last_whole_multiple_are_drawn_again():
 
 def test_equal_keys_are_drawn_again():
     noise = Scripted(5, 1, 5, 9, 2, 4)
-    assert random_order(3, noise).tolist() == [1, 2, 0]
+    assert _random_order(3, noise).tolist() == [1, 2, 0]
     assert noise.asked == [3, 3]
 
 
 def test_items_that_a_subset_holds_are_drawn_again():
     # Two subsets of two out of five: the second repeats itself, and is given what it lacks.
     noise = Scripted(0, 3, 4, 4, 4, 1)
-    assert subsets(5, 2, 2, noise).tolist() == [[0, 3], [1, 4]]
+    assert _subsets(5, 2, 2, noise).tolist() == [[0, 3], [1, 4]]
     assert noise.asked == [4, 1, 1]
     # Three out of five: the two that are left out are drawn.
-    assert subsets(5, 3, 1, Scripted(0, 3)).tolist() == [[1, 2, 4]]
-    assert subsets(4, 4, 2, Scripted()).tolist() == [[0, 1, 2, 3]] * 2
+    assert _subsets(5, 3, 1, Scripted(0, 3)).tolist() == [[1, 2, 4]]
+    assert _subsets(4, 4, 2, Scripted()).tolist() == [[0, 1, 2, 3]] * 2
 
 
 # A draw of many models at once is as many independent draws, except where all draws are distinct.

@@ -21,7 +21,7 @@ from dpensemble.errors import BudgetError, DataError, DuplicateError, InvalidPar
 from dpensemble.moments.queries import ClassSums
 from dpensemble.relations import Relation
 from dpensemble.releases import DiscreteNoise, ReleasedSum, ReleasedTable, SumQuery, SumReleaser
-from dpensemble.releases.sums import CHECKSUMS, PaidSums, PartialSums, SameRecords, python_integers, whole_numbers
+from dpensemble.releases.sums import CHECKSUMS, PaidSums, PartialSums, SameRecords, _whole_numbers, python_integers
 from dpensemble.workflow.drawn import DrawnFile
 
 
@@ -116,7 +116,7 @@ def test_python_integers_get_the_same_noise_as_those_of_numpy():
     "total", [np.array([0.5]), np.array([1, 0.5], dtype=object), np.array([True, 2], dtype=object)]
 )
 def test_fractions_get_no_noise(total):
-    assert not whole_numbers(total)
+    assert not _whole_numbers(total)
     with pytest.raises(DataError, match="whole numbers"):
         releaser().release(ClassSums(2), total, 0.5)
 

@@ -39,7 +39,7 @@ def integers_below(bound: int, size: int, noise: NoiseSource) -> NDArray[np.int6
     return (draws % np.uint64(bound)).astype(np.int64)
 
 
-def random_order(size: int, noise: NoiseSource) -> NDArray[np.int64]:
+def _random_order(size: int, noise: NoiseSource) -> NDArray[np.int64]:
     """Draw an order of ``0 .. size - 1``, each exactly as likely as any other."""
     # Equal keys would favour one order, so all are drawn again.
     keys = noise.uniform_bits(size)
@@ -48,12 +48,12 @@ def random_order(size: int, noise: NoiseSource) -> NDArray[np.int64]:
     return np.argsort(keys)
 
 
-def subsets(n_items: int, size: int, n_sets: int, noise: NoiseSource) -> NDArray[np.int64]:
+def _subsets(n_items: int, size: int, n_sets: int, noise: NoiseSource) -> NDArray[np.int64]:
     """Draw subsets of ``0 .. n_items - 1``, shape (n_sets, size), each exactly as likely as any other."""
     # For more than half of the items the complement is drawn, so that each round keeps about half of its draws or more.
     if 2 * size > n_items:
         inside = np.ones((n_sets, n_items), dtype=bool)
-        left_out = subsets(n_items, n_items - size, n_sets, noise) if size < n_items else np.empty((n_sets, 0), int)
+        left_out = _subsets(n_items, n_items - size, n_sets, noise) if size < n_items else np.empty((n_sets, 0), int)
         np.put_along_axis(inside, left_out, False, axis=1)
         return np.nonzero(inside)[1].reshape(n_sets, size)
     keys = np.empty(0, dtype=np.int64)
@@ -202,10 +202,11 @@ class BootstrapScheme:
         `identities` are declared units, or the records' positions, ``range(n_records)``, under either relation, which
         does not affect the draw. Models learn from all records of a drawn unit, twice if the unit is drawn twice.
 
-        Equal records are separate units here, unlike in `keyed_partitions`, whose draws depend on their content. Under
-        add-or-remove-one a removed record shifts the positions of others, but nothing depends on a position. All units
-        are equally likely. So, given that the removed unit was not drawn, the subsamples follow the law of those of the
-        smaller data set. Each subsample lists its records in the order that they have in both data sets.
+        Equal records are separate units here, unlike in `partitions` under add-or-remove-one, whose draws depend on
+        their content. Under add-or-remove-one a removed record shifts the positions of others, but nothing depends on a
+        position. All units are equally likely. So, given that the removed unit was not drawn, the subsamples follow the
+        law of those of the smaller data set. Each subsample lists its records in the order that they have in both data
+        sets.
 
         Examples
         --------
@@ -245,8 +246,8 @@ class BootstrapScheme:
         if self.scheme is Bootstrap.WITH_REPLACEMENT:
             return integers_below(n_units, self.n_draws, noise).reshape(shape)
         if self.scheme is Bootstrap.SUBSETS:
-            return subsets(n_units, self.subsample, self.n_models, noise)
-        return random_order(n_units, noise)[: self.n_draws].reshape(shape)
+            return _subsets(n_units, self.subsample, self.n_models, noise)
+        return _random_order(n_units, noise)[: self.n_draws].reshape(shape)
 
 
 def _round_up(exact: Fraction) -> float:

@@ -3,8 +3,8 @@
 An `Allocation` is the frozen result of a scheme. Each scheme of partitions matches the neighbouring relation under
 which one unit touches exactly its own ``n_partitions`` teachers and no others:
 
-- `slot_partitions` splits by position, evenly. Replacing the unit in a slot moves nothing else (replace-one).
-- `keyed_partitions` draws each unit's subset from a key and the unit's own identity. Adding or removing a unit moves
+- `_slot_partitions` splits by position, evenly. Replacing the unit in a slot moves nothing else (replace-one).
+- `_keyed_partitions` draws each unit's subset from a key and the unit's own identity. Adding or removing a unit moves
   nothing else (add-or-remove-one).
 
 The mismatched pairs touch other teachers too, so they are not offered.
@@ -105,7 +105,7 @@ class Allocation:
         """Number of units: equal to the number of records unless units were declared."""
         return int(self.offsets.size - 1)
 
-    def without(self, unusable: NDArray[np.bool_]) -> Taught:
+    def without(self, unusable: NDArray[np.bool_]) -> Shards:
         """Return the shards without some records. The places and units of these records stay unchanged.
 
         Parameters
@@ -114,8 +114,8 @@ class Allocation:
             True for each record that no teacher may learn from. Private.
         """
         if not unusable.any():
-            return Taught(self.shards)
-        return Taught(tuple(shard[~unusable[shard]] for shard in self.shards))
+            return Shards(self.shards)
+        return Shards(tuple(shard[~unusable[shard]] for shard in self.shards))
 
     @cached_property
     def multiplicity(self) -> NDArray[np.int64]:
@@ -155,7 +155,7 @@ class Allocation:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Taught:
+class Shards:
     """The records that each teacher learns from. Private if the records that no teacher learns from are private."""
 
     shards: tuple[NDArray[np.int64], ...]
@@ -216,11 +216,11 @@ def partitions(
             parameter="n_teachers",
         )
     if relation is Relation.REPLACE_ONE:
-        return slot_partitions(unit_of_record, n_subsets, n_partitions, entropy)
-    return keyed_partitions(units, unit_of_record, n_subsets, n_partitions, entropy)
+        return _slot_partitions(unit_of_record, n_subsets, n_partitions, entropy)
+    return _keyed_partitions(units, unit_of_record, n_subsets, n_partitions, entropy)
 
 
-def slot_partitions(unit_of_record: Integers, n_subsets: int, n_partitions: int, entropy: int) -> Allocation:
+def _slot_partitions(unit_of_record: Integers, n_subsets: int, n_partitions: int, entropy: int) -> Allocation:
     """Split unit positions evenly and at random. For replace-one.
 
     Subset sizes are floor or ceil of ``n_units / n_subsets`` and every unit is used. In each partition
@@ -236,7 +236,7 @@ def slot_partitions(unit_of_record: Integers, n_subsets: int, n_partitions: int,
     return _allocation(columns, n_subsets, unit_of_record, Relation.REPLACE_ONE, first + n_units % n_subsets)
 
 
-def keyed_partitions(
+def _keyed_partitions(
     units: Sequence[bytes], unit_of_record: Integers, n_subsets: int, n_partitions: int, entropy: int
 ) -> Allocation:
     """Draw each unit's subset from its own identity. For add-or-remove-one.
@@ -244,11 +244,11 @@ def keyed_partitions(
     Subset sizes vary like binomial draws and may be zero. An added unit may
     land in any subset, so `Allocation.next_slot` is None.
     """
-    hashed = hashed_identities(units, entropy)
+    hashed = _identity_hashes(units, entropy)
     columns = np.empty((len(units), n_partitions), dtype=np.int64)
     for index in range(n_partitions):
         salt = seed_integer(entropy, Stream.ALLOCATION, index)
-        columns[:, index] = mixed(hashed, salt) % np.uint64(n_subsets)
+        columns[:, index] = _salted_hashes(hashed, salt) % np.uint64(n_subsets)
     return _allocation(columns, n_subsets, unit_of_record, Relation.ADD_OR_REMOVE_ONE, None)
 
 
@@ -296,14 +296,14 @@ class _Written(Sequence[bytes]):
         return _canonical(int(self._values[index]))
 
 
-def hashed_identities(units: Sequence[bytes], entropy: int) -> NDArray[np.uint64]:
+def _identity_hashes(units: Sequence[bytes], entropy: int) -> NDArray[np.uint64]:
     """Return a keyed hash of each unit, from the public seed and the unit's own identity alone."""
     key = hashlib.blake2b(str(entropy).encode()).digest()
     digests = b"".join(hashlib.blake2b(unit, digest_size=8, key=key).digest() for unit in units)
     return np.frombuffer(digests, dtype=np.uint64)
 
 
-def mixed(hashed: NDArray[np.uint64], salt: int) -> NDArray[np.uint64]:
+def _salted_hashes(hashed: NDArray[np.uint64], salt: int) -> NDArray[np.uint64]:
     """Return hashes that look independent for each salt."""
     return _mix(hashed ^ _mix(np.array([salt], dtype=np.uint64)))
 
@@ -412,8 +412,8 @@ def grouped_partitions(
             column[members] = generator.permutation(len(members)) % n_teachers + first
         else:
             salt = seed_integer(entropy, Stream.ALLOCATION, index)
-            hashed = hashed_identities([units[member] for member in members.tolist()], entropy)
-            column[members] = mixed(hashed, salt) % np.uint64(n_teachers)
+            hashed = _identity_hashes([units[member] for member in members.tolist()], entropy)
+            column[members] = _salted_hashes(hashed, salt) % np.uint64(n_teachers)
             column[members] += first
         first += n_teachers
     return Allocation(
@@ -487,10 +487,10 @@ def _dealt(copies: NDArray[np.int64], n_teachers: int, entropy: int) -> tuple[ND
 
 def _draw_moves(units: Sequence[bytes], n_teachers: int, entropy: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return first teacher and stride of each unit, from its identity."""
-    hashed = hashed_identities(units, entropy)
+    hashed = _identity_hashes(units, entropy)
     coprime = _coprime(n_teachers)
     starts, strides = (
-        mixed(hashed, seed_integer(entropy, Stream.ALLOCATION, index)) % np.uint64(size)
+        _salted_hashes(hashed, seed_integer(entropy, Stream.ALLOCATION, index)) % np.uint64(size)
         for index, size in enumerate((n_teachers, len(coprime)))
     )
     return starts.astype(np.int64), coprime[strides.astype(np.int64)]

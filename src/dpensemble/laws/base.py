@@ -15,7 +15,7 @@ from dpensemble._checks import real_between
 from dpensemble.errors import InvalidParameterError
 
 # Enough to pay for rounding whenever accounting prices the mixture that is sampled.
-LEAST_MIX = 1e-6
+_LEAST_MIX = 1e-6
 
 
 def own_settings(law: Any) -> dict[str, Any]:
@@ -168,7 +168,7 @@ class ReleaseLaw(ABC):
 
         The weight must be large enough to pay for the rounding of `probabilities`. See `dpensemble.laws.sampling`.
         """
-        return LEAST_MIX
+        return _LEAST_MIX
 
     def check_ballots(self, ballots: int, n_classes: int) -> None:  # noqa: B027
         """Refuse a number of ballots or classes that the law does not support, or warn about it."""
@@ -196,22 +196,22 @@ class ReleaseLaw(ABC):
         return cls.in_votes[0]
 
 
-Result = TypeVar("Result")
-Body = TypeVar("Body", bound=Callable[..., Any])
+_Result = TypeVar("_Result")
+_Body = TypeVar("_Body", bound=Callable[..., Any])
 
 
-class ByLaw(Generic[Result]):
+class ByLaw(Generic[_Result]):
     """A function of a law that runs the body registered for the law's very type, or else its default body.
 
     Subclasses inherit no body, as they would under `functools.singledispatch`. A subclass may answer otherwise than its
     parent, and the parent's price would then be false.
     """
 
-    def __init__(self, default: Callable[..., Result]) -> None:
-        self._default, self._bodies = default, dict[type[ReleaseLaw], Callable[..., Result]]()
+    def __init__(self, default: Callable[..., _Result]) -> None:
+        self._default, self._bodies = default, dict[type[ReleaseLaw], Callable[..., _Result]]()
         update_wrapper(self, default)
 
-    def __call__(self, law: ReleaseLaw, *arguments: Any, **named: Any) -> Result:
+    def __call__(self, law: ReleaseLaw, *arguments: Any, **named: Any) -> _Result:
         """Run the body of the law's type."""
         return self._bodies.get(type(law), self._default)(law, *arguments, **named)
 
@@ -219,10 +219,10 @@ class ByLaw(Generic[Result]):
         """Return whether a type of law has a body of its own."""
         return kind in self._bodies
 
-    def register(self, kind: type[ReleaseLaw]) -> Callable[[Body], Body]:
+    def register(self, kind: type[ReleaseLaw]) -> Callable[[_Body], _Body]:
         """Return a decorator that makes a function the body of a type of law."""
 
-        def keep(body: Body) -> Body:
+        def keep(body: _Body) -> _Body:
             self._bodies[kind] = body
             return body
 

@@ -143,7 +143,7 @@ class Release(ABC):
         """Return the same release with other noise."""
 
 
-def require_one_fixed_ballot(release: Release, voters: Voters) -> None:
+def _require_one_fixed_ballot(release: Release, voters: Voters) -> None:
     """Refuse fresh sampling, and units with several ballots."""
     if voters.rate is not None or voters.votes > 1:
         raise InvalidParameterError(
@@ -249,7 +249,7 @@ _MOST_ENTRIES = 4096
 
 
 @dataclass(frozen=True)
-class ProbabilitiesSum(SumQuery[Floats]):
+class _ProbabilitiesSum(SumQuery[Floats]):
     """The sum of the voters' probabilities.
 
     A voter's probabilities are not negative and have a length of at most 1, so those of two voters differ by ``|u -
@@ -277,11 +277,11 @@ class NoisyMean(Release):
     @property
     def variance(self) -> int:
         """Variance of the noise on a sum, in squared whole units."""
-        return noise_variance(self.law.sigma, ProbabilitiesSum.replacing)
+        return noise_variance(self.law.sigma, _ProbabilitiesSum.replacing)
 
     def check(self, voters: Voters) -> None:
         """Refuse fresh sampling, units with several ballots, and very many classes."""
-        require_one_fixed_ballot(self, voters)
+        _require_one_fixed_ballot(self, voters)
         integer_between("n_classes", voters.n_classes, 2, _MOST_ENTRIES)
 
     def cost(self, voters: Voters) -> GaussianCost:
@@ -307,7 +307,7 @@ class NoisyMean(Release):
         """Draw the noise of sums that were already charged, one for each query."""
         payer = PaidSums(self.law.sigma, self.variance, votes.size)
         sums = SumReleaser(relation=voters.relation, meter=payer, noise=noise)
-        means = sums.release(ProbabilitiesSum(), votes, 1.0, weight=voters.n_voters)
+        means = sums.release(_ProbabilitiesSum(), votes, 1.0, weight=voters.n_voters)
         return Outcomes(means.argmax(axis=1).tolist(), means.tolist())
 
     def with_noise(self, noise: float) -> Self:
@@ -323,7 +323,7 @@ class SparseLabel(Release):
 
     def check(self, voters: Voters) -> None:
         """Refuse fresh sampling, and units with several ballots."""
-        require_one_fixed_ballot(self, voters)
+        _require_one_fixed_ballot(self, voters)
 
     def cost(self, voters: Voters) -> SparseCost:
         """Return the most that one answer can cost."""

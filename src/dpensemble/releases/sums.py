@@ -156,7 +156,7 @@ class PartialSums:
         counts = (self.rows, self.checksum, self.round)
         if set(map(type, counts)) != {int} or not (0 <= self.rows <= _MOST_ROWS and 0 <= self.checksum < CHECKSUMS):
             return False
-        return self.total is None or (self.rows > 0 and self.total.ndim == 2 and whole_numbers(self.total))
+        return self.total is None or (self.rows > 0 and self.total.ndim == 2 and _whole_numbers(self.total))
 
     def fits(self, longest: int, *, never_negative: bool) -> bool:
         """Return whether the sum is at most `longest` whole units long, by exact arithmetic."""
@@ -194,7 +194,7 @@ class SameRecords:
             )
 
 
-def whole_numbers(entries: Integers | BigIntegers) -> bool:
+def _whole_numbers(entries: Integers | BigIntegers) -> bool:
     """Return whether an array holds nothing but integers, of numpy or of Python."""
     return entries.dtype.kind in "iu" or (
         entries.dtype.kind == "O" and set(map(type, entries.ravel().tolist())) <= {int}
@@ -367,7 +367,7 @@ class SumReleaser:
         BudgetError
             If the budget does not cover the sum. Then no noise is drawn.
         """
-        if not whole_numbers(total):
+        if not _whole_numbers(total):
             raise DataError(f"total must be a sum of whole numbers; got the type {total.dtype}.")
         sigma = self.meter.sigma(share)
         variance = noise_variance(sigma, query.sensitivity(self.relation))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpensemble._random import Stream, seed_integer
 from dpensemble.allocation import Allocation
-from dpensemble.allocation.partition import Taught
+from dpensemble.allocation.partition import Shards
 from dpensemble.clusters.base import refuse_cluster
 from dpensemble.teachers.batched_logistic import fit_batched_logistic, supports
 from dpensemble.teachers.separate import fit_separately
@@ -56,7 +56,7 @@ class TeacherEnsemble:
     """
 
     estimator: Any
-    allocation: Allocation | Taught
+    allocation: Allocation | Shards
     classes: NDArray[Any]
     _: KW_ONLY
     entropy: int
