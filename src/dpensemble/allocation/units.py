@@ -38,8 +38,7 @@ def unit_numbers(units: ArrayLike, n_records: int) -> Integers:
 def units_or_none(units: ArrayLike) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
     """Return units, and which records have one, or raise if no record has one. Each entry is judged separately."""
     names, present = named_units(units)
-    if not present.any():
-        raise DataError("units is missing for every record: give the owner of each record, or leave units out.")
+    _require_any(present)
     return names, present
 
 
@@ -54,6 +53,10 @@ def named_units(units: ArrayLike) -> tuple[NDArray[np.generic], NDArray[np.bool_
 def present_numbers(numbers: Integers) -> NDArray[np.bool_]:
     """Return which records have a unit, of the numbers that a reader gave units: -1 is none. Raise if none has."""
     present = np.asarray(numbers) >= 0
+    _require_any(present)
+    return present
+
+
+def _require_any(present: NDArray[np.bool_]) -> None:
     if not present.any():
         raise DataError("units is missing for every record: give the owner of each record, or leave units out.")
-    return present

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -50,16 +50,6 @@ _COARSE_GATES = ((6, 0.01), (8, 0.003), (10, 0.002), (12, 0.001))
 _GATES_OF_MANY = ((6, 0.01), (6, 0.006), (7, 0.005), (8, 0.003))
 
 
-class _Neighbours(Protocol):
-    """Laws of all neighbours, as a verifier lists them."""
-
-    classes: int
-    pairs: DominatingPairs
-
-    def is_covered(self, groups: DominatingPairs) -> bool:
-        """Return whether every pair of neighbours lies below one of `groups`."""
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class _Witness:
     """How a verifier follows answers: pairs for all neighbours, the grid's step, windows of nodes, and blocks."""
@@ -83,7 +73,7 @@ class _Followed:
     corners: bool = False
 
 
-def _votes_witness(composed: AdaptiveComposition, neighbours: _Neighbours, answers: int, budget: Budget) -> _Witness:
+def _votes_witness(composed: AdaptiveComposition, neighbours: _Listing, answers: int, budget: Budget) -> _Witness:
     """Return how a number of answers of one law is followed, on the coarsest grid on which it fits the budget."""
     followed = _coarsest(composed, neighbours, answers, budget)
     layout, size = followed.layout, followed.block
@@ -91,7 +81,7 @@ def _votes_witness(composed: AdaptiveComposition, neighbours: _Neighbours, answe
     return _Witness(answers, layout.groups, layout.step, _windows(followed, budget), block, followed.corners)
 
 
-def _coarsest(composed: AdaptiveComposition, neighbours: _Neighbours, answers: int, budget: Budget) -> _Followed:
+def _coarsest(composed: AdaptiveComposition, neighbours: _Listing, answers: int, budget: Budget) -> _Followed:
     """Return the coarsest grid on which as many answers still fit the budget, to save the verifier work."""
     block = composed.block_of(answers)
     if composed.delta(answers, budget.epsilon) > budget.delta * (1 - _ROUNDING):
@@ -125,7 +115,7 @@ def _within_rounding(budget: Budget, errors: float) -> Budget:
     return Budget(epsilon=budget.epsilon, delta=delta)
 
 
-def _of_listed(neighbours: _Neighbours, answers: int) -> Iterator[tuple[Layout, bool]]:
+def _of_listed(neighbours: _Listing, answers: int) -> Iterator[tuple[Layout, bool]]:
     """Return layouts whose groups stand for similar listed neighbours, coarser ones first."""
     for fineness, tolerance, largest_order in _OF_MANY:
         groups = few_pairs(neighbours.pairs, tolerance, largest_order)
@@ -182,7 +172,7 @@ def _lens(reach: tuple[int, int], spread: float, step: float, epsilon: float, de
     return [low, max(low, high)] if any(reach) else [min(low, 0), max(low, high, 0)]
 
 
-def _gated_witness(composition: GatedComposition, neighbours: _Neighbours, queries: int, budget: Budget) -> _Witness:
+def _gated_witness(composition: GatedComposition, neighbours: _Listing, queries: int, budget: Budget) -> _Witness:
     """Return how all that the units of as many answered queries pay for is followed, on the coarsest grid."""
     block, followed = None, queries
     if queries > composition.followed:
@@ -201,7 +191,7 @@ def _gated_witness(composition: GatedComposition, neighbours: _Neighbours, queri
 
 
 def _coarsest_gate(
-    composition: GatedComposition, neighbours: _Neighbours, queries: int, budget: Budget
+    composition: GatedComposition, neighbours: _Listing, queries: int, budget: Budget
 ) -> GatedComposition:
     """Return the coarsest composition by which `queries` queries still fit the budget, to save the verifier work."""
     checks = (queries + 1) * composition.query_units / composition.check_units
@@ -216,7 +206,7 @@ def _coarsest_gate(
     )
 
 
-def _looser(composition: GatedComposition, neighbours: _Neighbours) -> Iterator[GatedComposition]:
+def _looser(composition: GatedComposition, neighbours: _Listing) -> Iterator[GatedComposition]:
     """Return compositions of the same purse with less work, the least first."""
     if composition.labels.p.shape[1] == 2:
         yield from (composition.coarser(*settings) for settings in _COARSE_GATES)

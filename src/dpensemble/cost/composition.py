@@ -304,8 +304,7 @@ class Layout:
 
     def reach(self, n_answers: int) -> tuple[int, int]:
         """Return how many nodes below and above 0 are stored after `n_answers` answers."""
-        spread = self.deviation * math.sqrt(n_answers) + self.largest
-        return tuple(math.ceil((spread**2 / 2 + far * spread) / self.step) for far in (_BELOW, _ABOVE))  # type: ignore[return-value]
+        return nodes_within(self.deviation * math.sqrt(n_answers) + self.largest, self.step)
 
     def work(self, n_answers: int) -> float:
         """Return roughly how many multiplications `n_answers` answers take."""
@@ -388,6 +387,12 @@ class Recursion:
             for tap in taps:
                 np.multiply(padded[tap : tap + len(mixed)], weights[tap], out=scratch)
                 np.add(mixed, scratch, out=mixed)
+
+
+def nodes_within(spread: float, step: float) -> tuple[int, int]:
+    """Return how many nodes below and above 0 a grid needs for losses of such a spread."""
+    below, above = (math.ceil((spread**2 / 2 + far * spread) / step) for far in (_BELOW, _ABOVE))
+    return below, above
 
 
 def kernels_of(pairs: DominatingPairs, step: float) -> tuple[NDArray[np.float64], int, int]:

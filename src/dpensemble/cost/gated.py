@@ -43,7 +43,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from dpensemble._arrays import Floats
 from dpensemble._threads import one_thread
-from dpensemble.cost.composition import MOST_ANSWERS, Blocks, LossCurve, chords, first_excess, kernels_of
+from dpensemble.cost.composition import MOST_ANSWERS, Blocks, LossCurve, chords, first_excess, kernels_of, nodes_within
 from dpensemble.cost.pairs import DominatingPairs, few_corners, few_pairs
 from dpensemble.errors import AccountingError
 
@@ -126,9 +126,9 @@ class _GatedRecursion:
         """Follow a label after the function at a place."""
         self._put(self._labelled[place], self._labels.largest(self._values[place], self._pad, self._below))
 
-    def _put(self, row: Floats, found: Floats) -> None:
-        row[self._pad : -self._pad] = found
-        row[: self._pad], row[-self._pad :] = found[0], found[-1]
+    def _put(self, row: Floats, excess: Floats) -> None:
+        row[self._pad : -self._pad] = excess
+        row[: self._pad], row[-self._pad :] = excess[0], excess[-1]
 
 
 class _Taps:
@@ -198,8 +198,6 @@ _FOLLOWED, _LEAST_FOLLOWED = 4000, 48
 _TOLERANCE, _LARGEST_ORDER = 0.001, 50.0
 # The same for labels of more classes, which are many: together they cost a label of a hundred.
 _GATHERED, _FINENESS_OF_MANY = 0.005, 7
-# Standard deviations of the loss that the grid covers, as in `dpensemble.cost.composition`.
-_BELOW, _ABOVE = 9.5, 7.0
 # Losses of one answer beyond which nothing is composed.
 _LARGEST_LOSS, _MOST_SPREAD = 20.0, 25.0
 
@@ -332,8 +330,7 @@ class GatedComposition:
 
     def reach(self, units: int) -> tuple[int, int]:
         """Return how many nodes below and above 0 are stored for `units` units."""
-        spread, step = self.spread(units), self.step
-        return tuple(math.ceil((spread**2 / 2 + far * spread) / step) for far in (_BELOW, _ABOVE))  # type: ignore[return-value]
+        return nodes_within(self.spread(units), self.step)
 
 
 def _prices(check: float, label: float) -> tuple[int, int]:

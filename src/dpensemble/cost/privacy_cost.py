@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,19 +205,7 @@ _PRECISION = 50
 _FINEST, _COARSEST = 1e-7, 1e-4
 
 
-class _Part(Protocol):
-    """A number of answers of one kind."""
-
-    @property
-    def pairs(self) -> DominatingPairs:
-        """What one of the answers can reveal."""
-
-    @property
-    def count(self) -> int:
-        """Number of answers."""
-
-
-def _pld_epsilon(parts: Sequence[_Part], delta: float) -> float:
+def _pld_epsilon(parts: Sequence[Part], delta: float) -> float:
     """Return the epsilon at `delta` of a composition by privacy loss distributions, by dp-accounting."""
     # A single pair that dominates all its pairs stands for each kind of answer. This is valid for every adaptive
     # order but pays for the worst of every pair at once, which `AdaptiveComposition` avoids.
