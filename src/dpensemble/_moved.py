@@ -24,10 +24,53 @@ else:
     ModuleType = type(sys)
 
 #: Module that is gone -> module that has most of its names now.
-MODULES: dict[str, str] = {}
+MODULES: dict[str, str] = {
+    "dpensemble.accounting.bagging": "dpensemble.accounting.subsampling",
+    "dpensemble.accounting.change": "dpensemble.accounting.neighbours",
+    "dpensemble.accounting.fresh": "dpensemble.accounting.subsampling",
+    "dpensemble.accounting.gaussian_sum": "dpensemble.accounting.price",
+    "dpensemble.accounting.group": "dpensemble.accounting.base",
+    "dpensemble.accounting.published.pate": "dpensemble.accounting.published",
+    "dpensemble.accounting.smooth.grid": "dpensemble.accounting.smooth",
+    "dpensemble.accounting.smooth.listed": "dpensemble.accounting.smooth",
+    "dpensemble.accounting.smooth.release": "dpensemble.accounting.smooth",
+    "dpensemble.accounting.smooth.sensitivity": "dpensemble.accounting.smooth",
+    "dpensemble.accounting.sparse": "dpensemble.accounting.price",
+    "dpensemble.accounting.subsampled": "dpensemble.accounting.subsampling",
+    "dpensemble.accounting.worst_case.gates": "dpensemble.accounting.worst_case",
+    "dpensemble.accounting.worst_case.lattice": "dpensemble.accounting.worst_case",
+    "dpensemble.accounting.worst_case.listed": "dpensemble.accounting.worst_case",
+    "dpensemble.accounting.worst_case.several_votes": "dpensemble.accounting.worst_case",
+    "dpensemble.accounting.worst_case.two_gaps": "dpensemble.accounting.two_gaps",
+    "dpensemble.accounting.worst_case.two_gaps.covering": "dpensemble.accounting.two_gaps",
+    "dpensemble.accounting.worst_case.two_gaps.dominating": "dpensemble.accounting.two_gaps",
+    "dpensemble.accounting.worst_case.two_gaps.rows": "dpensemble.accounting.two_gaps",
+    "dpensemble.allocation.base": "dpensemble.allocation.partition",
+    "dpensemble.allocation.everyone": "dpensemble.allocation.partition",
+    "dpensemble.budget_groups": "dpensemble.allocation.budget_groups",
+    "dpensemble.certificates.verifier": "dpensemble.certificates.certificate",
+    "dpensemble.cost.base": "dpensemble.cost.privacy_cost",
+    "dpensemble.cost.conversion": "dpensemble.cost.privacy_cost",
+    "dpensemble.cost.gated_cost": "dpensemble.cost.privacy_cost",
+    "dpensemble.cost.loss_curve": "dpensemble.cost.composition",
+    "dpensemble.cost.merging": "dpensemble.cost.pairs",
+    "dpensemble.cost.trade_off": "dpensemble.cost.gaussian",
+    "dpensemble.laws.by_law": "dpensemble.laws.base",
+    "dpensemble.laws.exponential": "dpensemble.laws.noisy_max",
+    "dpensemble.laws.gaussian": "dpensemble.laws.noisy_max",
+    "dpensemble.releases.base": "dpensemble.releases.answers",
+    "dpensemble.releases.choice": "dpensemble.releases.answers",
+    "dpensemble.releases.labels": "dpensemble.releases.answers",
+    "dpensemble.releases.mean": "dpensemble.releases.answers",
+    "dpensemble.releases.noise": "dpensemble.releases.sums",
+    "dpensemble.releases.queries": "dpensemble.releases.sums",
+    "dpensemble.releases.sparse": "dpensemble.releases.answers",
+}
 
 #: "module:name" -> "module:name", for a name that left its neighbours, has a new name, or whose old module stays.
-NAMES: dict[str, str] = {}
+NAMES: dict[str, str] = {
+    "dpensemble.accounting.worst_case.two_gaps.covering:GapLaw": "dpensemble.accounting.two_gaps:_GapLaw",
+}
 
 #: The same for the classes of ours that files of earlier versions may name. Loading a file follows no other old path.
 SAVED_CLASSES: dict[str, str] = {}

@@ -32,9 +32,9 @@ from dpensemble.laws import (
     RandomizedResponseMajority,
     TableLaw,
 )
-from dpensemble.laws.sampling import integer_weights
 
 from ..counting import work_of
+from ..tiny_votes import sampled_pairs, strongest_delta
 from .independent import body_of, claiming, said, verify
 
 
@@ -180,25 +180,13 @@ def test_many_answers_are_confirmed_in_blocks(tmp_path):
         assert word in said(tmp_path, certificate)
 
 
-def exact_delta(pairs, n_answers, exp_epsilon):
-    @cache
-    def best(p, q, left):
-        if not left:
-            return max(p - exp_epsilon * q, Fraction(0))
-        return max(sum(best(p * a, q * b, left - 1) for a, b in pair) for pair in pairs)
-
-    return best(Fraction(1), Fraction(1), n_answers)
-
-
 def test_a_third_route_in_exact_fractions(tmp_path):
     """Three answers of four teachers: every adaptive strategy on the sampled weights, without any grid."""
     law = LaplaceNoisyMax(3.0)
-    second = np.arange(5)
-    laws = [[Fraction(int(w), 2**63) for w in row] for row in integer_weights(law, np.stack([4 - second, second], 1))]
-    pairs = [list(zip(laws[i], laws[j], strict=True)) for i in range(5) for j in (i - 1, i + 1) if 0 <= j < 5]
+    pairs = sampled_pairs(law, 4, 2)
     one = price(law, Change(ballots=4, classes=2)).label
     for exp_epsilon in (Fraction(3, 2), Fraction(5, 2)):
-        truth = float(exact_delta(pairs, 3, exp_epsilon))
+        truth = float(strongest_delta(pairs, 3, exp_epsilon))
         epsilon = float(np.log(float(exp_epsilon)))
         found = (one * 3).layout(3, 1e-2).delta(3, epsilon)
         assert truth <= found <= 1.02 * truth + 1e-6

@@ -5,9 +5,7 @@ import json
 import math
 from fractions import Fraction
 from functools import cache
-from itertools import product
 
-import numpy as np
 import pytest
 
 from dpensemble import PATEClassifier, plan
@@ -19,8 +17,8 @@ from dpensemble.certificates import certificate_of
 from dpensemble.certificates.witness import Parts
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ConfidentNoisyMax, InteractiveNoisyMax
-from dpensemble.laws.sampling import integer_weights
 
+from ..tiny_votes import sampled_pairs, strongest_gated_delta
 from .independent import body_of, claiming, said
 
 LAW = ConfidentNoisyMax(threshold=14.0, threshold_sigma=200.0, sigma=40.0)
@@ -113,31 +111,6 @@ def test_half_the_delta_is_refused(tmp_path):
     assert said(tmp_path, claiming(certificate, delta=5e-6)).startswith("no: so many answers")
 
 
-def true_delta(law, change, prices, units, factor):
-    """The most that any strategy reaches on the weights that are sampled, in fractions."""
-    n = change.ballots
-    rows = np.array([row for row in product(range(n + 1), repeat=change.classes) if sum(row) == n])
-    table = [[Fraction(int(w), 2**63) for w in row] for row in integer_weights(law, rows)]
-    moved = np.abs(rows[:, None] - rows).sum(axis=2)
-    pairs = [(table[i], table[j]) for i, j in zip(*np.nonzero(moved == 2), strict=True)]
-    check, label = prices
-
-    def value(left, p, q):
-        stopped = max(p - factor * q, 0)
-        if left < check + label:
-            return stopped
-        return max(
-            stopped,
-            *(
-                sum(value(left - check - label, p * a, q * b) for a, b in zip(one[:-1], other[:-1], strict=True))
-                + value(left - check, p * one[-1], q * other[-1])
-                for one, other in pairs
-            ),
-        )
-
-    return value(units, Fraction(1), Fraction(1))
-
-
 @pytest.mark.parametrize(
     ("law", "change"),
     [
@@ -160,7 +133,8 @@ def test_a_third_route_in_exact_fractions(tmp_path, law, change):
     whole = {"format": "dpensemble certificate", "version": 2, "epsilon": "0", "delta": "0", "parts": parts.parts}
     assert "confirmed" in said(tmp_path, claiming(whole, epsilon=epsilon, delta=allowed))
     prices = composition.check_units, composition.label_units
-    truth = float(true_delta(law, change, prices, queries * composition.query_units, Fraction(3, 2)))
+    pairs = sampled_pairs(law, change.ballots, change.classes)
+    truth = float(strongest_gated_delta(pairs, prices, queries * composition.query_units, Fraction(3, 2)))
     assert 0.3 * allowed < truth < allowed
     assert said(tmp_path, claiming(whole, epsilon=epsilon, delta=truth * 0.999)).startswith("no: so many answers")
 

@@ -29,6 +29,8 @@ from dpensemble.cost.composition import (
 from dpensemble.cost.pairs import few_pairs_in_order
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, TableLaw
 
+from ..tiny_votes import strongest_delta
+
 LAWS = {
     "laplace": (LaplaceNoisyMax(2.0), 3),
     "gaussian": (GaussianNoisyMax(1.5), 4),
@@ -152,22 +154,6 @@ def test_several_kinds_cost_at_least_their_exact_product():
         assert bound.epsilon(bound.delta(epsilon)) <= epsilon * (1 + 1e-6) + 1e-9
 
 
-def exact_delta(pairs, n_answers, exp_epsilon):
-    """The supremum over all adaptive strategies, in fractions, where exp(epsilon) is a fraction."""
-    rows = [
-        [(Fraction(p), Fraction(q)) for p, q in zip(*each, strict=True)]
-        for each in zip(pairs.p.tolist(), pairs.q.tolist(), strict=True)
-    ]
-
-    @cache
-    def best(p, q, left):
-        if left == 0:
-            return max(p - exp_epsilon * q, Fraction(0))
-        return max(sum(best(p * a, q * b, left - 1) for a, b in row) for row in rows)
-
-    return best(Fraction(1), Fraction(1), n_answers)
-
-
 coins = st.lists(st.tuples(st.floats(0.05, 0.95), st.floats(0.05, 0.95)), min_size=1, max_size=3)
 
 
@@ -180,9 +166,12 @@ def test_composed_blocks_are_never_below_the_supremum(rows, one, other, n_steps)
     recursion = Recursion(Layout(pairs, n_steps), one + other)
     first, second = recursion.curve(one), recursion.curve(other)
     joined = first.then(_Kernel.of(second))
+    in_fractions = [
+        [list(map(Fraction, law)) for law in pair] for pair in zip(pairs.p.tolist(), pairs.q.tolist(), strict=True)
+    ]
     for exp_epsilon in (Fraction(1), Fraction(5, 4), Fraction(3)):
         epsilon = math.log(exp_epsilon)
-        truth = float(exact_delta(pairs, one + other, exp_epsilon))
+        truth = float(strongest_delta(in_fractions, one + other, exp_epsilon))
         for found in (joined.delta(epsilon), first.delta_with(_Kernel.of(second), epsilon)):
             assert truth * (1 - 1e-12) <= found
         assert first.delta_with(_Kernel.of(second), epsilon) == pytest.approx(joined.delta(epsilon), rel=1e-9)

@@ -14,45 +14,10 @@ from dpensemble.cost.gated import _few_labels
 from dpensemble.cost.pairs import vertices
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ConfidentNoisyMax, InteractiveNoisyMax
-from dpensemble.laws.sampling import integer_weights
+
+from ..tiny_votes import sampled_pairs, strongest_gated_delta
 
 TOTAL = 2**63
-
-
-def histograms(n, classes):
-    return [row for row in product(range(n + 1), repeat=classes) if sum(row) == n]
-
-
-def sampled_pairs(law, n, classes, votes=1, predictions=(None,)):
-    """Both laws of every pair of neighbouring counts, as fractions."""
-    rows = histograms(n, classes)
-    found = []
-    for expected in predictions:
-        here = law if expected is None else law.against([expected] * len(rows))
-        weights = integer_weights(here, np.array(rows)).tolist()
-        table = {row: [Fraction(w, TOTAL) for w in line] for row, line in zip(rows, weights, strict=True)}
-        for one, other in product(rows, repeat=2):
-            if 0 < sum(abs(a - b) for a, b in zip(one, other, strict=True)) <= 2 * votes:
-                found.append((table[one], table[other]))
-    return found
-
-
-def true_delta(pairs, prices, units, factor):
-    """The most that any strategy reaches: it chooses pairs by what it saw, and may stop whenever it likes."""
-    check, label = prices
-
-    def value(left, p, q):
-        stopped = max(p - factor * q, 0)
-        if left < check + label:
-            return stopped
-        reached = [
-            sum(value(left - check - label, p * a, q * b) for a, b in zip(one[:-1], other[:-1], strict=True))
-            + value(left - check, p * one[-1], q * other[-1])
-            for one, other in pairs
-        ]
-        return max(stopped, *reached)
-
-    return value(units, Fraction(1), Fraction(1))
 
 
 CASES = {
@@ -75,7 +40,7 @@ def test_no_strategy_of_tiny_ensembles_exceeds_the_purse(case):
     prices = composition.check_units, composition.label_units
     for queries in (1, 2):
         for factor in (Fraction(1), Fraction(3, 2), Fraction(3)):
-            exact = float(true_delta(pairs, prices, queries * composition.query_units, factor))
+            exact = float(strongest_gated_delta(pairs, prices, queries * composition.query_units, factor))
             claimed = (one * queries).composed(1e-5).delta(math.log(factor))
             assert exact <= claimed * (1 + 1e-12)
             # All of the gap is that a check and its label may be worst at different counts.
@@ -94,7 +59,7 @@ def test_the_recursion_is_that_of_fractions():
     prices = composition.check_units, composition.label_units
     for queries in (1, 2):
         for factor in (Fraction(1), Fraction(5, 4), Fraction(2)):
-            exact = float(true_delta(pairs, prices, queries * composition.query_units, factor))
+            exact = float(strongest_gated_delta(pairs, prices, queries * composition.query_units, factor))
             claimed = composition.delta(queries, math.log(factor))
             assert exact <= claimed * (1 + 1e-12)
             assert claimed <= 1.02 * exact + 1e-4
@@ -106,7 +71,7 @@ def test_a_purse_that_gives_labels_away_would_be_too_small():
     composition = price(law, Change(ballots=3, classes=2)).answered.composition
     units = composition.query_units
     assert units < 5 * composition.check_units
-    found = true_delta(sampled_pairs(law, 3, 2), (composition.check_units, 0), units, Fraction(3, 2))
+    found = strongest_gated_delta(sampled_pairs(law, 3, 2), (composition.check_units, 0), units, Fraction(3, 2))
     assert float(found) > composition.delta(1, math.log(1.5))
 
 

@@ -1,0 +1,1 @@
+from dpensemble.allocation.budget_groups import *
