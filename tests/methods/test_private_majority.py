@@ -18,7 +18,7 @@ from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.darrm.answers import answer_allowance, majority_law, wrong_answers
 from dpensemble.darrm.composition import general_composition
 from dpensemble.design import DaRRM, compare_aggregators, fitted_answer
-from dpensemble.design.private import touched_models, touched_zcdp
+from dpensemble.design.private_majority import touched_models, touched_zcdp
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError, TeacherError
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
 from dpensemble.relations import Relation

@@ -1,17 +1,366 @@
-"""Labels, epsilon and noise: any two give the third, before any record is touched."""
+"""Labels, epsilon and noise: any two give the third, before any record is touched.
+
+The noise is the smallest at which a number of labels fits the budgets of all groups. If a law has further settings,
+those that err least on expected votes are chosen. From how often a released label is wrong follows the number of
+teachers that makes wrong labels rare.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from dpensemble._checks import delta_of, integer_between
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpensemble._checks import delta_of, integer_between, real_between
 from dpensemble._rounding import round_up
 from dpensemble.accounting import Accounting
 from dpensemble.budget import Budget
-from dpensemble.design.base import VotingDesign
-from dpensemble.design.least_error import with_least_error
-from dpensemble.errors import InvalidParameterError
+from dpensemble.cost import Conversion
+from dpensemble.design.voting import Partitioned, VotingDesign
+from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.laws import LawChoice, ReleaseLaw, mixed_probabilities
+
+AnyDesign = TypeVar("AnyDesign", bound=VotingDesign)
+
+# Range of noise in votes to try. Below and above it, answers hardly change.
+_LEAST, _MOST = 0.01, 1e6
+# Relative precision of the noise.
+PRECISION, _NEAR = 5e-4, 2e-3
+# Epsilon falls about with the first power of the noise, or faster.
+_SLOPE, _FLATTEST, _STEEPEST = -1.1, -0.5, -4.0
+_LONGEST_STEP = math.log(10)
+# With exact composition, answers need about this share of the noise that a Renyi curve requires.
+_EXACT_SHARE = 0.925
+
+
+def with_least_noise(design: AnyDesign, labels: int, start: float | None = None) -> AnyDesign:
+    """Return the run with the smallest noise at which `labels` labels fit the budgets of all groups.
+
+    Its noise is about a share `PRECISION` above the smallest. Its checked meter admits at least `labels`, even if a
+    gate lets every query pass. The search begins at `start`.
+    """
+    labels = integer_between("labels", labels, 1)
+    if not design.choice.noise_is_open:
+        raise InvalidParameterError(
+            f"labels={labels} and the noise of {design.law!r:.80} cannot both be given: leave one out, and the library "
+            "finds it."
+        )
+    start = rough_noise(design, labels) if start is None else start
+    design = design.with_noise(start).settled()
+    noise = smallest_noise(lambda noise: share_spent(design.with_noise(noise), labels), start, 1.0)
+    # The meter may round differently from the search. Growing steps end for every difference.
+    step = PRECISION / 10
+    while noise is not None and noise <= _MOST:
+        candidate = design.with_noise(noise)
+        if candidate.meter(labels).sure_queries >= labels:
+            return candidate
+        noise, step = noise * (1 + step), 2 * step
+    raise _none_fits(design, labels)
+
+
+def rough_noise(design: VotingDesign, labels: int) -> float:
+    """Return about the smallest noise at which `labels` labels fit, without composing them exactly."""
+    best = design.conversion is Conversion.BEST
+    design = quickly_priced(design) if best else design
+    conversion = Conversion.IMPROVED if best else design.conversion
+    noise = smallest_noise(lambda noise: share_spent(design.with_noise(noise), labels, conversion), 1.0, 1.0)
+    if noise is None:
+        raise _none_fits(design, labels)
+    return max(_LEAST, noise * _EXACT_SHARE) if best else noise
+
+
+def near_noise(design: VotingDesign, labels: int, hopeless: Callable[[float], bool]) -> float:
+    """Return the smallest noise at which `labels` labels fit, to a share `_NEAR`, or less if already hopeless."""
+    quick, rough = quickly_priced(design), rough_noise(design, labels)
+    noise = smallest_noise(lambda noise: share_spent(quick.with_noise(noise), labels), rough, 1.0, _NEAR, hopeless)
+    if noise is None:
+        raise _none_fits(design, labels)
+    return noise
+
+
+def quickly_priced(design: AnyDesign) -> AnyDesign:
+    """Return the run with two classes, which cost about as much, if listing more classes could take seconds."""
+    return replace(design, n_classes=2) if design.n_classes > 2 else design
+
+
+def _none_fits(design: VotingDesign, labels: int) -> BudgetError:
+    gate = ", a larger threshold_sigma" if design.gated else ""
+    budget = design.groups[0].budget
+    return BudgetError(
+        f"labels={labels} do not fit epsilon={budget.epsilon:g} at delta={budget.delta:g} with any noise up to "
+        f"{_MOST:,.0f} votes: ask for fewer labels{gate} or a larger epsilon."
+    )
+
+
+def share_spent(design: VotingDesign, labels: int, conversion: Conversion | None = None) -> float:
+    """Return the largest share of any group's budget that `labels` labels take."""
+    spent = design.spent(labels, conversion)
+    return max(epsilon / group.budget.epsilon for epsilon, group in zip(spent, design.groups, strict=True))
+
+
+def smallest_noise(
+    epsilon_at: Callable[[float], float],
+    start: float,
+    epsilon: float,
+    precision: float = PRECISION,
+    hopeless: Callable[[float], bool] = lambda _: False,
+) -> float | None:
+    """Return the smallest noise, to a share `precision`, whose epsilon is within a budget, or None above 1e6 votes.
+
+    A noise that is too small and `hopeless` nevertheless is returned at once.
+    """
+    # The last two points, on logarithmic axes, give the next one. The answer stays between the largest noise that was
+    # too small and the smallest that was enough.
+    low, high, guess, slope = _LEAST, math.inf, start, _SLOPE
+    last: tuple[float, float] | None = None
+    while True:
+        log_ratio = math.log(max(epsilon_at(guess), 1e-12) / epsilon)
+        if log_ratio <= 0:
+            high = guess
+        elif hopeless(guess):
+            return guess
+        else:
+            low = guess
+        if -precision * abs(slope) / 2 <= log_ratio <= 0 or high <= low * (1 + precision / 2):
+            return high
+        if low >= _MOST:
+            return None
+        here = math.log(guess)
+        if last is not None and here != last[0]:
+            slope = min(_FLATTEST, max(_STEEPEST, (log_ratio - last[1]) / (here - last[0])))
+        last = (here, log_ratio)
+        # Aim slightly inside the budget, so that a good guess is a safe one.
+        step = -log_ratio / slope + precision / 4
+        guess = math.exp(here + max(-_LONGEST_STEP, min(_LONGEST_STEP, step)))
+        guess = min(max(guess, _LEAST), _MOST)
+        if not low < guess < high:
+            guess = math.sqrt(low * min(high, _MOST))
+
+
+def wrong_label_rate(law: ReleaseLaw, n_teachers: int, margins: ArrayLike, n_classes: int = 2) -> NDArray[np.float64]:
+    """Return the probability that a released label is not the plurality's.
+
+    With three or more classes the runner-up has all votes that the winner does not have. The other classes have no
+    votes, but their noise takes part.
+
+    Parameters
+    ----------
+    law : ReleaseLaw
+        The law that answers. For a gated law the rate is among answered queries.
+    n_teachers : int
+        Number of ballots. Public.
+    margins : array-like of shape (n_margins,)
+        Votes by which the winner leads the runner-up, from 0 to `n_teachers`. Need not be whole.
+    n_classes : int, default=2
+        Declared classes.
+
+    Returns
+    -------
+    ndarray of shape (n_margins,)
+        At margin 0 one of the two counts as the winner.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a margin is out of range.
+
+    Examples
+    --------
+    Subsample-and-aggregate at its published scale, when 125, 200 and all of 250 teachers agree:
+
+    >>> from dpensemble.laws import LaplaceNoisyMax
+    >>> wrong_label_rate(LaplaceNoisyMax(125), 250, [0, 150, 250]).round(3)
+    array([0.5  , 0.241, 0.135])
+    """
+    answer = law.answer if law.gated else law  # type: ignore[attr-defined]
+    # The check's noise is independent of the label's, so among answered queries the label has its own law.
+    right: NDArray[np.float64] = mixed_probabilities(answer, _counts(n_teachers, margins, n_classes))[:, 0]
+    return 1 - right
+
+
+def answer_rate(law: ReleaseLaw, n_teachers: int, margins: ArrayLike, n_classes: int = 2) -> NDArray[np.float64]:
+    """Return the probability that a query is answered.
+
+    Parameters
+    ----------
+    law, n_teachers, margins, n_classes
+        As for `wrong_label_rate`.
+
+    Returns
+    -------
+    ndarray of shape (n_margins,)
+        1 for laws that always answer. For the interactive law, the rate with a student that knows nothing yet.
+
+    Examples
+    --------
+    >>> from dpensemble.laws import ConfidentNoisyMax
+    >>> law = ConfidentNoisyMax(threshold=200, threshold_sigma=50, sigma=40)
+    >>> answer_rate(law, 250, [50, 150, 250]).round(3)
+    array([0.159, 0.5  , 0.841])
+    """
+    counts = _counts(n_teachers, margins, n_classes)
+    if law.gated:
+        passing: NDArray[np.float64] = law.gate.passing(counts[:, 0])  # type: ignore[attr-defined]
+        return passing
+    return np.ones(len(counts))
+
+
+def _counts(n_teachers: int, margins: ArrayLike, n_classes: int) -> NDArray[np.float64]:
+    n_teachers, n_classes = integer_between("n_teachers", n_teachers, 1), integer_between("n_classes", n_classes, 2)
+    leads = np.atleast_1d(np.asarray(margins, dtype=np.float64))
+    if not np.all((leads >= 0) & (leads <= n_teachers)):
+        raise InvalidParameterError(f"margins must be votes from 0 to n_teachers={n_teachers}.")
+    counts = np.zeros((len(leads), n_classes))
+    counts[:, 0], counts[:, 1] = (n_teachers + leads) / 2, (n_teachers - leads) / 2
+    return counts
+
+
+def quality_table(law: ReleaseLaw, ballots: int, n_classes: int, agreements: Sequence[float]) -> list[dict[str, float]]:
+    """Return the quality of labels, one row for each share of agreeing teachers.
+
+    Each row has ``agreement``, ``margin`` in votes, ``wrong_label_rate`` and ``answer_rate``. Public.
+    """
+    margins = [round((2 * share - 1) * ballots, 9) for share in agreements]
+    wrong = wrong_label_rate(law, ballots, margins, n_classes).tolist()
+    answered = answer_rate(law, ballots, margins, n_classes).tolist()
+    names = ("agreement", "margin", "wrong_label_rate", "answer_rate")
+    return [dict(zip(names, row, strict=True)) for row in zip(agreements, margins, wrong, answered, strict=True)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeastError:
+    """The run with the least error among several settings of its law, under one budget.
+
+    Parameters
+    ----------
+    design : VotingDesign
+        The run with its noise and those settings.
+    expected_error : float or None
+        Expected wrong-label rate under the prior, or None if the law has no settings to try.
+    errors : tuple of (object, float)
+        Every setting that was tried, with roughly its expected wrong-label rate. A clearly worse setting has a lower
+        bound.
+    """
+
+    design: VotingDesign
+    expected_error: float | None
+    errors: tuple[tuple[Any, float], ...]
+
+
+def with_least_error(
+    design: VotingDesign, labels: int, *, prior: ArrayLike | None = None, values: tuple[Any, ...] | None = None
+) -> LeastError:
+    """Find the noise at which labels fit a budget, composed exactly, and the settings that then err least.
+
+    Parameters
+    ----------
+    design : VotingDesign
+        The run with its budget, and its noise left open.
+    labels : int
+        Number of labels.
+    prior : array-like of shape (n_ballots + 1,), optional
+        Chance of each margin by which the winner leads the runner-up. By default all are equally likely. Public.
+    values : tuple, optional
+        Values of the law's further setting to try (of the optimal vote: shapes from 0.1 to 0.5). By default
+        its `variants`, from the usual value to the first optimum.
+
+    Returns
+    -------
+    LeastError
+
+    Raises
+    ------
+    InvalidParameterError
+        If a setting is out of range, or the prior does not sum to 1.
+    BudgetError
+        If no noise up to a million votes is enough.
+    AccountingError
+        If three or more classes have too many histograms to list.
+
+    Examples
+    --------
+    >>> from dpensemble.budget import Budget
+    >>> from dpensemble.design import Partitioned
+    >>> design = Partitioned(name="pate", choice=LawChoice.of("optimal"), n_teachers=50,
+    ...                      budget=Budget(epsilon=2.0, delta=1e-5))
+    >>> best = with_least_error(design, 20, values=(0.3,)).design
+    >>> round(best.law.reach, 1), best.spent(20)[0] <= 2.0
+    (56.1, True)
+    """
+    labels, weights = integer_between("labels", labels, 1), _prior(prior, design.ballots)
+    variants = design.choice.kind.variants if design.searches_variants else {}
+    name = next((name for name in variants if name not in design.choice.given), None)
+    if name is None or not design.choice.noise_is_open:
+        return LeastError(design=with_least_noise(design, labels), expected_error=None, errors=())
+    if values == ():
+        raise InvalidParameterError(f"values=() leaves no {name} to try: give at least one.")
+    search = _LeastErrorSearch(design, labels, weights, name)
+    for value in values or ():
+        search.error(value)
+    if values is None:
+        search.climb(variants[name])
+    best = search.best()
+    return LeastError(design=best, expected_error=search.expected(best), errors=tuple(sorted(search.errors.items())))
+
+
+class _LeastErrorSearch:
+    """Compares values at about the noise that fits the labels."""
+
+    def __init__(self, design: VotingDesign, labels: int, weights: NDArray[np.float64], name: str) -> None:
+        self._design, self._labels, self._weights, self._name = design, labels, weights, name
+        self.errors: dict[Any, float] = {}
+        self._noise: dict[Any, float] = {}
+
+    def with_value(self, value: object) -> VotingDesign:
+        """Return the run with a value, its noise open."""
+        choice = LawChoice.of(self._design.choice, **{self._name: value})
+        return replace(self._design, choice=choice, noise=None)
+
+    def expected(self, design: VotingDesign) -> float:
+        """Return the expected wrong-label rate of a run."""
+        ballots = len(self._weights) - 1
+        wrong = wrong_label_rate(design.law, ballots, np.arange(ballots + 1), design.n_classes)
+        return float(self._weights @ wrong)
+
+    def error(self, value: object) -> float:
+        """Return the expected wrong-label rate of a value, computed once."""
+        if value not in self.errors:
+            design, best = self.with_value(value), min(self.errors.values(), default=1.0)
+            # More noise errs more often, so a value that errs more than the best with too little noise need not be
+            # fitted.
+            noise = near_noise(design, self._labels, lambda noise: self.expected(design.with_noise(noise)) > best)
+            self.errors[value], self._noise[value] = self.expected(design.with_noise(noise)), noise
+        return self.errors[value]
+
+    def best(self) -> VotingDesign:
+        """Return the run with the value that errs least, with its noise fitted."""
+        value = min(self.errors, key=self.error)
+        return with_least_noise(self.with_value(value), self._labels, self._noise[value])
+
+    def climb(self, values: tuple[Any, ...]) -> None:
+        """Try neighbouring values as long as they are better."""
+        place = values.index(getattr(self._design.law, self._name))
+        # First, so that clearly worse values are recognised.
+        self.error(values[place])
+        for step in (1, -1):
+            while 0 <= place + step < len(values) and self.error(values[place + step]) < self.error(values[place]):
+                place += step
+
+
+def _prior(prior: ArrayLike | None, ballots: int) -> NDArray[np.float64]:
+    if prior is None:
+        return np.full(ballots + 1, 1 / (ballots + 1))
+    weights = np.asarray(prior, dtype=np.float64)
+    if weights.shape != (ballots + 1,) or not (np.all(weights >= 0) and abs(weights.sum() - 1) < 1e-9):
+        raise InvalidParameterError(
+            f"prior must be {ballots + 1} probabilities, of margins from 0 to {ballots} votes, that sum to 1."
+        )
+    return weights
+
 
 _DIGITS = 6
 
@@ -204,3 +553,146 @@ def _with_least_epsilon(design: VotingDesign, labels: int, delta: float) -> Voti
         if candidate.meter(labels).sure_queries >= labels:
             return candidate
         epsilon, growth = epsilon * (1 + growth), 2 * growth
+
+
+_MOST_TEACHERS = 10_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallestEnsemble:
+    """The fewest teachers whose labels are right often enough.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan with the noise that these teachers need.
+    agreement : float
+        Share of the teachers that vote for the winner. The rest vote for the runner-up.
+    label_accuracy : float
+        Probability that a label released for such a query is the winner.
+    answer_rate : float
+        Probability that such a query is answered.
+    """
+
+    plan: Plan
+    agreement: float
+    label_accuracy: float
+    answer_rate: float
+
+
+def smallest_ensemble(design: Partitioned, *, labels: int, agreement: float, label_accuracy: float) -> SmallestEnsemble:
+    """Find the fewest teachers whose labels are right often enough under a budget.
+
+    The noise, in votes, is calibrated to the budget and hardly depends on the number of teachers. The lead of a winner
+    in votes grows with their number.
+
+    Parameters
+    ----------
+    design : Partitioned
+        The run with its budget, and its noise left open. A given `threshold` is a share of its `n_teachers`.
+    labels : int
+        Number of labels.
+    agreement : float
+        Share of the teachers that vote for the winner, above 0.5. The rest vote for the runner-up.
+    label_accuracy : float
+        Required probability that a released label is the winner, from 0.5 to 0.999.
+
+    Returns
+    -------
+    SmallestEnsemble
+        Satisfies the accuracy with its own calibrated noise. One teacher fewer (in each partition) would not, with its
+        noise. Both are checked.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a setting is out of range.
+    BudgetError
+        If no noise or no ensemble is large enough.
+
+    Examples
+    --------
+    >>> from dpensemble import Budget, PATEClassifier
+    >>> design = PATEClassifier(accounting="published", epsilon=1, delta=1e-5).design()
+    >>> plan = smallest_ensemble(design, labels=100, agreement=0.8, label_accuracy=0.9).plan
+    >>> plan.design.n_teachers, round(plan.design.law.sigma, 1)
+    (210, 69.3)
+    """
+    agreement = real_between("agreement", agreement, 0.501, 1.0)
+    accuracy = real_between("label_accuracy", label_accuracy, 0.5, 0.999)
+    return _EnsembleSearch(design, integer_between("labels", labels, 1), agreement, accuracy).smallest()
+
+
+class _EnsembleSearch:
+    """Calibrates ensembles of different sizes, each once."""
+
+    def __init__(self, design: Partitioned, labels: int, agreement: float, label_accuracy: float) -> None:
+        if not design.choice.noise_is_open:
+            raise InvalidParameterError(
+                f"the noise of {design.law!r:.80} must be left open; the smallest ensemble has the noise that its "
+                "budget needs."
+            )
+        self._design, self._labels = design, labels
+        self._agreement, self._wanted = agreement, label_accuracy
+        self._calibrated: dict[int, Partitioned] = {}
+        self._noise: float | None = None
+
+    def smallest(self) -> SmallestEnsemble:
+        """Return the fewest teachers that are enough with their own calibrated noise."""
+        self._noise = rough_noise(self._design, self._labels)
+        enough = self._needed_with(self._design.with_noise(self._noise))
+        while (needed := self._needed(enough)) > enough:
+            enough = needed
+        too_few = 0
+        while enough - too_few > 1:
+            guess = min(max(needed, too_few + 1), enough - 1)
+            needed = self._needed(guess)
+            too_few, enough = (too_few, guess) if needed <= guess else (guess, enough)
+        design = self._calibrate(enough)
+        answered = answer_rate(design.law, design.ballots, [self._margin(enough)], design.n_classes)
+        return SmallestEnsemble(
+            plan=plan_of(design, self._labels),
+            agreement=self._agreement,
+            label_accuracy=self._accuracy(design, enough),
+            answer_rate=float(answered[0]),
+        )
+
+    def _needed(self, n_teachers: int) -> int:
+        """Return how many teachers would be enough with the noise that `n_teachers` teachers need."""
+        return self._needed_with(self._calibrate(n_teachers))
+
+    def _needed_with(self, design: Partitioned) -> int:
+        too_few, enough = 0, 1
+        while self._accuracy(design, enough) < self._wanted:
+            too_few, enough = enough, 2 * enough
+            if enough > _MOST_TEACHERS:
+                epsilon = self._design.groups[0].budget.epsilon
+                raise BudgetError(
+                    f"no ensemble of up to {_MOST_TEACHERS:,} teachers gives label_accuracy={self._wanted:g} for "
+                    f"labels={self._labels} at epsilon={epsilon:g}: ask for fewer labels or a "
+                    "larger epsilon."
+                )
+        while enough - too_few > 1:
+            middle = (too_few + enough) // 2
+            right = self._accuracy(design, middle) >= self._wanted
+            too_few, enough = (too_few, middle) if right else (middle, enough)
+        return enough
+
+    def _calibrate(self, n_teachers: int) -> Partitioned:
+        if n_teachers not in self._calibrated:
+            choice = self._design.choice
+            if "threshold" in choice.given:
+                votes = choice.given["threshold"] / self._design.n_teachers * n_teachers
+                choice = LawChoice.of(choice, threshold=votes)
+            design = replace(self._design, n_teachers=n_teachers, choice=choice)
+            calibrated = with_least_noise(design, self._labels, self._noise)
+            self._calibrated[n_teachers], self._noise = calibrated, calibrated.noise
+        return self._calibrated[n_teachers]
+
+    def _margin(self, n_teachers: int) -> float:
+        """Return the votes by which the winner leads."""
+        return (2 * self._agreement - 1) * n_teachers * self._design.n_partitions
+
+    def _accuracy(self, design: Partitioned, n_teachers: int) -> float:
+        ballots = n_teachers * design.n_partitions
+        return 1 - float(wrong_label_rate(design.law, ballots, [self._margin(n_teachers)], design.n_classes)[0])

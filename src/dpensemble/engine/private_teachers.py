@@ -17,7 +17,7 @@ from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.design import PrivateWhat
-from dpensemble.design.private import touched_models
+from dpensemble.design.private_majority import touched_models
 from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.errors import InvalidParameterError
 from dpensemble.teachers import (

@@ -16,7 +16,7 @@ from scipy import sparse
 from dpensemble._arrays import Floats
 from dpensemble._threads import one_thread
 from dpensemble.datasets.encoding import statements_of
-from dpensemble.design.noisy_sums import NoisySums
+from dpensemble.design.sums import NoisySums
 from dpensemble.moments.choice import FEW_ROWS
 from dpensemble.moments.drift import Drift, drift
 from dpensemble.moments.effects import column_effects

@@ -1,4 +1,8 @@
-"""The public settings of a run, and nothing private."""
+"""The public settings of a run, and nothing private, and runs in which teachers vote.
+
+Teachers learn from disjoint subsets of the records, once or several times (SAA, DPBag and PATE), or from records that
+are drawn by chance, in secret (bagged PATE).
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,24 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dpensemble._checks import integer_between
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import EVERYONE, Accounting, Change, Group, Meter
 from dpensemble.accounting.certifying import Certificate
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
 from dpensemble.accounting.meters.gated import FilterMeter
-from dpensemble.accounting.meters.scheduled import change_by, cost_of, costs_of, epsilons_of, prices_of, spread
+from dpensemble.accounting.meters.scheduled import (
+    change_by,
+    cost_of,
+    costs_of,
+    epsilons_of,
+    prices_of,
+    spread,
+    subsampled_meter,
+)
 from dpensemble.accounting.published import has_published
-from dpensemble.allocation import Allocation
+from dpensemble.accounting.subsampling import SubsampledCost, subsampled_cost
+from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme, everyone, partitions
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
 from dpensemble.errors import AccountingError, InvalidParameterError
@@ -330,3 +344,228 @@ def one_group(budget: Budget | None, votes: int = 1) -> tuple[Group, ...]:
     if budget is None:
         raise InvalidParameterError("budget=None leaves nothing to charge: give epsilon and delta.")
     return (Group(EVERYONE, budget, pool=0, votes=votes),)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Partitioned(VotingDesign):
+    """One or several partitions of the records into disjoint subsets. Every teacher votes on every query.
+
+    Parameters
+    ----------
+    name, title, choice, n_classes, accounting, noise, usual
+        As for `VotingDesign`.
+    n_teachers : int, default=250
+        Teachers in each partition.
+    n_partitions : int, default=1
+        Number of partitions. In each, one teacher learns from a record.
+    touched : int, optional
+        How many teachers learn from each record, if not one of each partition. All teachers, if it equals their number.
+    budget : Budget, optional
+        The budget.
+    counts_the_breach : bool, default=False
+        Whether the paper also counts the query that breaches the budget.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> from dpensemble.laws import LawChoice
+    >>> design = Partitioned(name="pate", choice=LawChoice.of("gnmax"), n_teachers=100)
+    >>> design.law, design.with_budget(Budget(epsilon=1, delta=1e-5)).meter().sure_queries
+    (GaussianNoisyMax(sigma=16.0), 13)
+    """
+
+    searches_variants: ClassVar[bool] = True
+
+    n_teachers: int = 250
+    n_partitions: int = 1
+    touched: int | None = None
+    budget: Budget | None = None
+    counts_the_breach: bool = False  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        integer_between("n_teachers", self.n_teachers, 1)
+        integer_between("n_partitions", self.n_partitions, 1)
+        if self.touched is not None:
+            integer_between("touched", self.touched, 1, self.ballots)
+
+    @property
+    def ballots(self) -> int:
+        """Number of teachers in all partitions."""
+        return self.n_teachers * self.n_partitions
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """All records, each of which can change one vote of each partition."""
+        return one_group(self.budget, self.n_partitions if self.touched is None else self.touched)
+
+    def allocate(
+        self,
+        identities: Sequence[Hashable],
+        *,
+        relation: Relation,
+        entropy: int,
+        source: NoiseSource,  # noqa: ARG002
+        group_of_record: NDArray[np.int64] | None = None,  # noqa: ARG002
+    ) -> Allocation:
+        """Return the partitions that match the relation."""
+        if self.touched not in (None, self.n_partitions):
+            return everyone(identities, self.n_teachers, relation=relation)
+        return partitions(identities, self.n_teachers, self.n_partitions, relation=relation, entropy=entropy)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return super().settings() | {"n_teachers": self.n_teachers, "n_partitions": self.n_partitions}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Drawn(VotingDesign):
+    """A vote of teachers whose records are drawn by chance. All of it is public except the draws.
+
+    Parameters
+    ----------
+    name, title, choice, n_classes, accounting, noise, usual
+        As for `VotingDesign`, with exact accounting and a law without a gate.
+    scheme : BootstrapScheme
+        How each teacher's records are drawn.
+    n_units : int
+        Number of private records (or units). Public.
+    relation : Relation, default="replace-one"
+        Neighbouring relation.
+    budget : Budget, optional
+        The budget.
+
+    Raises
+    ------
+    InvalidParameterError
+        If the draws are impossible, or the vote has no price.
+    """
+
+    scheme: BootstrapScheme
+    n_units: int
+    relation: Relation = Relation.REPLACE_ONE
+    budget: Budget | None = None
+
+    def __post_init__(self) -> None:
+        # Removing a record leaves one less to draw from.
+        removed = self.relation is Relation.ADD_OR_REMOVE_ONE
+        self.scheme.check(integer_between("n_units", self.n_units, 1 + removed) - removed)
+        if self.gated:
+            raise InvalidParameterError(
+                f"law={self.choice.kind.name!r} may leave queries of bagged teachers unanswered, and all must be "
+                "answered: use a law without a gate, such as 'gnmax'."
+            )
+        if self.accounting is not Accounting.EXACT:
+            raise InvalidParameterError(
+                "accounting='published' has no price for bagged teachers, which no paper covers: use 'exact'."
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the cached cost, which holds functions and is computed again."""
+        return {name: value for name, value in vars(self).items() if name != "cost"}
+
+    @property
+    def ballots(self) -> int:
+        """Number of teachers."""
+        return self.scheme.n_models
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """All records. How many votes one record can change is as secret as the draws."""
+        return one_group(self.budget, 1 if self.scheme.scheme is Bootstrap.DISTINCT else self.ballots)
+
+    def allocate(
+        self,
+        identities: Sequence[Hashable],
+        *,
+        relation: Relation,
+        entropy: int,  # noqa: ARG002
+        source: NoiseSource,
+        group_of_record: NDArray[np.int64] | None = None,  # noqa: ARG002
+    ) -> Allocation:
+        """Draw the records of every teacher. The draws must stay secret for ever."""
+        return self.scheme.draw(identities, relation=relation, noise=source)
+
+    @cached_property
+    def cost(self) -> SubsampledCost:
+        """Cost of one answer."""
+        return subsampled_cost(
+            self.law, self.scheme.holders(self.n_units), n_teachers=self.ballots, n_classes=self.n_classes
+        )
+
+    def meter(self, queries: int | None = None) -> Meter:
+        """Return the meter of a run of at most `queries` queries."""
+        (group,) = self.groups
+        group.budget.check_delta_for(self.n_units)
+        meter = subsampled_meter(self.schedule, group, self.cost, queries)
+        if queries is not None and meter.sure_queries >= queries:
+            # Answers are composed exactly below the budget, too.
+            delta = group.budget.delta
+            run = self.cost * queries
+            run.refine(run.epsilon(delta), delta)
+        return meter
+
+    def spent(self, labels: int, conversion: Conversion | None = None) -> tuple[float, ...]:
+        """Return the epsilon of `labels` answers. If you request another conversion, Renyi curves alone give it."""
+        (group,), run = self.groups, self.cost * labels
+        if conversion is None:
+            # As in the meter, so that a search by this function agrees with it.
+            run.refine(group.budget.epsilon, group.budget.delta)
+        return (run.epsilon(group.budget.delta),)
+
+    def spent_at_end(self, labels: int) -> tuple[float, ...]:
+        """Return the epsilon of `labels` answers."""
+        return self.spent(labels)
+
+    def certify(self, certificate: Certificate, labels: int) -> None:
+        """State that `labels` answers keep the budget."""
+        (group,), run = self.groups, self.cost * labels
+        certificate.add_drawn(group.budget, self.law, run, self.scheme, self.n_units, self.n_classes)
+
+    def how_converted(self, labels: int) -> Conversion:  # noqa: ARG002
+        """Return the conversion, which composes whole runs."""
+        return Conversion.EXACT
+
+    def spend_curve(self, most: int, points: int = 12) -> list[tuple[int, tuple[float, ...]]]:
+        """Return the epsilons of numbers of answers up to `most`."""
+        counts = np.unique(np.linspace(1, most, min(points, most)).astype(int)).tolist()
+        return [(count, ((self.cost * count).epsilon(self.groups[0].budget.delta),)) for count in counts]
+
+    def assumptions(self, relation: Relation, has_units: bool) -> tuple[str, ...]:
+        """Return the assumptions that the draws stay secret, and what is public."""
+        noun = "unit" if has_units else "record"
+        public = f"The number of private {noun}s is public"
+        if relation is Relation.ADD_OR_REMOVE_ONE:
+            public += ", although a neighbouring data set has one more or fewer"
+        return (
+            f"Which {noun}s were drawn for which teacher stays secret, and is drawn again for every run.",
+            f"{public}.",
+            "Neighbouring data sets list their other records in the same order.",
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return super().settings() | {
+            "n_teachers": self.ballots,
+            "scheme": self.scheme.scheme.value,
+            "subsample": self.scheme.subsample,
+        }
+
+    def extras(self, labels: int) -> dict[str, Any]:  # noqa: ARG002
+        """Return the chance that a record is drawn, and the labels of one partition with the same noise."""
+        partition = Partitioned(
+            name="pate",
+            choice=self.choice,
+            noise=self.noise,
+            n_teachers=self.ballots,
+            n_classes=self.n_classes,
+            budget=self.groups[0].budget,
+        )
+        return {
+            "records": self.n_units,
+            "held": self.scheme.inclusion_probability(self.n_units),
+            "partition_labels": partition.meter().sure_queries,
+        }
