@@ -20,12 +20,12 @@ from dpensemble._random import SeededNoise
 from dpensemble.accounting import Accounting
 from dpensemble.accounting.meters.data_dependent import DataDependentGroupMeter
 from dpensemble.accounting.published import published_group_rdp
+from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
 from dpensemble.engine.labelling import Questions, label_rows
 from dpensemble.laws import GaussianNoisyMax, LawChoice, sample
 from dpensemble.votes import Votes
-from dpensemble.voting_schedule import VotingSchedule
 
 ORDERS = np.arange(2.0, 51.0)
 # No budget stops a run.

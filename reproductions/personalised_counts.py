@@ -15,12 +15,12 @@ from dpensemble.accounting import Accounting, Meter
 from dpensemble.accounting.meters import worst_case_meter
 from dpensemble.accounting.meters.data_dependent import DataDependentGroupMeter
 from dpensemble.accounting.published import published_group_rdp
+from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.design import ByGroup
 from dpensemble.engine.labelling import Questions, label_rows
 from dpensemble.errors import BudgetError
 from dpensemble.laws import sample
 from dpensemble.votes import Votes
-from dpensemble.voting_schedule import VotingSchedule
 
 HISTORY = (100, 500, 1000, 2000)
 # Votings of figure 4.

@@ -26,12 +26,12 @@ from dpensemble.accounting.published import (
     published_cost,
     threshold_rdp,
 )
+from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
 from dpensemble.errors import AccountingError, BudgetError, DataError, DPEnsembleError, InvalidParameterError
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, RandomizedResponse
 from dpensemble.votes import Votes
-from dpensemble.voting_schedule import VotingSchedule
 
 from ..tiny_votes import histograms, neighbours
 

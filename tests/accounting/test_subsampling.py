@@ -16,6 +16,7 @@ from scipy.stats import binom, norm
 from dpensemble.accounting import Change, Group, bagging_delta, fresh_cost, largest_subsample, price, published_bagging
 from dpensemble.accounting.meters import worst_case_meter
 from dpensemble.accounting.meters.scheduled import subsampled_meter
+from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.accounting.subsampling import _ENDLESS, SubsampledCost, subsampled_cost
 from dpensemble.accounting.worst_case import worst_case_cost
 from dpensemble.allocation import Bootstrap, BootstrapScheme
@@ -25,7 +26,6 @@ from dpensemble.errors import AccountingError, BudgetError, InvalidParameterErro
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax, OptimalVote
 from dpensemble.relations import Relation
 from dpensemble.votes import Votes
-from dpensemble.voting_schedule import VotingSchedule
 
 MNIST = 60_000
 # Subsample, epsilon and delta as printed in the paper's tables 2 (n = 60,000) and 3 (n = 50,000), one model.

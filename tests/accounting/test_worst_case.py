@@ -19,6 +19,7 @@ from dpensemble.accounting import Accounting, Change, Group, exact_query_rdp, pr
 from dpensemble.accounting.meters import worst_case_meter
 from dpensemble.accounting.neighbours import move_rdp, second_class_table
 from dpensemble.accounting.published import published_cost
+from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.accounting.two_gaps import two_gap_pairs
 from dpensemble.accounting.worst_case import (
     BEYOND,
@@ -47,7 +48,6 @@ from dpensemble.laws import (
     integer_weights,
     mixed_probabilities,
 )
-from dpensemble.voting_schedule import VotingSchedule
 
 from ..tiny_votes import sampled_pairs, strongest_delta
 

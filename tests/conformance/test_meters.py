@@ -13,6 +13,7 @@ from dpensemble.accounting.meters.data_dependent import PerRecordMeter
 from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
 from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter
 from dpensemble.accounting.meters.scheduled import pure_answers_meter, subsampled_meter
+from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
 from dpensemble.accounting.subsampling import subsampled_cost
 from dpensemble.allocation import BootstrapScheme, partitions
 from dpensemble.budget import Budget
@@ -20,7 +21,6 @@ from dpensemble.errors import BudgetError
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax
 from dpensemble.relations import Basis, Relation
 from dpensemble.votes import Votes
-from dpensemble.voting_schedule import Pool, Stage, VotingSchedule
 
 N, SUBSETS, K = 60, 6, 3
 

@@ -4,13 +4,13 @@ import pytest
 from dpensemble._random import SeededNoise
 from dpensemble.accounting import Meter
 from dpensemble.accounting.published import laplace_moments
+from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
 from dpensemble.engine.labelling import PrivateDiagnostics, Questions, label_rows
 from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes
-from dpensemble.voting_schedule import VotingSchedule
 
 ROWS = np.arange(40.0)[:, None]
 

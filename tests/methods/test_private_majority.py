@@ -12,6 +12,7 @@ from dpensemble._random import SeededNoise
 from dpensemble.accounting import Group
 from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
 from dpensemble.accounting.meters.scheduled import pure_answers_meter
+from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, optimal_composition
 from dpensemble.cost.privacy_cost import improved_epsilon
@@ -27,7 +28,6 @@ from dpensemble.teachers.accountants import announced_privacy
 from dpensemble.teachers.perturbation import concentrated_for
 from dpensemble.teachers.private import DrawnBallots
 from dpensemble.votes import Votes
-from dpensemble.voting_schedule import VotingSchedule
 
 AGGREGATORS = ["darrm", "dsub", "sub", "rr"]
 COMMON = {"classes": [0, 1], "n_teachers": 5, "epsilon": 2.0, "random_state": 0}

@@ -18,12 +18,12 @@ from dpensemble.accounting import Accounting, Group
 from dpensemble.accounting.meters import worst_case_meter
 from dpensemble.accounting.meters.data_dependent import PerRecordMeter
 from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter, changeable_votes
+from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
 from dpensemble.laws import LaplaceNoisyMax, integer_weights
 from dpensemble.relations import Relation
 from dpensemble.teachers import TeacherEnsemble
-from dpensemble.voting_schedule import VotingSchedule
 
 HUGE = Budget(epsilon=1e9, delta=1e-5)
 PERSONALISED = {Accounting.EXACT: PerRecordMeter, Accounting.PUBLISHED: PublishedPerRecordMeter}

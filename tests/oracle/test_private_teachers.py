@@ -13,6 +13,7 @@ import pytest
 from dpensemble.accounting import Group
 from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
 from dpensemble.accounting.meters.scheduled import pure_answers_meter
+from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.cost import optimal_composition
 from dpensemble.darrm import Allowance
@@ -21,7 +22,6 @@ from dpensemble.design import fitted_answer
 from dpensemble.design.private_majority import gaussian_law
 from dpensemble.laws import RandomizedResponseMajority, integer_weights
 from dpensemble.votes import Votes
-from dpensemble.voting_schedule import VotingSchedule
 
 AGGREGATORS = ["darrm", "dsub", "sub", "rr"]
 

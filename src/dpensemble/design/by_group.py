@@ -35,6 +35,7 @@ from dpensemble._checks import member, real_between
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Accounting, Group, Meter
 from dpensemble.accounting.meters.scheduled import affordable_queries, costs_of, prices_of, vanishing_end
+from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.budget_groups import personal_budgets, whole_number_ratios
 from dpensemble.allocation.partition import grouped_partitions, teachers_of_groups, upsampled_partition
@@ -44,7 +45,6 @@ from dpensemble.design.voting import Fields, Partitioned, VotingDesign
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Relation
-from dpensemble.voting_schedule import Pool, Stage, VotingSchedule
 
 # Weights are within this share of their ideal values, unless you request another precision.
 _WEIGHT_PRECISION = 0.002

@@ -18,6 +18,7 @@ from dpensemble.accounting import Meter
 from dpensemble.accounting.certifying import Certificate
 from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
 from dpensemble.accounting.meters.scheduled import pure_answers_meter
+from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.cost import optimal_composition
 from dpensemble.darrm import AlikeTeachers, MajorityAggregator
@@ -29,7 +30,6 @@ from dpensemble.design.voting import Partitioned, not_certified
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
 from dpensemble.laws import LawChoice, RandomizedResponseMajority, ReleaseLaw
 from dpensemble.relations import Relation
-from dpensemble.voting_schedule import VotingSchedule
 
 if TYPE_CHECKING:
     from dpensemble.teachers.accountants import Privacy

@@ -31,6 +31,7 @@ from dpensemble.accounting.meters.scheduled import (
     subsampled_meter,
 )
 from dpensemble.accounting.published import has_published
+from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.accounting.subsampling import SubsampledCost, subsampled_cost
 from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme, everyone, partitions
 from dpensemble.budget import Budget
@@ -38,7 +39,6 @@ from dpensemble.cost import Conversion, PrivacyCost
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.laws import LawChoice, ReleaseLaw
 from dpensemble.relations import Relation
-from dpensemble.voting_schedule import VotingSchedule
 
 #: Plain values by name, as records and JSON hold them.
 Fields = dict[str, Any]

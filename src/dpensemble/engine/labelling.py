@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from dpensemble._drawn import drawn_once
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Meter
+from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.laws import sample
 from dpensemble.votes import Votes
-from dpensemble.voting_schedule import VotingSchedule
 
 # Number of ballots in memory at once.
 _CHUNK_BYTES = 100_000_000

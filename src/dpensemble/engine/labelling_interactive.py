@@ -6,9 +6,9 @@ import numpy as np
 
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Meter
+from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.engine.labelling import PrivateDiagnostics, Questions, Released, ask
 from dpensemble.student.fitting import Learner
-from dpensemble.voting_schedule import VotingSchedule
 
 
 def label_interactively(

@@ -11,6 +11,7 @@ from dpensemble.accounting.meters.data_dependent import DataDependentGroupMeter,
 from dpensemble.accounting.meters.gated import FilterMeter
 from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter
 from dpensemble.accounting.meters.scheduled import ScheduledMeter
+from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
 from dpensemble.errors import AccountingError, InvalidParameterError
@@ -22,7 +23,6 @@ from dpensemble.laws import (
     OptimalVote,
 )
 from dpensemble.votes import Votes
-from dpensemble.voting_schedule import Pool, Stage, VotingSchedule
 
 T = 20
 CONFIDENT = ConfidentNoisyMax(15.0, 9.0, 9.0)

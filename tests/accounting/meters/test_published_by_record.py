@@ -9,12 +9,12 @@ from dpensemble.accounting import Accounting, Group
 from dpensemble.accounting.meters import worst_case_meter
 from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter
 from dpensemble.accounting.published import laplace_moments
+from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
 from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.relations import Basis, Relation
 from dpensemble.votes import Votes
-from dpensemble.voting_schedule import VotingSchedule
 
 
 def by_hand(ballots, allocation, n_classes, k):

@@ -9,9 +9,9 @@ from dpensemble.accounting.meters.data_dependent import DataDependentGroupMeter,
 from dpensemble.accounting.meters.gated import FilterMeter
 from dpensemble.accounting.meters.published_by_record import published_per_record_meter
 from dpensemble.accounting.meters.scheduled import GroupMeter, scheduled_meter
+from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.allocation import Allocation
 from dpensemble.errors import InvalidParameterError
-from dpensemble.voting_schedule import VotingSchedule
 
 
 def worst_case_meter(

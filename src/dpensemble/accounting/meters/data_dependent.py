@@ -52,6 +52,7 @@ from dpensemble.accounting.meters.scheduled import (
     rounded_up,
 )
 from dpensemble.accounting.neighbours import FEW_ORDERS, Change, move_rdp, second_class_table, shift_rdp
+from dpensemble.accounting.schedule import Stage, VotingSchedule
 from dpensemble.accounting.worst_case import refuse_students
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget
@@ -60,7 +61,6 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes
-from dpensemble.voting_schedule import Stage, VotingSchedule
 
 # Profiles by unit and query, in the smallest type.
 _ProfileNumbers = NDArray[np.integer[Any]]

@@ -18,13 +18,13 @@ from dpensemble.accounting.certifying import Certificate
 from dpensemble.accounting.meters.scheduled import GroupMeter, Payers, change_by, check_groups, most_votings, prices_of
 from dpensemble.accounting.neighbours import Change
 from dpensemble.accounting.price import Price
+from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, GatedComposition, GatedCost, PrivacyCost
 from dpensemble.cost.privacy_cost import classical_epsilon, improved_epsilon
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.votes import Votes
-from dpensemble.voting_schedule import VotingSchedule
 
 
 class _RenyiFilter:

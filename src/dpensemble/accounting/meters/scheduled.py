@@ -22,6 +22,7 @@ from dpensemble.accounting.base import EVERYONE, Accounting, Group, Meter, requi
 from dpensemble.accounting.neighbours import FEW_ORDERS, Change
 from dpensemble.accounting.price import Price, price
 from dpensemble.accounting.published import published_source
+from dpensemble.accounting.schedule import Stage, VotingSchedule
 from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, Cost, PrivacyCost, PureCost
@@ -29,7 +30,6 @@ from dpensemble.cost.composition import AdaptiveComposition
 from dpensemble.cost.privacy_cost import last_fitting
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
 from dpensemble.votes import Votes
-from dpensemble.voting_schedule import Stage, VotingSchedule
 
 #: Cost of an answer to each group, in the order of groups. None where the group's pool sits out.
 _Costs = tuple[Cost | None, ...]

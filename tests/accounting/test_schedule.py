@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.votes import Votes
-from dpensemble.voting_schedule import Pool, Stage, VotingSchedule
 
 LAW = GaussianNoisyMax(3.0)
 sizes = st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n)))
