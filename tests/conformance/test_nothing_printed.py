@@ -24,9 +24,8 @@ from dpensemble import (
 )
 from dpensemble.errors import DPEnsembleError, LibraryWarning
 from dpensemble.laws import LaplaceNoisyMax
-from dpensemble.teachers.gradient_perturbed import GradientPerturbedLogisticRegression
-from dpensemble.teachers.private_linear import PrivateLinearClassifier
-from dpensemble.teachers.private_logistic import OutputPerturbedLogisticRegression
+from dpensemble.teachers.noisy_descent import GradientPerturbedLogisticRegression
+from dpensemble.teachers.private_linear import OutputPerturbedLogisticRegression, PrivateLinearClassifier
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-import dpensemble.teachers.turns as turns_module
+import dpensemble.teachers.ensemble as ensemble_module
 from dpensemble import (
     BaggedPATEClassifier,
     DPBaggingClassifier,
@@ -37,7 +37,7 @@ def in_blocks(X, y, size=70):
 
 @pytest.fixture(autouse=True)
 def small_turns(monkeypatch):
-    monkeypatch.setattr(turns_module, "BYTES_AT_ONCE", 3 * 8 * 100)
+    monkeypatch.setattr(ensemble_module, "BYTES_AT_ONCE", 3 * 8 * 100)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -66,13 +66,13 @@ def test_units_may_lie_in_any_blocks(blobs, units):
 def test_no_more_rows_than_memory_allows_are_kept(blobs, monkeypatch):
     X, y, public = blobs
     taken = []
-    take = turns_module.RowsInBlocks.take
+    take = ensemble_module.RowsInBlocks.take
 
     def counted(self, wanted):
         taken.append(len(wanted))
         return take(self, wanted)
 
-    monkeypatch.setattr(turns_module.RowsInBlocks, "take", counted)
+    monkeypatch.setattr(ensemble_module.RowsInBlocks, "take", counted)
     model = SubsampleAggregateClassifier(n_teachers=40, **SETTINGS)
     model.fit_blocks(in_blocks(X, y), X_public=public)
     assert max(taken) <= 100

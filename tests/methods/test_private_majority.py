@@ -24,9 +24,8 @@ from dpensemble.errors import AccountingError, BudgetError, InvalidParameterErro
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
 from dpensemble.relations import Relation
 from dpensemble.teachers import GradientPerturbedLogisticRegression, OutputPerturbedLogisticRegression
-from dpensemble.teachers.accountants import announced_privacy
-from dpensemble.teachers.perturbation import concentrated_for
-from dpensemble.teachers.private import DrawnBallots
+from dpensemble.teachers.private import DrawnBallots, announced_privacy
+from dpensemble.teachers.private_linear import concentrated_for
 from dpensemble.votes import Votes
 
 AGGREGATORS = ["darrm", "dsub", "sub", "rr"]

@@ -21,7 +21,7 @@ from dpensemble.neural import bagging_cnn, digit_cnn, hidden_layer_network, line
 from dpensemble.neural.dp_sgd_accounting import Accountant, NoisySteps, finest_waste, least_noise  # noqa: E402
 from dpensemble.neural.dp_sgd_training import own_generators  # noqa: E402
 from dpensemble.relations import Relation  # noqa: E402
-from dpensemble.teachers.accountants import announced_privacy, spent_privacy  # noqa: E402
+from dpensemble.teachers.private import announced_privacy, spent_privacy  # noqa: E402
 
 SEEDED = {"random_state": 0, "insecure_release_seed": 1}
 

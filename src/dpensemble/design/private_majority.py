@@ -32,7 +32,7 @@ from dpensemble.laws import LawChoice, RandomizedResponseMajority, ReleaseLaw
 from dpensemble.relations import Relation
 
 if TYPE_CHECKING:
-    from dpensemble.teachers.accountants import Privacy
+    from dpensemble.teachers.private import Privacy
 
 _ANY_AGREEMENT = AlikeTeachers()
 
@@ -633,8 +633,14 @@ def _claimed(
 ) -> tuple[tuple[Privacy, ...] | None, tuple[float, ...] | None, str]:
     """Return the privacy of each teacher and its basis, or None if only fitted models know it."""
     # Imports scikit-learn, which no other design needs.
-    from dpensemble.teachers.accountants import announced_privacy, announced_zcdp, declared_privacy  # noqa: PLC0415
-    from dpensemble.teachers.private import protects_units, refuse_seeds, require_classes  # noqa: PLC0415
+    from dpensemble.teachers.private import (  # noqa: PLC0415
+        announced_privacy,
+        announced_zcdp,
+        declared_privacy,
+        protects_units,
+        refuse_seeds,
+        require_classes,
+    )
 
     epsilon, delta = declared
     if private is PrivateWhat.BALLOTS:

@@ -26,8 +26,7 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
 from dpensemble.student.published import published
-from dpensemble.teachers.ensemble import constant_voters
-from dpensemble.teachers.separate import fit_separately
+from dpensemble.teachers.ensemble import constant_voters, fit_separately
 
 
 class BaggingSteps(Steps):

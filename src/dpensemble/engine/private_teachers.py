@@ -27,9 +27,8 @@ from dpensemble.teachers import (
     PrivateTeachers,
     RandomizedBallots,
 )
-from dpensemble.teachers.accountants import spent_privacy
-from dpensemble.teachers.perturbation import concentrated_for
-from dpensemble.teachers.private import DrawnBallots, Voters, fit_private
+from dpensemble.teachers.private import DrawnBallots, Voters, fit_private, spent_privacy
+from dpensemble.teachers.private_linear import concentrated_for
 
 _MOST_EPSILON = 100.0
 # For the rounding of conversions in both directions.

@@ -25,7 +25,7 @@ from dpensemble.engine.voting import VotingEnsembleClassifier
 from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
-from dpensemble.teachers.turns import RowsInBlocks
+from dpensemble.teachers.ensemble import RowsInBlocks
 
 _Read = Callable[[], Iterator[tuple[Any, Any]]]
 

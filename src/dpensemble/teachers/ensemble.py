@@ -1,23 +1,326 @@
-"""All teachers of an allocation, fitted together and voting in chunks."""
+"""All teachers of an allocation: fitted together, one by one in workers, or in turns, and voting in chunks.
+
+Teachers that are fitted in turns, because the records of all of them would not fit into memory together.
+
+Any scikit-learn classifier as a teacher, fitted one by one in parallel workers.
+
+All teachers of an allocation, fitted together and voting in chunks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import random
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
+from joblib import effective_n_jobs, parallel_config
 from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.parallel import Parallel, delayed
 
+from dpensemble._arrays import Ballots, Floats, Integers
 from dpensemble._random import Stream, seed_integer
+from dpensemble._threads import one_thread
+from dpensemble._workers import private_workers
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.partition import Shards
-from dpensemble.clusters.base import refuse_cluster
-from dpensemble.teachers.batched_logistic import fit_batched_logistic, supports
-from dpensemble.teachers.separate import fit_separately
-from dpensemble.teachers.turns import RowsInBlocks, in_turns
-from dpensemble.votes import Votes
+from dpensemble.clusters.base import active_cluster, refuse_cluster
+from dpensemble.errors import DataError, TeacherError
+from dpensemble.teachers.logistic import fit_batched_logistic, supports
+from dpensemble.votes import Votes, ballot_dtype
+
+#: Private rows that are in memory at a time, in bytes.
+BYTES_AT_ONCE = 2**29
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowsInBlocks:
+    """Private rows that come in blocks, always the same in the same order. Used in place of an array of rows.
+
+    `read` returns an iterator over blocks of rows, arrays of shape (n, n_features).
+    """
+
+    read: Callable[[], Iterator[Floats]]
+    n_records: int
+    n_features: int
+
+    def __len__(self) -> int:
+        return self.n_records
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of records and of features, as for an array."""
+        return self.n_records, self.n_features
+
+    def take(self, wanted: Integers) -> Floats:
+        """Return the rows at these ascending positions, in one pass over all blocks."""
+        rows = np.empty((len(wanted), self.n_features))
+        start = filled = 0
+        for block in self.read():
+            inside = wanted[filled : np.searchsorted(wanted, start + len(block))] - start
+            rows[filled : filled + len(inside)] = block[inside]
+            start, filled = start + len(block), filled + len(inside)
+        if start != self.n_records:
+            raise DataError(
+                f"blocks must hold the same records every time; they held {self.n_records} records at first, and now "
+                f"{start}: return the same records in the same order."
+            )
+        return rows
+
+
+def in_turns(
+    X: Floats | RowsInBlocks, y: Integers, shards: Sequence[Integers]
+) -> Iterator[tuple[slice, Floats, Integers, Sequence[Integers]]]:
+    """Yield teachers that are fitted together, the rows that they need, their labels, and positions among the rows.
+
+    Rows in memory have one turn. Other rows have as few turns as memory allows. A teacher whose own shard takes more
+    than `BYTES_AT_ONCE` has a turn of its own.
+    """
+    if not isinstance(X, RowsInBlocks):
+        yield slice(0, len(shards)), X, y, shards
+        return
+    for teachers in _turns(X.n_features, shards):
+        own = shards[teachers]
+        positions = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *own]))
+        yield teachers, X.take(positions), y[positions], [np.searchsorted(positions, shard) for shard in own]
+
+
+def _turns(n_features: int, shards: Sequence[Integers]) -> list[slice]:
+    most = max(1, BYTES_AT_ONCE // (8 * max(1, n_features)))
+    ready, first, rows = [], 0, 0
+    for teacher, shard in enumerate(shards):
+        if rows + len(shard) > most and teacher > first:
+            ready.append(slice(first, teacher))
+            first, rows = teacher, 0
+        rows += len(shard)
+    return [*ready, slice(first, len(shards))]
+
+
+# Enough waves for a smooth progress bar, and enough teachers in a task to hide its overhead when there are many.
+_WAVES = 100
+_TASKS_A_WORKER = 4
+_TASKS_IN_ALL = 20
+_LARGEST_TASK = 16
+# Every task of a vote carries the rows, which may be larger than the teachers.
+_VOTES_A_WORKER = 2
+_MADE_UP_ROWS = 200
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SeparateTeachers:
+    """Teachers as fitted estimators, with ``None`` for those that vote a constant. Private."""
+
+    models: list[Any]
+    fallback_votes: Integers  # if a teacher has no model or its model fails
+    seeds: Integers
+    classes: NDArray[Any]
+    n_failed: int  # fits that raised
+    n_jobs: int | None
+    seen: list[Integers | None]  # class ids that each model knows as 0, 1, ..., or None if it knows the labels
+
+    def vote(self, X: Floats) -> Ballots:
+        """Return class ids of shape (n_queries, n_teachers)."""
+        ballots = np.empty((len(X), len(self.models)), dtype=ballot_dtype(len(self.classes)), order="F")
+        ballots[:] = self.fallback_votes[None, :]
+        fitted = np.array([t for t, model in enumerate(self.models) if model is not None], dtype=np.int64)
+
+        def call(task: Integers) -> tuple[Any, ...]:
+            models = [self.models[t] for t in task]
+            fallbacks = self.fallback_votes[task].tolist()
+            class_ids = [self.seen[t] for t in task]
+            return models, fallbacks, self.seeds[task].tolist(), X, self.classes, class_ids
+
+        size = -(-len(fitted) // (_VOTES_A_WORKER * _n_workers(self.n_jobs)))
+        for task, columns in _in_parallel(_predict, call, _tasks(fitted, max(1, size)), self.n_jobs, waves=1):
+            ballots[:, task] = columns
+        return ballots
+
+
+def fit_separately(
+    estimator: Any,
+    X: Floats,
+    y: Integers,
+    shards: Sequence[Integers],
+    *,
+    classes: NDArray[Any],
+    constant_votes: Integers,
+    seeds: Sequence[int],
+    n_jobs: int | None,
+    on_done: Callable[[int], None],
+    as_labels: bool = False,
+) -> SeparateTeachers:
+    """Fit one clone of an estimator on each shard. Each worker gets only its own shards.
+
+    The classes of a shard are 0, 1, ... to its teacher, as some libraries require. A teacher that knows all classes
+    gets labels instead, and so does every teacher if `as_labels` is true.
+    """
+    as_labels = as_labels or estimator.get_params().get("classes") is not None
+    models: list[Any] = [None] * len(shards)
+    fallbacks = constant_votes.copy()
+    to_fit = np.flatnonzero(constant_votes < 0)
+    fallbacks[to_fit] = [np.bincount(y[shards[t]]).argmax() for t in to_fit.tolist()]
+    on_done(len(shards) - len(to_fit))
+    errors: list[str] = []
+
+    class_ids: list[Integers | None] = [None] * len(shards)
+
+    def lesson(t: int) -> tuple[Any, Any, int]:
+        if as_labels:
+            return X[shards[t]], classes[y[shards[t]]], seeds[t]
+        class_ids[t], own = np.unique(y[shards[t]], return_inverse=True)
+        return X[shards[t]], own, seeds[t]
+
+    def call(task: Integers) -> tuple[Any, ...]:
+        return estimator, [lesson(t) for t in task.tolist()]
+
+    size = min(_LARGEST_TASK, 1 + len(to_fit) // (_TASKS_IN_ALL * _TASKS_A_WORKER * _n_workers(n_jobs)))
+    for task, results in _in_parallel(_fit, call, _tasks(to_fit, size), n_jobs, waves=_WAVES):
+        for t, (model, error) in zip(task, results, strict=True):
+            models[t] = model
+            if model is None:
+                errors.append(error)
+        on_done(len(task))
+    if errors and len(errors) == len(to_fit):
+        raise TeacherError(
+            f"no teacher could be fitted: {type(estimator).__name__}.fit raised {errors[0]}; "
+            f"{rehearsed(estimator, X.shape[1], len(classes))}"
+        )
+    return SeparateTeachers(models, fallbacks, np.asarray(seeds), classes, len(errors), n_jobs, class_ids)
+
+
+def _tasks(teachers: Integers, size: int) -> list[Integers]:
+    return [teachers[start : start + size] for start in range(0, len(teachers), size)]
+
+
+def _n_workers(n_jobs: int | None) -> int:
+    cluster = active_cluster()
+    return int(effective_n_jobs(n_jobs)) if cluster is None else max(1, cluster.n_workers)
+
+
+def _in_parallel(
+    work: Callable[..., Any],
+    call: Callable[[Integers], tuple[Any, ...]],
+    tasks: list[Integers],
+    n_jobs: int | None,
+    *,
+    waves: int,
+) -> Iterator[tuple[Integers, Any]]:
+    """Yield each task's teachers with its result, in waves, as not every joblib backend streams results."""
+    cluster = active_cluster()
+    if cluster is not None:
+        yield from zip(tasks, cluster.results(work, map(call, tasks)), strict=True)
+        return
+    with Parallel(n_jobs=n_jobs, **private_workers()) as parallel:
+        workers = effective_n_jobs(n_jobs)
+        # A single worker need not wait for others at the end of a wave.
+        wave = max(1 if workers == 1 else _TASKS_A_WORKER * workers, len(tasks) // waves)
+        for start in range(0, len(tasks), wave):
+            chunk = tasks[start : start + wave]
+            yield from zip(chunk, parallel(delayed(work)(*call(task)) for task in chunk), strict=True)
+
+
+def _fit(estimator: Any, shards: list[tuple[Any, Any, int]]) -> list[tuple[Any, str]]:
+    """Fit one task's teachers. An exception becomes its type's name, since its text may quote records."""
+    results: list[tuple[Any, str]] = []
+    with quietly():
+        for X, y, seed in shards:
+            model = _seeded(clone(estimator), seed)
+            try:
+                with own_global_randomness(seed):
+                    results.append((model.fit(X, y), ""))
+            except Exception as error:
+                results.append((None, type(error).__name__))
+    return results
+
+
+def _seeded(model: Any, seed: int) -> Any:
+    """Seed a clone's own parameters and, if they have no seed, its splitters. Make the clone quiet."""
+    for name, value in model.get_params().items():
+        setting = name.split("__")[-1]
+        if setting == "random_state":
+            model.set_params(**{name: seed})
+        elif setting == "verbose" and isinstance(value, (bool, int)):
+            model.set_params(**{name: type(value)(0)})
+        elif getattr(value, "random_state", seed) is None and not hasattr(value, "get_params"):
+            value.random_state = seed
+    return model
+
+
+@contextmanager
+def own_global_randomness(seed: int) -> Iterator[None]:
+    """Seed the global generators for one teacher, so that no teacher depends on another's draws."""
+    # Other threads share the generators at unpredictable moments.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        np.random.set_state(numpy_state)  # noqa: NPY002
+        random.setstate(python_state)
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Silence warnings, which could reveal private records, and BLAS threads, which only slow small shards.
+
+    A teacher with workers of its own must not write records to files for them either.
+    """
+    with warnings.catch_warnings(), one_thread(None), parallel_config(max_nbytes=None):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def rehearsed(estimator: object, n_features: int, n_classes: int) -> str:
+    """Fit an estimator once on made-up rows, whose error may be quoted in full, and return the outcome in words."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(_MADE_UP_ROWS, n_features)), np.arange(_MADE_UP_ROWS) % n_classes
+    try:
+        with quietly():
+            _seeded(clone(estimator), 0).fit(X, y).predict(X)
+    except Exception as error:
+        return f"on {_MADE_UP_ROWS} made-up rows it says: {' '.join(str(error).split()) or type(error).__name__}"
+    return f"{_MADE_UP_ROWS} made-up rows it can learn from, so it may need more records each: use fewer teachers."
+
+
+def _ids(labels: NDArray[Any], classes: NDArray[Any]) -> Integers:
+    ids = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    if np.any(classes[ids] != labels):
+        raise ValueError
+    return ids
+
+
+def _predict(
+    models: list[Any],
+    fallbacks: list[int],
+    seeds: list[int],
+    X: Any,
+    classes: NDArray[Any],
+    seen: list[Integers | None],
+) -> Ballots:
+    ballots = np.empty((len(X), len(models)), dtype=ballot_dtype(len(classes)), order="F")
+    with quietly():
+        for column, (model, fallback, seed, own) in enumerate(zip(models, fallbacks, seeds, seen, strict=True)):
+            try:
+                with own_global_randomness(seed):
+                    # A copy for each, since a model that transforms rows in place must not affect the next ones.
+                    labels = model.predict(X.copy())
+                    ballots[:, column] = (
+                        _ids(labels, classes) if own is None else own[_ids(labels, np.arange(len(own)))]
+                    )
+            except Exception:  # a teacher that cannot answer votes like one that could not be fitted
+                ballots[:, column] = fallback
+    return ballots
+
 
 # Steps of a progress bar.
 _STEPS = 100

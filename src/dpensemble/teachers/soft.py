@@ -17,10 +17,8 @@ from sklearn.base import clone
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble.errors import InvalidParameterError
-from dpensemble.teachers.batched_logistic import supports
-from dpensemble.teachers.ensemble import TeacherEnsemble
-from dpensemble.teachers.separate import own_global_randomness, quietly
-from dpensemble.teachers.turns import RowsInBlocks
+from dpensemble.teachers.ensemble import RowsInBlocks, TeacherEnsemble, own_global_randomness, quietly
+from dpensemble.teachers.logistic import supports
 
 # Numbers in a chunk of answers.
 _NUMBERS = 4_000_000

@@ -1,3 +1,5 @@
+""""""
+
 import threading
 import warnings
 
@@ -12,8 +14,8 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, SGDCl
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from dpensemble.teachers import batched_logistic
-from dpensemble.teachers.batched_logistic import BatchedLogistic, fit_batched_logistic, supports
+from dpensemble.teachers import logistic
+from dpensemble.teachers.logistic import BatchedLogistic, fit_batched_logistic, supports
 
 
 def fit(X, y, shards, *, n_classes=2, constant_votes=None, n_jobs=1, on_done=None, **params):
@@ -213,7 +215,7 @@ def test_sparse_and_dense_forms_agree(monkeypatch):
     X, y, shards, queries, _ = one_hot()
     models = []
     for density in (0.0, 2.0):
-        monkeypatch.setattr(batched_logistic, "_SPARSE_DENSITY", density)
+        monkeypatch.setattr(logistic, "_SPARSE_DENSITY", density)
         models.append(fit(X, y, shards, tol=1e-8))
     np.testing.assert_allclose(models[0].coef, models[1].coef, atol=1e-4)
     assert np.mean(models[0].vote(queries) == models[1].vote(queries)) > 0.9999
@@ -258,7 +260,7 @@ def test_a_teacher_is_the_same_alone_and_in_any_block(data, monkeypatch):
     for teacher in (0, 5):
         alone = fit(X, y, [shards[teacher]], n_classes=n_classes)
         np.testing.assert_array_equal(alone.coef[0], together.coef[teacher])
-    monkeypatch.setattr(batched_logistic, "_BLOCK_BYTES", 2**16)
+    monkeypatch.setattr(logistic, "_BLOCK_BYTES", 2**16)
     np.testing.assert_array_equal(fit(X, y, shards, n_classes=n_classes, n_jobs=2).coef, together.coef)
 
 
@@ -361,7 +363,7 @@ def test_votes_are_the_smallest_type_column_major_and_the_same_in_chunks(n_outpu
     assert votes.dtype == (np.uint16 if n_outputs == 300 else np.uint8)
     scores = np.einsum("tof,qf->qto", model.coef, X) + model.intercept
     np.testing.assert_array_equal(votes, scores[..., 0] > 0 if n_outputs == 1 else scores.argmax(axis=2))
-    monkeypatch.setattr(batched_logistic, "_VOTE_BYTES", 3 * 8 * 50)
+    monkeypatch.setattr(logistic, "_VOTE_BYTES", 3 * 8 * 50)
     np.testing.assert_array_equal(model.vote(X), votes)
 
 
