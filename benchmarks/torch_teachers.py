@@ -25,7 +25,7 @@ from sklearn.base import clone
 
 from dpensemble.datasets import load_mnist
 from dpensemble.neural import ImageAugmentation, TorchClassifier, bagging_cnn, personalised_pate_cnn
-from dpensemble.neural.together import StackedTeachers
+from dpensemble.neural.blocks import StackedTeachers
 
 N_CLASSES = 10
 NETWORKS = {"bagging_cnn": bagging_cnn, "personalised_pate_cnn": personalised_pate_cnn}

@@ -18,8 +18,13 @@ if importlib.util.find_spec("opacus") is None:
 
 from dpensemble._random import SeededNoise, SystemNoise  # noqa: E402
 from dpensemble.neural import bagging_cnn, digit_cnn, hidden_layer_network, linear_network, personalised_pate_cnn  # noqa: E402
-from dpensemble.neural.dp_sgd_accounting import Accountant, NoisySteps, finest_waste, least_noise  # noqa: E402
-from dpensemble.neural.dp_sgd_training import own_generators  # noqa: E402
+from dpensemble.neural.dp_sgd import (  # noqa: E402
+    Accountant,
+    NoisySteps,
+    finest_waste,
+    least_noise,
+    own_generators,
+)
 from dpensemble.relations import Relation  # noqa: E402
 from dpensemble.teachers.private import announced_privacy, spent_privacy  # noqa: E402
 
@@ -330,7 +335,7 @@ class TestBadRecords:
         """Divided by the number of all records of the batch, not of the good ones."""
         from opacus import GradSampleModule
 
-        from dpensemble.neural.dp_sgd_training import loss
+        from dpensemble.neural.dp_sgd import loss
 
         torch.manual_seed(0)
         rows, targets = torch.randn(6, 3), torch.tensor([0, 1, 0, 1, 1, 0])
@@ -354,7 +359,7 @@ class TestBadRecords:
         assert all(np.isfinite(value).all() for value in found.state_.values())
 
     def test_a_gradient_with_a_missing_entry_is_zero_in_every_layer(self):
-        from dpensemble.neural.dp_sgd_training import zero_broken_gradients
+        from dpensemble.neural.dp_sgd import zero_broken_gradients
 
         first, second = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(1))
         first.grad_sample = torch.tensor([[1.0, 2.0], [float("nan"), 1.0], [3.0, 4.0]])

@@ -72,7 +72,7 @@ def test_eight_by_eight_digits_are_too_small_for_the_bagging_network():
 
 
 def test_images_move_as_drawn():
-    from dpensemble.neural.augmentation import moved
+    from dpensemble.neural.training import moved
 
     image = torch.zeros(1, 1, 9, 9)
     image[0, 0, 4, 4] = 1.0

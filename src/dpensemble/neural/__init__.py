@@ -1,6 +1,6 @@
 """PyTorch networks as classifiers, many of which train at once as teachers. PyTorch is an optional extra."""
 
-from dpensemble.neural.augmentation import ImageAugmentation
+from dpensemble.neural.blocks import stacking_obstacle
 from dpensemble.neural.classifier import TorchClassifier
 from dpensemble.neural.dp_sgd import DPSGDClassifier
 from dpensemble.neural.networks import (
@@ -10,8 +10,7 @@ from dpensemble.neural.networks import (
     linear_network,
     personalised_pate_cnn,
 )
-from dpensemble.neural.optimizers import SGD, Adam
-from dpensemble.neural.together import stacking_obstacle
+from dpensemble.neural.training import SGD, Adam, ImageAugmentation
 
 __all__ = [
     "SGD",

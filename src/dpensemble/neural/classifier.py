@@ -1,9 +1,15 @@
-"""A PyTorch network as a scikit-learn classifier."""
+"""A PyTorch network as a scikit-learn classifier, which may start from a network that was trained on public data.
+
+Start values from a network that was trained on public data.
+
+A PyTorch network as a scikit-learn classifier.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._checks import names_checked
+from dpensemble._checks import member, names_checked
 from dpensemble._given import read_rows, require_labels, require_rows
 from dpensemble._random import public_entropy
 from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
@@ -26,12 +32,54 @@ from dpensemble.neural._torch import (
     resolve_device,
     rows_at_once,
 )
+from dpensemble.neural.blocks import StackedTeachers, fit_together
 from dpensemble.neural.networks import hidden_layer_network
-from dpensemble.neural.optimizers import Adam, Optimizer
-from dpensemble.neural.schedule import Schedule, Training
-from dpensemble.neural.start import LastLayer, begin_from, checked_start
-from dpensemble.neural.together import StackedTeachers, fit_together
-from dpensemble.neural.training import Trainer, train
+from dpensemble.neural.training import Adam, Optimizer, Schedule, Trainer, Training, train
+
+
+class LastLayer(StrEnum):
+    """How to treat the start's last layer."""
+
+    AUTO = "auto"
+    KEEP = "keep"
+    NEW = "new"
+
+
+def checked_start(start: object, last_layer: str) -> None:
+    """Refuse a start that is not a fitted TorchClassifier, and unknown settings."""
+    member("last_layer", last_layer, LastLayer)
+    if start is not None and not (hasattr(start, "state_") and hasattr(start, "fitted_module")):
+        raise InvalidParameterError(
+            f"start={type(start).__name__} must be a fitted TorchClassifier: fit it on public data first."
+        )
+
+
+def begin_from(module: Module, start: Any, n_classes: int, last_layer: LastLayer) -> None:
+    """Copy a fitted network's numbers into a new one where names and shapes agree, and refuse if none do."""
+    torch = require_torch()
+    same_classes = n_classes == len(start.classes_)
+    if last_layer is LastLayer.KEEP and not same_classes:
+        raise InvalidParameterError(
+            f"last_layer='keep' needs a start of {n_classes} classes, not {len(start.classes_)}: use 'auto'."
+        )
+    target = module.state_dict()
+    # Names are in order of layers, and the names within a layer share all but their last part.
+    last = list(target)[-1].rpartition(".")[0]
+    keep_last = same_classes and last_layer is not LastLayer.NEW
+    copied = [
+        name
+        for name, value in target.items()
+        if (keep_last or name.rpartition(".")[0] != last)
+        and name in start.state_
+        and tuple(start.state_[name].shape) == tuple(value.shape)
+    ]
+    if not copied:
+        raise InvalidParameterError(
+            "start shares no layer with module: give a start of the same module and input_shape."
+        )
+    with torch.no_grad():
+        for name in copied:
+            target[name].copy_(torch.as_tensor(start.state_[name]))
 
 
 def checked_training_rows(estimator: Any, X: Any, y: Any) -> tuple[NDArray[np.float32], NDArray[Any]]:

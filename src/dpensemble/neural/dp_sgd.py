@@ -1,8 +1,20 @@
-"""DP-SGD as a classifier: a network whose training is private by itself."""
+"""DP-SGD as a classifier: a network whose training is private by itself.
+
+The noise that DP-SGD needs, and its cost, by the accountants of Opacus. Opacus is an optional extra.
+
+Training of one network by DP-SGD, through Opacus.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,21 +26,258 @@ from dpensemble._checks import delta_of, member, real_between
 from dpensemble._class_names import declared_classes
 from dpensemble._given import require_labels, require_rows
 from dpensemble._guard import guard_private_rows
-from dpensemble._random import noise_source
+from dpensemble._random import NoiseSource, noise_source
 from dpensemble._rounding import round_up
 from dpensemble.budget import Budget
 from dpensemble.datasets.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
 from dpensemble.datasets.frames import reads_frames
-from dpensemble.errors import DataError
+from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.neural._torch import Module, Tensor, require_torch
 from dpensemble.neural.classifier import TorchClassifier, checked_training_rows
-from dpensemble.neural.dp_sgd_accounting import NAMES, Accountant, NoisySteps, finest_waste, least_noise, require_opacus
-from dpensemble.neural.dp_sgd_training import PrivateTraining, require_bounded, train_privately
 from dpensemble.neural.networks import hidden_layer_network
-from dpensemble.neural.optimizers import SGD, Optimizer
-from dpensemble.neural.schedule import Schedule, Training
+from dpensemble.neural.training import SGD, Optimizer, Schedule, Training
 from dpensemble.relations import Basis, Relation
+
+# PyTorch draws floats in steps of this, so a record may be sampled more often than requested by this much.
+_STEP_OF_UNIFORM = 2.0**-24
+# Most that discretisation may waste: this share of epsilon, or more of a small epsilon, since time grows as 1 over it.
+_SHARE_WASTED, _FINEST = 0.02, 1e-4
+# Shares of epsilon at which the search aims, and with which it stops.
+_AIM, _ENOUGH = 0.997, 0.99
+_LEAST_NOISE, _MOST_NOISE, _RESOLUTION = 0.05, 1e6, 1e-4
+_MOST_TRIES = 60
+
+
+class Accountant(StrEnum):
+    """The accountant of Opacus."""
+
+    PRV = "prv"
+    RDP = "rdp"
+
+
+NAMES = {
+    Accountant.PRV: "privacy loss random variables (Gopi, Lee and Wutschitz 2021)",
+    Accountant.RDP: "Renyi differential privacy (Mironov, Talwar and Zhang 2019)",
+}
+
+
+def require_opacus() -> Any:
+    """Return the module opacus, or raise an error that names the extra that installs it."""
+    try:
+        with warnings.catch_warnings():
+            # Importing Opacus meets deprecations of PyTorch that users here cannot fix.
+            warnings.simplefilter("ignore")
+            return import_module("opacus")
+    except ImportError:
+        raise InvalidParameterError(
+            'DPSGDClassifier needs Opacus, which is not installed: run pip install "dpensemble[opacus]".'
+        ) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisySteps:
+    """Steps of DP-SGD: each record is in each step with one probability, and Gaussian noise is added."""
+
+    sample_rate: float
+    n_steps: int
+    noise_multiplier: float  # standard deviation over the length to which gradients are clipped
+    accountant: Accountant
+
+    def epsilon(self, delta: float, waste: float = 0.01) -> float:
+        """Return a bound on epsilon for one record added or removed. With "prv" it is up to `waste` above the exact."""
+        accountant = import_module("opacus.accountants").create_accountant(mechanism=self.accountant.value)
+        rate = min(1.0, self.sample_rate + _STEP_OF_UNIFORM)
+        accountant.history = [(self.noise_multiplier, rate, self.n_steps)]
+        options = {"eps_error": waste} if self.accountant is Accountant.PRV else {}
+        try:
+            with _quiet_accountant():
+                epsilon = float(accountant.get_epsilon(delta=delta, **options))
+        except (ValueError, RuntimeError, ArithmeticError, MemoryError):
+            epsilon = math.nan
+        if not math.isfinite(epsilon):
+            raise BudgetError(
+                f"accountant={self.accountant.value!r} cannot price {self.n_steps} steps at delta={delta:g}: "
+                "use the other accountant ('prv' or 'rdp'), or a larger delta."
+            )
+        # Negative if delta alone is more than enough.
+        return max(0.0, epsilon)
+
+
+@contextmanager
+def _quiet_accountant() -> Iterator[None]:
+    """Hide Opacus' warnings on the way to a bound that holds nevertheless."""
+    with warnings.catch_warnings(), np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        warnings.filterwarnings("ignore", message="Optimal order is")
+        yield
+
+
+@lru_cache(maxsize=64)
+def least_noise(budget: Budget, sample_rate: float, n_steps: int, accountant: Accountant) -> NoisySteps:
+    """Return steps with about the least noise that keeps a budget, for one record added or removed."""
+
+    def steps(noise: float) -> NoisySteps:
+        return NoisySteps(sample_rate=sample_rate, n_steps=n_steps, noise_multiplier=noise, accountant=accountant)
+
+    # About right for many steps. Even a single step needs half of it.
+    noise = 0.5 + sample_rate * math.sqrt(2 * n_steps * math.log(1 / budget.delta + 1)) / budget.epsilon
+    fine = finest_waste(budget.epsilon)
+    if accountant is Accountant.PRV:
+        # A coarse bound may exceed the exact one by this much. Without it the bound guides the search.
+        coarse = budget.epsilon / 5
+        guess = _least(lambda n: steps(n).epsilon(budget.delta, coarse) - coarse + fine, noise, budget.epsilon)
+        noise = noise if guess is None else guess
+    least = _least(lambda n: steps(n).epsilon(budget.delta, fine), noise, budget.epsilon)
+    if least is None:
+        raise BudgetError(
+            f"epsilon={budget.epsilon:g} is too small for {n_steps} steps of DP-SGD by accountant="
+            f"{accountant.value!r}: use fewer epochs, a larger epsilon or delta."
+        )
+    return steps(least)
+
+
+def finest_waste(epsilon: float) -> float:
+    """Return by how much discretisation may raise an epsilon of this size. A finer one takes longer."""
+    return max(_SHARE_WASTED * epsilon, min(_FINEST, epsilon / 5))
+
+
+def _least(price: Callable[[float], float], noise: float, target: float) -> float | None:
+    """Return a noise whose epsilon is slightly below the target, or None if no noise of a sensible size qualifies."""
+    too_little, enough, last = 0.0, math.inf, math.inf
+    for _ in range(_MOST_TRIES):
+        epsilon = price(noise)
+        if epsilon <= target:
+            enough = noise
+            if epsilon >= _ENOUGH * target or noise <= _LEAST_NOISE:
+                return noise
+        else:
+            too_little = noise
+        # Far too little noise, but much more does not help: the accountant has reached its precision.
+        stuck = epsilon > 2 * target and epsilon > 0.8 * last
+        if stuck or noise > _MOST_NOISE or enough - too_little < _RESOLUTION * enough:
+            break
+        last = epsilon if epsilon > target else math.inf
+        # Epsilon falls about as one over the noise.
+        noise *= min(max(epsilon / (_AIM * target), 0.5), 4.0)
+        if not too_little < noise < enough:
+            noise = (too_little + enough) / 2
+    return enough if enough < math.inf else None
+
+
+# Position of the Mersenne Twister's 624 words in a generator's state in PyTorch: behind a seed and three numbers.
+_WORDS, _FIRST_BYTE, _WORD_BYTES = 624, 24, 8
+
+
+def require_bounded(module: Module) -> None:
+    """Refuse a network in which DP-SGD cannot bound the effect of one record. For example, batch normalisation."""
+    require_opacus()
+    validators = import_module("opacus.validators")
+    layers = [type(layer).__name__ for layer in module.modules() if not list(layer.children())]
+    normalised = [name for name in layers if "BatchNorm" in name]
+    if normalised:
+        raise InvalidParameterError(
+            f"module has {normalised[0]}, which mixes the records of a batch, so that clipping does not bound "
+            "the effect of one record: use GroupNorm, or a network without normalisation, such as bagging_cnn."
+        )
+    errors = validators.ModuleValidator.validate(module.train(), strict=False)
+    frozen = not all(parameter.requires_grad for parameter in module.parameters())
+    if errors or frozen:
+        why = "frozen parameters" if frozen else f"layers that Opacus refuses ({type(errors[0]).__name__})"
+        raise InvalidParameterError(f"module has {why}: use plain layers, such as those of bagging_cnn.")
+
+
+def own_generators(noise: NoiseSource, device: str) -> tuple[Any, Any]:
+    """Return generators of PyTorch for samples (on the CPU) and for noise (on the device)."""
+    torch = require_torch()
+    # All 19,937 bits of the state come from the source, whereas a seed would give 32. CUDA takes at most 63.
+    samples = torch.Generator()
+    state = samples.get_state().numpy().copy()
+    words = (noise.uniform_bits(_WORDS) & np.uint64(0xFFFFFFFF)).astype("<u8")
+    state[_FIRST_BYTE : _FIRST_BYTE + _WORDS * _WORD_BYTES] = words.view(np.uint8)
+    samples.set_state(torch.from_numpy(state))
+    if device == "cpu":
+        return samples, samples
+    return samples, torch.Generator(device=device).manual_seed(int(noise.uniform_bits(1)[0]))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PrivateTraining:
+    """Public settings of a private training."""
+
+    training: Training
+    steps: NoisySteps  # as accounted for
+    clip: float  # length to which each record's gradient is shortened
+
+
+def train_privately(
+    module: Module,
+    rows: Tensor,
+    targets: NDArray[np.int64],
+    settings: PrivateTraining,
+    noise: NoiseSource,
+    readable: NDArray[np.bool_] | None = None,
+) -> bool:
+    """Train a network in place by DP-SGD, and return whether its numbers are still finite.
+
+    The gradient of a record that is not `readable` is zero, and no other record's gradient depends on that.
+    """
+    torch, opacus = require_torch(), require_opacus()
+    data = torch.utils.data
+    ids = torch.as_tensor(targets, device=rows.device)
+    counts = None if readable is None else torch.as_tensor(readable, dtype=rows.dtype, device=rows.device)
+    samples, gaussian = own_generators(noise, rows.device.type)
+    loader = data.DataLoader(data.TensorDataset(rows, ids), batch_size=settings.training.batch_size, generator=samples)
+    with _quiet_engine():
+        private, optimizer, loader = opacus.PrivacyEngine(accountant=settings.steps.accountant.value).make_private(
+            module=module.train(),
+            optimizer=settings.training.optimizer.of(list(module.parameters())),
+            data_loader=loader,
+            noise_multiplier=settings.steps.noise_multiplier,
+            max_grad_norm=settings.clip,
+            noise_generator=gaussian,
+        )
+        for _ in range(settings.training.epochs):
+            # The records of a batch at once, whereas the loader would fetch them one by one. The batch may be empty.
+            for batch in loader.batch_sampler:
+                places = torch.as_tensor(batch, dtype=torch.int64, device=rows.device)
+                optimizer.zero_grad()
+                loss(private(rows[places]), ids[places], None if counts is None else counts[places]).backward()
+                zero_broken_gradients(private.parameters())
+                optimizer.step()
+    private.cleanup()
+    return all(bool(value.isfinite().all()) for value in module.state_dict().values())
+
+
+def zero_broken_gradients(parameters: Iterable[Any]) -> None:
+    """Set the whole gradient of each record to zero if it has an infinite or missing entry, such as by overflow.
+
+    Otherwise one record would decide whether the network stays finite. A gradient of zero is within the clipping.
+    """
+    samples = [one.grad_sample for one in parameters if getattr(one, "grad_sample", None) is not None]
+    if not samples or not len(samples[0]):
+        return
+    finite = require_torch().stack([one.flatten(1).isfinite().all(dim=1) for one in samples]).all(dim=0)
+    if not bool(finite.all()):
+        for one in samples:
+            one[~finite] = 0
+
+
+def loss(logits: Tensor, targets: Tensor, counts: Tensor | None) -> Any:
+    """Return the mean loss of a batch. A record of count 0 adds zero and divides like the others."""
+    cross_entropy = require_torch().nn.functional.cross_entropy
+    if counts is None:
+        return cross_entropy(logits, targets)
+    return (cross_entropy(logits, targets, reduction="none") * counts).sum() / max(len(targets), 1)
+
+
+@contextmanager
+def _quiet_engine() -> Iterator[None]:
+    """Hide expected warnings of Opacus and PyTorch: about a generator that the guarantee describes, and about hooks."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Secure RNG turned off")
+        warnings.filterwarnings("ignore", message="Full backward hook is firing")
+        warnings.filterwarnings("ignore", message="Using a non-full backward hook")
+        yield
 
 
 class DPSGDClassifier(TorchClassifier):

@@ -1,3 +1,5 @@
+""""""
+
 from itertools import pairwise
 
 import numpy as np
@@ -87,8 +89,8 @@ def odd_layers(input_shape, n_classes):
 @pytest.fixture(autouse=True)
 def _one_block(monkeypatch):
     """So that all teachers of a test share their arrays."""
-    monkeypatch.setattr("dpensemble.neural.together._NUMBERS_IN_FLIGHT", 10**9)
-    monkeypatch.setattr("dpensemble.neural.together._FEWEST_BLOCKS", 1)
+    monkeypatch.setattr("dpensemble.neural.blocks._NUMBERS_IN_FLIGHT", 10**9)
+    monkeypatch.setattr("dpensemble.neural.blocks._FEWEST_BLOCKS", 1)
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +234,7 @@ def test_a_wrong_shape_is_told_before_anything_is_trained():
 
 def test_workers_change_nothing(digits, monkeypatch):
     X, y = digits
-    monkeypatch.setattr("dpensemble.neural.together._LARGEST_BLOCK", 2)
+    monkeypatch.setattr("dpensemble.neural.blocks._LARGEST_BLOCK", 2)
     allocation = partitions(range(300), 5, 1)
     steps = []
     found = [
