@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpensemble._random import SeededNoise
 from dpensemble.darrm import AlikeTeachers, GammaSolution, IndependentTeachers, expected_error, optimise_gamma
-from dpensemble.darrm.composition import general_composition
+from dpensemble.darrm.answers import general_composition
 from dpensemble.datasets import load_fashion_mnist, load_mnist
 from dpensemble.design import plan
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority, ReleaseLaw, sample

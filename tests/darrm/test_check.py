@@ -3,9 +3,8 @@ import pytest
 from scipy.optimize import linprog
 
 from dpensemble.darrm import Allowance, IndependentTeachers, optimise_gamma
-from dpensemble.darrm.allowance import votes_law
+from dpensemble.darrm.allowance import ReducedPlacements, compositions, votes_law
 from dpensemble.darrm.check import check_gamma
-from dpensemble.darrm.corners import ReducedPlacements, compositions
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority
 

@@ -2,9 +2,16 @@
 
 from dpensemble.darrm.allowance import Allowance
 from dpensemble.darrm.answers import MajorityAggregator
-from dpensemble.darrm.optimise import expected_error, optimise_gamma
-from dpensemble.darrm.priors import AlikeTeachers, IndependentTeachers, VotePrior
-from dpensemble.darrm.solution import Certificate, Constraints, GammaSolution
+from dpensemble.darrm.gamma import (
+    AlikeTeachers,
+    Certificate,
+    Constraints,
+    GammaSolution,
+    IndependentTeachers,
+    VotePrior,
+    expected_error,
+    optimise_gamma,
+)
 
 __all__ = [
     "AlikeTeachers",

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
-from dpensemble.darrm.allowance import Allowance, Corner, votes_law
-from dpensemble.darrm.corners import FullPlacements, ReducedPlacements
+from dpensemble.darrm.allowance import Allowance, Corner, FullPlacements, ReducedPlacements, votes_law
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority
 

@@ -22,9 +22,16 @@ from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.cost import optimal_composition
 from dpensemble.darrm import AlikeTeachers, MajorityAggregator
-from dpensemble.darrm.answers import AnswerAllowance, answer_allowance, majority_law, wrong_answers
-from dpensemble.darrm.composition import general_composition
-from dpensemble.darrm.plurality import Plurality, most_drawn, plurality_epsilon
+from dpensemble.darrm.answers import (
+    AnswerAllowance,
+    Plurality,
+    answer_allowance,
+    general_composition,
+    majority_law,
+    most_drawn,
+    plurality_epsilon,
+    wrong_answers,
+)
 from dpensemble.design.plan import with_least_noise
 from dpensemble.design.voting import Partitioned, not_certified
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError

@@ -5,8 +5,7 @@ from itertools import combinations_with_replacement, pairwise
 import numpy as np
 import pytest
 
-from dpensemble.darrm.allowance import Allowance
-from dpensemble.darrm.corners import FullPlacements, ReducedPlacements, compositions
+from dpensemble.darrm.allowance import Allowance, FullPlacements, ReducedPlacements, compositions
 
 ALLOWANCES = [
     Allowance(n_teachers=k, epsilon=epsilon, m=m, Delta=slack, delta=delta)
