@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import SubsampleAggregateClassifier
 from dpensemble.audit import audit_law, audit_pipeline, audit_sampler
-from dpensemble.audit.bounds import epsilon_lower_bound
+from dpensemble.audit.sampled import epsilon_lower_bound
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import LaplaceNoisyMax, ReleaseLaw, sampling
 

@@ -1,9 +1,7 @@
 """Audits: exact losses of small laws, and lower bounds on epsilon from repeated runs."""
 
-from dpensemble.audit.bounds import AuditResult
-from dpensemble.audit.every_pair import LawAudit, audit_law
-from dpensemble.audit.exact import compose_outcomes, exact_epsilon, sampled_probabilities
-from dpensemble.audit.sampled import audit_pipeline, audit_sampler
+from dpensemble.audit.exact import LawAudit, audit_law, compose_outcomes, exact_epsilon, sampled_probabilities
+from dpensemble.audit.sampled import AuditResult, audit_pipeline, audit_sampler
 
 __all__ = [
     "AuditResult",
