@@ -14,8 +14,8 @@ from dpensemble import Aggregator, Budget
 from dpensemble._original import Original
 from dpensemble._random import SystemNoise
 from dpensemble.accounting.sums import Group, SumsMeter
+from dpensemble.aggregation.aggregator import Draws
 from dpensemble.aggregation.answers import MemoryBook
-from dpensemble.aggregation.drawn import Draws
 from dpensemble.errors import DuplicateError
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.methods.pate import PATEClassifier

@@ -7,7 +7,7 @@ import pytest
 
 from dpensemble._random import NOISE_BITS
 from dpensemble.accounting import Change, fresh_cost
-from dpensemble.aggregation.drawn import Draws
+from dpensemble.aggregation.aggregator import Draws
 from dpensemble.audit import sampled_probabilities
 from dpensemble.laws import ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax
 from dpensemble.relations import Relation

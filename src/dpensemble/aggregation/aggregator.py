@@ -1,33 +1,249 @@
-"""The aggregator, which turns votes into noisy answers and charges each answer before it is drawn."""
+"""The aggregator, which turns votes into noisy answers and charges each answer before it is drawn.
+
+Votes as they are passed, checked as a whole before anything is charged.
+
+Records that are drawn for one answer, in secret.
+"""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpensemble._arrays import Integers, is_table
 from dpensemble._checks import integer_between, member, shown
 from dpensemble._class_names import declared_classes
+from dpensemble._entries import require_readable
 from dpensemble._guard import guard_private_rows
 from dpensemble._original import Original
-from dpensemble._random import noise_source
+from dpensemble._random import NOISE_BITS, NoiseSource, noise_source
 from dpensemble._spending import announce
 from dpensemble.accounting.price import GaussianSum
 from dpensemble.aggregation.answers import Answer, Book, MemoryBook, as_text, check_key, from_text, require_left
-from dpensemble.aggregation.drawn import DrawnRecords, Draws, number_to_draw, promises_of_draws
-from dpensemble.aggregation.payloads import Payloads
+from dpensemble.allocation.bootstrap import integers_below
+from dpensemble.allocation.units import unit_numbers
 from dpensemble.budget import Budget
 from dpensemble.design.given_votes import GivenVotes, Sampling
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.laws import ReleaseLaw, SparseNoisyMax
 from dpensemble.relations import Basis, Relation
-from dpensemble.releases import release_of
+from dpensemble.releases import NamedVotes, release_of
+
+_NO_VOTES = np.zeros((1, 0), dtype=np.int64)
+
+
+class Payloads:
+    """Converts votes into whole counts of the classes named by `labels`."""
+
+    def __init__(self, design: GivenVotes, labels: Sequence[Any] | range) -> None:
+        self._design, self._labels = design, labels
+        self._place = None if isinstance(labels, range) else {label: i for i, label in enumerate(labels)}
+
+    def ballots(self, ballots: Any) -> list[NamedVotes]:
+        """Check one label a voter, shape (n_voters,) or (n_queries, n_voters)."""
+        require_readable("ballots", ballots)
+        rows = self._rows("ballots", ballots, self._design.n_voters, "one a voter")
+        ids = self._ids(rows)
+        return [NamedVotes(*np.unique(row, return_counts=True)) for row in ids]
+
+    def _ids(self, rows: Any) -> Integers:
+        if self._place is None:
+            if rows.dtype.kind not in "iu" or (rows.size and (rows.min() < 0 or rows.max() >= len(self._labels))):
+                raise DataError(f"ballots must be whole numbers from 0 to {len(self._labels) - 1}, the classes.")
+            return rows.astype(np.int64)
+        try:
+            places = [self._place[label] for label in rows.ravel().tolist()]
+        except (KeyError, TypeError):
+            raise DataError("ballots must hold declared classes only; one label is not among them.") from None
+        return np.array(places, dtype=np.int64).reshape(rows.shape)
+
+    def counts(self, counts: Any) -> list[NamedVotes]:
+        """Check votes by class: a mapping from labels, or shape (n_classes,) or (n_queries, n_classes)."""
+        require_readable("counts", list(counts.values()) if isinstance(counts, Mapping) else counts)
+        if is_table(counts):
+            queries = (dict(zip(counts.columns, row, strict=True)) for row in counts.to_numpy().tolist())
+            return [one for query in queries for one in self.counts(query)]
+        if hasattr(counts, "to_dict"):
+            counts = counts.to_dict()
+        if isinstance(counts, Mapping):
+            ids = self._ids(np.array(list(counts), dtype=None if self._place is None else object))
+            votes = self._rows("counts", list(counts.values()), len(counts), "one a class") if counts else _NO_VOTES
+            rows, ids = self._whole(votes), ids[None]
+        else:
+            rows = self._whole(self._rows("counts", counts, self._design.n_classes, "one a class"))
+            ids = np.broadcast_to(np.arange(self._design.n_classes), rows.shape)
+        if np.any(rows.sum(axis=1) != self._design.n_voters):
+            raise DataError(
+                f"counts must add up to n_voters={self._design.n_voters} in every query, one ballot a voter: declare a "
+                "class for abstaining if voters may abstain."
+            )
+        votes_by_query = []
+        for row, names in zip(rows, ids, strict=True):
+            columns = np.flatnonzero(row)
+            order = np.argsort(names[columns])
+            votes_by_query.append(NamedVotes(names[columns][order], row[columns][order]))
+        return votes_by_query
+
+    def _whole(self, rows: Any) -> Integers:
+        if rows.dtype.kind == "f" and np.all(np.isfinite(rows)) and np.all(rows == np.floor(rows)):
+            rows = rows.astype(np.int64) if np.all(np.abs(rows) < 2**53) else rows
+        if rows.dtype.kind not in "iu" or np.any(rows < 0) or np.any(rows > self._design.n_voters):
+            raise DataError(f"counts must be whole numbers from 0 to n_voters={self._design.n_voters}.")
+        return rows.astype(np.int64)
+
+    def soft(self, log_probs: Any) -> Integers:
+        """Check log-probabilities, shape (n_voters, n_classes) or with queries first, and return their whole sums."""
+        if is_table(log_probs):
+            if set(log_probs.columns) != set(self._labels):
+                raise DataError("log_probs must have the declared classes as columns: rename its columns.")
+            log_probs = log_probs[list(self._labels)]
+        require_readable("log_probs", log_probs)
+        try:
+            values = np.asarray(log_probs, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError("log_probs must be an array of numbers.") from None
+        shape = (self._design.n_voters, self._design.n_classes)
+        if values.ndim not in (2, 3) or values.shape[-2:] != shape or not values.size:
+            raise DataError(f"log_probs must have the shape {shape}, or (n_queries, n_voters, n_classes).")
+        # In the positive form, so that NaN fails too.
+        if not np.all(values <= 1e-6) or np.any(np.isneginf(values).all(axis=-1)):
+            raise DataError("log_probs must be logarithms of probabilities: no NaN, none above 0, one finite a voter.")
+        values = values.reshape(-1, *shape)
+        return self._design.release.whole(values).sum(axis=1)
+
+    def _rows(self, name: str, given: Any, width: int, what: str) -> Any:
+        try:
+            rows = np.asarray(given, dtype=object if self._place is not None and name == "ballots" else None)
+        except ValueError:
+            rows = np.empty(0)
+        if rows.ndim == 1:
+            rows = rows[None]
+        if rows.ndim != 2 or rows.shape[1] != width or not rows.size:
+            raise DataError(f"{name} must be {width:,} values, {what}, or a table with that many columns.")
+        return rows
+
+
+#: The protected unit when no other is named.
+RECORD = "record"
+# Number of the voter of a unit that was not drawn.
+_NOBODY = -1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DrawnRecords:
+    """Which records each voter may look at for one answer. Secret, so the ``repr`` shows only the number of voters.
+
+    Parameters
+    ----------
+    voters : tuple of ndarray
+        Positions of the records of each voter, ascending. A voter may have no records, and still votes.
+    n_records : int
+        Number of records at the time of the draw.
+    number : int
+        Index of the draw within its aggregator.
+    maker : object
+        That aggregator's draws.
+    """
+
+    voters: tuple[Integers, ...]
+    n_records: int
+    number: int
+    maker: object
+
+    def __repr__(self) -> str:
+        return f"DrawnRecords(n_voters={len(self.voters)})"
+
+
+class Draws(Original, spends=("draw", "check", "use")):
+    """The draws of one aggregator. Each draw serves one answer only."""
+
+    def __init__(self, n_voters: int, rate: float, noise: NoiseSource) -> None:
+        self._n_voters, self._limit, self._noise = n_voters, np.uint64(int(rate * 2**NOISE_BITS)), noise
+        self._numbers = count()
+        self._made: set[int] = set()
+        self._key_of: dict[int, str] = {}
+
+    def draw(self, n_records: int, units: ArrayLike | None = None) -> DrawnRecords:
+        """Draw each unit with a probability of at most the rate, and deal the drawn units to voters, from secret bits.
+
+        A unit goes to one voter with all its records. Without `units` every record is a unit.
+        """
+        integer_between("n_records", n_records, 0)
+        unit_of = np.arange(n_records) if units is None else unit_numbers(units, n_records)
+        n_units = int(unit_of.max(initial=-1)) + 1
+        drawn_units = np.flatnonzero(self._noise.uniform_bits(n_units) < self._limit)
+        voter_of_unit = np.full(n_units, _NOBODY)
+        voter_of_unit[drawn_units] = integers_below(self._n_voters, len(drawn_units), self._noise)
+        positions = np.flatnonzero(voter_of_unit[unit_of] != _NOBODY)
+        voter = voter_of_unit[unit_of[positions]]
+        records = DrawnRecords(
+            tuple(positions[voter == one] for one in range(self._n_voters)), n_records, next(self._numbers), self
+        )
+        self._made.add(records.number)
+        return records
+
+    def check(self, drawn: DrawnRecords | Sequence[DrawnRecords] | None, n_queries: int, key: str) -> list[int]:
+        """Return the numbers of the draws behind a request, refusing draws behind another request."""
+        draws = list(drawn) if isinstance(drawn, list | tuple) else [] if drawn is None else [drawn]
+        own = [one for one in draws if isinstance(one, DrawnRecords) and one.maker is self]
+        numbers = [one.number for one in own]
+        others = len(own) < len(draws) or not self._made.issuperset(numbers)
+        if len(set(numbers)) != n_queries or len(draws) != n_queries or others:
+            raise DataError(f"drawn must be {n_queries} results of this aggregator's draw(), one for each query.")
+        if any(self._key_of.get(number, key) != key for number in numbers):
+            raise DataError("drawn was used for an earlier answer: call draw() again for every answer.")
+        return numbers
+
+    def use(self, numbers: Sequence[int], key: str) -> None:
+        """Reserve the draws for one request."""
+        self._key_of.update(dict.fromkeys(numbers, key))
+
+
+def number_to_draw(unit: str, n_records: int | None, units: ArrayLike | None) -> int:
+    """Return the number of records to draw from, refusing a draw of units other than the protected ones."""
+    if units is None:
+        if unit != RECORD:
+            raise InvalidParameterError(
+                f"unit={unit!r} needs units in draw(), the unit of each record: drawing the records of one {unit} "
+                "independently would be charged too little; if each record is a unit, give units=range(n_records).",
+                parameter="units",
+            )
+        return integer_between("n_records", n_records, 0)
+    if unit == RECORD:
+        raise InvalidParameterError(
+            "units in draw() require an aggregator that protects them, and this one protects records: name the "
+            "unit when you make the aggregator, such as Aggregator(..., unit='patient').",
+            parameter="units",
+        )
+    n_units = len(np.asarray(units, dtype=object).ravel())
+    if n_records not in (None, n_units):
+        raise DataError(
+            f"n_records={shown(n_records)} must match units, which has {n_units} entries: leave n_records out."
+        )
+    return n_units
+
+
+def promises_of_draws(unit: str) -> tuple[str, str]:
+    """Return the guarantee's assumptions when the records of every answer are drawn."""
+    if unit == RECORD:
+        return (
+            "Every answer's records were drawn by this aggregator, independently, and which were drawn is secret.",
+            "Each drawn record was seen by its own voter only, and votes depend on no other private records.",
+        )
+    return (
+        f"For every answer this aggregator drew each {unit} independently, with all its records as declared, and which "
+        "were drawn is secret.",
+        f"The records of each drawn {unit} were seen by one voter only, and votes depend on no other private records.",
+    )
+
 
 _SENT_BACK = "Only the answers are published. Votes stay secret, and so does which records are behind them."
 _COMMON = (
