@@ -1,8 +1,6 @@
 """The aggregator, which turns votes into noisy answers and charges each answer before it is drawn.
 
-Votes as they are passed, checked as a whole before anything is charged.
-
-Records that are drawn for one answer, in secret.
+Votes are checked as a whole before anything is charged. Fresh sampling draws the records of one answer, in secret.
 """
 
 from __future__ import annotations

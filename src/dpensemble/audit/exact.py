@@ -1,11 +1,8 @@
-"""Exact privacy loss between finite laws, and of one answer over all small votes, independent of the accounting.
-
-Exact privacy loss between finite laws, independent of the library's accounting.
+"""Exact privacy loss between finite laws, and of one answer over all small votes, without the library's accounting.
 
 "Exact" means without inequalities. Only the rounding of doubles remains, about one part in 1e13. Every array of
-probabilities may hold one law, shape (n_outcomes,), or many, shape (..., n_outcomes).
-
-The exact worst case of one answer: every histogram of a small vote against every neighbour.
+probabilities may hold one law, shape (n_outcomes,), or many, shape (..., n_outcomes). The worst case of one answer is
+over every histogram of a small vote, against every neighbour.
 """
 
 from __future__ import annotations

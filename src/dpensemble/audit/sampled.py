@@ -1,8 +1,6 @@
 """Lower bounds on epsilon from repeated runs: of a law, or of everything from data to student.
 
-Lower bounds on epsilon from the frequencies of one event.
-
-Choose the event to compare: half-lines of a score, or sets of categories.
+A bound comes from the frequencies of one event, which is a half-line of a score, or a set of categories.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """The best private majority of private teachers, by a linear program that adds constraints as needed.
 
-Beliefs about the teachers' votes. They decide which private majority is best, not what is private.
-
-The result of an optimisation of gamma, and the reason why gamma is private.
-
-The linear program over gamma, solved again whenever privacy constraints are added.
+Beliefs about the teachers' votes decide which private majority is best, not what is private. The result states why its
+gamma is private.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The public settings of a run, and nothing private, and runs in which teachers vote.
+"""The public settings of a run, and of runs in which teachers vote. Nothing here is private.
 
 Teachers learn from disjoint subsets of the records, once or several times (SAA, DPBag and PATE), or from records that
 are drawn by chance, in secret (bagged PATE).

@@ -1,16 +1,10 @@
-"""Many networks as teachers: trained in blocks and voting in blocks, each with the same result as alone.
-
-Training of a block of teachers at once, with the same result for each as when trained alone.
-
-The shapes of a block's arrays do not depend on the teachers' records: teachers without a network keep their place,
-and batches that are not full are padded. So a change of one teacher's records cannot affect another's arithmetic.
-
-The work on a block of teachers: fit them, or let them vote.
-
-Many networks as teachers: trained in blocks and voting in blocks, each with the same result as alone.
+"""Many networks as teachers: trained in blocks and voting in blocks, each as if in a block of its own.
 
 Which teachers form a block depends on public settings and their numbers only. A teacher that always votes for one
 class keeps its place there, so no record can move another teacher to another block. Joblib's workers take the blocks.
+
+The shapes of a block's arrays do not depend on the teachers' records: teachers without a network keep their place,
+and batches that are not full are padded. So a change of one teacher's records cannot affect another's arithmetic.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""A PyTorch network as a scikit-learn classifier, which may start from a network that was trained on public data.
-
-Start values from a network that was trained on public data.
-
-A PyTorch network as a scikit-learn classifier.
-"""
+"""A PyTorch network as a scikit-learn classifier, which may start from a network that was trained on public data."""
 
 from __future__ import annotations
 

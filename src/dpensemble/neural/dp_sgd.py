@@ -1,8 +1,6 @@
-"""DP-SGD as a classifier: a network whose training is private by itself.
+"""DP-SGD as a classifier: a network whose training is itself private, through Opacus.
 
-The noise that DP-SGD needs, and its cost, by the accountants of Opacus. Opacus is an optional extra.
-
-Training of one network by DP-SGD, through Opacus.
+Accountants of Opacus find the noise that a training needs, and what the training costs. Opacus is an optional extra.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Networks of one architecture, run on every teacher's rows at once.
 
-Convolutions of many networks at once, as matrix products with patches.
-
-Layers of many networks at once. Rows come last, so that every pass over memory is long and even.
-
-A tensor has the shape (n_teachers, channels, height, width, n_rows), or (n_teachers, units, n_rows). Nothing is
-ever summed over teachers, so no teacher's numbers, not even NaN, reach another's.
+Rows come last, so that every pass over memory is long and even. A tensor has the shape (n_teachers, channels, height,
+width, n_rows), or (n_teachers, units, n_rows). Nothing is ever summed over teachers, so no teacher's numbers, not even
+NaN, reach another's. Convolutions are matrix products with patches.
 """
 
 from __future__ import annotations

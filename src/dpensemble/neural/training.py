@@ -1,12 +1,6 @@
-"""Training of one network, in plain PyTorch: its settings, mini-batches, optimizers and random changes of images.
+"""Training of one network, in plain PyTorch: settings, the order of mini-batches, optimizers, and changes of images.
 
-Random rotations and shifts of training images, drawn from a teacher's own seed.
-
-Optimizers, which update a network's parameters by their gradients.
-
-Settings of a training, and the order of a teacher's own mini-batches.
-
-Training of one network, in plain PyTorch.
+Random rotations and shifts of training images are drawn from a teacher's own seed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""All teachers of an allocation: fitted together, one by one in workers, or in turns, and voting in chunks.
+"""All teachers of an allocation: fitted together or one by one in parallel workers, and voting in chunks.
 
-Teachers that are fitted in turns, because the records of all of them would not fit into memory together.
-
-Any scikit-learn classifier as a teacher, fitted one by one in parallel workers.
-
-All teachers of an allocation, fitted together and voting in chunks.
+Any classifier of scikit-learn can be a teacher. Teachers are fitted in turns if the records of all of them would not
+fit into memory together.
 """
 
 from __future__ import annotations

@@ -1,24 +1,19 @@
 """Thousands of logistic-regression teachers fitted together, with the results of scikit-learn one by one.
 
-A block of shards as arrays, with features centred and scaled by each shard's own records.
+Teachers are grouped by properties of their own records (size rounded up, classes present, share of nonzeros), and
+each group is fitted in blocks. Neither grouping nor blocks can alter a teacher.
 
-One-hot columns are nearly collinear with an intercept, and columns of different spread make the objective's curvature
-uneven. Centring and scaling more than halve the iterations of a quasi-Newton method, and keep the penalised objective.
+A block holds shards as arrays, with features centred and scaled by each shard's own records. One-hot columns are nearly
+collinear with an intercept, and columns of different spread make the objective's curvature uneven. Centring and scaling
+more than halve the iterations of a quasi-Newton method, and keep the penalised objective.
 
-L-BFGS on a block of small penalised logistic regressions at once.
-
-Each array has the teacher as its first axis, and every operation acts on each teacher separately, with its own step
-length, memory and stopping decision. So a teacher's result does not depend on the teachers that share its block.
+L-BFGS minimises a block of small penalised logistic regressions at once. Each array has the teacher as its first axis,
+and every operation acts on each teacher separately, with its own step length, memory and stopping decision. So a
+teacher's result does not depend on the teachers that share its block.
 
 References
 ----------
 Nocedal and Wright, Numerical Optimization, 2nd edition, sections 3.1 (sufficient decrease), 7.2 (two-loop recursion).
-
-Thousands of logistic-regression teachers fitted together, with the results of scikit-learn one by one.
-
-Teachers are grouped by properties of their own records (size rounded up, classes present, share of nonzeros), and
-each group is fitted in blocks. Neither grouping nor blocks can alter a teacher. See
-`dpensemble.teachers.logistic`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Teachers whose votes are already private: their announced or reported privacy, their fits, and noisy ballots.
+"""Teachers whose votes are already private: private models, and ordinary teachers with noisy ballots.
 
-The privacy of private teachers: declared, announced, or reported by their own accountant after the fit.
-
-Teachers whose votes are already private: private models, and ordinary teachers with noisy ballots.
+Their privacy is declared, announced, or reported by their own accountant after the fit.
 
 In an ordinary ensemble a shard of one class votes for it, a teacher whose fit fails votes for its shard's majority, and
 seeds of fits are public. Each of these would undo a private teacher's privacy. So private teachers are fitted here:

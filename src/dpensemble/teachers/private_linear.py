@@ -1,10 +1,8 @@
-"""Linear teachers that are private by themselves: their common base, and the one with noise on its coefficients.
+"""Linear teachers that are private themselves: their common base, and a teacher with noise on its coefficients.
 
-The common base of linear private teachers: checks of records, the released scores, and their privacy.
-
-Output perturbation: coefficients of known sensitivity, rounded and given discrete noise.
-
-A simple private teacher: logistic regression with noise on its coefficients.
+The base checks records, and gives the released scores and their privacy. The teacher is a logistic regression by output
+perturbation: its coefficients have a known sensitivity, are rounded, and get discrete noise. A teacher with noise on
+its gradients is in `dpensemble.teachers.noisy_descent`.
 
 Why it is private
 -----------------
