@@ -18,7 +18,7 @@ from dpensemble import Aggregator, Budget
 from dpensemble._random import SystemNoise
 from dpensemble._spending import listen
 from dpensemble.accounting import GaussianSum
-from dpensemble.aggregation.aggregator import Draws
+from dpensemble.aggregation.aggregator import _Draws
 from dpensemble.audit import audit_pipeline
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, SparseNoisyMax
@@ -269,7 +269,7 @@ class TestFreshSampling:
             def uniform_bits(self, size):
                 return np.array([2**62 - 1, 2**62], dtype=np.uint64)[:size]
 
-        assert sum(map(len, Draws(1, 0.5, Edge()).draw(2).voters)) == 1
+        assert sum(map(len, _Draws(1, 0.5, Edge()).draw(2).voters)) == 1
 
     def test_nothing_secret_is_shown(self):
         drawn = self.made().draw(100)
@@ -524,7 +524,7 @@ class TestUnits:
             def uniform_bits(self, size):
                 return np.array([2**62 - 1, 2**62], dtype=np.uint64)[:size]
 
-        drawn = Draws(1, 0.5, Edge()).draw(4, ["a", "b", "a", "b"])
+        drawn = _Draws(1, 0.5, Edge()).draw(4, ["a", "b", "a", "b"])
         assert drawn.voters[0].tolist() == [0, 2]
 
 
@@ -544,5 +544,5 @@ def test_records_by_themselves_are_drawn_as_before():
             assert len(found) == size
             return found
 
-    assert [one.tolist() for one in Draws(2, 0.25, Scripted()).draw(4).voters] == [[2], [0, 3]]
-    assert len(Draws(2, 0.25, SystemNoise()).draw(0).voters) == 2
+    assert [one.tolist() for one in _Draws(2, 0.25, Scripted()).draw(4).voters] == [[2], [0, 3]]
+    assert len(_Draws(2, 0.25, SystemNoise()).draw(0).voters) == 2

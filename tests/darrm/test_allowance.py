@@ -5,7 +5,7 @@ from itertools import combinations_with_replacement, pairwise
 import numpy as np
 import pytest
 
-from dpensemble.darrm.allowance import Allowance, FullPlacements, ReducedPlacements, compositions
+from dpensemble.darrm.allowance import Allowance, FullPlacements, ReducedPlacements, _compositions
 
 ALLOWANCES = [
     Allowance(n_teachers=k, epsilon=epsilon, m=m, Delta=slack, delta=delta)
@@ -104,8 +104,8 @@ def one_load(allowance, upper, chosen):
 
 
 def test_compositions_are_all_ways_to_add_up():
-    rows = compositions(5, 3)
+    rows = _compositions(5, 3)
     assert len(rows) == 21
     assert len({tuple(row) for row in rows.tolist()}) == 21
     assert np.all(rows.sum(axis=1) == 5)
-    assert np.array_equal(compositions(4, 1), [[4]])
+    assert np.array_equal(_compositions(4, 1), [[4]])

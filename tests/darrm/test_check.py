@@ -3,7 +3,7 @@ import pytest
 from scipy.optimize import linprog
 
 from dpensemble.darrm import Allowance, IndependentTeachers, optimise_gamma
-from dpensemble.darrm.allowance import ReducedPlacements, compositions, votes_law
+from dpensemble.darrm.allowance import ReducedPlacements, _compositions, votes_law
 from dpensemble.darrm.check import check_gamma
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority
@@ -58,7 +58,7 @@ def test_a_gamma_that_passes_at_three_corners_only_is_refuted():
 def test_without_the_corner_low_high_the_best_gamma_breaks_privacy():
     # Only three of the four corners in the linear program: a slip seen in published code.
     allowance = Allowance(n_teachers=15, epsilon=1.0, m=2)
-    corners, counts = allowance.corners[:3], compositions(15, 3)
+    corners, counts = allowance.corners[:3], _compositions(15, 3)
     rows = [allowance.row(corners, tuple(row)) for row in counts.tolist()]
     lead = IndependentTeachers(0.75).lead(15)
     upper = linprog(-lead, A_ub=np.array(rows), b_ub=np.ones(len(rows)), bounds=(0, 1)).x

@@ -17,7 +17,7 @@ from scipy.stats import binom
 from dpensemble.darrm import AlikeTeachers, IndependentTeachers, expected_error, optimise_gamma
 from dpensemble.darrm.answers import general_composition
 from dpensemble.darrm.check import check_gamma
-from dpensemble.darrm.gamma import GammaProgram
+from dpensemble.darrm.gamma import _GammaProgram
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority
 
@@ -430,7 +430,7 @@ def test_bad_priors_are_refused(build, words):
 
 def test_the_solver_prints_nothing(capfd):
     """Of HiGHS 1.16 callbacks print a banner, which would stand before the JSON of the command line."""
-    program = GammaProgram(np.array([1.0, 2.0]), rising=True)
+    program = _GammaProgram(np.array([1.0, 2.0]), rising=True)
     program.add(np.array([1.0, 1.0]))
     gamma, objective = program.solve()
     np.testing.assert_allclose([*gamma, objective], [0.0, 1.0, 2.0], atol=1e-9)

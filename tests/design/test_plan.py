@@ -27,7 +27,7 @@ from dpensemble._random import noise_source
 from dpensemble.accounting import Accounting, Change, price
 from dpensemble.budget import Budget
 from dpensemble.design import Partitioned, answer_rate, smallest_ensemble, with_least_error, wrong_label_rate
-from dpensemble.design.plan import PRECISION
+from dpensemble.design.plan import _PRECISION
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import (
     ConfidentNoisyMax,
@@ -102,7 +102,7 @@ def test_round_trips(law, accounting):
     assert 1.49 < back.epsilon <= 1.5001
     assert plan(fixed, epsilon=back.epsilon, delta=1e-4).labels >= 60
     # The endpoint is safe, and close to the smallest.
-    less = found.design.with_noise(found.design.law.noise * (1 - 3 * PRECISION))
+    less = found.design.with_noise(found.design.law.noise * (1 - 3 * _PRECISION))
     assert less.spent(60)[0] > 1.5
 
 
@@ -295,7 +295,7 @@ def test_the_smallest_ensemble_is_enough_and_one_fewer_is_not(law, accounting, n
 
     there, right = accuracy(teachers)
     assert there.epsilon_spent <= 1
-    assert there.design.law.noise == pytest.approx(found.plan.design.law.noise, rel=PRECISION)
+    assert there.design.law.noise == pytest.approx(found.plan.design.law.noise, rel=_PRECISION)
     assert right == pytest.approx(found.label_accuracy, abs=2e-4)
     assert accuracy(teachers - 2)[1] < 0.9
 

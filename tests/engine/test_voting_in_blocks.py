@@ -37,7 +37,7 @@ def in_blocks(X, y, size=70):
 
 @pytest.fixture(autouse=True)
 def small_turns(monkeypatch):
-    monkeypatch.setattr(ensemble_module, "BYTES_AT_ONCE", 3 * 8 * 100)
+    monkeypatch.setattr(ensemble_module, "_BYTES_AT_ONCE", 3 * 8 * 100)
 
 
 @pytest.mark.parametrize("name", METHODS)

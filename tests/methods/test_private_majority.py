@@ -18,7 +18,7 @@ from dpensemble.cost import DEFAULT_ORDERS, optimal_composition
 from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.darrm.answers import answer_allowance, general_composition, majority_law, wrong_answers
 from dpensemble.design import DaRRM, compare_aggregators, fitted_answer
-from dpensemble.design.private_majority import touched_models, touched_zcdp
+from dpensemble.design.private_majority import _touched_zcdp, touched_models
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError, TeacherError
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
 from dpensemble.relations import Relation
@@ -193,7 +193,7 @@ def test_a_record_that_touches_some_teachers_is_charged_for_the_worst_of_them():
         assert max(every) * (1 - 1e-9) <= found <= 1.05 * max(every)
         rhos = tuple(rng.uniform(0, 1e-2, 5))
         worst = max(sum(chosen) for chosen in combinations(rhos, touched))
-        assert max(sum(chosen) for chosen in touched_zcdp(rhos, touched)) == pytest.approx(worst)
+        assert max(sum(chosen) for chosen in _touched_zcdp(rhos, touched)) == pytest.approx(worst)
 
 
 def test_fresh_models_of_one_query_differ_from_those_of_the_next(blobs):

@@ -18,13 +18,7 @@ if importlib.util.find_spec("opacus") is None:
 
 from dpensemble._random import SeededNoise, SystemNoise  # noqa: E402
 from dpensemble.neural import bagging_cnn, digit_cnn, hidden_layer_network, linear_network, personalised_pate_cnn  # noqa: E402
-from dpensemble.neural.dp_sgd import (  # noqa: E402
-    Accountant,
-    NoisySteps,
-    finest_waste,
-    least_noise,
-    own_generators,
-)
+from dpensemble.neural.dp_sgd import Accountant, NoisySteps, _finest_waste, _least_noise, _own_generators  # noqa: E402
 from dpensemble.relations import Relation  # noqa: E402
 from dpensemble.teachers.private import announced_privacy, spent_privacy  # noqa: E402
 
@@ -67,8 +61,8 @@ class TestPrice:
         event = pytest.importorskip("dp_accounting", reason="the independent accountant")
         from dp_accounting import pld
 
-        steps = least_noise(Budget(epsilon=epsilon, delta=delta), rate, n_steps, accountant)
-        stated = steps.epsilon(delta, finest_waste(epsilon))
+        steps = _least_noise(Budget(epsilon=epsilon, delta=delta), rate, n_steps, accountant)
+        stated = steps.epsilon(delta, _finest_waste(epsilon))
         assert 0.98 * epsilon < stated <= epsilon
         independent = pld.PLDAccountant(
             event.NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=epsilon / 200
@@ -91,14 +85,14 @@ class TestPrice:
         assert steps.epsilon(1e-5) == pytest.approx(independent.get_epsilon(1e-5), rel=1e-3)
 
     def test_one_per_cent_less_noise_would_not_do(self):
-        found = least_noise(Budget(epsilon=1, delta=1e-5), 0.05, 100, Accountant.PRV)
+        found = _least_noise(Budget(epsilon=1, delta=1e-5), 0.05, 100, Accountant.PRV)
         less = NoisySteps(
             sample_rate=0.05,
             n_steps=100,
             noise_multiplier=0.985 * found.noise_multiplier,
             accountant=Accountant.PRV,
         )
-        assert less.epsilon(1e-5, finest_waste(1.0)) > 1
+        assert less.epsilon(1e-5, _finest_waste(1.0)) > 1
 
     def test_a_delta_that_is_enough_by_itself_costs_no_epsilon(self):
         steps = NoisySteps(sample_rate=0.05, n_steps=10, noise_multiplier=50.0, accountant=Accountant.PRV)
@@ -120,7 +114,7 @@ class TestPrice:
 
     def test_the_renyi_accountant_says_where_it_ends(self):
         with pytest.raises(BudgetError, match=r"epsilon=0\.01 is too small"):
-            least_noise(Budget(epsilon=0.01, delta=1e-6), 0.5, 100, Accountant.RDP)
+            _least_noise(Budget(epsilon=0.01, delta=1e-6), 0.5, 100, Accountant.RDP)
 
 
 class TestFit:
@@ -262,7 +256,7 @@ class TestFit:
 
 class TestGenerators:
     def test_the_whole_state_comes_from_the_source(self):
-        generator, same = own_generators(SeededNoise(4), "cpu")
+        generator, same = _own_generators(SeededNoise(4), "cpu")
         assert generator is same
         words = (SeededNoise(4).uniform_bits(624) & np.uint64(0xFFFFFFFF)).astype(np.uint32)
         twister = np.random.MT19937()
@@ -271,7 +265,7 @@ class TestGenerators:
         assert np.array_equal(drawn, twister.random_raw(2000) % 2**24)
 
     def test_the_operating_system_never_repeats(self):
-        one, two = (own_generators(SystemNoise(), "cpu")[0] for _ in range(2))
+        one, two = (_own_generators(SystemNoise(), "cpu")[0] for _ in range(2))
         assert not torch.equal(torch.randn(10, generator=one), torch.randn(10, generator=two))
 
 
@@ -335,7 +329,7 @@ class TestBadRecords:
         """Divided by the number of all records of the batch, not of the good ones."""
         from opacus import GradSampleModule
 
-        from dpensemble.neural.dp_sgd import loss
+        from dpensemble.neural.dp_sgd import _loss
 
         torch.manual_seed(0)
         rows, targets = torch.randn(6, 3), torch.tensor([0, 1, 0, 1, 1, 0])
@@ -343,7 +337,7 @@ class TestBadRecords:
         for counts in (torch.ones(6), torch.tensor([1.0, 1, 0, 1, 1, 1])):
             torch.manual_seed(1)
             module = GradSampleModule(torch.nn.Linear(3, 2))
-            loss(module(rows), targets, counts).backward()
+            _loss(module(rows), targets, counts).backward()
             gradients.append(module._module.weight.grad_sample)
         whole, without = gradients
         assert torch.equal(without[2], torch.zeros(2, 3))
@@ -359,11 +353,11 @@ class TestBadRecords:
         assert all(np.isfinite(value).all() for value in found.state_.values())
 
     def test_a_gradient_with_a_missing_entry_is_zero_in_every_layer(self):
-        from dpensemble.neural.dp_sgd import zero_broken_gradients
+        from dpensemble.neural.dp_sgd import _zero_broken_gradients
 
         first, second = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(1))
         first.grad_sample = torch.tensor([[1.0, 2.0], [float("nan"), 1.0], [3.0, 4.0]])
         second.grad_sample = torch.tensor([[5.0], [6.0], [float("inf")]])
-        zero_broken_gradients([first, second])
+        _zero_broken_gradients([first, second])
         assert first.grad_sample.tolist() == [[1, 2], [0, 0], [0, 0]]
         assert second.grad_sample.tolist() == [[5], [0], [0]]

@@ -19,7 +19,7 @@ from dpensemble.cost import optimal_composition
 from dpensemble.darrm import Allowance
 from dpensemble.darrm.answers import majority_law
 from dpensemble.design import fitted_answer
-from dpensemble.design.private_majority import gaussian_law
+from dpensemble.design.private_majority import _gaussian_law
 from dpensemble.laws import RandomizedResponseMajority, integer_weights
 from dpensemble.votes import Votes
 
@@ -216,7 +216,7 @@ def test_randomised_ballots_and_gaussian_noise(aggregator, touched):
     """Ordinary teachers vote arbitrarily. The ballots' noise is drawn again for each of two queries."""
     epsilon, queries, budget = 0.5, 2, Budget(epsilon=0.8, delta=1e-2)
     if aggregator == "gnmax":
-        law, stated = gaussian_law(3, touched, queries, budget), budget.epsilon
+        law, stated = _gaussian_law(3, touched, queries, budget), budget.epsilon
         truth = 1.0
     else:
         design = fitted_answer(

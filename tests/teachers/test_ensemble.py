@@ -20,7 +20,7 @@ from dpensemble.errors import TeacherError
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.relations import Relation
 from dpensemble.teachers import TeacherEnsemble
-from dpensemble.teachers.ensemble import _evenly, constant_voters, rehearsed
+from dpensemble.teachers.ensemble import _evenly, _rehearsed, constant_voters
 
 
 class Spy(ClassifierMixin, BaseEstimator):
@@ -336,4 +336,4 @@ def test_a_teacher_that_only_lacks_records_is_told_apart():
                 raise ValueError
             return super().fit(X, y)
 
-    assert "use fewer teachers" in rehearsed(Greedy(), 2, 2)
+    assert "use fewer teachers" in _rehearsed(Greedy(), 2, 2)

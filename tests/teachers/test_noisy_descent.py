@@ -25,13 +25,13 @@ from dpensemble.teachers import noisy_descent as descent
 from dpensemble.teachers import private_linear as output
 from dpensemble.teachers.noisy_descent import (
     _SQUARED_LENGTH_OF_CLASSES,
-    gradient_sum,
-    gradient_variance,
-    noisy_descent,
-    noisy_softmax_descent,
-    shared_by_units,
-    signed_records,
-    softmax_sum,
+    _binary_descent,
+    _gradient_sum,
+    _gradient_variance,
+    _shared_by_units,
+    _signed_records,
+    _softmax_descent,
+    _softmax_sum,
 )
 from dpensemble.teachers.private import announced_privacy, announced_zcdp
 
@@ -51,8 +51,8 @@ class Recorded:
 
 
 def gradient_of(rows, signs, weights, clip=1.0):
-    records = signed_records(np.atleast_2d(np.asarray(rows, float)), np.atleast_1d(np.asarray(signs, float)), clip)
-    return gradient_sum(records, np.asarray(weights, float))
+    records = _signed_records(np.atleast_2d(np.asarray(rows, float)), np.atleast_1d(np.asarray(signs, float)), clip)
+    return _gradient_sum(records, np.asarray(weights, float))
 
 
 # Sensitivity
@@ -104,7 +104,7 @@ def test_no_record_is_longer_than_its_bound(scale):
     for n_columns in (0, 1, 2, 700):
         rows = rng.normal(size=(300, n_columns)) * scale
         for clip in (1e-9, 0.3, 1e9):
-            records = signed_records(rows, rng.choice([-1.0, 1.0], 300), clip)
+            records = _signed_records(rows, rng.choice([-1.0, 1.0], 300), clip)
             assert np.array_equal(records, np.rint(records))
             squares = (records.astype(int) ** 2).sum(axis=1)
             assert np.all(squares * 4 <= 5 * 2**32)
@@ -113,11 +113,11 @@ def test_no_record_is_longer_than_its_bound(scale):
 def test_records_do_not_depend_on_each_other_nor_on_their_places():
     rng = np.random.default_rng(1)
     rows, signs = rng.normal(size=(999, 37)) * 3, rng.choice([-1.0, 1.0], 999)
-    whole = signed_records(rows, signs, 1.3)
+    whole = _signed_records(rows, signs, 1.3)
     for chosen in (rng.permutation(999), np.arange(3, 700, 7), np.array([5])):
         for order in ("C", "F"):
             part = np.asarray(rows[chosen], order=order)
-            assert np.array_equal(signed_records(part, signs[chosen], 1.3), whole[chosen])
+            assert np.array_equal(_signed_records(part, signs[chosen], 1.3), whole[chosen])
 
 
 def test_sums_are_exact_at_the_largest_that_may_occur():
@@ -125,7 +125,7 @@ def test_sums_are_exact_at_the_largest_that_may_occur():
     rng = np.random.default_rng(2)
     rows = rng.normal(size=(500, 9))
     rows[:200] = np.ones(9)
-    records = signed_records(rows, rng.choice([-1.0, 1.0], 500), 0.01)
+    records = _signed_records(rows, rng.choice([-1.0, 1.0], 500), 0.01)
     for length in (1e-3, 1.0, 2.0**14):
         weights = rng.normal(size=10)
         weights *= length / np.linalg.norm(weights)
@@ -136,7 +136,7 @@ def test_sums_are_exact_at_the_largest_that_may_occur():
             wrong = 1024 - int(np.searchsorted(descent._RISES, float(score)))
             expected = [e - wrong * a for e, a in zip(expected, record, strict=True)]
         for order in (np.arange(500), rng.permutation(500)):
-            assert [int(x) for x in gradient_sum(records[order], weights)] == expected
+            assert [int(x) for x in _gradient_sum(records[order], weights)] == expected
     # The bounds of the text: a score, and a sum over all records that are let in.
     assert math.sqrt(1.25) * 2**16 * (2**14 * 2**20 + 2**10) < 2**53
     assert descent._MOST_RECORDS * UNIT <= 2**52
@@ -146,11 +146,11 @@ def test_the_chance_of_being_wrong_is_that_of_logistic_regression():
     scores = np.linspace(-9, 9, 4001)
     records = np.array([[2.0**16]])
     for score in scores:
-        found = -gradient_sum(records, np.array([score]))[0] / 2**26
+        found = -_gradient_sum(records, np.array([score]))[0] / 2**26
         assert 0 <= found <= 1
         assert abs(found - 1 / (1 + math.exp(score))) <= 1 / 2048 + 1e-6
     for score, wrong in ((-1e4, 1.0), (1e4, 0.0)):
-        assert -gradient_sum(records, np.array([score]))[0] / 2**26 == wrong
+        assert -_gradient_sum(records, np.array([score]))[0] / 2**26 == wrong
 
 
 # Noise
@@ -160,10 +160,10 @@ def test_the_chance_of_being_wrong_is_that_of_logistic_regression():
 def test_what_is_charged_is_what_the_noise_pays_for(rho, n_steps):
     noise = Recorded()
     rows = np.random.default_rng(0).normal(size=(40, 3))
-    noisy_descent(rows, np.ones(40), clip=1.0, rho=rho, n_steps=n_steps, noise=noise)
+    _binary_descent(rows, np.ones(40), clip=1.0, rho=rho, n_steps=n_steps, noise=noise)
     count, *gradients = noise.variances
     assert len(gradients) == n_steps * 4
-    assert set(gradients) == {gradient_variance(rho, n_steps)}
+    assert set(gradients) == {_gradient_variance(rho, n_steps)}
     squared = Fraction(5, 4) * UNIT**2
     replaced = n_steps * 4 * squared / (2 * gradients[0])
     added = n_steps * squared / (2 * gradients[0]) + Fraction(1, 2 * count)
@@ -177,15 +177,15 @@ def test_noise_is_added_to_every_sum_and_only_noisy_sums_are_used():
     rng = np.random.default_rng(3)
     rows, signs = rng.normal(size=(30, 2)), rng.choice([-1.0, 1.0], 30)
     drawn = [7, 10**8, -(10**8), 5 * 10**7]
-    found = noisy_descent(rows, signs, clip=1.0, rho=1e6, n_steps=1, noise=Recorded(iter(drawn)))
+    found = _binary_descent(rows, signs, clip=1.0, rho=1e6, n_steps=1, noise=Recorded(iter(drawn)))
     exact = gradient_of(rows, signs, np.zeros(3))
     assert found == pytest.approx(-4.0 * (exact + drawn[1:]) / (UNIT * 37), rel=1e-12)
     law = [
-        noisy_descent(rows, signs, clip=1.0, rho=2.0, n_steps=1, noise=DiscreteNoise(SeededNoise(seed)))
+        _binary_descent(rows, signs, clip=1.0, rho=2.0, n_steps=1, noise=DiscreteNoise(SeededNoise(seed)))
         for seed in range(300)
     ]
     # With about 30 records the count's own noise plays no part in the sign. That of the sums is Gaussian.
-    spread = math.sqrt(gradient_variance(2.0, 1)) / UNIT
+    spread = math.sqrt(_gradient_variance(2.0, 1)) / UNIT
     scores = (np.array(law) * -30 / 4 - exact / UNIT) / spread
     assert kstest(scores.ravel(), "norm").pvalue > 1e-3
 
@@ -196,7 +196,7 @@ def test_the_noisy_count_and_the_weights_stay_within_reason():
     for n in (0, 1, 50):
         rows = rng.normal(size=(n, 5))
         for rho in (1e-12, 1e-3, 1e3):
-            weights = noisy_descent(rows, np.ones(n), clip=1.0, rho=rho, n_steps=30, noise=noise)
+            weights = _binary_descent(rows, np.ones(n), clip=1.0, rho=rho, n_steps=30, noise=noise)
             assert np.all(np.isfinite(weights))
             assert np.linalg.norm(weights) <= 2.0**14
 
@@ -207,7 +207,7 @@ def test_without_noise_it_is_logistic_regression():
     rows = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     chances = 1 / (1 + np.exp(-(rows @ [3.0, -2.0] + 1)))
     signs = np.where(rng.random(5000) < chances, 1.0, -1.0)
-    weights = noisy_descent(rows, signs, clip=1.0, rho=1.0, n_steps=400, noise=Recorded())
+    weights = _binary_descent(rows, signs, clip=1.0, rho=1.0, n_steps=400, noise=Recorded())
 
     def loss(w):
         return np.logaddexp(0, -signs * (rows @ w[:2] + 0.5 * w[2])).mean()
@@ -219,7 +219,7 @@ def test_without_noise_it_is_logistic_regression():
 def test_more_records_than_sums_hold_are_refused(monkeypatch):
     monkeypatch.setattr(descent, "_MOST_RECORDS", 10)
     with pytest.raises(DataError, match="at most 10 records for a private teacher; got 11"):
-        noisy_descent(np.zeros((11, 1)), np.ones(11), clip=1.0, rho=1.0, n_steps=1, noise=Recorded())
+        _binary_descent(np.zeros((11, 1)), np.ones(11), clip=1.0, rho=1.0, n_steps=1, noise=Recorded())
 
 
 # The estimator
@@ -324,16 +324,16 @@ def softmax_of(units, weights):
     rows = np.array([[x] for unit in units for x, _ in unit]).reshape(-1, 1)
     labels = np.array([y for unit in units for _, y in unit], dtype=np.int64)
     numbers = np.array([n for n, unit in enumerate(units) for _ in unit], dtype=np.int64)
-    records = signed_records(rows, np.ones(len(rows)), 1.0)
-    return softmax_sum(records, labels, weights, shared_by_units(records, numbers))
+    records = _signed_records(rows, np.ones(len(rows)), 1.0)
+    return _softmax_sum(records, labels, weights, _shared_by_units(records, numbers))
 
 
 def binary_of(units, weights):
     rows = np.array([[x] for unit in units for x, _ in unit])
     signs = np.array([1.0 if y else -1.0 for unit in units for _, y in unit])
     numbers = np.array([n for n, unit in enumerate(units) for _ in unit], dtype=np.int64)
-    records = signed_records(rows, signs, 1.0)
-    return gradient_sum(records, weights[:, 0], shared_by_units(records, numbers))
+    records = _signed_records(rows, signs, 1.0)
+    return _gradient_sum(records, weights[:, 0], _shared_by_units(records, numbers))
 
 
 @pytest.mark.parametrize("n_records", [1, 2, 3])
@@ -358,9 +358,9 @@ def test_a_forgotten_share_is_caught():
     unit = ((-50.0, 0),) * 3
     weights = WEIGHTS[1]
     rows, labels = np.full((3, 1), -50.0), np.zeros(3, dtype=np.int64)
-    records = signed_records(rows, np.ones(3), 1.0)
+    records = _signed_records(rows, np.ones(3), 1.0)
     assert np.linalg.norm(softmax_of([unit], weights)) <= math.sqrt(2) * LONGEST
-    assert np.linalg.norm(softmax_sum(records, labels, weights, records)) > 1.2 * math.sqrt(2) * LONGEST
+    assert np.linalg.norm(_softmax_sum(records, labels, weights, records)) > 1.2 * math.sqrt(2) * LONGEST
 
 
 @pytest.mark.parametrize("n_classes", [3, 26])
@@ -368,14 +368,14 @@ def test_a_record_adds_the_same_to_the_last_digit_whoever_else_is_there(n_classe
     rng = np.random.default_rng(0)
     rows, labels = rng.normal(size=(301, 7)), rng.integers(0, n_classes, 301)
     weights = rng.normal(size=(8, n_classes)) * 5
-    records = signed_records(rows, np.ones(301), 1.3)
-    whole = softmax_sum(records, labels, weights, records)
+    records = _signed_records(rows, np.ones(301), 1.3)
+    whole = _softmax_sum(records, labels, weights, records)
     one_by_one = sum(
-        softmax_sum(records[i : i + 1], labels[i : i + 1], weights, records[i : i + 1]) for i in range(301)
+        _softmax_sum(records[i : i + 1], labels[i : i + 1], weights, records[i : i + 1]) for i in range(301)
     )
     assert np.array_equal(whole, one_by_one)
     order = rng.permutation(301)
-    assert np.array_equal(whole, softmax_sum(records[order], labels[order], weights, records[order]))
+    assert np.array_equal(whole, _softmax_sum(records[order], labels[order], weights, records[order]))
     assert np.array_equal(whole, np.rint(whole))
 
 
@@ -383,23 +383,21 @@ def test_chances_are_those_of_a_softmax():
     rng = np.random.default_rng(1)
     rows, labels = rng.normal(size=(50, 4)) / 4, rng.integers(0, 3, 50)
     weights = rng.normal(size=(5, 3))
-    records = signed_records(rows, np.ones(50), 1.0)
+    records = _signed_records(rows, np.ones(50), 1.0)
     z = records / 2**16
     chances = np.exp(log_softmax(z @ weights, axis=1))
     expected = z.T @ (chances - np.eye(3)[labels])
     # Scores in steps of 2**-8, chances rounded down to whole numbers of 2**-10.
-    assert softmax_sum(records, labels, weights, records) / UNIT == pytest.approx(expected, abs=50 * 0.006)
+    assert _softmax_sum(records, labels, weights, records) / UNIT == pytest.approx(expected, abs=50 * 0.006)
 
 
 @pytest.mark.parametrize(("rho", "n_steps"), [(0.1, 3), (2.0, 50)])
 def test_what_several_classes_are_charged_is_what_the_noise_pays_for(rho, n_steps):
     noise = Recorded()
-    noisy_softmax_descent(
-        np.zeros((6, 2)), np.zeros(6, dtype=np.int64), 3, clip=1.0, rho=rho, n_steps=n_steps, noise=noise
-    )
+    _softmax_descent(np.zeros((6, 2)), np.zeros(6, dtype=np.int64), 3, clip=1.0, rho=rho, n_steps=n_steps, noise=noise)
     count, *steps = noise.variances
     assert len(steps) == n_steps * 3 * 3
-    assert set(steps) == {gradient_variance(rho, n_steps, _SQUARED_LENGTH_OF_CLASSES)}
+    assert set(steps) == {_gradient_variance(rho, n_steps, _SQUARED_LENGTH_OF_CLASSES)}
     # Replaced: twice the length. Added or removed: once, and the number of units.
     moved = 2 * math.sqrt(2) * LONGEST
     assert n_steps * moved**2 / (2 * steps[0]) <= rho * (1 + 1e-12)
@@ -408,8 +406,8 @@ def test_what_several_classes_are_charged_is_what_the_noise_pays_for(rho, n_step
 
 def test_units_are_counted_in_place_of_records():
     rows, units = np.zeros((60, 1)), np.arange(60) // 20
-    one = noisy_descent(rows, np.ones(60), clip=1.0, rho=1e9, n_steps=4, noise=Recorded(), units=units)
-    few = noisy_descent(rows[:3], np.ones(3), clip=1.0, rho=1e9, n_steps=4, noise=Recorded())
+    one = _binary_descent(rows, np.ones(60), clip=1.0, rho=1e9, n_steps=4, noise=Recorded(), units=units)
+    few = _binary_descent(rows[:3], np.ones(3), clip=1.0, rho=1e9, n_steps=4, noise=Recorded())
     assert one == pytest.approx(few, abs=1e-2)
 
 
@@ -417,7 +415,7 @@ def test_without_noise_it_is_softmax_regression():
     rng = np.random.default_rng(2)
     rows = rng.uniform(-0.5, 0.5, size=(400, 2))
     labels = np.array([rng.choice(3, p=p) for p in np.exp(log_softmax(rows @ rng.normal(size=(2, 3)) * 4, axis=1))])
-    weights = noisy_softmax_descent(rows, labels, 3, clip=1.0, rho=1.0, n_steps=400, noise=Recorded())
+    weights = _softmax_descent(rows, labels, 3, clip=1.0, rho=1.0, n_steps=400, noise=Recorded())
     z = np.hstack([rows, np.full((400, 1), 0.5)])
 
     def loss(w):
@@ -465,7 +463,7 @@ def test_no_unit_moves_a_minimiser_by_more_than_the_noise_pays_for(penalty):
         rows = np.array([[x] for unit in world for x, _ in unit])
         signs = np.array([1.0 if y else -1.0 for unit in world for _, y in unit])
         shares = np.array([1 / len(unit) for unit in world for _ in unit])
-        z = np.hstack([output.shortened(rows, 1.0), np.ones((len(rows), 1))])
+        z = np.hstack([output._shortened(rows, 1.0), np.ones((len(rows), 1))])
         return output._minimiser(z, signs, penalty, shares)
 
     found = np.array([weights([*others, unit]) for unit in units])

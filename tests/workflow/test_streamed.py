@@ -96,7 +96,7 @@ def test_votes_on_blocks_are_those_on_memory(complete, capsys, monkeypatch):
     code, memory = train(complete, "private.parquet", capsys, *VOTES, method="saa")
     assert code == 0
     released = (complete / "out" / "labels.csv").read_bytes()
-    monkeypatch.setattr("dpensemble.teachers.ensemble.BYTES_AT_ONCE", 8 * 4 * 100)
+    monkeypatch.setattr("dpensemble.teachers.ensemble._BYTES_AT_ONCE", 8 * 4 * 100)
     for private, more in (("parts", ()), ("private.parquet", ("--in-blocks",))):
         code, found = train(complete, private, capsys, *VOTES, *more, method="saa")
         assert code == 0

@@ -38,7 +38,7 @@ from dpensemble.releases import NamedVotes, release_of
 _NO_VOTES = np.zeros((1, 0), dtype=np.int64)
 
 
-class Payloads:
+class _Payloads:
     """Converts votes into whole counts of the classes named by `labels`."""
 
     def __init__(self, design: GivenVotes, labels: Sequence[Any] | range) -> None:
@@ -130,7 +130,7 @@ class Payloads:
 
 
 #: The protected unit when no other is named.
-RECORD = "record"
+_RECORD = "record"
 # Number of the voter of a unit that was not drawn.
 _NOBODY = -1
 
@@ -160,7 +160,7 @@ class DrawnRecords:
         return f"DrawnRecords(n_voters={len(self.voters)})"
 
 
-class Draws(Original, spends=("draw", "check", "use")):
+class _Draws(Original, spends=("draw", "check", "use")):
     """The draws of one aggregator. Each draw serves one answer only."""
 
     def __init__(self, n_voters: int, rate: float, noise: NoiseSource) -> None:
@@ -205,17 +205,17 @@ class Draws(Original, spends=("draw", "check", "use")):
         self._key_of.update(dict.fromkeys(numbers, key))
 
 
-def number_to_draw(unit: str, n_records: int | None, units: ArrayLike | None) -> int:
+def _number_to_draw(unit: str, n_records: int | None, units: ArrayLike | None) -> int:
     """Return the number of records to draw from, refusing a draw of units other than the protected ones."""
     if units is None:
-        if unit != RECORD:
+        if unit != _RECORD:
             raise InvalidParameterError(
                 f"unit={unit!r} needs units in draw(), the unit of each record: drawing the records of one {unit} "
                 "independently would be charged too little; if each record is a unit, give units=range(n_records).",
                 parameter="units",
             )
         return integer_between("n_records", n_records, 0)
-    if unit == RECORD:
+    if unit == _RECORD:
         raise InvalidParameterError(
             "units in draw() require an aggregator that protects them, and this one protects records: name the "
             "unit when you make the aggregator, such as Aggregator(..., unit='patient').",
@@ -229,9 +229,9 @@ def number_to_draw(unit: str, n_records: int | None, units: ArrayLike | None) ->
     return n_units
 
 
-def promises_of_draws(unit: str) -> tuple[str, str]:
+def _promises_of_draws(unit: str) -> tuple[str, str]:
     """Return the guarantee's assumptions when the records of every answer are drawn."""
-    if unit == RECORD:
+    if unit == _RECORD:
         return (
             "Every answer's records were drawn by this aggregator, independently, and which were drawn is secret.",
             "Each drawn record was seen by its own voter only, and votes depend on no other private records.",
@@ -379,9 +379,9 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         )
         self.unit = unit
         self._noise = noise_source(insecure_release_seed)
-        self._read = Payloads(self.design, self.classes)
+        self._read = _Payloads(self.design, self.classes)
         self._lock, self._ledger = threading.Lock(), ledger
-        self._draws = None if rate is None else Draws(n_voters, self.design.rate or 0.0, self._noise)
+        self._draws = None if rate is None else _Draws(n_voters, self.design.rate or 0.0, self._noise)
         self._most = self.design.most_answers
         # A grant that was charged before continues. Otherwise the first answer charges it.
         self._book: Book | None = None if ledger is None else ledger.resumed(self.design)
@@ -414,7 +414,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             relation=design.relation,
             unit=self.unit,
             accounting=f"{release.analysis(design.voters)}, {self._most:,} answers of {release.description}",
-            assumptions=((*promises_of_draws(self.unit), *_COMMON) if design.rate is not None else (*reach, *_COMMON)),
+            assumptions=((*_promises_of_draws(self.unit), *_COMMON) if design.rate is not None else (*reach, *_COMMON)),
             for_release=self._noise.for_release,
         )
 
@@ -451,7 +451,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         """
         if self._draws is None:
             raise InvalidParameterError("draw requires sampling='fresh'; with 'fixed' records stay with their voters.")
-        n_records = number_to_draw(self.unit, n_records, units)
+        n_records = _number_to_draw(self.unit, n_records, units)
         with self._lock:
             return self._draws.draw(n_records, units)
 

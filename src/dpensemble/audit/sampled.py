@@ -94,7 +94,7 @@ def epsilon_lower_bound(
     """
     n_runs = integer_between("n_runs", n_runs, 1)
     delta = real_between("delta", delta, 0, 1)
-    tail = (1 - confidence_of(confidence)) / 4
+    tail = (1 - _confidence_of(confidence)) / 4
     low, high = _clopper_pearson("hits", hits, n_runs, tail)
     other_low, other_high = _clopper_pearson("neighbour_hits", neighbour_hits, n_runs, tail)
     factors = [
@@ -117,7 +117,7 @@ def _clopper_pearson(name: str, hits: ArrayLike, n_runs: int, tail: float) -> tu
     return low, high
 
 
-def confidence_of(value: object) -> float:
+def _confidence_of(value: object) -> float:
     """Return `value` as a confidence, at least 0.5 and below certainty."""
     return real_between("confidence", value, 0.5, 1 - 1e-12)
 
@@ -128,14 +128,14 @@ _MOST_THRESHOLDS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class _Event:
     """A set of outcomes: its description in words, and which encoded outcomes it contains."""
 
     description: str
     contains: Callable[[NDArray[Any]], NDArray[np.bool_]]
 
 
-def encode(
+def _encoded(
     outcomes: Sequence[Hashable], neighbour_outcomes: Sequence[Hashable]
 ) -> tuple[NDArray[Any], NDArray[Any], list[Hashable] | None]:
     """Return both sequences as arrays: scores unchanged, any other outcomes as places in a list of categories."""
@@ -155,14 +155,14 @@ def encode(
     return codes[: len(outcomes)], codes[len(outcomes) :], list(places)
 
 
-def best_event(
+def _best_event(
     outcomes: NDArray[Any],
     neighbour_outcomes: NDArray[Any],
     categories: Sequence[Hashable] | None,
     *,
     delta: float,
     confidence: float,
-) -> Event:
+) -> _Event:
     """Return the event that proves most on these runs, to be measured on other runs."""
 
     def most_telling(hits: NDArray[Any], neighbour_hits: NDArray[Any]) -> int:
@@ -175,14 +175,14 @@ def best_event(
             len(x) - np.searchsorted(np.sort(x), thresholds) for x in (outcomes, neighbour_outcomes)
         )
         threshold = thresholds[most_telling(hits, neighbour_hits)]
-        return Event(f"score >= {float(threshold)!r}", lambda scores: scores >= threshold)
+        return _Event(f"score >= {float(threshold)!r}", lambda scores: scores >= threshold)
     seen, seen_next_door = (np.bincount(x, minlength=len(categories)) for x in (outcomes, neighbour_outcomes))
     often = np.flatnonzero(seen + seen_next_door >= _SEEN_OFTEN)
     if not often.size:
-        return Event("no outcome was seen often enough", lambda codes: np.zeros(len(codes), dtype=bool))
+        return _Event("no outcome was seen often enough", lambda codes: np.zeros(len(codes), dtype=bool))
     ranked = often[np.argsort(-(seen[often] + 1) / (seen_next_door[often] + 1), kind="stable")]
     places = ranked[: most_telling(np.cumsum(seen[ranked]), np.cumsum(seen_next_door[ranked])) + 1]
-    return Event(_in_words([categories[place] for place in places]), lambda codes: np.isin(codes, places))
+    return _Event(_in_words([categories[place] for place in places]), lambda codes: np.isin(codes, places))
 
 
 def _thresholds(scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -258,7 +258,7 @@ def audit_pipeline(
     (True, False)
     """
     n_runs = integer_between("n_runs", n_runs, 2)
-    delta, confidence = real_between("delta", delta, 0, 1), confidence_of(confidence)
+    delta, confidence = real_between("delta", delta, 0, 1), _confidence_of(confidence)
     outcomes: list[Hashable] = []
     neighbour_outcomes: list[Hashable] = []
     with progress_bar("Auditing", 2 * n_runs, shown=progress) as advance:
@@ -267,7 +267,7 @@ def audit_pipeline(
             neighbour_outcomes.append(run(neighbour, 2 * i + 1))
             advance(2)
     if event is None:
-        return _judge(*encode(outcomes, neighbour_outcomes), delta, confidence)
+        return _judge(*_encoded(outcomes, neighbour_outcomes), delta, confidence)
     happened, happened_next_door = (
         np.array([bool(event(outcome)) for outcome in kind]) for kind in (outcomes, neighbour_outcomes)
     )
@@ -318,7 +318,7 @@ def audit_sampler(
     (False, True)
     """
     n_draws = integer_between("n_draws", n_draws, 2, 10**7)
-    delta, confidence = real_between("delta", delta, 0, 1), confidence_of(confidence)
+    delta, confidence = real_between("delta", delta, 0, 1), _confidence_of(confidence)
     rows = np.asarray(counts), np.asarray(neighbour_counts)
     if rows[0].ndim != 1 or rows[0].shape != rows[1].shape:
         raise InvalidParameterError("counts and neighbour_counts must be one row of votes each, over the same classes.")
@@ -357,7 +357,7 @@ def _judge(
     """Choose the event on the first half of the runs and measure it on the rest."""
     n_runs = len(outcomes)
     first, rest = slice(n_runs // 2), slice(n_runs // 2, None)
-    event = best_event(outcomes[first], neighbour_outcomes[first], categories, delta=delta, confidence=confidence)
+    event = _best_event(outcomes[first], neighbour_outcomes[first], categories, delta=delta, confidence=confidence)
     happened, happened_next_door = event.contains(outcomes[rest]), event.contains(neighbour_outcomes[rest])
     return _measure(event.description, happened, happened_next_door, n_runs, delta, confidence)
 

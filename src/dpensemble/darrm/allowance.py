@@ -30,7 +30,7 @@ from dpensemble.errors import InvalidParameterError
 
 Corner = tuple[float, float]
 
-MOST_TEACHERS = 2001
+_MOST_TEACHERS = 2001
 # Below this the sampler's mixing would no longer pay for its rounding.
 _LEAST_ROOM = 1e-6
 _UNIT_ROUNDING = 2.0**-53
@@ -74,7 +74,7 @@ class Allowance:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        n_teachers = integer_between("n_teachers", self.n_teachers, 1, MOST_TEACHERS)
+        n_teachers = integer_between("n_teachers", self.n_teachers, 1, _MOST_TEACHERS)
         settings = {
             "n_teachers": n_teachers,
             "epsilon": real_between("epsilon", self.epsilon, 1e-6, 100),
@@ -185,10 +185,10 @@ def _below_one(name: str, value: object) -> float:
     raise InvalidParameterError(f"{name}={value!r} is not a number from 0 to below 1.")
 
 
-Counts = tuple[int, ...]
+_Counts = tuple[int, ...]
 
 # The full set is listed in memory.
-MOST_PLACEMENTS = 5_000_000
+_MOST_PLACEMENTS = 5_000_000
 # The final shrinking handles loads up to this far above 1.
 _SLACK = 1e-10
 
@@ -198,7 +198,7 @@ class Placement:
     """How many teachers sit at each corner, and the load there."""
 
     load: float
-    counts: Counts
+    counts: _Counts
 
 
 class Placements(ABC):
@@ -217,7 +217,7 @@ class Placements(ABC):
     def number(self) -> int:
         """How many placements there are."""
 
-    def row(self, counts: Counts) -> NDArray[np.float64]:
+    def row(self, counts: _Counts) -> NDArray[np.float64]:
         """Return the load's coefficients of gamma above ``K / 2``."""
         return self.allowance.row(self.corners, counts)
 
@@ -292,12 +292,12 @@ class FullPlacements(Placements):
         corners = allowance.corners[2:4] + allowance.corners[:2] + allowance.corners[4:]
         super().__init__(allowance, corners)
         number = comb(k + len(corners) - 1, k)
-        if number > MOST_PLACEMENTS:
+        if number > _MOST_PLACEMENTS:
             raise InvalidParameterError(
                 f"n_teachers={k} with constraints='all' needs {number:,} constraints, more than "
-                f"{MOST_PLACEMENTS:,}: use constraints='monotone'."
+                f"{_MOST_PLACEMENTS:,}: use constraints='monotone'."
             )
-        self.counts = compositions(k, len(corners))
+        self.counts = _compositions(k, len(corners))
         self.exponents, self.here, self.there = self._lookup()
         group = self.counts[:, 0].astype(np.int64) * (k + 1) + self.counts[:, 1]
         self._starts = np.flatnonzero(np.diff(group, prepend=-1))
@@ -325,7 +325,7 @@ class FullPlacements(Placements):
         """Return the exponents in the table's order, and the places of both sides of each placement in the table."""
         k, counts = self.allowance.n_teachers, self.counts.astype(np.int64)
         free = 2 if self.allowance.Delta == 0 else 4
-        exponents = compositions(k, free + 1)[:, :free]
+        exponents = _compositions(k, free + 1)[:, :free]
         code = exponents.astype(np.int64) @ (k + 1) ** np.arange(free)
         lengths = k + 1 - exponents.sum(axis=1)
         offset = np.zeros((k + 1) ** free, dtype=np.int64)
@@ -346,7 +346,7 @@ class FullPlacements(Placements):
         """Return ``E[w(votes)]`` for all exponents and numbers of sure votes, by averaging step by step."""
         allowance = self.allowance
         chances = (allowance.high, 1 - allowance.high, allowance.Delta, 1 - allowance.Delta)
-        mean_of: dict[Counts, NDArray[np.float64]] = {}
+        mean_of: dict[_Counts, NDArray[np.float64]] = {}
         for exponent in map(tuple, self.exponents.tolist()):
             first = next((index for index, power in enumerate(exponent) if power), None)
             if first is None:
@@ -357,7 +357,7 @@ class FullPlacements(Placements):
         return np.concatenate(list(mean_of.values()))
 
 
-def compositions(total: int, parts: int) -> NDArray[np.int16]:
+def _compositions(total: int, parts: int) -> NDArray[np.int16]:
     """Return every way to write `total` as an ordered sum, shape (number, parts), the first part slowest."""
     rows = np.zeros((1, 0), dtype=np.int16)
     left = np.array([total])

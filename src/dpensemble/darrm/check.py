@@ -15,10 +15,10 @@ from dpensemble.darrm.allowance import Allowance, Corner, FullPlacements, Reduce
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority
 
-Chances = tuple[tuple[Corner, int], ...]
+_Chances = tuple[tuple[Corner, int], ...]
 
 # More placements than this are searched, not listed: 21 teachers at 8 corners, 190 at 4.
-MOST_LISTED = 1_184_040
+_MOST_LISTED = 1_184_040
 _CLIMBS = 6
 
 
@@ -34,7 +34,7 @@ class GammaCheck:
     rounding: float
     exhaustive: bool
     n_checked: int
-    worst: Chances
+    worst: _Chances
 
     @property
     def private(self) -> bool:
@@ -65,7 +65,7 @@ def check_gamma(
     draws, seed = integer_between("draws", draws, 1, 1_000_000), integer_between("seed", seed, 0)
     w = allowance.signed(allowance.upper(np.array(law.gamma)))
     n_corners = len(allowance.corners)
-    if comb(law.n_teachers + n_corners - 1, law.n_teachers) <= MOST_LISTED:
+    if comb(law.n_teachers + n_corners - 1, law.n_teachers) <= _MOST_LISTED:
         return _check_by_listing(allowance, w)
     searched = _Searcher(allowance, w, np.random.default_rng(seed)).run(draws)
     upper = allowance.upper(np.array(law.gamma))
@@ -142,7 +142,7 @@ class _Searcher:
             load=load, rounding=self.allowance.rounding, exhaustive=False, n_checked=self.checked, worst=worst
         )
 
-    def _draw(self, number: int) -> tuple[float, Chances]:
+    def _draw(self, number: int) -> tuple[float, _Chances]:
         """Return the worst of some draws: teachers of one to four kinds, each kind anywhere in the region."""
         k = self.allowance.n_teachers
         kinds = self._region((number, 4))
@@ -175,7 +175,7 @@ class _Searcher:
             law[:, :1] *= 1 - chance
         return law @ self.w
 
-    def _climb(self) -> tuple[float, Chances]:
+    def _climb(self) -> tuple[float, _Chances]:
         """Return a placement that no move of teachers from one corner to another makes worse."""
         corners = self.allowance.corners
         counts = self.rng.multinomial(self.allowance.n_teachers, self.rng.dirichlet(np.full(len(corners), 0.5)))

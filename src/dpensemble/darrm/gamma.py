@@ -123,7 +123,7 @@ class AlikeTeachers:
         return np.sum([_integrated_lead(n_teachers, *side) / wide for side in sides], axis=0)
 
 
-def prior_of(prior: Any) -> VotePrior:
+def _prior_of(prior: Any) -> VotePrior:
     """Return a prior. A plain number is the mean of independent teachers."""
     if hasattr(prior, "lead") and not isinstance(prior, type):
         return prior
@@ -265,7 +265,7 @@ class _SilentHighs(highspy.Highs):
         super().enableCallbacks()  # type: ignore[no-untyped-call]
 
 
-class GammaProgram:
+class _GammaProgram:
     """Maximise ``lead @ gamma`` over gamma in [0, 1], non-decreasing if `rising`, with ``row @ gamma <= 1``.
 
     Rows are added when they are violated. Each solve starts from the last basis.
@@ -380,7 +380,7 @@ def optimise_gamma(
     start = perf_counter()
     allowance = Allowance(n_teachers=n_teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta)
     constraints = member("constraints", constraints, Constraints)
-    lead = np.asarray(prior_of(prior).lead(allowance.n_teachers), dtype=np.float64)
+    lead = np.asarray(_prior_of(prior).lead(allowance.n_teachers), dtype=np.float64)
     if lead.shape != ((n_teachers + 1) // 2,) or not np.all((lead >= 0) & (lead <= 1)):
         raise InvalidParameterError(
             f"prior must give (n_teachers + 1) // 2 = {(n_teachers + 1) // 2} numbers from 0 to 1 by its lead."
@@ -434,7 +434,7 @@ def expected_error(law: RandomizedResponseMajority, prior: Any = _ANY_AGREEMENT)
     0.1219
     """
     upper = np.array(law.gamma)[law.n_teachers // 2 + 1 :]
-    return float(prior_of(prior).lead(law.n_teachers) @ (1 - upper)) / 2
+    return float(_prior_of(prior).lead(law.n_teachers) @ (1 - upper)) / 2
 
 
 class _Search:
@@ -442,7 +442,7 @@ class _Search:
 
     def __init__(self, placements: Placements, lead: Floats, *, rising: bool) -> None:
         self.placements, self.lead = placements, lead
-        self.program = GammaProgram(lead, rising=rising)
+        self.program = _GammaProgram(lead, rising=rising)
         self.best, self.best_load, self.bound = np.zeros(len(lead)), 0.0, float(lead.sum())
         self.rounds = self.rows = 0
         self._value = 0.0

@@ -65,7 +65,7 @@ class Personalisation(StrEnum):
     WEIGHTING = "weighting"
 
 
-class Rule(StrEnum):
+class _Rule(StrEnum):
     """Source of duplicates, weights and turns: solved for the accounting in use, or as published."""
 
     SOLVED = "solved"
@@ -103,7 +103,7 @@ class InfluenceRule:
         """Return the rule named ``"solved"`` or ``"published"``, or the object itself."""
         if isinstance(rule, InfluenceRule):
             return rule
-        return cls(published=member("rule", rule, Rule) is Rule.PUBLISHED)
+        return cls(published=member("rule", rule, _Rule) is _Rule.PUBLISHED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,13 +175,13 @@ class Seats:
 
     @property
     def influence(self) -> tuple[float, ...]:
-        """Copies, weights or frequencies from which `seated` makes the same seats."""
+        """Copies, weights or frequencies from which `_seats_for` makes the same seats."""
         if self.kind is Personalisation.UPSAMPLING:
             return tuple(float(number) for number in self.copies)
         return self.weights if self.kind is Personalisation.WEIGHTING else self.frequencies
 
 
-def seated(
+def _seats_for(
     kind: Personalisation,
     law: ReleaseLaw,
     n_teachers: int,
@@ -228,7 +228,7 @@ def _weights(influence: ArrayLike, teachers: tuple[int, ...], precision: float |
         tolerance *= 2
 
 
-def published_influence(kind: Personalisation, census: Census) -> NDArray[np.float64]:
+def _published_influence(kind: Personalisation, census: Census) -> NDArray[np.float64]:
     """Return the paper's rule: proportional to budgets, or to their squares for frequencies (section 5.1, app. B)."""
     power = _PUBLISHED_POWER if kind is Personalisation.VANISHING else 1.0
     relative: NDArray[np.float64] = (census.epsilons / census.epsilons.max()) ** power
@@ -273,10 +273,10 @@ class BudgetRequest:
             raise InvalidParameterError(
                 f"budgets={self.column!r} names a column: give budgets and shares, such as {_EXAMPLE}."
             )
-        return declared_census(self.shares, self.levels, delta)
+        return _declared_census(self.shares, self.levels, delta)
 
 
-def declared_census(shares: dict[Any, float], levels: dict[str, float] | None, delta: float) -> Census:
+def _declared_census(shares: dict[Any, float], levels: dict[str, float] | None, delta: float) -> Census:
     """Return groups of records by declared shares. Levels with the same epsilon count together."""
     personal = personal_budgets(list(shares), delta=delta, levels=levels)
     together = np.bincount(personal.group_of_record, weights=list(shares.values()))
@@ -383,7 +383,7 @@ _EXACT_ROUNDS = 2
 _CLOSE = 0.002
 
 
-def queries_of_groups(seats: Seats, n_classes: int, accounting: Accounting, conversion: Conversion) -> tuple[int, ...]:
+def _queries_of_groups(seats: Seats, n_classes: int, accounting: Accounting, conversion: Conversion) -> tuple[int, ...]:
     """Return how many queries each group's budget pays for, if all of them are answered."""
     costs = costs_of(prices_of(seats.stage, seats.groups, n_classes, accounting))
     return tuple(
@@ -413,13 +413,13 @@ class _InfluenceSearch:
         self.best_queries, self.seen = -1, set()
         for _ in range(most):
             try:
-                design = seated(self.kind, self.law, self.n_teachers, self.census, self.influence, self.precision)
+                design = _seats_for(self.kind, self.law, self.n_teachers, self.census, self.influence, self.precision)
             except InvalidParameterError:
                 # Without a requested precision, an adjustment that cannot be built ends the search.
                 if self.best is None or self.precision is not None:
                     raise
                 return
-            queries = np.array(queries_of_groups(design, self.n_classes, self.accounting, conversion))
+            queries = np.array(_queries_of_groups(design, self.n_classes, self.accounting, conversion))
             if queries.min() > self.best_queries:
                 self.best, self.best_queries = design, int(queries.min())
                 best_influence = self.influence
@@ -432,7 +432,7 @@ class _InfluenceSearch:
         self.influence = best_influence
 
 
-def solved(
+def _solved_seats(
     kind: Personalisation,
     law: ReleaseLaw,
     n_teachers: int,
@@ -452,7 +452,7 @@ def solved(
     With `fast` only Renyi curves are used, which moves the solution by a few per cent.
     """
     search = _InfluenceSearch(
-        kind, law, n_teachers, census, n_classes, accounting, precision, published_influence(kind, census)
+        kind, law, n_teachers, census, n_classes, accounting, precision, _published_influence(kind, census)
     )
     search.rounds(_MOST_ROUNDS, Conversion.IMPROVED if conversion is Conversion.BEST else conversion)
     if conversion is Conversion.BEST and len(census.budgets) > 1 and not fast:
@@ -518,13 +518,13 @@ class ByGroup(VotingDesign):
         law, precision = self.law, self.rule.precision
         influence: Any = self.influence
         if influence is None and self.rule.published:
-            influence = published_influence(self.kind, self.census)
+            influence = _published_influence(self.kind, self.census)
         if influence is None:
             return self._solved(fast=False)
-        return seated(self.kind, law, self.n_teachers, self.census, influence, precision)
+        return _seats_for(self.kind, law, self.n_teachers, self.census, influence, precision)
 
     def _solved(self, *, fast: bool) -> Seats:
-        return solved(
+        return _solved_seats(
             self.kind,
             self.law,
             self.n_teachers,
@@ -624,7 +624,7 @@ class ByGroup(VotingDesign):
 
     def queries_by_group(self) -> tuple[int, ...]:
         """Return how many queries each group's budget would pay for if no other group ran out first."""
-        return queries_of_groups(self.seats, self.n_classes, self.accounting, self.conversion)
+        return _queries_of_groups(self.seats, self.n_classes, self.accounting, self.conversion)
 
     def baselines(self) -> dict[str, int]:
         """Return the labels of plain PATE if every record had one and the same budget.

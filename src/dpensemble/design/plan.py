@@ -24,12 +24,12 @@ from dpensemble.design.voting import Partitioned, VotingDesign
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import LawChoice, ReleaseLaw, mixed_probabilities
 
-AnyDesign = TypeVar("AnyDesign", bound=VotingDesign)
+_AnyDesign = TypeVar("_AnyDesign", bound=VotingDesign)
 
 # Range of noise in votes to try. Below and above it, answers hardly change.
 _LEAST, _MOST = 0.01, 1e6
 # Relative precision of the noise.
-PRECISION, _NEAR = 5e-4, 2e-3
+_PRECISION, _NEAR = 5e-4, 2e-3
 # Epsilon falls about with the first power of the noise, or faster.
 _SLOPE, _FLATTEST, _STEEPEST = -1.1, -0.5, -4.0
 _LONGEST_STEP = math.log(10)
@@ -37,10 +37,10 @@ _LONGEST_STEP = math.log(10)
 _EXACT_SHARE = 0.925
 
 
-def with_least_noise(design: AnyDesign, labels: int, start: float | None = None) -> AnyDesign:
+def with_least_noise(design: _AnyDesign, labels: int, start: float | None = None) -> _AnyDesign:
     """Return the run with the smallest noise at which `labels` labels fit the budgets of all groups.
 
-    Its noise is about a share `PRECISION` above the smallest. Its checked meter admits at least `labels`, even if a
+    Its noise is about a share `_PRECISION` above the smallest. Its checked meter admits at least `labels`, even if a
     gate lets every query pass. The search begins at `start`.
     """
     labels = integer_between("labels", labels, 1)
@@ -49,11 +49,11 @@ def with_least_noise(design: AnyDesign, labels: int, start: float | None = None)
             f"labels={labels} and the noise of {design.law!r:.80} cannot both be given: leave one out, and the library "
             "finds it."
         )
-    start = rough_noise(design, labels) if start is None else start
+    start = _rough_noise(design, labels) if start is None else start
     design = design.with_noise(start).settled()
-    noise = smallest_noise(lambda noise: share_spent(design.with_noise(noise), labels), start, 1.0)
+    noise = _smallest_noise(lambda noise: _share_spent(design.with_noise(noise), labels), start, 1.0)
     # The meter may round differently from the search. Growing steps end for every difference.
-    step = PRECISION / 10
+    step = _PRECISION / 10
     while noise is not None and noise <= _MOST:
         candidate = design.with_noise(noise)
         if candidate.meter(labels).sure_queries >= labels:
@@ -62,27 +62,27 @@ def with_least_noise(design: AnyDesign, labels: int, start: float | None = None)
     raise _none_fits(design, labels)
 
 
-def rough_noise(design: VotingDesign, labels: int) -> float:
+def _rough_noise(design: VotingDesign, labels: int) -> float:
     """Return about the smallest noise at which `labels` labels fit, without composing them exactly."""
     best = design.conversion is Conversion.BEST
-    design = quickly_priced(design) if best else design
+    design = _with_quick_price(design) if best else design
     conversion = Conversion.IMPROVED if best else design.conversion
-    noise = smallest_noise(lambda noise: share_spent(design.with_noise(noise), labels, conversion), 1.0, 1.0)
+    noise = _smallest_noise(lambda noise: _share_spent(design.with_noise(noise), labels, conversion), 1.0, 1.0)
     if noise is None:
         raise _none_fits(design, labels)
     return max(_LEAST, noise * _EXACT_SHARE) if best else noise
 
 
-def near_noise(design: VotingDesign, labels: int, hopeless: Callable[[float], bool]) -> float:
+def _near_noise(design: VotingDesign, labels: int, hopeless: Callable[[float], bool]) -> float:
     """Return the smallest noise at which `labels` labels fit, to a share `_NEAR`, or less if already hopeless."""
-    quick, rough = quickly_priced(design), rough_noise(design, labels)
-    noise = smallest_noise(lambda noise: share_spent(quick.with_noise(noise), labels), rough, 1.0, _NEAR, hopeless)
+    quick, rough = _with_quick_price(design), _rough_noise(design, labels)
+    noise = _smallest_noise(lambda noise: _share_spent(quick.with_noise(noise), labels), rough, 1.0, _NEAR, hopeless)
     if noise is None:
         raise _none_fits(design, labels)
     return noise
 
 
-def quickly_priced(design: AnyDesign) -> AnyDesign:
+def _with_quick_price(design: _AnyDesign) -> _AnyDesign:
     """Return the run with two classes, which cost about as much, if listing more classes could take seconds."""
     return replace(design, n_classes=2) if design.n_classes > 2 else design
 
@@ -96,17 +96,17 @@ def _none_fits(design: VotingDesign, labels: int) -> BudgetError:
     )
 
 
-def share_spent(design: VotingDesign, labels: int, conversion: Conversion | None = None) -> float:
+def _share_spent(design: VotingDesign, labels: int, conversion: Conversion | None = None) -> float:
     """Return the largest share of any group's budget that `labels` labels take."""
     spent = design.spent(labels, conversion)
     return max(epsilon / group.budget.epsilon for epsilon, group in zip(spent, design.groups, strict=True))
 
 
-def smallest_noise(
+def _smallest_noise(
     epsilon_at: Callable[[float], float],
     start: float,
     epsilon: float,
-    precision: float = PRECISION,
+    precision: float = _PRECISION,
     hopeless: Callable[[float], bool] = lambda _: False,
 ) -> float | None:
     """Return the smallest noise, to a share `precision`, whose epsilon is within a budget, or None above 1e6 votes.
@@ -332,7 +332,7 @@ class _LeastErrorSearch:
             design, best = self.with_value(value), min(self.errors.values(), default=1.0)
             # More noise errs more often, so a value that errs more than the best with too little noise need not be
             # fitted.
-            noise = near_noise(design, self._labels, lambda noise: self.expected(design.with_noise(noise)) > best)
+            noise = _near_noise(design, self._labels, lambda noise: self.expected(design.with_noise(noise)) > best)
             self.errors[value], self._noise[value] = self.expected(design.with_noise(noise)), noise
         return self.errors[value]
 
@@ -509,19 +509,19 @@ def plan(design: VotingDesign, *, epsilon: float | None = None, labels: int | No
     if labels is None:
         meter = design.meter()
         meter.require_one_query()
-        return plan_of(design, meter.sure_queries)
+        return _plan_of(design, meter.sure_queries)
     if epsilon is None and not by_group:
-        return plan_of(_with_least_epsilon(design, labels, delta_of(delta)), labels)
+        return _plan_of(_with_least_epsilon(design, labels, delta_of(delta)), labels)
     if not design.choice.noise_is_open:
         name = (*design.choice.kind.in_votes, "law")[0]
         settings = f"labels={labels} and {name}={getattr(design.law, name, design.law)!r:.80} cannot"
         settings = f"{settings} both" if by_group else f"epsilon={epsilon!r}, {settings} all"
         raise InvalidParameterError(f"{settings} be given: leave one out, and the library finds it.")
     best = with_least_error(design, labels).design
-    return plan_of(best, best.meter().sure_queries if by_group else labels)
+    return _plan_of(best, best.meter().sure_queries if by_group else labels)
 
 
-def plan_of(design: VotingDesign, labels: int) -> Plan:
+def _plan_of(design: VotingDesign, labels: int) -> Plan:
     """Return the plan of a run with its budget and noise, for a number of labels that fits."""
     spent = design.spent_at_end(labels)
     groups = tuple(
@@ -639,7 +639,7 @@ class _EnsembleSearch:
 
     def smallest(self) -> SmallestEnsemble:
         """Return the fewest teachers that are enough with their own calibrated noise."""
-        self._noise = rough_noise(self._design, self._labels)
+        self._noise = _rough_noise(self._design, self._labels)
         enough = self._needed_with(self._design.with_noise(self._noise))
         while (needed := self._needed(enough)) > enough:
             enough = needed
@@ -651,7 +651,7 @@ class _EnsembleSearch:
         design = self._calibrate(enough)
         answered = answer_rate(design.law, design.ballots, [self._margin(enough)], design.n_classes)
         return SmallestEnsemble(
-            plan=plan_of(design, self._labels),
+            plan=_plan_of(design, self._labels),
             agreement=self._agreement,
             label_accuracy=self._accuracy(design, enough),
             answer_rate=float(answered[0]),

@@ -123,7 +123,7 @@ def fitted_answer(
     (2.71, 'optimal composition')
     """
     if aggregator == "gnmax":
-        noisy = gaussian_law(n_teachers, touched, queries, budget, n_classes)
+        noisy = _gaussian_law(n_teachers, touched, queries, budget, n_classes)
         return FittedAnswer(law=noisy, epsilon=np.nan, m=np.nan, composition="exact adaptive composition")
     allowance = answer_allowance(budget.epsilon, budget.delta, queries)
     epsilon, Delta = teacher
@@ -167,7 +167,7 @@ def _plurality(
     return FittedAnswer(law=Plurality(), epsilon=one, m=one / epsilon, composition=allowance.composition, drawn=drawn)
 
 
-def gaussian_law(n_teachers: int, touched: int, queries: int, budget: Budget, n_classes: int = 2) -> ReleaseLaw:
+def _gaussian_law(n_teachers: int, touched: int, queries: int, budget: Budget, n_classes: int = 2) -> ReleaseLaw:
     """Return Gaussian noisy-max with the least noise at which answers of ordinary teachers fit a budget."""
     design = Partitioned(
         name="private-majority",
@@ -447,7 +447,7 @@ class PrivateTeachersDesign(Partitioned):
         (group,) = self.groups
         if self.private is PrivateWhat.MODELS:
             models = None if self.teachers is None else touched_models(self.teachers, group.votes)
-            zcdp = None if self.zcdp is None else touched_zcdp(self.zcdp, group.votes)
+            zcdp = None if self.zcdp is None else _touched_zcdp(self.zcdp, group.votes)
             return PrivateModelsMeter(models, group.budget, zcdp)
         assert self.queries is not None  # noqa: S101
         what = "randomised ballots" if self.ordinary else "freshly trained private models"
@@ -532,7 +532,9 @@ def private_teachers(
     if rule is MajorityRule.GNMAX:
         teachers, zcdp, claim = None, None, ""
     else:
-        teachers, zcdp, claim = _claimed(teacher, private, declared, n_teachers, has_units, relation, n_classes)
+        teachers, zcdp, claim = _privacy_of_teachers(
+            teacher, private, declared, n_teachers, has_units, relation, n_classes
+        )
     integer_between("n_teachers", n_teachers, 1)
     settings: dict[str, Any] = {"private": private, "rule": rule, "teachers": teachers, "claim": claim}
     settings["n_classes"] = n_classes
@@ -601,7 +603,7 @@ def touched_models(teachers: tuple[Privacy, ...], touched: int) -> list[tuple[Pr
     return [tuple(zip(epsilons, deltas, strict=True))]
 
 
-def touched_zcdp(zcdp: tuple[float, ...], touched: int) -> list[tuple[float, ...]]:
+def _touched_zcdp(zcdp: tuple[float, ...], touched: int) -> list[tuple[float, ...]]:
     """Return the zero-concentrated privacy of the sets of `touched_models`. The largest values have the largest sum."""
     if touched == 1:
         return [(rho,) for rho in zcdp]
@@ -629,7 +631,7 @@ def _refuse_conflicts(private: PrivateWhat, rule: MajorityRule, queries: int | N
         )
 
 
-def _claimed(
+def _privacy_of_teachers(
     teacher: object,
     private: PrivateWhat,
     declared: tuple[Any, Any],

@@ -32,14 +32,14 @@ from dpensemble.neural._torch import (
     rows_at_once,
 )
 from dpensemble.neural.stacked import Network, Step, stacked_network
-from dpensemble.neural.training import Precision, Schedule, Training, moved, train
+from dpensemble.neural.training import Precision, Schedule, Training, augmented_images, train
 from dpensemble.votes import ballot_dtype
 
-State = dict[str, NDArray[np.float32]]
+_State = dict[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class _Table:
     """One teacher's own rows (n_rows, *input_shape) and class ids, both private, and its schedule."""
 
     rows: Tensor
@@ -47,7 +47,7 @@ class Table:
     schedule: Schedule
 
 
-class Stack:
+class _Stack:
     """Parameters of a block of networks: one row of numbers a teacher, zeros for None, accessible by name."""
 
     def __init__(self, modules: Sequence[Module | None], like: Module, device: str) -> None:
@@ -71,7 +71,7 @@ class Stack:
         parts = zip(self.shapes.items(), flat.split(sizes, dim=1), strict=True)
         return {name: part.view(len(flat), *shape) for (name, shape), part in parts}
 
-    def state(self, t: int) -> State:
+    def state(self, t: int) -> _State:
         """Return a copy of one teacher's parameters and buffers."""
         return {
             name: values[t].detach().cpu().numpy().copy()
@@ -83,7 +83,7 @@ class Stack:
 _EVEN = 16
 
 
-def train_block(stack: Stack, network: Network, tables: Sequence[Table | None], training: Training) -> None:
+def _train_block(stack: _Stack, network: Network, tables: Sequence[_Table | None], training: Training) -> None:
     """Train the networks of a stack in place, each on its own table. A teacher without a table only keeps its place."""
     step = _stepper(stack, network, training)
     n_batches = [0 if table is None else table.schedule.n_batches for table in tables]
@@ -100,10 +100,10 @@ def train_block(stack: Stack, network: Network, tables: Sequence[Table | None], 
 class _Epoch:
     """One teacher's rows of an epoch, after augmentation and in the order of its batches."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: _Table) -> None:
         torch = require_torch()
         batches, moves = table.schedule.epoch()
-        rows = table.rows if moves is None else moved(table.rows, moves)
+        rows = table.rows if moves is None else augmented_images(table.rows, moves)
         order = torch.as_tensor(np.concatenate(batches), device=rows.device)
         self._rows, self._targets = rows[order], table.targets[order]
         self._ends = np.cumsum([0, *(len(batch) for batch in batches)]).tolist()
@@ -146,7 +146,7 @@ def _batch(epochs: Sequence[_Epoch | None], number: int, width: int, device: obj
     return _Batch(rows, targets, live, present, padded)
 
 
-def _stepper(stack: Stack, network: Network, training: Training) -> Callable[[_Batch], None]:
+def _stepper(stack: _Stack, network: Network, training: Training) -> Callable[[_Batch], None]:
     """Return the function that takes one step with every teacher that has a batch left."""
     torch = require_torch()
     parameters = {name: value.detach().requires_grad_() for name, value in stack.parameters.items()}
@@ -169,7 +169,7 @@ def _stepper(stack: Stack, network: Network, training: Training) -> Callable[[_B
     return step
 
 
-def logits_of(stack: Stack, network: Network, rows: Tensor) -> Tensor:
+def _logits_of(stack: _Stack, network: Network, rows: Tensor) -> Tensor:
     """Return every network's logits of the same rows, shape (n_teachers, n_classes, n_rows)."""
     torch = require_torch()
     x = rows.movedim(0, -1).expand(len(stack.flat), *rows.shape[1:], len(rows))
@@ -180,10 +180,10 @@ def logits_of(stack: Stack, network: Network, rows: Tensor) -> Tensor:
 # Numbers of all layers, rows and teachers at once in voting, which stores nothing for later.
 _NUMBERS_IN_VOTING = 6_000_000
 
-Records = tuple[NDArray[np.float32], NDArray[np.int64]]
+_Records = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
-def network_of(template: Any) -> Network | str:
+def _network_of(template: Any) -> Network | str:
     """Return how to run a template's networks at once, or why that is impossible."""
     with own_generator(0, "cpu"):
         return stacked_network(template._new_module(), template.input_shape_)
@@ -197,11 +197,11 @@ def _quietly() -> Iterator[None]:
         yield
 
 
-def fit_block(template: Any, tables: list[Records | None], seeds: list[int]) -> list[Any]:
+def _fit_block(template: Any, tables: list[_Records | None], seeds: list[int]) -> list[Any]:
     """Train one block of teachers on their own records. None for a teacher without records or after a divergence."""
     if all(records is None for records in tables):
         return [None] * len(tables)
-    network = network_of(template)
+    network = _network_of(template)
     with _quietly():
         # A stack of one, as for a large network or batch, is slower than no stack.
         if isinstance(network, str) or len(tables) == 1:
@@ -209,7 +209,7 @@ def fit_block(template: Any, tables: list[Records | None], seeds: list[int]) -> 
         return _fit_stacked(template, network, tables, seeds)
 
 
-def _fit_stacked(template: Any, network: Network, tables: list[Records | None], seeds: list[int]) -> list[Any]:
+def _fit_stacked(template: Any, network: Network, tables: list[_Records | None], seeds: list[int]) -> list[Any]:
     training = Training.of(template, template.input_shape_)
     own = [
         None if records is None else _table(template, records, Schedule(seed, len(records[0]), training))
@@ -217,15 +217,15 @@ def _fit_stacked(template: Any, network: Network, tables: list[Records | None], 
     ]
     modules = [None if table is None else _start(template, table.schedule) for table in own]
     like = next(module for module in modules if module is not None)
-    stack = Stack(modules, like, resolve_device(template.device))
-    train_block(stack, network, own, training)
+    stack = _Stack(modules, like, resolve_device(template.device))
+    _train_block(stack, network, own, training)
     return [None if own[t] is None else _single(template, seed, stack.state(t)) for t, seed in enumerate(seeds)]
 
 
-def _table(template: Any, records: Records, schedule: Schedule) -> Table:
+def _table(template: Any, records: _Records, schedule: Schedule) -> _Table:
     device = resolve_device(template.device)
     rows, targets = records
-    return Table(template._rows(rows, device), require_torch().as_tensor(targets, device=device), schedule)
+    return _Table(template._rows(rows, device), require_torch().as_tensor(targets, device=device), schedule)
 
 
 def _start(template: Any, schedule: Schedule) -> Any:
@@ -233,7 +233,7 @@ def _start(template: Any, schedule: Schedule) -> Any:
         return template._new_module()
 
 
-def _fit_alone(template: Any, records: Records | None, seed: int) -> Any:
+def _fit_alone(template: Any, records: _Records | None, seed: int) -> Any:
     if records is None:
         return None
     training = Training.of(template, template.input_shape_)
@@ -254,7 +254,7 @@ def _single(template: Any, seed: int, state: dict[str, NDArray[Any]]) -> Any:
     return model
 
 
-def vote_block(
+def _vote_block(
     models: list[Any], fallbacks: NDArray[np.int64], X: NDArray[np.float32], n_classes: int
 ) -> NDArray[np.unsignedinteger]:
     """Return a block's class ids (n_queries, n_teachers), or fallbacks if a model gives no finite answer."""
@@ -275,7 +275,7 @@ def _votes(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return class ids and which teachers' logits are finite."""
     device = resolve_device(template.device)
-    network = network_of(template)
+    network = _network_of(template)
     modules = [None if model is None else model.fitted_module().to(device) for model in models]
     n_rows, ask = _asker(network, modules, n_classes, device)
     votes = np.zeros((len(X), len(models)), dtype=np.int64)
@@ -294,10 +294,10 @@ def _asker(
     torch = require_torch()
     # A stack of one is slower than no stack.
     if not isinstance(network, str) and len(modules) > 1:
-        stack = Stack(modules, next(module for module in modules if module is not None), device)
+        stack = _Stack(modules, next(module for module in modules if module is not None), device)
         size = _NUMBERS_IN_VOTING // (len(modules) * max(1, network.numbers_a_row))
         # A multiple of what vector instructions process.
-        return max(1, size // 16) * 16, lambda rows: logits_of(stack, network, rows)
+        return max(1, size // 16) * 16, lambda rows: _logits_of(stack, network, rows)
 
     modules = [None if module is None else for_processor(module, device) for module in modules]
 
@@ -339,7 +339,7 @@ class StackedTeachers:
         blocks = _blocks(len(self.models), self.block_size)
 
         def job(block: slice) -> Any:
-            return delayed(vote_block)(self.models[block], self.fallback_votes[block], rows, len(self.classes))
+            return delayed(_vote_block)(self.models[block], self.fallback_votes[block], rows, len(self.classes))
 
         for block, columns in _in_parallel(job, blocks, self.n_jobs):
             ballots[:, block] = columns
@@ -371,7 +371,7 @@ def fit_together(
 
     def job(block: slice) -> Any:
         members = range(*block.indices(len(shards)))
-        return delayed(fit_block)(template, [records(t) for t in members], [int(seeds[t]) for t in members])
+        return delayed(_fit_block)(template, [records(t) for t in members], [int(seeds[t]) for t in members])
 
     for block, fitted in _in_parallel(job, _blocks(len(shards), size), n_jobs):
         models += fitted
@@ -415,13 +415,13 @@ def stacking_obstacle(estimator: Any, n_features: int, n_classes: int) -> str | 
     >>> from dpensemble.neural import TorchClassifier
     >>> stacking_obstacle(TorchClassifier(), n_features=4, n_classes=2)  # doctest: +SKIP
     """
-    network = network_of(_template(estimator, n_features, np.arange(n_classes)))
+    network = _network_of(_template(estimator, n_features, np.arange(n_classes)))
     return network if isinstance(network, str) else None
 
 
 def _block_size(template: Any, n_teachers: int) -> int:
     """Return how many teachers to train at once, from public settings alone."""
-    network = network_of(template)
+    network = _network_of(template)
     if isinstance(network, str):
         return 1
     numbers = _NUMBERS_IN_FLIGHT if resolve_device(template.device) == "cpu" else _NUMBERS_IN_FLIGHT_ON_CUDA

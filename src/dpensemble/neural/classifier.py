@@ -32,7 +32,7 @@ from dpensemble.neural.networks import hidden_layer_network
 from dpensemble.neural.training import Adam, Optimizer, Schedule, Trainer, Training, train
 
 
-class LastLayer(StrEnum):
+class _LastLayer(StrEnum):
     """How to treat the start's last layer."""
 
     AUTO = "auto"
@@ -40,27 +40,27 @@ class LastLayer(StrEnum):
     NEW = "new"
 
 
-def checked_start(start: object, last_layer: str) -> None:
+def _checked_start(start: object, last_layer: str) -> None:
     """Refuse a start that is not a fitted TorchClassifier, and unknown settings."""
-    member("last_layer", last_layer, LastLayer)
+    member("last_layer", last_layer, _LastLayer)
     if start is not None and not (hasattr(start, "state_") and hasattr(start, "fitted_module")):
         raise InvalidParameterError(
             f"start={type(start).__name__} must be a fitted TorchClassifier: fit it on public data first."
         )
 
 
-def begin_from(module: Module, start: Any, n_classes: int, last_layer: LastLayer) -> None:
+def _begin_from(module: Module, start: Any, n_classes: int, last_layer: _LastLayer) -> None:
     """Copy a fitted network's numbers into a new one where names and shapes agree, and refuse if none do."""
     torch = require_torch()
     same_classes = n_classes == len(start.classes_)
-    if last_layer is LastLayer.KEEP and not same_classes:
+    if last_layer is _LastLayer.KEEP and not same_classes:
         raise InvalidParameterError(
             f"last_layer='keep' needs a start of {n_classes} classes, not {len(start.classes_)}: use 'auto'."
         )
     target = module.state_dict()
     # Names are in order of layers, and the names within a layer share all but their last part.
     last = list(target)[-1].rpartition(".")[0]
-    keep_last = same_classes and last_layer is not LastLayer.NEW
+    keep_last = same_classes and last_layer is not _LastLayer.NEW
     copied = [
         name
         for name, value in target.items()
@@ -298,7 +298,7 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         n_entries = int(np.prod(shape))
         if n_features != n_entries or min(shape, default=0) < 1:
             raise DataError(f"X has {n_features} columns, but input_shape={shape} takes {n_entries}: make them agree.")
-        checked_start(self.start, self.last_layer)
+        _checked_start(self.start, self.last_layer)
         self.input_shape_ = shape
 
     def _new_module(self) -> Module:
@@ -309,7 +309,7 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
                 f"module must return a torch.nn.Module, the network; got {type(module).__name__}."
             )
         if self.start is not None:
-            begin_from(module, self.start, len(self.classes_), LastLayer(self.last_layer))
+            _begin_from(module, self.start, len(self.classes_), _LastLayer(self.last_layer))
         return module
 
     def _rows(self, X: NDArray[np.float32], device: str) -> Any:

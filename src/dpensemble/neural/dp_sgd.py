@@ -54,13 +54,13 @@ class Accountant(StrEnum):
     RDP = "rdp"
 
 
-NAMES = {
+_NAMES = {
     Accountant.PRV: "privacy loss random variables (Gopi, Lee and Wutschitz 2021)",
     Accountant.RDP: "Renyi differential privacy (Mironov, Talwar and Zhang 2019)",
 }
 
 
-def require_opacus() -> Any:
+def _require_opacus() -> Any:
     """Return the module opacus, or raise an error that names the extra that installs it."""
     try:
         with warnings.catch_warnings():
@@ -111,7 +111,7 @@ def _quiet_accountant() -> Iterator[None]:
 
 
 @lru_cache(maxsize=64)
-def least_noise(budget: Budget, sample_rate: float, n_steps: int, accountant: Accountant) -> NoisySteps:
+def _least_noise(budget: Budget, sample_rate: float, n_steps: int, accountant: Accountant) -> NoisySteps:
     """Return steps with about the least noise that keeps a budget, for one record added or removed."""
 
     def steps(noise: float) -> NoisySteps:
@@ -119,7 +119,7 @@ def least_noise(budget: Budget, sample_rate: float, n_steps: int, accountant: Ac
 
     # About right for many steps. Even a single step needs half of it.
     noise = 0.5 + sample_rate * math.sqrt(2 * n_steps * math.log(1 / budget.delta + 1)) / budget.epsilon
-    fine = finest_waste(budget.epsilon)
+    fine = _finest_waste(budget.epsilon)
     if accountant is Accountant.PRV:
         # A coarse bound may exceed the exact one by this much. Without it the bound guides the search.
         coarse = budget.epsilon / 5
@@ -134,7 +134,7 @@ def least_noise(budget: Budget, sample_rate: float, n_steps: int, accountant: Ac
     return steps(least)
 
 
-def finest_waste(epsilon: float) -> float:
+def _finest_waste(epsilon: float) -> float:
     """Return by how much discretisation may raise an epsilon of this size. A finer one takes longer."""
     return max(_SHARE_WASTED * epsilon, min(_FINEST, epsilon / 5))
 
@@ -166,9 +166,9 @@ def _least(price: Callable[[float], float], noise: float, target: float) -> floa
 _WORDS, _FIRST_BYTE, _WORD_BYTES = 624, 24, 8
 
 
-def require_bounded(module: Module) -> None:
+def _require_bounded(module: Module) -> None:
     """Refuse a network in which DP-SGD cannot bound the effect of one record. For example, batch normalisation."""
-    require_opacus()
+    _require_opacus()
     validators = import_module("opacus.validators")
     layers = [type(layer).__name__ for layer in module.modules() if not list(layer.children())]
     normalised = [name for name in layers if "BatchNorm" in name]
@@ -184,7 +184,7 @@ def require_bounded(module: Module) -> None:
         raise InvalidParameterError(f"module has {why}: use plain layers, such as those of bagging_cnn.")
 
 
-def own_generators(noise: NoiseSource, device: str) -> tuple[Any, Any]:
+def _own_generators(noise: NoiseSource, device: str) -> tuple[Any, Any]:
     """Return generators of PyTorch for samples (on the CPU) and for noise (on the device)."""
     torch = require_torch()
     # All 19,937 bits of the state come from the source, whereas a seed would give 32. CUDA takes at most 63.
@@ -199,7 +199,7 @@ def own_generators(noise: NoiseSource, device: str) -> tuple[Any, Any]:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PrivateTraining:
+class _PrivateTraining:
     """Public settings of a private training."""
 
     training: Training
@@ -207,11 +207,11 @@ class PrivateTraining:
     clip: float  # length to which each record's gradient is shortened
 
 
-def train_privately(
+def _train_privately(
     module: Module,
     rows: Tensor,
     targets: NDArray[np.int64],
-    settings: PrivateTraining,
+    settings: _PrivateTraining,
     noise: NoiseSource,
     readable: NDArray[np.bool_] | None = None,
 ) -> bool:
@@ -219,11 +219,11 @@ def train_privately(
 
     The gradient of a record that is not `readable` is zero, and no other record's gradient depends on that.
     """
-    torch, opacus = require_torch(), require_opacus()
+    torch, opacus = require_torch(), _require_opacus()
     data = torch.utils.data
     ids = torch.as_tensor(targets, device=rows.device)
     counts = None if readable is None else torch.as_tensor(readable, dtype=rows.dtype, device=rows.device)
-    samples, gaussian = own_generators(noise, rows.device.type)
+    samples, gaussian = _own_generators(noise, rows.device.type)
     loader = data.DataLoader(data.TensorDataset(rows, ids), batch_size=settings.training.batch_size, generator=samples)
     with _quiet_engine():
         private, optimizer, loader = opacus.PrivacyEngine(accountant=settings.steps.accountant.value).make_private(
@@ -239,14 +239,14 @@ def train_privately(
             for batch in loader.batch_sampler:
                 places = torch.as_tensor(batch, dtype=torch.int64, device=rows.device)
                 optimizer.zero_grad()
-                loss(private(rows[places]), ids[places], None if counts is None else counts[places]).backward()
-                zero_broken_gradients(private.parameters())
+                _loss(private(rows[places]), ids[places], None if counts is None else counts[places]).backward()
+                _zero_broken_gradients(private.parameters())
                 optimizer.step()
     private.cleanup()
     return all(bool(value.isfinite().all()) for value in module.state_dict().values())
 
 
-def zero_broken_gradients(parameters: Iterable[Any]) -> None:
+def _zero_broken_gradients(parameters: Iterable[Any]) -> None:
     """Set the whole gradient of each record to zero if it has an infinite or missing entry, such as by overflow.
 
     Otherwise one record would decide whether the network stays finite. A gradient of zero is within the clipping.
@@ -260,7 +260,7 @@ def zero_broken_gradients(parameters: Iterable[Any]) -> None:
             one[~finite] = 0
 
 
-def loss(logits: Tensor, targets: Tensor, counts: Tensor | None) -> Any:
+def _loss(logits: Tensor, targets: Tensor, counts: Tensor | None) -> Any:
     """Return the mean loss of a batch. A record of count 0 adds zero and divides like the others."""
     cross_entropy = require_torch().nn.functional.cross_entropy
     if counts is None:
@@ -422,7 +422,7 @@ class DPSGDClassifier(TorchClassifier):
             Private labels, all among ``classes``.
         """
         # Opacus' extra installs PyTorch too, so the error names that extra.
-        require_opacus()
+        _require_opacus()
         require_torch()
         epsilon, delta = self.announced_privacy()
         clip = real_between("clip", self.clip, 1e-6, 1e6)
@@ -434,11 +434,11 @@ class DPSGDClassifier(TorchClassifier):
 
         def train(module: Module, rows: Tensor, targets: Integers, schedule: Schedule, training: Training) -> bool:
             nonlocal steps
-            require_bounded(module)
+            _require_bounded(module)
             budget, rate = Budget(epsilon=epsilon, delta=delta), 1 / schedule.n_batches
-            steps = least_noise(budget, rate, schedule.n_batches * training.epochs, accountant)
-            settings = PrivateTraining(training=training, steps=steps, clip=clip)
-            return train_privately(module, rows, targets, settings, noise, readable)
+            steps = _least_noise(budget, rate, schedule.n_batches * training.epochs, accountant)
+            settings = _PrivateTraining(training=training, steps=steps, clip=clip)
+            return _train_privately(module, rows, targets, settings, noise, readable)
 
         # The public seed is for start values only. The records of each step come from the noise.
         self._fit(records, labels, train)
@@ -472,7 +472,7 @@ class DPSGDClassifier(TorchClassifier):
             Strictly between 0 and 1.
         """
         check_is_fitted(self)
-        return self._steps.epsilon(delta_of(delta), finest_waste(self.epsilon))
+        return self._steps.epsilon(delta_of(delta), _finest_waste(self.epsilon))
 
     @property
     def fit_together(self) -> Any:
@@ -496,7 +496,7 @@ def _guarantee(steps: NoisySteps, epsilon: float, delta: float, for_release: boo
         accounting=(
             f"DP-SGD: {steps.n_steps:,} steps, a record in each with probability "
             f"{round_up(steps.sample_rate, 4):g}, noise multiplier {steps.noise_multiplier:.4g}; Opacus' "
-            f"accountant by {NAMES[steps.accountant]}"
+            f"accountant by {_NAMES[steps.accountant]}"
         ),
         assumptions=_ASSUMPTIONS,
         for_release=for_release,

@@ -22,14 +22,14 @@ _PATCH_BYTES = 2**20
 
 
 @cache
-def convolve() -> Any:
+def _convolve() -> Any:
     """Return the operation on (images, weight, bias, stride, workspace), whose class needs PyTorch."""
     torch = require_torch()
 
     class Convolve(torch.autograd.Function):  # type: ignore[name-defined]
         @staticmethod
         def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Any, stride: Any, workspace: Any) -> Tensor:
-            kernel = Kernel.of(weight, bias, stride, x.dtype)
+            kernel = _Kernel.of(weight, bias, stride, x.dtype)
             ctx.save_for_backward(x)
             ctx.kernel, ctx.workspace = kernel, workspace
             return _convolved(x, kernel, workspace)
@@ -61,7 +61,7 @@ def _patches(x: Tensor, kernel: tuple[int, int], stride: tuple[int, int]) -> Ten
     return x.as_strided(shape, strides, x.storage_offset())
 
 
-class Workspace:
+class _Workspace:
     """Memory for patches, laid out one below the other. A row of ones at the end adds the bias."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Workspace:
 
 
 @dataclass(frozen=True, eq=False)
-class Kernel:
+class _Kernel:
     """Weights of a convolution as matrices of shape (n_teachers, n_outputs, n_patch + 1). The bias is last."""
 
     matrix: Tensor
@@ -88,7 +88,7 @@ class Kernel:
     has_bias: bool
 
     @classmethod
-    def of(cls, weight: Tensor, bias: Tensor | None, stride: tuple[int, int], dtype: object) -> Kernel:
+    def of(cls, weight: Tensor, bias: Tensor | None, stride: tuple[int, int], dtype: object) -> _Kernel:
         """Return the matrices of stacked weights."""
         torch = require_torch()
         last = weight.new_zeros(weight.shape[:2]) if bias is None else bias
@@ -102,7 +102,7 @@ def _groups(patches: Tensor) -> list[slice]:
     return [slice(start, start + size) for start in range(0, len(patches), size)]
 
 
-def _convolved(x: Tensor, kernel: Kernel, workspace: Workspace) -> Tensor:
+def _convolved(x: Tensor, kernel: _Kernel, workspace: _Workspace) -> Tensor:
     torch = require_torch()
     patches = _patches(x, kernel.shape[1:], kernel.stride)
     # A tensor of its own, so that the next layer may work in place.
@@ -114,7 +114,7 @@ def _convolved(x: Tensor, kernel: Kernel, workspace: Workspace) -> Tensor:
 
 
 def _convolution_gradients(
-    x: Tensor, kernel: Kernel, gradient: Tensor, workspace: Workspace, of_images: bool
+    x: Tensor, kernel: _Kernel, gradient: Tensor, workspace: _Workspace, of_images: bool
 ) -> tuple[Tensor | None, Tensor]:
     """Return the loss's gradients with respect to images and matrices."""
     torch = require_torch()
@@ -156,7 +156,7 @@ class Step:
     factors: Any  # torch.dtype of the factors of matrix products
 
 
-class Layer(ABC):
+class _Layer(ABC):
     """A layer of many networks at once."""
 
     #: Whether the output is a new tensor with no other use, so that the next layer may overwrite it.
@@ -168,7 +168,7 @@ class Layer(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Elementwise(Layer):
+class _Elementwise(_Layer):
     """Any layer that treats each number separately."""
 
     module: Module
@@ -178,7 +178,7 @@ class Elementwise(Layer):
         return self.module(x)
 
 
-class Flatten(Layer):
+class _Flatten(_Layer):
     """One axis of units instead of channels, height and width."""
 
     def __call__(self, x: Tensor, _step: Step) -> Tensor:
@@ -187,7 +187,7 @@ class Flatten(Layer):
 
 
 @dataclass(frozen=True, eq=False)
-class Pooling(Layer):
+class _Pooling(_Layer):
     """Any layer that treats each channel of an image separately. Rows act as channels that come last in memory."""
 
     module: Module
@@ -199,7 +199,7 @@ class Pooling(Layer):
 
 
 @dataclass(frozen=True, eq=False)
-class Linear(Layer):
+class _Linear(_Layer):
     """A linear layer."""
 
     makes_new: ClassVar[bool] = True
@@ -216,14 +216,14 @@ class Linear(Layer):
 
 
 @dataclass(frozen=True, eq=False)
-class Convolution(Layer):
+class _Convolution(_Layer):
     """A two-dimensional convolution, as matrix products with patches. For one thread at a time."""
 
     makes_new: ClassVar[bool] = True
     name: str
     stride: tuple[int, int]
     padding: tuple[int, int]
-    workspace: Workspace = field(default_factory=Workspace)
+    workspace: _Workspace = field(default_factory=_Workspace)
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
         """Return a tensor of shape (n_teachers, n_outputs, height, width, n_rows)."""
@@ -231,11 +231,11 @@ class Convolution(Layer):
         down, across = self.padding
         if down or across:
             x = require_torch().nn.functional.pad(x, (0, 0, across, across, down, down))
-        return convolve()(x.to(step.factors), weight, bias, self.stride, self.workspace)
+        return _convolve()(x.to(step.factors), weight, bias, self.stride, self.workspace)
 
 
 @dataclass(frozen=True, eq=False)
-class Normalisation(Layer):
+class _Normalisation(_Layer):
     """Batch normalisation over each teacher's own rows. Padding does not count."""
 
     name: str
@@ -338,7 +338,7 @@ def stacked_network(module: Module, input_shape: Sequence[int]) -> Network | str
 
 @dataclass(frozen=True, eq=False)
 class _Chain:
-    layers: list[Layer]
+    layers: list[_Layer]
     numbers_a_row: int
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
@@ -355,7 +355,7 @@ def _chained(module: Module, input_shape: Sequence[int]) -> Network | None:
     # This device computes shapes only.
     probe = copy.deepcopy(module).to("meta").eval()
     x = torch.empty((2, *input_shape), device="meta")
-    layers: list[Layer] = []
+    layers: list[_Layer] = []
     numbers = 0
     for name, layer in _leaves(probe, ""):
         stacked = _layer(name, layer, x.dim(), inplace=bool(layers) and layers[-1].makes_new)
@@ -377,7 +377,7 @@ def _leaves(module: Module, prefix: str) -> Iterator[tuple[str, Module]]:
             yield f"{prefix}{name}.", child
 
 
-def _layer(name: str, layer: Any, n_axes: int, *, inplace: bool) -> Layer | None:  # noqa: PLR0911
+def _layer(name: str, layer: Any, n_axes: int, *, inplace: bool) -> _Layer | None:  # noqa: PLR0911
     """Return one layer's stacked form, or None if it is unknown. Subclasses count as unknown."""
     nn = require_torch().nn
     kind = type(layer)
@@ -385,17 +385,17 @@ def _layer(name: str, layer: Any, n_axes: int, *, inplace: bool) -> Layer | None
         if kind.__name__ in _ELEMENTWISE:
             module = copy.deepcopy(layer)
             module.inplace = inplace
-            return Elementwise(module)
+            return _Elementwise(module)
         if kind.__name__ in _POOLING and n_axes == 4 and not getattr(layer, "return_indices", False):
-            return Pooling(layer)
+            return _Pooling(layer)
         if kind is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1):
-            return Flatten()
+            return _Flatten()
         if kind is nn.Linear and n_axes == 2:
-            return Linear(name)
+            return _Linear(name)
         if kind is nn.Conv2d and _plain_convolution(layer):
-            return Convolution(name, layer.stride, layer.padding)
+            return _Convolution(name, layer.stride, layer.padding)
         if kind in (nn.BatchNorm1d, nn.BatchNorm2d) and layer.track_running_stats and layer.momentum is not None:
-            return Normalisation(name, layer.eps, layer.momentum)
+            return _Normalisation(name, layer.eps, layer.momentum)
     return None
 
 

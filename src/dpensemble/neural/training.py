@@ -56,7 +56,7 @@ class ImageAugmentation:
         return (generator.uniform(-1.0, 1.0, size=(n_images, 3)) * largest).astype(np.float32)
 
 
-def moved(images: Tensor, moves: NDArray[np.float32]) -> Tensor:
+def augmented_images(images: Tensor, moves: NDArray[np.float32]) -> Tensor:
     """Return moved images of shape (n_images, channels, height, width). Pixels from outside are zero."""
     torch: Any = require_torch()
     height, width = images.shape[2:]
@@ -217,7 +217,7 @@ def train(module: Module, rows: Tensor, targets: NDArray[np.int64], schedule: Sc
     with _layout_kept_after_pooling(module):
         for _ in range(training.epochs):
             batches, moves = schedule.epoch()
-            inputs = rows if moves is None else moved(rows, moves)
+            inputs = rows if moves is None else augmented_images(rows, moves)
             for batch in batches:
                 places = torch.as_tensor(batch, device=rows.device)
                 optimizer.zero_grad()

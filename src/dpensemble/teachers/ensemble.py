@@ -33,7 +33,7 @@ from dpensemble.teachers.logistic import fit_batched_logistic, supports
 from dpensemble.votes import Votes, ballot_dtype
 
 #: Private rows that are in memory at a time, in bytes.
-BYTES_AT_ONCE = 2**29
+_BYTES_AT_ONCE = 2**29
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,13 +71,13 @@ class RowsInBlocks:
         return rows
 
 
-def in_turns(
+def _in_turns(
     X: Floats | RowsInBlocks, y: Integers, shards: Sequence[Integers]
 ) -> Iterator[tuple[slice, Floats, Integers, Sequence[Integers]]]:
     """Yield teachers that are fitted together, the rows that they need, their labels, and positions among the rows.
 
     Rows in memory have one turn. Other rows have as few turns as memory allows. A teacher whose own shard takes more
-    than `BYTES_AT_ONCE` has a turn of its own.
+    than `_BYTES_AT_ONCE` has a turn of its own.
     """
     if not isinstance(X, RowsInBlocks):
         yield slice(0, len(shards)), X, y, shards
@@ -89,7 +89,7 @@ def in_turns(
 
 
 def _turns(n_features: int, shards: Sequence[Integers]) -> list[slice]:
-    most = max(1, BYTES_AT_ONCE // (8 * max(1, n_features)))
+    most = max(1, _BYTES_AT_ONCE // (8 * max(1, n_features)))
     ready, first, rows = [], 0, 0
     for teacher, shard in enumerate(shards):
         if rows + len(shard) > most and teacher > first:
@@ -186,7 +186,7 @@ def fit_separately(
     if errors and len(errors) == len(to_fit):
         raise TeacherError(
             f"no teacher could be fitted: {type(estimator).__name__}.fit raised {errors[0]}; "
-            f"{rehearsed(estimator, X.shape[1], len(classes))}"
+            f"{_rehearsed(estimator, X.shape[1], len(classes))}"
         )
     return SeparateTeachers(models, fallbacks, np.asarray(seeds), classes, len(errors), n_jobs, class_ids)
 
@@ -277,7 +277,7 @@ def quietly() -> Iterator[None]:
         yield
 
 
-def rehearsed(estimator: object, n_features: int, n_classes: int) -> str:
+def _rehearsed(estimator: object, n_features: int, n_classes: int) -> str:
     """Fit an estimator once on made-up rows, whose error may be quoted in full, and return the outcome in words."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(_MADE_UP_ROWS, n_features)), np.arange(_MADE_UP_ROWS) % n_classes
@@ -377,7 +377,7 @@ class TeacherEnsemble:
         self.n_failed = 0
         report = _evenly(on_done, len(shards), self.n_constant)
         self._fitted: list[_Fitted] = []
-        for teachers, rows, labels, own in in_turns(X, y, shards):
+        for teachers, rows, labels, own in _in_turns(X, y, shards):
             self._fitted.append(self._fit_turn(rows, labels, own, teachers, constant_votes, report, on_done))
         return self
 

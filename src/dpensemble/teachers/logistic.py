@@ -36,22 +36,22 @@ from dpensemble._arrays import Ballots, Integers
 from dpensemble._threads import one_thread
 from dpensemble.votes import ballot_dtype
 
-Array = NDArray[np.float64]
+_Array = NDArray[np.float64]
 
 # A record's share of the curvature, p(1 - p), near a typical optimum. Its upper bound is 0.25.
 _TYPICAL_CURVATURE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Scaling:
+class _Scaling:
     """What each teacher subtracts from a feature, and then multiplies it by. The intercept comes last."""
 
-    mean: Array
-    scale: Array  # zero holds a coefficient at zero
+    mean: _Array
+    scale: _Array  # zero holds a coefficient at zero
     inverse_c: float  # penalty as scikit-learn states it, 1 / C
 
     @classmethod
-    def of(cls, total: Array, mean: Array, spread: Array, inverse_c: float, fit_intercept: bool) -> Scaling:
+    def of(cls, total: _Array, mean: _Array, spread: _Array, inverse_c: float, fit_intercept: bool) -> _Scaling:
         """Scale by weighted means and sums of squared deviations: curvature about 1 along every feature."""
         scale = 1.0 / np.sqrt(_TYPICAL_CURVATURE * np.maximum(spread, 0.0) + inverse_c)
         # Constant up to rounding, or too large to square: such coefficients are held at zero.
@@ -60,42 +60,42 @@ class Scaling:
         return cls(mean, scale, inverse_c)
 
     @property
-    def penalty(self) -> Array:
+    def penalty(self) -> _Array:
         """Penalty on each parameter, shape (n_teachers, 1, n_features + 1)."""
-        penalty: Array = np.square(self.scale)[:, None, :] * self.inverse_c
+        penalty: _Array = np.square(self.scale)[:, None, :] * self.inverse_c
         penalty[..., -1] = 0.0
         return penalty
 
-    def undo(self, params: Array) -> tuple[Array, Array]:
+    def undo(self, params: _Array) -> tuple[_Array, _Array]:
         """Return the coefficients and intercepts for the original features."""
         scaled = params * self.scale[:, None, :]
         coef, intercept = scaled[..., :-1], scaled[..., -1]
         return coef, intercept - np.einsum("tof,tf->to", coef, self.mean[:, :-1])
 
 
-class Design(Protocol):
+class _Design(Protocol):
     """Products with the scaled features of a block."""
 
-    def scores(self, params: Array) -> Array:
+    def scores(self, params: _Array) -> _Array:
         """Return scores of shape (n_teachers, n_outputs, n_rows)."""
 
-    def pull_back(self, derivative: Array) -> Array:
+    def pull_back(self, derivative: _Array) -> _Array:
         """Return a derivative with respect to parameters from one with respect to scores."""
 
-    def take(self, keep: NDArray[np.intp]) -> Design:
+    def take(self, keep: NDArray[np.intp]) -> _Design:
         """Return the design of some of the teachers."""
 
 
 @dataclass(frozen=True, eq=False)
-class DenseDesign:
+class _DenseDesign:
     """One array of shape (n_teachers, n_rows, n_features + 1)."""
 
-    features: Array
+    features: _Array
 
     @classmethod
     def of(
-        cls, X: Array, shards: list[Integers], weights: Array, inverse_c: float, fit_intercept: bool
-    ) -> tuple[DenseDesign, Scaling]:
+        cls, X: _Array, shards: list[Integers], weights: _Array, inverse_c: float, fit_intercept: bool
+    ) -> tuple[_DenseDesign, _Scaling]:
         """Gather and scale shards. Weights of shape (n_teachers, n_rows) are zero for padding."""
         features = np.zeros((*weights.shape, X.shape[1] + 1))
         for teacher, shard in enumerate(shards):
@@ -106,35 +106,35 @@ class DenseDesign:
             mean = (weights[:, None, :] @ features)[:, 0] / total
             features -= mean[:, None, :]
         spread = (weights[:, None, :] @ np.square(features))[:, 0]
-        scaling = Scaling.of(total, mean, spread, inverse_c, fit_intercept)
+        scaling = _Scaling.of(total, mean, spread, inverse_c, fit_intercept)
         features[..., -1] = 1.0
         features *= scaling.scale[:, None, :]
         return cls(features), scaling
 
-    def scores(self, params: Array) -> Array:
+    def scores(self, params: _Array) -> _Array:
         """Return scores of shape (n_teachers, n_outputs, n_rows)."""
         return params @ self.features.transpose(0, 2, 1)
 
-    def pull_back(self, derivative: Array) -> Array:
+    def pull_back(self, derivative: _Array) -> _Array:
         """Return a derivative with respect to parameters from one with respect to scores."""
         return derivative @ self.features
 
-    def take(self, keep: NDArray[np.intp]) -> DenseDesign:
+    def take(self, keep: NDArray[np.intp]) -> _DenseDesign:
         """Return the design of some of the teachers."""
-        return DenseDesign(self.features[keep])
+        return _DenseDesign(self.features[keep])
 
 
 @dataclass(frozen=True, eq=False)
-class SparseDesign:
+class _SparseDesign:
     """One block-diagonal matrix, scaled but not centred, since centring would fill it. A shift centres its products."""
 
     matrix: sp.csr_array  # one block a teacher, with an empty column for the intercept
-    shift: Array  # (n_teachers, n_features + 1), added to every row of a teacher's block
+    shift: _Array  # (n_teachers, n_features + 1), added to every row of a teacher's block
 
     @classmethod
     def of(
-        cls, X: sp.csr_array, shards: list[Integers], weights: Array, inverse_c: float, fit_intercept: bool
-    ) -> tuple[SparseDesign, Scaling]:
+        cls, X: sp.csr_array, shards: list[Integers], weights: _Array, inverse_c: float, fit_intercept: bool
+    ) -> tuple[_SparseDesign, _Scaling]:
         """Gather and scale shards. Weights of shape (n_teachers, n_rows) are zero for padding."""
         n_teachers, n_rows = weights.shape
         width = X.shape[1] + 1
@@ -150,34 +150,34 @@ class SparseDesign:
         if fit_intercept:
             mean = (matrix.T @ weights.ravel()).reshape(n_teachers, width) / total
             spread -= total * np.square(mean)
-        scaling = Scaling.of(total, mean, spread, inverse_c, fit_intercept)
+        scaling = _Scaling.of(total, mean, spread, inverse_c, fit_intercept)
         matrix.data *= scaling.scale.ravel()[matrix.indices]
         shift = -mean * scaling.scale
         shift[:, -1] = scaling.scale[:, -1]
         return cls(matrix, shift), scaling
 
-    def scores(self, params: Array) -> Array:
+    def scores(self, params: _Array) -> _Array:
         """Return scores of shape (n_teachers, n_outputs, n_rows)."""
         products = _outputs_first(self.matrix @ _outputs_last(params), len(params))
         products += np.einsum("tof,tf->to", params, self.shift)[..., None]
         return products
 
-    def pull_back(self, derivative: Array) -> Array:
+    def pull_back(self, derivative: _Array) -> _Array:
         """Return a derivative with respect to parameters from one with respect to scores."""
         products = _outputs_first(self.matrix.T @ _outputs_last(derivative), len(derivative))
         products += derivative.sum(axis=2)[..., None] * self.shift[:, None, :]
         return products
 
-    def take(self, keep: NDArray[np.intp]) -> SparseDesign:
+    def take(self, keep: NDArray[np.intp]) -> _SparseDesign:
         """Return the design of some of the teachers."""
         n_teachers, width = self.shift.shape
         n_rows = self.matrix.shape[0] // n_teachers
         rows = self.matrix[(keep[:, None] * n_rows + np.arange(n_rows)).ravel()]
         lengths = np.diff(rows.indptr).reshape(len(keep), n_rows)
-        return SparseDesign(_block_diagonal(rows.data, rows.indices % width, lengths, width), self.shift[keep])
+        return _SparseDesign(_block_diagonal(rows.data, rows.indices % width, lengths, width), self.shift[keep])
 
 
-def _block_diagonal(data: Array, columns: NDArray[np.int32], lengths: NDArray[np.int32], width: int) -> sp.csr_array:
+def _block_diagonal(data: _Array, columns: NDArray[np.int32], lengths: NDArray[np.int32], width: int) -> sp.csr_array:
     """Return a matrix with one block of `width` columns for each row of `lengths`, which holds its rows' nonzeros."""
     n_teachers, n_rows = lengths.shape
     first_columns = np.arange(n_teachers, dtype=columns.dtype) * width
@@ -186,15 +186,15 @@ def _block_diagonal(data: Array, columns: NDArray[np.int32], lengths: NDArray[np
     return sp.csr_array((data, columns, starts), shape=(n_teachers * n_rows, n_teachers * width))
 
 
-def _outputs_last(values: Array) -> Array:
+def _outputs_last(values: _Array) -> _Array:
     return values.transpose(0, 2, 1).reshape(-1, values.shape[1])
 
 
-def _outputs_first(products: Array, n_teachers: int) -> Array:
+def _outputs_first(products: _Array, n_teachers: int) -> _Array:
     return np.ascontiguousarray(products.reshape(n_teachers, -1, products.shape[1]).transpose(0, 2, 1))
 
 
-def labels_and_weights(y: Integers, shards: list[Integers], counts: Integers, n_rows: int) -> tuple[Integers, Array]:
+def _labels_and_weights(y: Integers, shards: list[Integers], counts: Integers, n_rows: int) -> tuple[Integers, _Array]:
     """Return labels, numbered among a shard's own classes, and weights as if balanced, zero for padding."""
     sizes = counts.sum(axis=1)
     real = np.arange(n_rows) < sizes[:, None]
@@ -214,27 +214,27 @@ _MAX_ITER = 1000
 _MAX_HALVINGS = 30
 
 
-class Loss(Protocol):
+class _Loss(Protocol):
     """Weighted log loss of a block. Padding rows have weight zero."""
 
-    def at(self, scores: Array) -> tuple[Array, Array, Array]:
+    def at(self, scores: _Array) -> tuple[_Array, _Array, _Array]:
         """Return each teacher's loss, its derivative with respect to the scores, and probabilities."""
 
-    def curvature(self, probabilities: Array, direction: Array) -> Array:
+    def curvature(self, probabilities: _Array, direction: _Array) -> _Array:
         """Return each teacher's second derivative along a direction of its scores."""
 
-    def take(self, keep: Teachers) -> Loss:
+    def take(self, keep: Teachers) -> _Loss:
         """Return the loss of some of the teachers."""
 
 
 @dataclass(frozen=True, eq=False)
-class BinaryLoss:
+class _BinaryLoss:
     """Log loss of two classes, from one score a row."""
 
-    signs: Array  # -1 or 1, but 0 for padding, whose margin is then 0 for every score
-    weights: Array  # (n_teachers, n_rows), zero for padding
+    signs: _Array  # -1 or 1, but 0 for padding, whose margin is then 0 for every score
+    weights: _Array  # (n_teachers, n_rows), zero for padding
 
-    def at(self, scores: Array) -> tuple[Array, Array, Array]:
+    def at(self, scores: _Array) -> tuple[_Array, _Array, _Array]:
         """Return each teacher's loss, its derivative, and the probability of each row's own label."""
         own = self.signs * scores[:, 0]
         np.negative(own, out=own)
@@ -245,26 +245,26 @@ class BinaryLoss:
         derivative *= self.weights
         return -_dot(self.weights, np.log(own)), derivative[:, None, :], own
 
-    def curvature(self, probabilities: Array, direction: Array) -> Array:
+    def curvature(self, probabilities: _Array, direction: _Array) -> _Array:
         """Return each teacher's second derivative along a direction of its scores."""
         variance = probabilities * (1.0 - probabilities)
         variance *= self.weights
         variance *= direction[:, 0]
         return _dot(variance, direction[:, 0])
 
-    def take(self, keep: Teachers) -> BinaryLoss:
+    def take(self, keep: Teachers) -> _BinaryLoss:
         """Return the loss of some of the teachers."""
-        return BinaryLoss(self.signs[keep], self.weights[keep])
+        return _BinaryLoss(self.signs[keep], self.weights[keep])
 
 
 @dataclass(frozen=True, eq=False)
-class SoftmaxLoss:
+class _SoftmaxLoss:
     """Multinomial log loss, from one score a row and class."""
 
-    one_hot: Array  # (n_teachers, n_classes, n_rows), 1 for each row's label
-    weights: Array  # (n_teachers, n_rows), zero for padding
+    one_hot: _Array  # (n_teachers, n_classes, n_rows), 1 for each row's label
+    weights: _Array  # (n_teachers, n_rows), zero for padding
 
-    def at(self, scores: Array) -> tuple[Array, Array, Array]:
+    def at(self, scores: _Array) -> tuple[_Array, _Array, _Array]:
         """Return each teacher's loss, its derivative, and the probability of each row and class."""
         scores = scores - scores.max(axis=1, keepdims=True)
         own = np.einsum("tcr,tcr->tr", self.one_hot, scores)
@@ -275,24 +275,24 @@ class SoftmaxLoss:
         derivative *= self.weights[:, None, :]
         return _dot(self.weights, np.log(total) - own), derivative, probabilities
 
-    def curvature(self, probabilities: Array, direction: Array) -> Array:
+    def curvature(self, probabilities: _Array, direction: _Array) -> _Array:
         """Return each teacher's second derivative along a direction of its scores."""
         deviation = direction - np.einsum("tcr,tcr->tr", probabilities, direction)[:, None, :]
         variance = np.einsum("tcr,tcr,tcr->tr", probabilities, deviation, deviation)
         return _dot(self.weights, variance)
 
-    def take(self, keep: Teachers) -> SoftmaxLoss:
+    def take(self, keep: Teachers) -> _SoftmaxLoss:
         """Return the loss of some of the teachers."""
-        return SoftmaxLoss(self.one_hot[keep], self.weights[keep])
+        return _SoftmaxLoss(self.one_hot[keep], self.weights[keep])
 
 
-def _dot(a: Array, b: Array) -> Array:
+def _dot(a: _Array, b: _Array) -> _Array:
     """Return each teacher's inner product of two arrays."""
-    product: Array = np.einsum("ti,ti->t", a.reshape(len(a), -1), b.reshape(len(b), -1))
+    product: _Array = np.einsum("ti,ti->t", a.reshape(len(a), -1), b.reshape(len(b), -1))
     return product
 
 
-def _column(values: Array) -> Array:
+def _column(values: _Array) -> _Array:
     return values[:, None, None]
 
 
@@ -300,11 +300,11 @@ def _column(values: Array) -> Array:
 class _Point:
     """The parameters of teachers, with their objectives and gradients."""
 
-    params: Array
-    scores: Array
-    value: Array
-    derivative: Array
-    probabilities: Array
+    params: _Array
+    scores: _Array
+    value: _Array
+    derivative: _Array
+    probabilities: _Array
 
     def take(self, keep: Teachers) -> _Point:
         return _Point(*(part[keep] for part in vars(self).values()))
@@ -314,19 +314,19 @@ class _Point:
 class _Objective:
     """Each teacher's loss plus its L2 penalty."""
 
-    design: Design
-    loss: Loss
-    penalty: Array
+    design: _Design
+    loss: _Loss
+    penalty: _Array
 
-    def at(self, params: Array, scores: Array) -> _Point:
+    def at(self, params: _Array, scores: _Array) -> _Point:
         value, derivative, probabilities = self.loss.at(scores)
         value += 0.5 * _dot(self.penalty * params, params)
         return _Point(params, scores, value, derivative, probabilities)
 
-    def gradient(self, point: _Point) -> Array:
+    def gradient(self, point: _Point) -> _Array:
         return self.design.pull_back(point.derivative) + self.penalty * point.params
 
-    def curvature(self, point: _Point, direction: Array, along: Array) -> Array:
+    def curvature(self, point: _Point, direction: _Array, along: _Array) -> _Array:
         """Return the second derivative along a direction, whose scores are `along`."""
         return self.loss.curvature(point.probabilities, along) + _dot(self.penalty * direction, direction)
 
@@ -338,10 +338,10 @@ class _Memory:
     """Each teacher's last steps and changes of gradient, as an inverse Hessian."""
 
     def __init__(self, n_teachers: int) -> None:
-        self._pairs: list[tuple[Array, Array, Array]] = []
+        self._pairs: list[tuple[_Array, _Array, _Array]] = []
         self._initial = np.ones(n_teachers)
 
-    def add(self, step: Array, change: Array) -> None:
+    def add(self, step: _Array, change: _Array) -> None:
         product, length = _dot(step, change), _dot(change, change)
         # A teacher without positive curvature, such as one that no longer moves, keeps a pair without effect.
         useful = product > 1e-10 * length
@@ -349,10 +349,10 @@ class _Memory:
         np.divide(product, length, out=self._initial, where=useful)
         self._pairs = [*self._pairs[1 - _MEMORY :], (step, change, inverse)]
 
-    def descend(self, gradient: Array) -> Array:
+    def descend(self, gradient: _Array) -> _Array:
         """Return minus the inverse Hessian's product with the gradient."""
         direction, scratch = -gradient, np.empty_like(gradient)
-        weights: list[Array] = []
+        weights: list[_Array] = []
         for step, change, inverse in reversed(self._pairs):
             weights.append(inverse * _dot(step, direction))
             direction -= np.multiply(_column(weights[-1]), change, out=scratch)
@@ -369,7 +369,7 @@ class _Memory:
         return memory
 
 
-def minimise(design: Design, loss: Loss, penalty: Array, n_outputs: int, tolerance: float) -> Array:
+def _minimise(design: _Design, loss: _Loss, penalty: _Array, n_outputs: int, tolerance: float) -> _Array:
     """Minimise each teacher's loss plus its L2 penalty, from zero, to a tolerance relative to the objective."""
     # A teacher never moves again once its quadratic model promises to lower its objective by less than a share of
     # `tolerance`, or once no step lowers it. A step to a value that is not finite is not taken.
@@ -402,7 +402,7 @@ def minimise(design: Design, loss: Loss, penalty: Array, n_outputs: int, toleran
 
 
 def _search(
-    objective: _Objective, point: _Point, direction: Array, slope: Array, active: NDArray[np.bool_]
+    objective: _Objective, point: _Point, direction: _Array, slope: _Array, active: NDArray[np.bool_]
 ) -> tuple[_Point, NDArray[np.bool_]]:
     """Step along a direction, halving until the objective decreases. Return which teachers have moved."""
     along = objective.design.scores(direction)
@@ -470,8 +470,8 @@ def supports(estimator: object) -> bool:
 class BatchedLogistic:
     """Coefficients of all teachers. Private."""
 
-    coef: Array  # (n_teachers, n_outputs, n_features): one output for two declared classes, otherwise one a class
-    intercept: Array  # -inf for a class that the teacher never votes for
+    coef: _Array  # (n_teachers, n_outputs, n_features): one output for two declared classes, otherwise one a class
+    intercept: _Array  # -inf for a class that the teacher never votes for
 
     @classmethod
     def constant(cls, votes: Integers, n_classes: int, n_features: int) -> BatchedLogistic:
@@ -480,7 +480,7 @@ class BatchedLogistic:
         intercept = np.where(votes[:, None] == outputs, 1.0, -np.inf)
         return cls(np.zeros((*intercept.shape, n_features)), intercept)
 
-    def vote(self, X: Array) -> Ballots:
+    def vote(self, X: _Array) -> Ballots:
         """Return class ids of shape (n_queries, n_teachers), column-major, of the smallest unsigned type."""
         n_teachers, n_outputs = self.intercept.shape
         ballots = np.zeros((n_teachers, len(X)), dtype=ballot_dtype(max(n_outputs, 2)))
@@ -497,10 +497,10 @@ class BatchedLogistic:
                 np.maximum(best, scores, out=best)
         return ballots.T
 
-    def probabilities(self, part: slice, X: Array) -> Array:
+    def probabilities(self, part: slice, X: _Array) -> _Array:
         """Return some teachers' probabilities, shape (n_teachers, n_queries, n_classes), NaN if never fitted."""
         n_outputs = self.intercept.shape[1]
-        chances: Array
+        chances: _Array
         with np.errstate(all="ignore"):
             scores = np.stack([self._scores(part, output, X) for output in range(n_outputs)], axis=2)
             if n_outputs > 1:
@@ -511,19 +511,19 @@ class BatchedLogistic:
         chances[~self.coef[part].any(axis=(1, 2))] = np.nan
         return chances
 
-    def coefficients(self, t: int, _n_features: int) -> tuple[Integers, Array, Array]:
+    def coefficients(self, t: int, _n_features: int) -> tuple[Integers, _Array, _Array]:
         """Return the class ids, coefficients and intercepts of one teacher."""
         coef, intercept = self.coef[t], self.intercept[t]
         voted_for = np.isfinite(intercept)
         columns = np.flatnonzero(voted_for) if len(coef) > 1 else np.arange(2)
         return columns, coef[voted_for], intercept[voted_for]
 
-    def _scores(self, part: slice, output: int, X: Array) -> Array:
-        scores: Array = self.coef[part, output] @ X.T
+    def _scores(self, part: slice, output: int, X: _Array) -> _Array:
+        scores: _Array = self.coef[part, output] @ X.T
         scores += self.intercept[part, output, None]
         return scores
 
-    def _store(self, teachers: NDArray[np.intp], counts: Integers, coef: Array, intercept: Array) -> None:
+    def _store(self, teachers: NDArray[np.intp], counts: Integers, coef: _Array, intercept: _Array) -> None:
         """Write coefficients of the classes present, except for teachers without finite coefficients."""
         finite = np.isfinite(coef).all(axis=(1, 2)) & np.isfinite(intercept).all(axis=1)
         teachers, coef, intercept = teachers[finite], coef[finite], intercept[finite]
@@ -543,7 +543,7 @@ class BatchedLogistic:
 
 def fit_batched_logistic(
     estimator: LogisticRegression,
-    X: Array,
+    X: _Array,
     y: Integers,
     shards: Sequence[Integers],
     *,
@@ -580,7 +580,7 @@ def fit_batched_logistic(
 @dataclass(frozen=True, eq=False)
 class _Problem:
     estimator: LogisticRegression
-    X: Array
+    X: _Array
     X_sparse: sp.csr_array | None
     y: Integers
 
@@ -595,7 +595,9 @@ class _Block:
     is_sparse: bool
 
 
-def _summaries(X: Array, y: Integers, shards: Sequence[Integers], n_classes: int) -> tuple[Integers, NDArray[np.bool_]]:
+def _summaries(
+    X: _Array, y: Integers, shards: Sequence[Integers], n_classes: int
+) -> tuple[Integers, NDArray[np.bool_]]:
     """Return how often each class occurs in each shard, and whether the shard is sparse."""
     sizes = np.array([len(shard) for shard in shards], dtype=np.int64)
     owners = np.repeat(np.arange(len(shards)), sizes)
@@ -628,25 +630,25 @@ def _blocks(
             yield _Block(part, rows, outputs, bool(is_sparse))
 
 
-def _fit_block(problem: _Problem, block: _Block, shards: list[Integers], counts: Integers) -> tuple[Array, Array]:
+def _fit_block(problem: _Problem, block: _Block, shards: list[Integers], counts: Integers) -> tuple[_Array, _Array]:
     """Return coefficients and intercepts for the classes present in each shard."""
     estimator = problem.estimator
-    labels, weights = labels_and_weights(problem.y, shards, counts, block.n_rows)
+    labels, weights = _labels_and_weights(problem.y, shards, counts, block.n_rows)
     if estimator.class_weight is None:
         weights = (weights > 0.0).astype(np.float64)
-    loss: Loss
-    design: Design
+    loss: _Loss
+    design: _Design
     if block.n_outputs == 1:
-        loss = BinaryLoss(np.where(weights > 0.0, 2.0 * labels - 1.0, 0.0), weights)
+        loss = _BinaryLoss(np.where(weights > 0.0, 2.0 * labels - 1.0, 0.0), weights)
     else:
         one_hot = labels[:, None, :] == np.arange(block.n_outputs)[:, None]
-        loss = SoftmaxLoss(one_hot.astype(np.float64), weights)
+        loss = _SoftmaxLoss(one_hot.astype(np.float64), weights)
     settings = (shards, weights, 1.0 / float(estimator.C), bool(estimator.fit_intercept))
     tolerance = max(_TOLERANCE * float(estimator.tol), 1e-13)
     # Values that overflow become infinite or NaN, which is handled where it matters.
     with np.errstate(all="ignore"):
         if block.is_sparse:
-            design, scaling = SparseDesign.of(problem.X_sparse, *settings)
+            design, scaling = _SparseDesign.of(problem.X_sparse, *settings)
         else:
-            design, scaling = DenseDesign.of(problem.X, *settings)
-        return scaling.undo(minimise(design, loss, scaling.penalty, block.n_outputs, tolerance))
+            design, scaling = _DenseDesign.of(problem.X, *settings)
+        return scaling.undo(_minimise(design, loss, scaling.penalty, block.n_outputs, tolerance))

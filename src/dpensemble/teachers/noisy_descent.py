@@ -67,12 +67,12 @@ from dpensemble.releases.sums import DiscreteNoise
 from dpensemble.teachers.private_linear import PrivateLinearClassifier, concentrated_for
 
 #: Entry appended to every row.
-CONSTANT = 0.5
+_CONSTANT = 0.5
 # Squared length of a record: a row of length 1 and the constant.
 _SQUARED_LENGTH = Fraction(5, 4)
 # Units in 1 of rows, chances and weights. A product of a row and weights is below 2**51 of them, and a sum of
 # 2**26 gradients is at most 2**52.
-ROW, CHANCE, WEIGHT = 2**16, 2**10, 2**20
+_ROW, _CHANCE, _WEIGHT = 2**16, 2**10, 2**20
 _LONGEST_WEIGHTS = 2.0**14
 _MOST_RECORDS = 2**26
 # The mean loss has curvature at most L**2 / 4 = 0.3125, so that steps up to 2 (1 + 0.9) / 0.3125 are stable.
@@ -80,10 +80,10 @@ _STEP, _MOMENTUM = 4.0, 0.9
 # Number of records whose gradients are added up together.
 _BLOCK = 1024
 # Scores, in units of rows times weights, at which the chance of being wrong rises to the next unit.
-_RISES: Floats = -ROW * WEIGHT * logit((np.arange(CHANCE)[::-1] + 0.5) / CHANCE)
+_RISES: Floats = -_ROW * _WEIGHT * logit((np.arange(_CHANCE)[::-1] + 0.5) / _CHANCE)
 
 
-def noisy_descent(
+def _binary_descent(
     rows: Floats,
     signs: Floats,
     *,
@@ -97,13 +97,13 @@ def noisy_descent(
 
     `units` is the number of each record's unit. By default every record is a unit.
     """
-    require_few(rows)
-    records = signed_records(rows, signs, clip)
-    shared = shared_by_units(records, units)
-    return descend(
-        lambda weights: gradient_sum(records, weights, shared),
+    _require_few(rows)
+    records = _signed_records(rows, signs, clip)
+    shared = _shared_by_units(records, units)
+    return _descend(
+        lambda weights: _gradient_sum(records, weights, shared),
         (rows.shape[1] + 1,),
-        n_units=number_of_units(rows, units),
+        n_units=_number_of_units(rows, units),
         squared_length=_SQUARED_LENGTH,
         rho=rho,
         n_steps=n_steps,
@@ -111,7 +111,7 @@ def noisy_descent(
     )
 
 
-def descend(
+def _descend(
     gradient: Callable[[Floats], Floats],
     shape: tuple[int, ...],
     *,
@@ -127,15 +127,15 @@ def descend(
     longer than the root of `squared_length` times the whole units in 1. The number of units is private unless units are
     replaced. `rho` is the zero-concentrated privacy of all steps together.
     """
-    variance = gradient_variance(rho, n_steps, squared_length)
+    variance = _gradient_variance(rho, n_steps, squared_length)
     # No smaller than the noise on a gradient, so that weights of few records stay moderate.
-    smallest = math.sqrt(variance) / (ROW * CHANCE)
+    smallest = math.sqrt(variance) / (_ROW * _CHANCE)
     count = max(n_units + noise.gaussian(math.ceil(Fraction(2, 3) / Fraction(rho))), smallest)
     weights, velocity, total = np.zeros((3, *shape))
     for step in range(n_steps):
         exact = gradient(weights)
         drawn = [float(int(entry) + noise.gaussian(variance)) for entry in exact.ravel()]
-        velocity = _MOMENTUM * velocity + np.reshape(drawn, shape) / (ROW * CHANCE * count)
+        velocity = _MOMENTUM * velocity + np.reshape(drawn, shape) / (_ROW * _CHANCE * count)
         weights = weights - _STEP * velocity
         weights *= min(1.0, _LONGEST_WEIGHTS / max(float(np.linalg.norm(weights)), 1.0))
         if 2 * step >= n_steps - 1:
@@ -143,18 +143,18 @@ def descend(
     return total / (n_steps // 2 + n_steps % 2)
 
 
-def require_few(rows: Floats) -> None:
+def _require_few(rows: Floats) -> None:
     """Refuse more records than sums hold exactly."""
     if len(rows) > _MOST_RECORDS:
         raise DataError(f"X must have at most {_MOST_RECORDS:,} records for a private teacher; got {len(rows):,}.")
 
 
-def number_of_units(rows: Floats, units: Integers | None) -> int:
+def _number_of_units(rows: Floats, units: Integers | None) -> int:
     """Return how many units the records belong to."""
     return len(rows) if units is None else len(np.unique(units))
 
 
-def shared_by_units(records: Floats, units: Integers | None) -> Floats:
+def _shared_by_units(records: Floats, units: Integers | None) -> Floats:
     """Return whole records divided by the number of records of their unit, towards zero."""
     if units is None:
         return records
@@ -162,12 +162,12 @@ def shared_by_units(records: Floats, units: Integers | None) -> Floats:
     return shared
 
 
-def gradient_variance(rho: float, n_steps: int, squared_length: Fraction = _SQUARED_LENGTH) -> int:
+def _gradient_variance(rho: float, n_steps: int, squared_length: Fraction = _SQUARED_LENGTH) -> int:
     """Return the variance of the noise on a sum of gradients, in squared units, rounded up."""
-    return math.ceil(2 * n_steps * squared_length * (ROW * CHANCE) ** 2 / Fraction(rho))
+    return math.ceil(2 * n_steps * squared_length * (_ROW * _CHANCE) ** 2 / Fraction(rho))
 
 
-def signed_records(rows: Floats, signs: Floats, clip: float) -> Floats:
+def _signed_records(rows: Floats, signs: Floats, clip: float) -> Floats:
     """Return each private record, computed from that record alone, times its sign.
 
     The result is in whole units, and each row is no longer than ``sqrt(1.25)`` times the units in 1.
@@ -175,28 +175,28 @@ def signed_records(rows: Floats, signs: Floats, clip: float) -> Floats:
     largest = np.maximum(np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0)), clip)[:, None]
     # In place, since records are the largest array, and at most two copies of them are needed.
     whole = rows / largest
-    whole *= ROW
+    whole *= _ROW
     np.trunc(whole, out=whole)
     # Squares are whole numbers too, so that lengths do not depend on the order of columns.
     lengths = np.sqrt(np.einsum("ij,ij->i", whole, whole))[:, None]
     # A unit less than 1, and truncated, so that rounding cannot make a row longer than 1.
-    factors = (ROW - 1) / np.maximum(lengths, clip / largest * ROW)
+    factors = (_ROW - 1) / np.maximum(lengths, clip / largest * _ROW)
     signed = np.empty((len(rows), rows.shape[1] + 1))
     np.multiply(whole, factors, out=signed[:, :-1])
     np.trunc(signed[:, :-1], out=signed[:, :-1])
-    signed[:, -1] = CONSTANT * ROW
+    signed[:, -1] = _CONSTANT * _ROW
     signed *= signs[:, None]
     return signed
 
 
-def gradient_sum(records: Floats, weights: Floats, shared: Floats | None = None) -> Floats:
-    """Return the exact sum of the gradients of `signed_records` in whole units. `shared` is what each record adds."""
-    contributions, whole = records if shared is None else shared, np.rint(weights * WEIGHT)
+def _gradient_sum(records: Floats, weights: Floats, shared: Floats | None = None) -> Floats:
+    """Return the exact sum of the gradients of `_signed_records` in whole units. `shared` is what each record adds."""
+    contributions, whole = records if shared is None else shared, np.rint(weights * _WEIGHT)
     total = np.zeros(records.shape[1])
     # In blocks that fit into the processor's cache. Sums are of whole numbers, and so the same in any order.
     for start in range(0, len(records), _BLOCK):
         block = slice(start, start + _BLOCK)
-        wrong = CHANCE - np.searchsorted(_RISES, records[block] @ whole, side="left").astype(np.float64)
+        wrong = _CHANCE - np.searchsorted(_RISES, records[block] @ whole, side="left").astype(np.float64)
         total -= wrong @ contributions[block]
     return total
 
@@ -208,7 +208,7 @@ _STEPS = 2**8
 _ODDS: Integers = np.rint(2.0**20 * np.exp(-np.arange(_STEPS * 20) / _STEPS)).astype(np.int64)
 
 
-def noisy_softmax_descent(
+def _softmax_descent(
     rows: Floats,
     classes: Integers,
     n_classes: int,
@@ -223,15 +223,15 @@ def noisy_softmax_descent(
 
     The shape is (n_features + 1, n_classes).
 
-    Rows and class ids are private. The other parameters are those of `noisy_descent`.
+    Rows and class ids are private. The other parameters are those of `_binary_descent`.
     """
-    require_few(rows)
-    records = signed_records(rows, np.ones(len(rows)), clip)
-    shared = shared_by_units(records, units)
-    return descend(
-        lambda weights: softmax_sum(records, classes, weights, shared),
+    _require_few(rows)
+    records = _signed_records(rows, np.ones(len(rows)), clip)
+    shared = _shared_by_units(records, units)
+    return _descend(
+        lambda weights: _softmax_sum(records, classes, weights, shared),
         (rows.shape[1] + 1, n_classes),
-        n_units=number_of_units(rows, units),
+        n_units=_number_of_units(rows, units),
         squared_length=_SQUARED_LENGTH_OF_CLASSES,
         rho=rho,
         n_steps=n_steps,
@@ -239,13 +239,13 @@ def noisy_softmax_descent(
     )
 
 
-def softmax_sum(records: Floats, classes: Integers, weights: Floats, shared: Floats) -> Floats:
+def _softmax_sum(records: Floats, classes: Integers, weights: Floats, shared: Floats) -> Floats:
     """Return the exact sum of the gradients in whole units. `shared` is what each record adds."""
-    scores = (records @ np.rint(weights * WEIGHT)).astype(np.int64)
-    behind = (scores.max(axis=1, keepdims=True) - scores) // (ROW * WEIGHT // _STEPS)
+    scores = (records @ np.rint(weights * _WEIGHT)).astype(np.int64)
+    behind = (scores.max(axis=1, keepdims=True) - scores) // (_ROW * _WEIGHT // _STEPS)
     odds = np.where(behind < len(_ODDS), _ODDS[np.minimum(behind, len(_ODDS) - 1)], 0)
-    chances = odds * CHANCE // odds.sum(axis=1, keepdims=True)
-    chances[np.arange(len(classes)), classes] -= CHANCE
+    chances = odds * _CHANCE // odds.sum(axis=1, keepdims=True)
+    chances[np.arange(len(classes)), classes] -= _CHANCE
     total: Floats = shared.T @ chances.astype(np.float64)
     return total
 
@@ -321,7 +321,7 @@ class GradientPerturbedLogisticRegression(PrivateLinearClassifier):
         noise = DiscreteNoise(noise_source(self.insecure_release_seed))
         settings: dict[str, Any] = {"clip": clip, "rho": rho, "n_steps": n_steps, "noise": noise, "units": units}
         if n_classes == 2:
-            weights = noisy_descent(rows, np.where(ids == 1, 1.0, -1.0), **settings)[:, None]
+            weights = _binary_descent(rows, np.where(ids == 1, 1.0, -1.0), **settings)[:, None]
         else:
-            weights = noisy_softmax_descent(rows, ids, n_classes, **settings)
-        return weights[:-1].T, CONSTANT * weights[-1], rho
+            weights = _softmax_descent(rows, ids, n_classes, **settings)
+        return weights[:-1].T, _CONSTANT * weights[-1], rho

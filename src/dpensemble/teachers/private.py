@@ -41,7 +41,7 @@ Privacy = tuple[float, float]
 _MOST_TRIES = 200
 
 
-class PrivacyEngine(Protocol):
+class _PrivacyEngine(Protocol):
     """The part of Opacus' ``PrivacyEngine`` that is used."""
 
     def get_epsilon(self, delta: float) -> float:
@@ -75,7 +75,7 @@ class OpacusPrivacy:
 
     relation = Relation.ADD_OR_REMOVE_ONE
 
-    def __init__(self, engine: PrivacyEngine) -> None:
+    def __init__(self, engine: _PrivacyEngine) -> None:
         if not callable(_claimed(engine, "get_epsilon")):
             raise InvalidParameterError(
                 f"engine={type(engine).__name__} must have get_epsilon(delta): give an Opacus PrivacyEngine."
@@ -189,7 +189,7 @@ def _each(value: Any, n_teachers: int) -> list[Any]:
     return [value] * n_teachers
 
 
-SEED = "insecure_release_seed"
+_SEED = "insecure_release_seed"
 # Words in the name of a setting, and types of values, that fix a teacher's random draws.
 _SEEDLIKE = frozenset({"seed", "rng", "generator", "gen"})
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
@@ -376,8 +376,8 @@ def fit_private(
             settings = model.get_params()
             if settings.get("classes", 0) is None:
                 model.set_params(classes=classes.tolist())
-            if seeds is not None and SEED in settings:
-                model.set_params(**{SEED: int(seeds[t])})
+            if seeds is not None and _SEED in settings:
+                model.set_params(**{_SEED: int(seeds[t])})
             own_units = {"units": units[shard]} if units is not None and has_fit_parameter(model, "units") else {}
             yield delayed(_fit)(model, X[shard], classes[y[shard]], own_units)
 

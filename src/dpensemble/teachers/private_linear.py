@@ -167,7 +167,7 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
         require_rows("X", X)
         with names_checked():
             rows = read_rows("X", lambda: validate_data(self, X, dtype=np.float64, reset=False))
-        scores: Floats = shortened(rows, self._clip) @ self.coef_.T + self.intercept_
+        scores: Floats = _shortened(rows, self._clip) @ self.coef_.T + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     @reads_frames
@@ -196,7 +196,7 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
         return tags
 
 
-def shortened(rows: Floats, clip: float) -> Floats:
+def _shortened(rows: Floats, clip: float) -> Floats:
     """Return rows divided by `clip` and shortened to length at most 1."""
     # Dividing by the largest entry first keeps squares from overflowing.
     top = np.maximum(np.abs(rows).max(axis=1, initial=0.0), clip)[:, None]
@@ -209,7 +209,7 @@ _FINENESS = 2**16
 _ROUND_UP = 1 + 1e-9
 
 
-def released(
+def _released(
     weights: NDArray[np.float64], sensitivity: float, epsilon: float, delta: float, seed: int | None
 ) -> tuple[NDArray[np.float64], float | None]:
     """Return coefficients with noise, by their Euclidean sensitivity, and ``rho`` if the noise is Gaussian."""
@@ -315,11 +315,11 @@ class OutputPerturbedLogisticRegression(PrivateLinearClassifier):
         units: Integers | None,
     ) -> tuple[Floats, Floats, float | None]:
         penalty = real_between("penalty", self.penalty, 1e-6, 1e9)
-        rows = np.hstack([shortened(rows, clip), np.ones((len(rows), 1))])
+        rows = np.hstack([_shortened(rows, clip), np.ones((len(rows), 1))])
         sensitivity = 2 * (_LENGTH + _GRADIENT) / penalty
         shares = np.ones(len(rows)) if units is None else 1 / np.bincount(units)[units]
         weights = _minimiser(rows, np.where(ids == 1, 1.0, -1.0), penalty, shares)
-        noisy, rho = released(weights, sensitivity, *self.announced_privacy(), self.insecure_release_seed)
+        noisy, rho = _released(weights, sensitivity, *self.announced_privacy(), self.insecure_release_seed)
         return noisy[None, :-1], noisy[-1:], rho
 
 
