@@ -19,7 +19,7 @@ from dpensemble.cost import optimal_composition
 from dpensemble.darrm import Allowance
 from dpensemble.darrm.answers import majority_law
 from dpensemble.design import fitted_answer
-from dpensemble.design.private_majority import _gaussian_law
+from dpensemble.design.private_answers import _gaussian_law
 from dpensemble.laws import RandomizedResponseMajority, integer_weights
 from dpensemble.votes import Votes
 

@@ -14,16 +14,18 @@ from dpensemble.design.plan import (
     with_least_error,
     wrong_label_rate,
 )
-from dpensemble.design.private_majority import (
+from dpensemble.design.private_answers import (
     AggregatorComparison,
     ComparedAggregator,
-    DaRRM,
     FittedAnswer,
+    compare_aggregators,
+    fitted_answer,
+)
+from dpensemble.design.private_majority import (
+    DaRRM,
     MajorityRule,
     PrivateTeachersDesign,
     PrivateWhat,
-    compare_aggregators,
-    fitted_answer,
     private_teachers,
 )
 from dpensemble.design.sums import Answers, BaggedModels, NoisySums, TeacherAverages, answers_of, noisy_sums
