@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from dpensemble._random import SeededNoise
 from dpensemble.darrm import AlikeTeachers, GammaSolution, IndependentTeachers, expected_error, optimise_gamma
-from dpensemble.darrm.answers import general_composition
 from dpensemble.datasets import load_fashion_mnist, load_mnist
 from dpensemble.design import plan
+from dpensemble.design.private_answers import general_composition
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority, ReleaseLaw, sample
 from dpensemble.methods import PATEClassifier
 from dpensemble.neural import SGD, DPSGDClassifier, TorchClassifier, bagging_cnn

@@ -1,7 +1,6 @@
 """Private majorities of teachers that are themselves private (DaRRM): optimised, certified and checked."""
 
 from dpensemble.darrm.allowance import Allowance
-from dpensemble.darrm.answers import MajorityAggregator
 from dpensemble.darrm.gamma import (
     AlikeTeachers,
     Certificate,
@@ -20,7 +19,6 @@ __all__ = [
     "Constraints",
     "GammaSolution",
     "IndependentTeachers",
-    "MajorityAggregator",
     "VotePrior",
     "expected_error",
     "optimise_gamma",

@@ -16,10 +16,7 @@ from dpensemble.accounting.meters.scheduled import pure_answers_meter
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.darrm import AlikeTeachers
-from dpensemble.darrm.answers import (
-    Plurality,
-)
-from dpensemble.design.private_answers import fitted_answer
+from dpensemble.design.private_answers import Plurality, fitted_answer
 from dpensemble.design.voting import Partitioned, not_certified
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import LawChoice, RandomizedResponseMajority

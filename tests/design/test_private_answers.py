@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpensemble.cost import optimal_composition
-from dpensemble.darrm.answers import Plurality, general_composition, most_drawn, plurality_epsilon
+from dpensemble.design.private_answers import Plurality, general_composition, most_drawn, plurality_epsilon
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import LawChoice
 
