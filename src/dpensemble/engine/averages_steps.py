@@ -27,7 +27,7 @@ from dpensemble.releases import SumReleaser
 from dpensemble.student.fitting import fit_soft_student
 from dpensemble.student.published import published
 from dpensemble.teachers import SoftTeacherEnsemble
-from dpensemble.teachers.soft import require_linear
+from dpensemble.teachers.ensemble import require_linear
 
 # The default students.
 _STUDENTS = {
