@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpensemble.cost import optimal_composition
-from dpensemble.design.private_answers import Plurality, general_composition, most_drawn, plurality_epsilon
+from dpensemble.design.private_answers import Plurality, _most_drawn, _plurality_epsilon, general_composition
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import LawChoice
 
@@ -60,7 +60,7 @@ def randomised(votes, epsilon, n_classes=3):
 @pytest.mark.parametrize(("n_teachers", "drawn", "epsilon"), [(3, 1, 1.0), (3, 2, 1.0), (4, 2, 0.5), (3, 3, 2.0)])
 def test_no_true_vote_reveals_more_than_is_charged(n_teachers, drawn, epsilon):
     """A partition, randomised ballots: all true votes of the others."""
-    bound = plurality_epsilon(drawn, n_teachers, touched=1, epsilon=epsilon, randomised=True)
+    bound = _plurality_epsilon(drawn, n_teachers, touched=1, epsilon=epsilon, randomised=True)
     worst = 0.0
     for others in product(range(3), repeat=n_teachers - 1):
         laws = [answer(randomised((vote, *others), epsilon), drawn) for vote in range(3)]
@@ -74,7 +74,7 @@ def test_no_true_vote_reveals_more_than_is_charged(n_teachers, drawn, epsilon):
 def test_no_unit_reveals_more_through_private_models(n_teachers, drawn, touched):
     """Any models whose votes are epsilon-close, not randomised response alone."""
     epsilon, rng = 0.7, np.random.default_rng(0)
-    bound = plurality_epsilon(drawn, n_teachers, touched=touched, epsilon=epsilon, randomised=False)
+    bound = _plurality_epsilon(drawn, n_teachers, touched=touched, epsilon=epsilon, randomised=False)
     worst = 0.0
     for trial in range(60):
         # The extreme points of pairs of epsilon-close laws: a set of classes is raised on one side, lowered on the
@@ -95,7 +95,7 @@ def test_no_unit_reveals_more_through_private_models(n_teachers, drawn, touched)
 
 
 def test_a_draw_that_is_too_large_is_caught():
-    bound, worst = plurality_epsilon(1, 4, touched=1, epsilon=2.0, randomised=True), 0.0
+    bound, worst = _plurality_epsilon(1, 4, touched=1, epsilon=2.0, randomised=True), 0.0
     for others in product(range(3), repeat=3):
         laws = [answer(randomised((vote, *others), 2.0), 3) for vote in range(3)]
         worst = max(worst, *(np.log(one / other).max() for one in laws for other in laws))
@@ -104,11 +104,11 @@ def test_a_draw_that_is_too_large_is_caught():
 
 def test_the_most_ballots_that_fit():
     def cost(drawn):
-        return plurality_epsilon(drawn, 20, touched=20, epsilon=0.3, randomised=True)
+        return _plurality_epsilon(drawn, 20, touched=20, epsilon=0.3, randomised=True)
 
-    assert most_drawn(20, 1.0, cost) == 3
-    assert most_drawn(20, 0.2, cost) is None
-    assert most_drawn(20, 100.0, cost) == 20
+    assert _most_drawn(20, 1.0, cost) == 3
+    assert _most_drawn(20, 0.2, cost) is None
+    assert _most_drawn(20, 100.0, cost) == 20
 
 
 def test_ties_are_shared_and_the_law_takes_any_classes():

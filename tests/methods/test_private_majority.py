@@ -17,7 +17,7 @@ from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, optimal_composition
 from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.design import DaRRM, compare_aggregators, fitted_answer
-from dpensemble.design.private_answers import answer_allowance, general_composition, majority_law, wrong_answers
+from dpensemble.design.private_answers import _answer_allowance, _majority_law, _wrong_answers, general_composition
 from dpensemble.design.private_majority import _touched_zcdp, touched_models
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError, TeacherError
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
@@ -404,7 +404,7 @@ def test_a_teacher_that_votes_for_an_unknown_label_ends_the_run(blobs):
 @pytest.mark.parametrize("queries", [1, 10, 300])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_an_answer_may_reveal_exactly_what_fits(epsilon, queries):
-    allowed = answer_allowance(epsilon, 1e-5, queries)
+    allowed = _answer_allowance(epsilon, 1e-5, queries)
     for one, total in (
         (allowed.exact, lambda e: optimal_composition([(e, 0.0)] * queries, 1e-5)),
         (allowed.general, lambda e: general_composition(e, 0.0, queries, 1e-5)[0]),
@@ -418,8 +418,8 @@ def test_an_answer_may_reveal_exactly_what_fits(epsilon, queries):
 
 def test_the_optimised_gamma_errs_least_where_its_prior_says():
     for Delta in (0.0, 1e-4):
-        laws = {a: majority_law(a, 11, epsilon=0.3, Delta=Delta, answer_epsilon=0.9, prior=0.8) for a in AGGREGATORS}
-        errors = {a: wrong_answers(law, 11, 0.8) for a, law in laws.items()}
+        laws = {a: _majority_law(a, 11, epsilon=0.3, Delta=Delta, answer_epsilon=0.9, prior=0.8) for a in AGGREGATORS}
+        errors = {a: _wrong_answers(law, 11, 0.8) for a, law in laws.items()}
         assert min(errors, key=errors.get) == "darrm"
         assert errors["darrm"] < 0.9 * errors["dsub"] < 0.9 * errors["sub"]
 

@@ -18,7 +18,7 @@ from dpensemble.budget import Budget
 from dpensemble.cost import optimal_composition
 from dpensemble.darrm import Allowance
 from dpensemble.design import fitted_answer
-from dpensemble.design.private_answers import _gaussian_law, majority_law
+from dpensemble.design.private_answers import _gaussian_law, _majority_law
 from dpensemble.laws import RandomizedResponseMajority, integer_weights
 from dpensemble.votes import Votes
 
@@ -95,7 +95,7 @@ def test_answers_of_one_model_break_the_composition_of_their_own_guarantees():
 def test_two_queries_to_three_models_already_break_it(aggregator):
     """The library's own laws, pure for one answer. The same models answer the same question twice."""
     teacher, one = (0.5, 0.3), 0.7
-    law = majority_law(aggregator, 3, epsilon=0.5, Delta=0.3, answer_epsilon=one, prior=0.75)
+    law = _majority_law(aggregator, 3, epsilon=0.5, Delta=0.3, answer_epsilon=one, prior=0.75)
     tables = list(product((0, 1), repeat=4))
     singles = [
         of_one_model_each(law, [teacher] * 3, [[t] for t in chosen], 1)

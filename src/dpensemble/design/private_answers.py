@@ -110,7 +110,7 @@ class AnswerAllowance:
         return "optimal composition" if self.exact >= self.general else "general composition"
 
 
-def answer_allowance(epsilon: float, delta: float, queries: int) -> AnswerAllowance:
+def _answer_allowance(epsilon: float, delta: float, queries: int) -> AnswerAllowance:
     """Return how much each of many independent answers may reveal within a total.
 
     Answers are pure (their own delta is 0), so all of the total's delta is left for their composition.
@@ -135,7 +135,7 @@ def _largest(total: Callable[[float], float], epsilon: float, queries: int) -> f
     return low
 
 
-def majority_law(
+def _majority_law(
     aggregator: MajorityAggregator | str,
     n_teachers: int,
     *,
@@ -174,7 +174,7 @@ def _private_version(law: RandomizedResponseMajority, allowance: Allowance) -> R
     return RandomizedResponseMajority(tuple(np.abs(allowance.signed(shrunk)).tolist()))
 
 
-def wrong_answers(law: ReleaseLaw, n_teachers: int, agreement: float) -> float:
+def _wrong_answers(law: ReleaseLaw, n_teachers: int, agreement: float) -> float:
     """Return how often an answer is not the likelier class, for which each ballot votes with one probability."""
     from scipy.stats import binom  # noqa: PLC0415  takes long to import
 
@@ -204,7 +204,7 @@ class Plurality(ReleaseLaw):
         return chances
 
 
-def plurality_epsilon(drawn: int, n_teachers: int, *, touched: int, epsilon: float, randomised: bool) -> float:
+def _plurality_epsilon(drawn: int, n_teachers: int, *, touched: int, epsilon: float, randomised: bool) -> float:
     """Return the privacy loss, rounded up, of one answer by the plurality of a few ballots, drawn at random.
 
     One unit can change `touched` teachers. Each ballot has pure privacy `epsilon`: a true vote with randomised
@@ -216,7 +216,7 @@ def plurality_epsilon(drawn: int, n_teachers: int, *, touched: int, epsilon: flo
     return min(drawn, touched) * epsilon
 
 
-def most_drawn(n_teachers: int, allowed: float, cost: Callable[[int], float]) -> int | None:
+def _most_drawn(n_teachers: int, allowed: float, cost: Callable[[int], float]) -> int | None:
     """Return the largest number of ballots whose plurality costs at most `allowed`, or None if not even one does."""
     fits = [drawn for drawn in range(1, n_teachers + 1) if cost(drawn) <= allowed]
     return max(fits, default=None)
@@ -303,7 +303,7 @@ def fitted_answer(
     if aggregator == "gnmax":
         noisy = _gaussian_law(n_teachers, touched, queries, budget, n_classes)
         return FittedAnswer(law=noisy, epsilon=np.nan, m=np.nan, composition="exact adaptive composition")
-    allowance = answer_allowance(budget.epsilon, budget.delta, queries)
+    allowance = _answer_allowance(budget.epsilon, budget.delta, queries)
     epsilon, Delta = teacher
     if n_classes > 2:
         return _plurality(n_teachers, touched, teacher, queries, allowance, randomised)
@@ -312,7 +312,7 @@ def fitted_answer(
         plain = RandomizedResponseMajority((1.0,) * (n_teachers + 1))
         return FittedAnswer(law=plain, epsilon=touched * epsilon, m=float(touched), composition=allowance.composition)
     one = min(allowance.epsilon, n_teachers * epsilon)
-    law = majority_law(aggregator, n_teachers, epsilon=epsilon, Delta=Delta, answer_epsilon=one, prior=prior)
+    law = _majority_law(aggregator, n_teachers, epsilon=epsilon, Delta=Delta, answer_epsilon=one, prior=prior)
     return FittedAnswer(law=law, epsilon=one, m=one / epsilon, composition=allowance.composition)
 
 
@@ -333,9 +333,9 @@ def _plurality(
         )
 
     def cost(drawn: int) -> float:
-        return plurality_epsilon(drawn, n_teachers, touched=touched, epsilon=epsilon, randomised=randomised)
+        return _plurality_epsilon(drawn, n_teachers, touched=touched, epsilon=epsilon, randomised=randomised)
 
-    drawn = most_drawn(n_teachers, allowance.epsilon, cost)
+    drawn = _most_drawn(n_teachers, allowance.epsilon, cost)
     if drawn is None:
         raise BudgetError(
             f"{queries} answers may reveal epsilon={allowance.epsilon:.3g} each, and one ballot reveals {cost(1):.3g}: "
@@ -502,7 +502,7 @@ def compare_aggregators(
             budget=budget,
             prior=prior,
         )
-        errors = tuple(wrong_answers(design.law, n_teachers, p) for p in chances)
+        errors = tuple(_wrong_answers(design.law, n_teachers, p) for p in chances)
         total = budget.epsilon
         if not np.isnan(design.epsilon):
             total = optimal_composition([(design.epsilon, 0.0)] * queries, delta)
@@ -513,7 +513,7 @@ def compare_aggregators(
             name="models",
             design=None,
             epsilon=_models_total(epsilon, Delta, touched, delta),
-            errors=tuple(wrong_answers(plain, n_teachers, p) for p in chances),
+            errors=tuple(_wrong_answers(plain, n_teachers, p) for p in chances),
         )
     )
     return AggregatorComparison(
@@ -523,7 +523,7 @@ def compare_aggregators(
         teacher=(epsilon, Delta),
         budget=budget,
         general=general_composition(one, 0.0, queries, delta)[0],
-        allowance=answer_allowance(budget.epsilon, delta, queries),
+        allowance=_answer_allowance(budget.epsilon, delta, queries),
         agreements=chances,
         rows=tuple(rows),
     )

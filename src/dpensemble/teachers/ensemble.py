@@ -231,11 +231,11 @@ def _in_parallel(
 def _fit(estimator: Any, shards: list[tuple[Any, Any, int]]) -> list[tuple[Any, str]]:
     """Fit one task's teachers. An exception becomes its type's name, since its text may quote records."""
     results: list[tuple[Any, str]] = []
-    with quietly():
+    with _quietly():
         for X, y, seed in shards:
             model = _seeded(clone(estimator), seed)
             try:
-                with own_global_randomness(seed):
+                with _own_global_randomness(seed):
                     results.append((model.fit(X, y), ""))
             except Exception as error:
                 results.append((None, type(error).__name__))
@@ -256,7 +256,7 @@ def _seeded(model: Any, seed: int) -> Any:
 
 
 @contextmanager
-def own_global_randomness(seed: int) -> Iterator[None]:
+def _own_global_randomness(seed: int) -> Iterator[None]:
     """Seed the global generators for one teacher, so that no teacher depends on another's draws."""
     # Other threads share the generators at unpredictable moments.
     if threading.current_thread() is not threading.main_thread():
@@ -273,7 +273,7 @@ def own_global_randomness(seed: int) -> Iterator[None]:
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
+def _quietly() -> Iterator[None]:
     """Silence warnings, which could reveal private records, and BLAS threads, which only slow small shards.
 
     A teacher with workers of its own must not write records to files for them either.
@@ -288,7 +288,7 @@ def _rehearsed(estimator: object, n_features: int, n_classes: int) -> str:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(_MADE_UP_ROWS, n_features)), np.arange(_MADE_UP_ROWS) % n_classes
     try:
-        with quietly():
+        with _quietly():
             _seeded(clone(estimator), 0).fit(X, y).predict(X)
     except Exception as error:
         return f"on {_MADE_UP_ROWS} made-up rows it says: {' '.join(str(error).split()) or type(error).__name__}"
@@ -311,10 +311,10 @@ def _predict(
     seen: list[Integers | None],
 ) -> Ballots:
     ballots = np.empty((len(X), len(models)), dtype=ballot_dtype(len(classes)), order="F")
-    with quietly():
+    with _quietly():
         for column, (model, fallback, seed, own) in enumerate(zip(models, fallbacks, seeds, seen, strict=True)):
             try:
-                with own_global_randomness(seed):
+                with _own_global_randomness(seed):
                     # A copy for each, since a model that transforms rows in place must not affect the next ones.
                     labels = model.predict(X.copy())
                     ballots[:, column] = (
@@ -583,9 +583,9 @@ class _Models:
         model = self._models[t]
         if model is None:
             return unknown
-        with quietly():
+        with _quietly():
             try:
-                with own_global_randomness(0 if self._seeds is None else int(self._seeds[t])):
+                with _own_global_randomness(0 if self._seeds is None else int(self._seeds[t])):
                     columns = self._classes_of(t)
                     chances = np.zeros_like(unknown)
                     # A copy for each, since a model that transforms rows in place must not affect the next ones.
@@ -621,7 +621,7 @@ def require_linear(estimator: object, n_features: int, n_classes: int) -> None:
     """Refuse an estimator whose scores on made-up rows are not linear in the features."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(_MADE_UP_ANSWERS, n_features)), np.arange(_MADE_UP_ANSWERS) % n_classes
-    with quietly():
+    with _quietly():
         try:
             model = clone(estimator).fit(X, y)
             scores = np.asarray(model.decision_function(X)).reshape(len(X), -1)
