@@ -309,14 +309,7 @@ def _privacy_of_teachers(
 ) -> tuple[tuple[Privacy, ...] | None, tuple[float, ...] | None, str]:
     """Return the privacy of each teacher and its basis, or None if only fitted models know it."""
     # Imports scikit-learn, which no other design needs.
-    from dpensemble.teachers.private import (  # noqa: PLC0415
-        announced_privacy,
-        announced_zcdp,
-        declared_privacy,
-        protects_units,
-        refuse_seeds,
-        require_classes,
-    )
+    from dpensemble.teachers.private import declared_privacy, privacy_before_fit  # noqa: PLC0415
 
     epsilon, delta = declared
     if private is PrivateWhat.BALLOTS:
@@ -325,42 +318,5 @@ def _privacy_of_teachers(
                 "private='ballots' randomises each ballot at an epsilon, with delta 0: give it as teacher_privacy."
             )
         return declared_privacy(epsilon, 0.0, n_teachers), None, "that of randomized response"
-    refuse_seeds(teacher)
-    require_classes(teacher, n_classes)
-    announced = announced_privacy(teacher, relation)
-    rho = None if announced is None else announced_zcdp(teacher, relation)
-    zcdp = None if rho is None else (rho,) * n_teachers
-    name = type(teacher).__name__
-    if has_units and announced is not None and not protects_units(teacher):
-        raise InvalidParameterError(
-            f"units are given, and teacher={name} protects single records only: use private='ballots' (with "
-            "max_labels and teacher_privacy), or a teacher of your own that holds for whole units: if each unit "
-            "has one record, give no units."
-        )
-    if epsilon is not None:
-        privacy = declared_privacy(epsilon, 0.0 if delta is None else delta, n_teachers)
-        if announced is not None and any(announced[0] > e or announced[1] > d for e, d in privacy):
-            raise InvalidParameterError(
-                f"teacher={name} announces epsilon={announced[0]:g} and delta={announced[1]:g}, above what "
-                "teacher_privacy declares: make them agree."
-            )
-        also = "" if rho is None else f", and {name}'s promise of zero-concentrated rho={rho:g}"
-        return privacy, zcdp, f"what was declared (epsilon up to {max(e for e, _ in privacy):g}{also})"
-    if has_units and announced is None:
-        raise InvalidParameterError(
-            f"units are given, and the accountant of teacher={name} covers single records only: declare a "
-            "teacher_privacy that holds for whole units."
-        )
-    if announced is not None:
-        also = "" if rho is None else f" at delta {announced[1]:g}, zero-concentrated at rho={rho:g}"
-        return (announced,) * n_teachers, zcdp, f"what {name} promises (epsilon {announced[0]:g}{also})"
-    if private is PrivateWhat.FRESH_MODELS:
-        raise InvalidParameterError(
-            f"teacher={name} announces no privacy before its fit: declare teacher_privacy=(epsilon, delta)."
-        )
-    if relation is Relation.ADD_OR_REMOVE_ONE:
-        raise InvalidParameterError(
-            f"teacher={name} reports its epsilon only after the fit, which may reveal the number of records, which "
-            "relation='add-or-remove-one' keeps private: declare teacher_privacy=(epsilon, delta)."
-        )
-    return None, None, f"what the accountant of {name} reports after the fit"
+    is_fresh = private is PrivateWhat.FRESH_MODELS
+    return privacy_before_fit(teacher, declared, n_teachers, has_units, relation, n_classes, is_fresh)

@@ -135,6 +135,61 @@ def _twice(epsilon: float, delta: float) -> Privacy:
     return 2 * epsilon, min((1 + math.exp(min(epsilon, 700.0))) * delta, 1 - 1e-9)
 
 
+def privacy_before_fit(
+    teacher: object,
+    declared: tuple[Any, Any],
+    n_teachers: int,
+    has_units: bool,
+    relation: Relation,
+    n_classes: int,
+    is_fresh: bool,
+) -> tuple[tuple[Privacy, ...] | None, tuple[float, ...] | None, str]:
+    """Return the privacy of each private teacher, and its basis, or None if only fitted models know the privacy.
+
+    With `is_fresh`, every query has models of its own, whose privacy must be known before.
+    """
+    epsilon, delta = declared
+    refuse_seeds(teacher)
+    require_classes(teacher, n_classes)
+    announced = announced_privacy(teacher, relation)
+    rho = None if announced is None else announced_zcdp(teacher, relation)
+    zcdp = None if rho is None else (rho,) * n_teachers
+    name = type(teacher).__name__
+    if has_units and announced is not None and not protects_units(teacher):
+        raise InvalidParameterError(
+            f"units are given, and teacher={name} protects single records only: use private='ballots' (with "
+            "max_labels and teacher_privacy), or a teacher of your own that holds for whole units: if each unit "
+            "has one record, give no units."
+        )
+    if epsilon is not None:
+        privacy = declared_privacy(epsilon, 0.0 if delta is None else delta, n_teachers)
+        if announced is not None and any(announced[0] > e or announced[1] > d for e, d in privacy):
+            raise InvalidParameterError(
+                f"teacher={name} announces epsilon={announced[0]:g} and delta={announced[1]:g}, above what "
+                "teacher_privacy declares: make them agree."
+            )
+        also = "" if rho is None else f", and {name}'s promise of zero-concentrated rho={rho:g}"
+        return privacy, zcdp, f"what was declared (epsilon up to {max(e for e, _ in privacy):g}{also})"
+    if has_units and announced is None:
+        raise InvalidParameterError(
+            f"units are given, and the accountant of teacher={name} covers single records only: declare a "
+            "teacher_privacy that holds for whole units."
+        )
+    if announced is not None:
+        also = "" if rho is None else f" at delta {announced[1]:g}, zero-concentrated at rho={rho:g}"
+        return (announced,) * n_teachers, zcdp, f"what {name} promises (epsilon {announced[0]:g}{also})"
+    if is_fresh:
+        raise InvalidParameterError(
+            f"teacher={name} announces no privacy before its fit: declare teacher_privacy=(epsilon, delta)."
+        )
+    if relation is Relation.ADD_OR_REMOVE_ONE:
+        raise InvalidParameterError(
+            f"teacher={name} reports its epsilon only after the fit, which may reveal the number of records, which "
+            "relation='add-or-remove-one' keeps private: declare teacher_privacy=(epsilon, delta)."
+        )
+    return None, None, f"what the accountant of {name} reports after the fit"
+
+
 def spent_privacy(model: Any, delta: float, relation: Relation) -> Privacy:
     """Return the privacy of a fitted model: from its own accountant, its guarantee, or Opacus' engine."""
     guarantee = _claimed(model, "guarantee_")
