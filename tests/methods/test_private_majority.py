@@ -23,7 +23,7 @@ from dpensemble.errors import AccountingError, BudgetError, InvalidParameterErro
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
 from dpensemble.relations import Relation
 from dpensemble.teachers import GradientPerturbedLogisticRegression, OutputPerturbedLogisticRegression
-from dpensemble.teachers.private import DrawnBallots, announced_privacy
+from dpensemble.teachers.private import DrawnBallots, _announced_privacy
 from dpensemble.teachers.private_linear import concentrated_for
 from dpensemble.votes import Votes
 
@@ -507,14 +507,14 @@ def test_a_teacher_that_is_private_for_records_is_none_for_units(blobs, private,
 def test_an_announcement_for_adding_or_removing_counts_twice_for_replacing():
     teacher = _PerRecord()
     teacher.relation = "add-or-remove-one"
-    assert announced_privacy(teacher, Relation.REPLACE_ONE) == (0.2, 0.0)
-    assert announced_privacy(teacher, Relation.ADD_OR_REMOVE_ONE) == (0.1, 0.0)
+    assert _announced_privacy(teacher, Relation.REPLACE_ONE) == (0.2, 0.0)
+    assert _announced_privacy(teacher, Relation.ADD_OR_REMOVE_ONE) == (0.1, 0.0)
     teacher.relation = "replace-one"
     with pytest.raises(InvalidParameterError, match="does not cover adding or removing"):
-        announced_privacy(teacher, Relation.ADD_OR_REMOVE_ONE)
+        _announced_privacy(teacher, Relation.ADD_OR_REMOVE_ONE)
     teacher.relation = "Add-Or-Remove-One"
     with pytest.raises(InvalidParameterError, match="relation of the teacher"):
-        announced_privacy(teacher, Relation.REPLACE_ONE)
+        _announced_privacy(teacher, Relation.REPLACE_ONE)
 
 
 class _Seeded(_PerRecord):

@@ -20,7 +20,7 @@ from dpensemble._random import SeededNoise, SystemNoise  # noqa: E402
 from dpensemble.neural import bagging_cnn, digit_cnn, hidden_layer_network, linear_network, personalised_pate_cnn  # noqa: E402
 from dpensemble.neural.dp_sgd import Accountant, NoisySteps, _finest_waste, _least_noise, _own_generators  # noqa: E402
 from dpensemble.relations import Relation  # noqa: E402
-from dpensemble.teachers.private import announced_privacy, spent_privacy  # noqa: E402
+from dpensemble.teachers.private import _announced_privacy, spent_privacy  # noqa: E402
 
 SEEDED = {"random_state": 0, "insecure_release_seed": 1}
 
@@ -272,8 +272,8 @@ class TestGenerators:
 class TestAsTeacher:
     def test_what_it_announces_is_doubled_where_records_are_replaced(self, rows):
         model = quick(epsilon=1.0, delta=1e-5)
-        assert announced_privacy(model, Relation.ADD_OR_REMOVE_ONE) == (1.0, 1e-5)
-        assert announced_privacy(model, Relation.REPLACE_ONE) == (2.0, pytest.approx((1 + np.e) * 1e-5))
+        assert _announced_privacy(model, Relation.ADD_OR_REMOVE_ONE) == (1.0, 1e-5)
+        assert _announced_privacy(model, Relation.REPLACE_ONE) == (2.0, pytest.approx((1 + np.e) * 1e-5))
         fitted = quick(epsilon=1.0, delta=1e-3).fit(*rows)
         # The budget's own delta is more than is needed of each of the two steps.
         assert fitted.privacy_spent_(1e-3) <= 1

@@ -33,7 +33,7 @@ from dpensemble.teachers.noisy_descent import (
     _softmax_descent,
     _softmax_sum,
 )
-from dpensemble.teachers.private import announced_privacy, announced_zcdp
+from dpensemble.teachers.private import _announced_privacy, _announced_zcdp
 
 UNIT = 2**26
 LONGEST = math.sqrt(1.25) * UNIT
@@ -233,7 +233,7 @@ def test_it_learns_and_states_its_privacy():
         classes=["yes", "no"], epsilon=1.0, delta=1e-6, insecure_release_seed=0
     ).fit(X, y)
     assert model.score(X, y) > 0.9
-    assert model.announced_privacy() == announced_privacy(model, Relation.REPLACE_ONE) == (1.0, 1e-6)
+    assert model.announced_privacy() == _announced_privacy(model, Relation.REPLACE_ONE) == (1.0, 1e-6)
     assert 0.999 < model.privacy_spent_(1e-6) <= 1.0
     assert model.privacy_spent_(1e-3) < 0.8
     assert improved_epsilon(model.announced_zcdp() * DEFAULT_ORDERS, DEFAULT_ORDERS, 1e-6) <= 1.0
@@ -244,11 +244,11 @@ def test_it_learns_and_states_its_privacy():
 
 def test_a_promise_for_added_records_counts_four_times_where_they_are_replaced():
     model = GradientPerturbedLogisticRegression(epsilon=1.0)
-    assert announced_zcdp(model, Relation.REPLACE_ONE) == model.announced_zcdp()
+    assert _announced_zcdp(model, Relation.REPLACE_ONE) == model.announced_zcdp()
     model.relation = "add-or-remove-one"
-    assert announced_zcdp(model, Relation.ADD_OR_REMOVE_ONE) == model.announced_zcdp()
-    assert announced_zcdp(model, Relation.REPLACE_ONE) == 4 * model.announced_zcdp()
-    assert announced_zcdp(object(), Relation.REPLACE_ONE) is None
+    assert _announced_zcdp(model, Relation.ADD_OR_REMOVE_ONE) == model.announced_zcdp()
+    assert _announced_zcdp(model, Relation.REPLACE_ONE) == 4 * model.announced_zcdp()
+    assert _announced_zcdp(object(), Relation.REPLACE_ONE) is None
 
 
 def test_fits_differ_unless_seeded():

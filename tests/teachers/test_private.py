@@ -14,7 +14,7 @@ from dpensemble.errors import DataError, InvalidParameterError, TeacherError
 from dpensemble.relations import Relation
 from dpensemble.teachers import OpacusPrivacy, OutputPerturbedLogisticRegression, RandomizedBallots
 from dpensemble.teachers import private_linear as perturbing
-from dpensemble.teachers.private import announced_privacy, declared_privacy, fit_private, spent_privacy
+from dpensemble.teachers.private import _announced_privacy, declared_privacy, fit_private, spent_privacy
 from dpensemble.teachers.private_linear import concentrated_for
 from dpensemble.votes import Votes
 
@@ -247,8 +247,8 @@ def test_an_accountant_that_is_no_accountant(epsilon):
 
 def test_declared_and_announced():
     assert declared_privacy(0.1, [0, 1e-5], 2) == ((0.1, 0.0), (0.1, 1e-5))
-    assert announced_privacy(LR(epsilon=2.0, delta=1e-6), Relation.REPLACE_ONE) == (2.0, 1e-6)
-    assert announced_privacy(GaussianNB(), Relation.REPLACE_ONE) is None
+    assert _announced_privacy(LR(epsilon=2.0, delta=1e-6), Relation.REPLACE_ONE) == (2.0, 1e-6)
+    assert _announced_privacy(GaussianNB(), Relation.REPLACE_ONE) is None
     with pytest.raises(
         InvalidParameterError, match=r"^teacher_privacy must have one entry for all teachers or one each; got 2 for 3"
     ):

@@ -97,7 +97,7 @@ def declared_privacy(epsilon: Any, delta: Any, n_teachers: int) -> tuple[Privacy
     )
 
 
-def announced_privacy(teacher: object, relation: Relation) -> Privacy | None:
+def _announced_privacy(teacher: object, relation: Relation) -> Privacy | None:
     """Return the privacy that an unfitted teacher announces for each of its fits, or None without an announcement."""
     announced = _claimed(teacher, "announced_privacy")
     if not callable(announced):
@@ -107,7 +107,7 @@ def announced_privacy(teacher: object, relation: Relation) -> Privacy | None:
     return _twice(epsilon, delta) if _is_doubled(teacher, relation) else (epsilon, delta)
 
 
-def announced_zcdp(teacher: object, relation: Relation) -> float | None:
+def _announced_zcdp(teacher: object, relation: Relation) -> float | None:
     """Return the zero-concentrated privacy that an unfitted teacher announces for each of its fits, or None."""
     announced = _claimed(teacher, "announced_zcdp")
     rho = announced() if callable(announced) else None
@@ -149,13 +149,13 @@ def privacy_before_fit(
     With `is_fresh`, every query has models of its own, whose privacy must be known before.
     """
     epsilon, delta = declared
-    refuse_seeds(teacher)
-    require_classes(teacher, n_classes)
-    announced = announced_privacy(teacher, relation)
-    rho = None if announced is None else announced_zcdp(teacher, relation)
+    _refuse_seeds(teacher)
+    _require_classes(teacher, n_classes)
+    announced = _announced_privacy(teacher, relation)
+    rho = None if announced is None else _announced_zcdp(teacher, relation)
     zcdp = None if rho is None else (rho,) * n_teachers
     name = type(teacher).__name__
-    if has_units and announced is not None and not protects_units(teacher):
+    if has_units and announced is not None and not _protects_units(teacher):
         raise InvalidParameterError(
             f"units are given, and teacher={name} protects single records only: use private='ballots' (with "
             "max_labels and teacher_privacy), or a teacher of your own that holds for whole units: if each unit "
@@ -369,7 +369,7 @@ class RandomizedBallots(_ByOthers):
         return Votes(drawn.reshape(votes.ballots.shape).astype(votes.ballots.dtype), n_classes=votes.n_classes)
 
 
-def require_classes(estimator: object, n_classes: int) -> None:
+def _require_classes(estimator: object, n_classes: int) -> None:
     """Refuse a private estimator of two classes when there are more."""
     if n_classes > 2 and not get_tags(estimator).classifier_tags.multi_class:
         raise InvalidParameterError(
@@ -378,7 +378,7 @@ def require_classes(estimator: object, n_classes: int) -> None:
         )
 
 
-def protects_units(estimator: object) -> bool:
+def _protects_units(estimator: object) -> bool:
     """Return whether a private estimator's own claim holds for all records of a unit together."""
     # An estimator whose `fit` takes units receives them. Another estimator may declare that it does not need them.
     return has_fit_parameter(estimator, "units") or getattr(estimator, "privacy_unit", "record") == "unit"
@@ -421,7 +421,7 @@ def fit_private(
 
     Estimators whose `fit` takes `units` receive the unit of each record, if units have several records.
     """
-    refuse_seeds(estimator)
+    _refuse_seeds(estimator)
     refuse_cluster("the noise of private teachers is drawn on this machine only")
 
     def tasks() -> Iterator[Any]:
@@ -446,7 +446,7 @@ def fit_private(
     return PrivateTeachers(models, classes)
 
 
-def refuse_seeds(estimator: Any) -> None:
+def _refuse_seeds(estimator: Any) -> None:
     """Refuse a private estimator with a seed, since its clones would draw one noise, which others could repeat."""
     for name, value in estimator.get_params().items():
         own = name.split("__")[-1]
