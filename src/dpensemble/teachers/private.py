@@ -137,7 +137,7 @@ def _twice(epsilon: float, delta: float) -> Privacy:
 
 def privacy_before_fit(
     teacher: object,
-    declared: tuple[Any, Any],
+    declared: tuple[object, object],
     n_teachers: int,
     has_units: bool,
     relation: Relation,
