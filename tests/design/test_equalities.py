@@ -14,8 +14,8 @@ from dpensemble import (
     plan,
 )
 from dpensemble.budget import Budget
-from dpensemble.design import fitted_answer
 from dpensemble.design.plan import with_least_noise
+from dpensemble.design.private_answers import fitted_answer
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax
 
 SETTINGS = {"classes": [0, 1], "n_teachers": 40, "epsilon": 3.0, "random_state": 0, "insecure_release_seed": 1}

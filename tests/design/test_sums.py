@@ -6,7 +6,7 @@ import pytest
 
 from dpensemble.accounting import Group, gaussian_mu
 from dpensemble.budget import Budget
-from dpensemble.design import noisy_sums
+from dpensemble.design.sums import noisy_sums
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 

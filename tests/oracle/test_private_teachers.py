@@ -17,8 +17,7 @@ from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.cost import optimal_composition
 from dpensemble.darrm import Allowance
-from dpensemble.design import fitted_answer
-from dpensemble.design.private_answers import _gaussian_law, _majority_law
+from dpensemble.design.private_answers import _gaussian_law, _majority_law, fitted_answer
 from dpensemble.laws import RandomizedResponseMajority, integer_weights
 from dpensemble.votes import Votes
 

@@ -20,8 +20,10 @@ from dpensemble.cli.other_budgets import other_budgets
 from dpensemble.cli.plan_plot import check_folder, check_plot_file, write_plot
 from dpensemble.cli.settings import settings_of
 from dpensemble.cli.warning_lines import warnings_as_lines
-from dpensemble.design import Plan, SmallestEnsemble, VotingDesign, parse_budgets, quality_table, smallest_ensemble
+from dpensemble.design import Plan, VotingDesign, smallest_ensemble
 from dpensemble.design import plan as find_plan
+from dpensemble.design.by_group import parse_budgets
+from dpensemble.design.plan import SmallestEnsemble, quality_table
 from dpensemble.errors import InvalidParameterError
 from dpensemble.methods.designs import PLANNED
 from dpensemble.relations import Basis

@@ -13,7 +13,8 @@ from dpensemble._rounding import round_up
 from dpensemble.accounting.published import has_published
 from dpensemble.cli.other_budgets import Budgets
 from dpensemble.cli.show import plain_line
-from dpensemble.design import Plan, SmallestEnsemble
+from dpensemble.design import Plan
+from dpensemble.design.plan import SmallestEnsemble
 from dpensemble.report.groups import varied_setting
 
 

@@ -32,7 +32,7 @@ from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.notes import lines, refuse_doubts
-from dpensemble.design import parse_budgets
+from dpensemble.design.by_group import parse_budgets
 from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import ColumnWarning, FileError, InvalidParameterError, UnlikeRowsWarning
 from dpensemble.quality.costs import Costs

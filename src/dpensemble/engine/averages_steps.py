@@ -16,7 +16,7 @@ from dpensemble.accounting import Group, SumsMeter
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.datasets.bad_records import BAD
-from dpensemble.design import Answers, TeacherAverages
+from dpensemble.design.sums import Answers, TeacherAverages
 from dpensemble.engine import guarantee_text
 from dpensemble.engine.records import PrivateRecords, ReleasedLabels, groups_by_epsilon
 from dpensemble.engine.result import Result

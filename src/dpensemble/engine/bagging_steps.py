@@ -17,7 +17,7 @@ from dpensemble.accounting.subsampling import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.allocation.partition import number_units
 from dpensemble.datasets.bad_records import BAD
-from dpensemble.design import BaggedModels
+from dpensemble.design.sums import BaggedModels
 from dpensemble.engine.guarantee_text import UNITS_TOGETHER
 from dpensemble.engine.records import PrivateRecords, ReleasedLabels
 from dpensemble.engine.result import MODELS, Result

@@ -18,7 +18,7 @@ from dpensemble.accounting import Group, SumsMeter
 from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.encoding import statements_of
 from dpensemble.datasets.notes import warn_of_columns
-from dpensemble.design import NoisySums
+from dpensemble.design.sums import NoisySums
 from dpensemble.engine import guarantee_text
 from dpensemble.engine.inputs import names_of
 from dpensemble.engine.records import ReleasedLabels

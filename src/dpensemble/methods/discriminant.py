@@ -17,7 +17,7 @@ from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.datasets.bad_records import BAD
 from dpensemble.datasets.notes import warn_of_columns
-from dpensemble.design import NoisySums
+from dpensemble.design.sums import NoisySums
 from dpensemble.engine import guarantee_text, inputs
 from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.params import store_params

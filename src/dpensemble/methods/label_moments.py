@@ -11,7 +11,7 @@ from dpensemble._checks import integer_between
 from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.clusters.parts import TableInParts
-from dpensemble.design import NoisySums, noisy_sums
+from dpensemble.design.sums import NoisySums, noisy_sums
 from dpensemble.engine import inputs
 from dpensemble.engine.classifier import TableClassifier
 from dpensemble.engine.moments_inputs import Read, of_blocks, of_tables

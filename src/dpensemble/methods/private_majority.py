@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from dpensemble._checks import integer_between, member
-from dpensemble.design import DaRRM, MajorityRule, PrivateWhat, VotingDesign, private_teachers
+from dpensemble.design import DaRRM, PrivateWhat, VotingDesign, private_teachers
+from dpensemble.design.private_majority import MajorityRule
 from dpensemble.engine.facts import Facts
 from dpensemble.engine.params import store_params
 from dpensemble.engine.private_teachers import PrivateTeachersSteps, declared_pair, default_teacher

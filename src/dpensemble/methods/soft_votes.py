@@ -12,7 +12,7 @@ from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member
 from dpensemble.accounting import Group
 from dpensemble.budget import Budget
-from dpensemble.design import Answers, TeacherAverages, answers_of
+from dpensemble.design.sums import Answers, TeacherAverages, answers_of
 from dpensemble.engine import inputs
 from dpensemble.engine.averages_steps import AveragesSteps
 from dpensemble.engine.classifier import ArrayClassifier

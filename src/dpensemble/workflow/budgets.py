@@ -13,7 +13,7 @@ from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble.allocation.partition import number_units
 from dpensemble.allocation.units import units_or_none
 from dpensemble.datasets.columns import as_text
-from dpensemble.design import BudgetRequest
+from dpensemble.design.by_group import BudgetRequest
 
 
 def column_entries(column: pd.Series, request: BudgetRequest) -> NDArray[np.generic]:

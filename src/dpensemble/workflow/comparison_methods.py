@@ -13,7 +13,8 @@ import numpy as np
 from dpensemble import methods
 from dpensemble.accounting import largest_subsample
 from dpensemble.budget import Budget
-from dpensemble.design import fitted_answer, plan
+from dpensemble.design import plan
+from dpensemble.design.private_answers import fitted_answer
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import LawChoice
 from dpensemble.methods import (

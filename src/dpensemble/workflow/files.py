@@ -17,7 +17,7 @@ from dpensemble.datasets.memory import release_unused
 from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.datasets.public_facts import PublicFacts, judge
 from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, require_complete
-from dpensemble.design import BudgetRequest
+from dpensemble.design.by_group import BudgetRequest
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.grid import declared_grid
 from dpensemble.workflow.class_labels import alike_labels

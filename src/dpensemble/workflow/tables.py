@@ -13,7 +13,7 @@ from dpensemble.allocation.partition import number_units
 from dpensemble.allocation.units import named_units
 from dpensemble.datasets import load_adult, three_way_split
 from dpensemble.datasets.notes import Note
-from dpensemble.design import BudgetRequest, parse_budgets
+from dpensemble.design.by_group import BudgetRequest, parse_budgets
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow.budgets import assign_at_random, column_entries
 from dpensemble.workflow.streamed import PrivateStream
