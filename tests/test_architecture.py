@@ -19,7 +19,6 @@ LAYERS = [
     {"_original", "_random", "_spending", "_threads", "_given", "clusters", "budget"},
     {"cost", "guarantee"},
     {"allocation", "votes", "laws"},
-    {"voting_schedule"},
     {"accounting", "darrm"},
     {"releases"},
     {"datasets"},
@@ -90,16 +89,16 @@ RATCHETS = {
     "getattr and hasattr outside engine": 86,
     "lines with Any": 1096,
     # With `StatedRelease`, which `Ledger.restored` takes.
-    "exported names": 249,
+    "exported names": 229,
     "circles of modules": 0,
 }
 # Counts of `scripts/size.py`, which state what a reader must know. They only fall as well. `_moved` is one module with
 # one name for another, so that all others can move.
 STRUCTURE = {
-    "modules": 448,
-    "names used across modules": 1402,
-    "modules below 100 lines with one user": 41,
-    "pairs of packages": 114,
+    "modules": 404,
+    "names used across modules": 1312,
+    "modules below 100 lines with one user": 34,
+    "pairs of packages": 113,
 }
 SIZE = types.SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "scripts" / "size.py"), run_name="size"))
 

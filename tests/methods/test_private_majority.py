@@ -16,8 +16,14 @@ from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, optimal_composition
 from dpensemble.cost.privacy_cost import improved_epsilon
-from dpensemble.design import DaRRM, compare_aggregators, fitted_answer
-from dpensemble.design.private_answers import _answer_allowance, _majority_law, _wrong_answers, general_composition
+from dpensemble.design import DaRRM, compare_aggregators
+from dpensemble.design.private_answers import (
+    _answer_allowance,
+    _majority_law,
+    _wrong_answers,
+    fitted_answer,
+    general_composition,
+)
 from dpensemble.design.private_majority import _touched_zcdp, touched_models
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError, TeacherError
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority

@@ -1,0 +1,1 @@
+from dpensemble.accounting.schedule import *
