@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpensemble.cli.plan_plot import write_charts
-from dpensemble.report.charts import Bar, Limit, Series, bar_chart, line_chart
-from dpensemble.report.drawing import Words
+from dpensemble.report.charts import Bar, Limit, Series, Words, bar_chart, line_chart
 
 
 def place(name: str) -> Path:

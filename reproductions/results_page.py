@@ -14,8 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 from dpensemble.cli.plan_plot import write_charts
-from dpensemble.report.charts import Series, line_chart
-from dpensemble.report.drawing import Words
+from dpensemble.report.charts import Series, Words, line_chart
 from reproductions import TABLES, TableResult, read_results
 from reproductions.coverage import COVERAGE
 from reproductions.page import (

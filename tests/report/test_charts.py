@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from dpensemble.report.charts import Bar, Limit, Series, bar_chart, histogram, line_chart
-from dpensemble.report.drawing import WIDTH, Words, nice_ticks
+from dpensemble.report.charts import WIDTH, Bar, Limit, Series, Words, bar_chart, histogram, line_chart, nice_ticks
 from dpensemble.report.wording import date, number, setting
 
 WORDS = Words("chart", "A title", "labels", "epsilon")

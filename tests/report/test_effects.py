@@ -1,9 +1,11 @@
-"""A run without votes reports its releases, and shows what pushes its model which way."""
+"""A run without votes reports its releases, and shows what pushes its model which way, for all rows and for one."""
 
 import importlib.util
 import json
 import math
 import re
+import xml.etree.ElementTree as ET
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,11 +14,10 @@ from xml.etree import ElementTree
 import pytest
 
 from dpensemble.errors import FileError
-from dpensemble.report import RunRecord
-from dpensemble.report.drawing import WIDTH
-from dpensemble.report.effects import effects_view, factor, importances, picture, pushes
+from dpensemble.report.charts import WIDTH
+from dpensemble.report.effects import FEW, Step, Support, effects_view, factor, importances, picture, pushes, waterfall
 from dpensemble.report.page import render
-from dpensemble.report.record import PrivateRecord
+from dpensemble.report.record import PrivateRecord, RunRecord
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
@@ -363,3 +364,147 @@ def test_a_record_from_before_sums_stated_their_noise_opens():
     assert "Released 3 noisy sums" in words(render(record))
     with pytest.raises(FileError, match="releases do not have the format"):
         RunRecord.from_dict(values | {"releases": [{"table": None}]})
+
+
+WARD = {
+    "column": "ward", "kind": "category", "importance": 0.4, "points": [["surgery", [0.3]], ["burns", [-0.6]]],
+    "rows": [99, 1],
+}  # fmt: skip
+AGE_OF_FEW = {
+    "column": "age", "kind": "number", "importance": 0.4, "points": [[20.0, [0.3]], [30.0, [0.1]], ["missing", [0.1]]],
+    "rows": [50, 45, 5],
+}  # fmt: skip
+
+
+def record_of(units, *effects, relation="replace-one", **more):
+    data = SOFT.data | {"private_units": units, "classes": ["no", "yes"]} | more
+    return replace(SOFT, data=data, effects=list(effects), guarantee=SOFT.guarantee | {"relation": relation})
+
+
+def test_an_entry_is_marked_if_few_private_units_are_expected_to_have_it():
+    assert Support.of(record_of(2000)).few(WARD) == [False, True]
+    assert Support.of(record_of(100 * FEW)).few(WARD) == [False, False]
+    # Units that were held back taught nothing.
+    assert Support.of(record_of(100 * FEW, held_back=100)).few(WARD) == [False, True]
+    assert Support.of(record_of(200)).few(AGE_OF_FEW) == [False, False, True]
+
+
+def test_a_secret_number_of_units_does_not_decide():
+    secret = Support.of(record_of(100_000, relation="add-or-remove-one"))
+    assert secret.units is None
+    assert secret.few(WARD) == Support.of(record_of(5, relation="add-or-remove-one")).few(WARD) == [False, True]
+    assert "fewer than 25 public rows have such an entry" in secret.sentence()
+
+
+def test_effects_of_earlier_versions_have_no_marks():
+    earlier = {name: value for name, value in WARD.items() if name != "rows"}
+    assert Support.of(record_of(10)).few(earlier) == [False, False]
+    assert effects_view(record_of(10, earlier))["few"] is None
+
+
+def test_pictures_have_marks_and_the_page_explains_them():
+    page = render(record_of(2000, WARD, AGE_OF_FEW))
+    assert ">burns*</text>" in page
+    assert "surgery*" not in page
+    assert "fewer than 25 of the 2,000 records are expected to have such an entry" in page
+    assert 'class="dot few"' in render(record_of(200, AGE_OF_FEW))
+    assert "hollow dot" not in render(record_of(100_000, AGE_OF_FEW))
+
+
+def test_tables_of_more_classes_have_marks():
+    three = WARD | {"points": [[name, [value, 0.0, -value]] for name, (value,) in WARD["points"]]}
+    view = effects_view(record_of(2000, three, classes=[*"abc"]))
+    assert any("burns*" in cell for _, rows in view["tables"] for row in rows for cell in row)
+    assert view["few"].startswith("*: fewer than 25")
+    # A marked entry that no table lists needs no explanation.
+    middle = {"points": [["surgery", [1.0, 0.0, -1.0]], ["burns", [0.0, 0.0, 0.0]], ["eyes", [-1.0, 0.0, 1.0]]]}
+    assert effects_view(record_of(2000, WARD | middle | {"rows": [500, 1, 500]}, classes=[*"abc"]))["few"] is None
+
+
+@pytest.mark.parametrize("rows", [[], [1], [1, -1], [1, 0.5], [1, True], "12"])
+def test_a_record_with_other_rows_is_refused(rows):
+    values = record_of(2000, WARD | {"rows": rows}).to_dict()
+    with pytest.raises(FileError, match="effects do not have the format"):
+        RunRecord.from_dict(values)
+
+
+STEPS = [Step("age = 71", 1.25, 0.3), Step("ward = a", -0.5, 0.0), Step("3 more columns", 0.125, 0.0)]
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def waterfall_of(steps=STEPS, base=-1.0, **more):
+    words = {"towards": "sick", "chances": True, "attribution": "exact", "reference": "the mean of the public rows"}
+    return waterfall(steps, base, **{**words, **more})
+
+
+def root_of(svg):
+    return ET.fromstring(svg)  # noqa: S314
+
+
+def letters_of(svg):
+    return list(root_of(svg).iter(f"{SVG}text"))
+
+
+def test_it_states_base_contributions_and_the_logit():
+    words = {node.text for node in letters_of(waterfall_of())}
+    assert {"Public mean: −1.00 (probability 27 %)", "This row: −0.12 (probability 47 %)"} <= words
+    assert {"age = 71", "+1.25", "ward = a", "−0.50", "+0.12", "What speaks for and against sick"} <= words
+    assert {"Whiskers: 95 % bands by the known noise.", "Attribution: exact."} <= words
+    described = root_of(waterfall_of()).find(f"{SVG}desc").text
+    assert described.startswith("Public mean −1.00 (probability 27 %). age = 71: +1.25. ward = a: -0.50.")
+
+
+def test_logits_of_several_classes_have_no_probability_and_no_whiskers_without_bands():
+    svg = waterfall_of([Step("age = 71", 1.0, 0.0)], chances=False)
+    words = {node.text for node in letters_of(svg)}
+    assert "Public mean: −1.00" in words
+    assert not any("Whiskers" in word for word in words)
+    assert "logit, less the mean logit of all classes" in words
+    assert "logit: the logarithm of the odds" in {node.text for node in letters_of(waterfall_of())}
+
+
+def test_a_contribution_that_rounds_to_0_has_no_sign():
+    svg = waterfall_of([Step("age = 55", -0.003, 0.1), Step("ward = a", -0.006, 0.1)])
+    words = {node.text for node in letters_of(svg)}
+    assert {"0.00", "−0.01"} <= words
+    assert "age = 55: 0.00. ward = a: -0.01." in root_of(svg).find(f"{SVG}desc").text
+
+
+def test_letters_have_no_outline_and_a_copy_in_the_colour_of_the_page_lies_below():
+    """A viewer that draws an outline over its letter would hide the letter."""
+    seen = Counter()
+    for node in letters_of(waterfall_of()):
+        place = node.text, node.get("x"), node.get("y")
+        if node.get("stroke") is None:
+            assert node.get("fill") != "#ffffff"
+            seen[place] -= 1
+        else:
+            assert (node.get("fill"), node.get("stroke"), node.get("aria-hidden")) == ("#ffffff", "#ffffff", "true")
+            assert seen[place] == 0
+            seen[place] += 1
+    assert set(seen.values()) == {0}
+    assert "paint-order" not in waterfall_of()
+    assert "<style" not in waterfall_of()
+    assert "style=" not in waterfall_of()
+
+
+def test_every_label_is_within_the_picture():
+    steps = [Step("relationship = " + "long " * 30, size, 2.0) for size in (5.0, -9.0, 0.0, 1e-9)]
+    root = root_of(waterfall_of(steps))
+    width, height = float(root.get("width")), float(root.get("height"))
+    for node in letters_of(waterfall_of(steps)):
+        wide = 7.2 * len(node.text)
+        left = float(node.get("x")) - {"start": 0, "middle": wide / 2}[node.get("text-anchor")]
+        assert -20 <= left <= left + wide <= width + 20
+        assert 0 < float(node.get("y")) < height
+
+
+@pytest.mark.parametrize("base", [0.0, 800.0, -800.0])
+def test_extreme_logits_are_drawn(base):
+    assert "NaN" not in waterfall_of([Step("x = 1", 0.0, 0.0)], base)
+
+
+def test_names_cannot_inject_markup():
+    svg = waterfall_of([Step("<script>alert(1)</script>", 1.0, 0.0)], towards='"><script>')
+    assert "<script" not in svg
+    assert "<script>alert(1)</script>" in {node.text for node in letters_of(svg)}

@@ -14,10 +14,11 @@ from dpensemble.quality.layout import plan_layout
 from dpensemble.quality.release import NoisyHistograms, public_edges, split_cells
 from dpensemble.quality.result import quality_of
 from dpensemble.report.page import render
-from dpensemble.report.quality_lines import between, quality_lines
-from dpensemble.report.quality_pictures import (
+from dpensemble.report.quality import (
+    between,
     calibration_picture,
     precision_recall_picture,
+    quality_lines,
     roc_picture,
     threshold_picture,
 )

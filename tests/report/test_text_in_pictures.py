@@ -8,8 +8,7 @@ import pytest
 
 import dpensemble
 from dpensemble.cli.plan_plot import write_charts
-from dpensemble.report.charts import Limit, Series, line_chart
-from dpensemble.report.drawing import LETTER, Words, label
+from dpensemble.report.charts import LETTER, Limit, Series, Words, label, line_chart
 
 PICTURES = sorted((Path(__file__).parents[2] / "docs" / "images").glob("*.svg"))
 PACKAGE = Path(dpensemble.__file__).parent

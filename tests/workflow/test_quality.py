@@ -10,7 +10,7 @@ import pytest
 from dpensemble import LabelMomentsClassifier, PATEClassifier
 from dpensemble.certificates import confirmed
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
-from dpensemble.report.quality_lines import quality_lines
+from dpensemble.report.quality import quality_lines
 from dpensemble.workflow import Tables, train
 from dpensemble.workflow.group_columns import declared_groups, group_places, parse_groups
 from dpensemble.workflow.holdout import hold_back

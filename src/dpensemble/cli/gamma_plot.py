@@ -10,8 +10,7 @@ from markupsafe import Markup
 from dpensemble.cli.plan_plot import write_charts
 from dpensemble.darrm import GammaSolution, IndependentTeachers, expected_error
 from dpensemble.laws import RandomizedResponseMajority
-from dpensemble.report.charts import Limit, Series, line_chart
-from dpensemble.report.drawing import Words
+from dpensemble.report.charts import Limit, Series, Words, line_chart
 
 _CHANCES = 101
 _COLOURS = {"optimised": "group-1", "DSub": "group-2", "Sub": "group-3", "constant": "group-4"}

@@ -13,8 +13,7 @@ from dpensemble.accounting import Accounting
 from dpensemble.accounting.published import has_published
 from dpensemble.design import Plan, answer_rate, wrong_label_rate
 from dpensemble.errors import FileError, InvalidParameterError, file_errors
-from dpensemble.report.charts import Limit, Series, line_chart
-from dpensemble.report.drawing import GROUP_COLOURS, WIDTH, Words
+from dpensemble.report.charts import GROUP_COLOURS, WIDTH, Limit, Series, Words, line_chart
 from dpensemble.report.groups import History, history_chart
 
 _HEADING, _GAP = 34, 20

@@ -14,7 +14,7 @@ from dpensemble._checks import printable
 from dpensemble._rounding import round_up
 from dpensemble.report import RunRecord
 from dpensemble.report.groups import PLAIN, varied_setting
-from dpensemble.report.quality_lines import quality_lines
+from dpensemble.report.quality import quality_lines
 from dpensemble.report.usefulness import remarks
 from dpensemble.report.wording import noise, number, positive_class, readable, sums, with_error
 

@@ -36,7 +36,7 @@ from dpensemble.design.by_group import parse_budgets
 from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import ColumnWarning, FileError, InvalidParameterError, UnlikeRowsWarning
 from dpensemble.quality.costs import Costs
-from dpensemble.report.units import declared_noun, unit_noun
+from dpensemble.report.record import declared_noun, unit_noun
 from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file_tables
 from dpensemble.workflow import train as run_training
 from dpensemble.workflow.charging import JournaledAccount

@@ -15,7 +15,7 @@ from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between
 from dpensemble.datasets.encoding import LibraryTransformer
 from dpensemble.errors import InvalidParameterError
-from dpensemble.report.waterfall import Step, waterfall
+from dpensemble.report.effects import Step, waterfall
 
 #: One effect of `dpensemble.moments.effects.column_effects`.
 Effect = dict[str, Any]

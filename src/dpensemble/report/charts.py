@@ -1,18 +1,42 @@
-"""Charts of a report: lines with limits, bars and histograms. Each chart has a description in words."""
+"""Charts as inline SVG: lines with limits, bars, histograms, and the pieces and labels that they consist of.
+
+Each chart has a description in words. Charts have no colours of their own, so that they follow the page's theme.
+`Markup.format` and `Markup.join` escape all text that is not markup, so names in a chart cannot inject markup.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from dpensemble.report.drawing import Frame, Words, dot, label, line, nice_ticks, path, rect, svg, text
-from dpensemble.report.labels import LABEL_WIDTH, Note, beside, clear_of, placed
 from dpensemble.report.wording import number, percent, shorten
 
 MOST_POINTS = 300
+LABEL_HEIGHT = 18
+#: Width of a label to the right of its line's end.
+LABEL_WIDTH = 108
+WIDTH = 460
+# Usual width of a letter in the size of a chart's text.
+LETTER = 6.8
+#: Colours of up to six groups in light and dark mode. Colour-blind readers can distinguish them too.
+GROUP_COLOURS = (
+    ("#3a55d9", "#d05a10", "#26204f", "#1f9a80", "#c44fc0", "#7a1530"),
+    ("#6c93ff", "#ef7d3c", "#7fe6f5", "#f5a8dc", "#f3e664", "#2f9c78"),
+)
+_SVG = Markup(
+    '<svg class="chart" role="img" aria-labelledby="{ident}-title {ident}-desc" '
+    'viewBox="0 0 {width} {height}"><title id="{ident}-title">{title}</title>'
+    '<desc id="{ident}-desc">{desc}</desc>{body}</svg>'
+)
+_TEXT = Markup('<text class="{css}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text}</text>')
+_BEHIND = Markup('<rect class="behind" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="16"/>')
+_LINE = Markup('<line class="{css}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>')
+_RECT = Markup('<rect class="{css}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"/>')
+_PATH = Markup('<path class="line {css}" d="{d}"/>')
+_DOT = Markup('<circle class="dot {css}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>')
 
 
 @dataclass(frozen=True)
@@ -184,3 +208,180 @@ def _drawable(points: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
 
 def _capital(label: str) -> str:
     return label[:1].upper() + label[1:]
+
+
+@dataclass(frozen=True)
+class Note:
+    """A label, its point, and the CSS class that gives its colour."""
+
+    x: float
+    y: float
+    label: str
+    css: str
+
+
+def placed(notes: Sequence[Note], top: float, floor: float) -> list[Note]:
+    """Return where labels start: right of their points, and moved apart where close labels would overlap."""
+    columns: list[list[Note]] = []
+    for note in sorted(notes, key=lambda note: -note.x):
+        if not columns or columns[-1][0].x - note.x >= LABEL_WIDTH:
+            columns.append([])
+        columns[-1].append(note)
+    return [note for column in columns for note in _column(column, top, floor)]
+
+
+def _column(notes: list[Note], top: float, floor: float) -> list[Note]:
+    notes = sorted(notes, key=lambda note: note.y)
+    heights: list[float] = []
+    for note in notes:
+        heights.append(max(note.y, heights[-1] + LABEL_HEIGHT if heights else top))
+    lowest = [floor - LABEL_HEIGHT * below for below in reversed(range(len(notes)))]
+    return [
+        Note(note.x + 9, min(y, low) + 4.5, shorten(note.label), note.css)
+        for note, y, low in zip(notes, heights, lowest, strict=True)
+    ]
+
+
+def clear_of(dots: Sequence[tuple[float, float]], notes: Sequence[Note]) -> list[Note]:
+    """Return the labels. A label that would hide a dot moves a little up or down if there is room."""
+    result = list(notes)
+    for index, note in enumerate(result):
+        others = result[:index] + result[index + 1 :]
+        tries = [replace(note, y=note.y + shift) for shift in (0, -13, 14)]
+        free = (
+            one
+            for one in tries
+            if not _covers(one, others)
+            and not any(one.x - 4 < x < one.x + _wide(one.label) and abs(y + 4.5 - one.y) < 10 for x, y in dots)
+        )
+        result[index] = next(free, note)
+    return result
+
+
+def beside(mark: Note, taken: Sequence[Note], left: float) -> Note:
+    """Return a position around the point where the label covers no other label, if possible."""
+    label = shorten(mark.label)
+    width = _wide(label)
+    corners = [
+        Note(x, y, label, mark.css)
+        for x, y in (
+            (mark.x - 6 - width, mark.y - 7),
+            (mark.x + 6, mark.y + 17),
+            (mark.x + 6, mark.y - 7),
+            (mark.x - 6 - width, mark.y + 17),
+            (mark.x + 6, mark.y - 7 - LABEL_HEIGHT),
+        )
+    ]
+    return next((corner for corner in corners if corner.x > left and not _covers(corner, taken)), corners[2])
+
+
+def _covers(note: Note, taken: Sequence[Note]) -> bool:
+    return any(
+        abs(other.y - note.y) < LABEL_HEIGHT - 4
+        and note.x < other.x + _wide(other.label)
+        and other.x < note.x + _wide(note.label)
+        for other in taken
+    )
+
+
+def _wide(label: str) -> float:
+    return 7.6 * len(label)
+
+
+@dataclass(frozen=True)
+class Words:
+    """A chart's identifier, unique on the page, its title, and the names of its axes."""
+
+    ident: str
+    title: str
+    x: str = ""
+    y: str = ""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Plotting area between the margins, with both scales starting at zero."""
+
+    x_max: float
+    y_max: float
+    height: int = 280
+    left: int = 56
+    right: int = 112
+    top: int = 34
+    bottom: int = 52
+
+    def x(self, value: float) -> float:
+        """Return how far right a value is."""
+        return self.left + (WIDTH - self.left - self.right) * value / self.x_max
+
+    def y(self, value: float) -> float:
+        """Return how far down a value is."""
+        return self.height - self.bottom - (self.height - self.top - self.bottom) * value / self.y_max
+
+    def axes(self, x_ticks: Iterable[float], y_ticks: Iterable[float], words: Words) -> Markup:
+        """Draw both axes with their ticks and names."""
+        floor, end = self.y(0), self.x(self.x_max)
+        parts = [
+            line("grid", self.left, self.y(tick), end, self.y(tick))
+            + text("tick", self.left - 8, self.y(tick) + 4.5, number(tick), "end")
+            for tick in y_ticks
+        ]
+        parts += [text("tick", self.x(tick), floor + 19, number(tick), "middle") for tick in x_ticks]
+        parts.append(line("axis", self.left, floor, end, floor))
+        parts.append(text("name", (self.left + end) / 2, self.height - 8, words.x, "middle"))
+        parts.append(text("name", 4, 16, words.y, "start"))
+        return Markup("").join(parts)
+
+
+def nice_ticks(highest: float, at_most: int = 5, *, whole: bool = False) -> list[float]:
+    """Return at most `at_most` steps of round, or even `whole`, ticks from zero until they reach `highest`."""
+    if not (math.isfinite(highest) and highest > 0):
+        highest = 1.0
+    rough = highest / at_most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * (1 - 1e-9))
+    if whole:
+        step = max(1.0, step)
+    steps = math.ceil(highest / step - 1e-9)
+    return [float(f"{step * i:.12g}") for i in range(steps + 1)]
+
+
+def text(css: str, x: float, y: float, words: str, anchor: str) -> Markup:
+    """Write words at a point."""
+    return _TEXT.format(css=css, x=x, y=y, anchor=anchor, text=words)
+
+
+def label(css: str, x: float, y: float, words: str, anchor: str) -> Markup:
+    """Write words over whatever was drawn before, on a ground in the colour of the page.
+
+    The letters have no outline. Programs that do not know ``paint-order`` would draw it over the letters.
+    """
+    wide = LETTER * len(words)
+    left = {"start": x, "middle": x - wide / 2, "end": x - wide}[anchor] - 3
+    ground = _BEHIND.format(x=max(left, 0.0), y=max(y - 12, 0.0), width=wide + 6) if words else Markup()
+    return ground + text(css, x, y, words, anchor)
+
+
+def line(css: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
+    """Draw a straight line."""
+    return _LINE.format(css=css, x1=x1, y1=y1, x2=x2, y2=y2)
+
+
+def path(css: str, points: Sequence[tuple[float, float]]) -> Markup:
+    """Draw a line through points."""
+    return _PATH.format(css=css, d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points))
+
+
+def dot(css: str, x: float, y: float) -> Markup:
+    """Draw a dot."""
+    return _DOT.format(css=css, x=x, y=y)
+
+
+def rect(css: str, x: float, y: float, width: float, height: float) -> Markup:
+    """Draw a bar."""
+    return _RECT.format(css=f"bar {css}", x=x, y=y, width=width, height=height)
+
+
+def svg(words: Words, desc: str, height: int, body: Markup, width: int = WIDTH) -> Markup:
+    """Return a whole drawing, with its title and a description in words."""
+    return _SVG.format(ident=words.ident, title=words.title, desc=desc, width=width, height=height, body=body)

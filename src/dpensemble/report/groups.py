@@ -12,8 +12,7 @@ from markupsafe import Markup
 from dpensemble._rounding import round_up
 from dpensemble.relations import Basis
 from dpensemble.report import wording
-from dpensemble.report.charts import Limit, Mark, Series, line_chart
-from dpensemble.report.drawing import GROUP_COLOURS, Words
+from dpensemble.report.charts import GROUP_COLOURS, Limit, Mark, Series, Words, line_chart
 from dpensemble.report.record import PrivateRecord, RunRecord
 
 #: Largest number of groups that a reader can distinguish in a chart.

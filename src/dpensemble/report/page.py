@@ -13,15 +13,12 @@ from dpensemble._nouns import plural, with_article
 from dpensemble._rounding import round_up
 from dpensemble.relations import Basis, Relation
 from dpensemble.report import wording
-from dpensemble.report.charts import Bar, Limit, Series, bar_chart, histogram, line_chart
-from dpensemble.report.drawing import GROUP_COLOURS, Words
+from dpensemble.report.charts import GROUP_COLOURS, Bar, Limit, Series, Words, bar_chart, histogram, line_chart
 from dpensemble.report.effects import effects_view
 from dpensemble.report.groups import History, history_chart, personal_view
-from dpensemble.report.quality_lines import quality_lines
-from dpensemble.report.quality_view import quality_view
+from dpensemble.report.quality import quality_lines, quality_view
 from dpensemble.report.record import PrivateRecord, RunRecord
-from dpensemble.report.risk import risk_view
-from dpensemble.report.summary import summary_view
+from dpensemble.report.summary import risk_view, summary_view
 from dpensemble.report.usefulness import remarks
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.ledger import AccountState, Charge, LedgerAccount
-from dpensemble.report.charts import Limit, Series, line_chart
-from dpensemble.report.drawing import Words
+from dpensemble.report.charts import Limit, Series, Words, line_chart
 from dpensemble.service.api import handler_for, predicted, request_key
 from dpensemble.service.forms import fields_of, queries_of_form, read_form, whole_number
 from dpensemble.service.grant_handler import GrantHandler

@@ -22,8 +22,7 @@ from dpensemble.persistence import require_savable
 from dpensemble.quality.costs import Costs
 from dpensemble.quality.release import NoisyHistograms
 from dpensemble.report import RunRecord
-from dpensemble.report.record import PrivateRecord
-from dpensemble.report.units import declared_noun
+from dpensemble.report.record import PrivateRecord, declared_noun
 from dpensemble.student.fitting import class_probabilities, default_student, fit_student
 from dpensemble.workflow.holdout import HeldBack, hold_back
 from dpensemble.workflow.label_summary import about_teachers, label_shares, public_alone

@@ -8,8 +8,7 @@ from dpensemble._nouns import plural, with_article
 from dpensemble.engine.guarantee_text import MEMBERSHIP, UNITS_TOGETHER
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
-from dpensemble.report.record import RunRecord
-from dpensemble.report.units import declared_noun, named, unit_noun
+from dpensemble.report.record import RunRecord, declared_noun, named, unit_noun
 
 
 @pytest.mark.parametrize(

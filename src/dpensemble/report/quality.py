@@ -1,0 +1,442 @@
+"""The released quality of a student: lines for a terminal, and tables and pictures for a page.
+
+Pictures show both curves, calibration, and what thresholds do to 1,000 people.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from markupsafe import Markup
+
+from dpensemble.report.charts import Frame, Words, dot, line, nice_ticks, path, svg, text
+from dpensemble.report.record import RunRecord
+from dpensemble.report.wording import counted, number, percent, shorten
+
+#: A part of a record, as JSON holds it.
+Written = Mapping[str, Any]
+# With this number of bins or more, an area is never called unknown.
+_KNOWN_BINS = 4
+_SPREAD = "auroc_if_spread_as_public_rows"
+_MOST_CLASSES = 10
+_LONGEST = 30
+_LOSS = "Logarithmic loss of one probability for each bin (not of the student)"
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+_BOX = Markup('<rect class="{css}" fill-opacity=".13" x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}"/>')
+_SPAN = Markup('<rect class="span" x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}"/>')
+_AREA = Markup('<path class="{css}" fill-opacity=".16" d="{d}Z"/>')
+_SQUARE, _FLAT = 400, 300
+_RIGHT = 20
+# More thresholds than this would cover each other's labels.
+_LABELS = 6
+
+
+@dataclass(frozen=True)
+class KnownArea:
+    """What a record knows about the area under the ROC curve.
+
+    Parameters
+    ----------
+    value : float or None
+        The area, if it was computed from rows, or by an earlier version from bins.
+    low, high : float
+        Ends of its 95 % interval.
+    spread : float or None
+        The area if probabilities are spread within bins as on public rows.
+    n_bins : int or None
+        Number of bins, if it is stated.
+    is_of_student : bool
+        False for records of versions that stated the area of a curve over the bins.
+    """
+
+    value: float | None
+    low: float
+    high: float
+    spread: float | None
+    n_bins: int | None
+    is_of_student: bool
+
+    @classmethod
+    def of(cls, score: Written, curves: Written | None = None) -> KnownArea | None:
+        """Read the area of a class, by default of the first, or return None if nothing is known."""
+        every = score.get("one_against_rest") or []
+        curves = curves if curves is not None else every[0] if len(every) == 1 else None
+        if curves is not None:
+            area, spread, is_of_student = curves["auroc"], curves.get(_SPREAD), _SPREAD in curves
+            n_bins = len(curves["thresholds"]) + 1
+        elif score.get("auroc_low") is not None:
+            area = {"value": score["auroc"], "low": score["auroc_low"], "high": score["auroc_high"]}
+            spread, is_of_student, n_bins = score.get(_SPREAD), _SPREAD in score, None
+        else:
+            return None
+        if is_of_student:
+            hidden = (area["low"], area["high"]) == (0, 1) and (n_bins is None or n_bins < _KNOWN_BINS)
+        else:
+            hidden = area["value"] is None
+        return None if hidden else cls(area["value"], area["low"], area["high"], spread, n_bins, is_of_student)
+
+    @property
+    def name(self) -> str:
+        """What the numbers are of."""
+        if self.is_of_student:
+            return "AUROC"
+        bins = "bins" if self.n_bins is None else f"{self.n_bins} bins"
+        return f"area of a curve over {bins}, not the AUROC of the student"
+
+    @property
+    def numbers(self) -> str:
+        """The interval, with the area before it if the area is known."""
+        band = f"{self.low:.3f} to {self.high:.3f}"
+        return band if self.value is None else f"{self.value:.3f} ({band})"
+
+    @property
+    def in_between(self) -> str:
+        """What public rows suggest between both ends. Empty if nothing is known."""
+        return "" if self.spread is None else f"{self.spread:.3f} if spread within bins as on public rows"
+
+
+def quality_lines(record: RunRecord) -> Iterator[str]:
+    """Yield what a run released about the quality of its student, and the threshold for the costs of decisions."""
+    score, decision = record.data.get("released_score"), record.data.get("decision")
+    if score:
+        yield _score_line(score, record.unit)
+        for curves in score.get("one_against_rest", []):
+            if len(score["one_against_rest"]) > 1:
+                yield f"{curves['class']} against the rest: {_area(KnownArea.of(score, curves))}."
+        for column, groups in score.get("groups", {}).items():
+            parts = [f"{one['group']} {between(one['accuracy'], None)}" for one in groups]
+            yield f"Right by {column} (these intervals hold together): {', '.join(parts)}."
+    if decision:
+        yield f"Threshold for {decision['positive_class']}: {decision['threshold']:.4g}. {decision['why']}"
+        for row in decision["per_1000"]:
+            parts = [
+                f"{between(row[name], 0)} {words}"
+                for name, words in (("alarms", "alarms"), ("missed", "missed cases"), ("false_alarms", "false alarms"))
+            ]
+            yield f"Per 1,000 people at {row['threshold']:.4g} ({row['name']}): {', '.join(parts)}."
+
+
+def _score_line(score: Written, unit: str) -> str:
+    accuracy = {"value": score["accuracy"], "low": score["accuracy_low"], "high": score["accuracy_high"]}
+    parts = [f"right {between(accuracy, None)}"]
+    if score.get("most_common"):
+        parts.append(f"always the most common class {between(score['most_common'], None)}")
+    if score.get("auroc_low") is not None:
+        parts.append(_area(KnownArea.of(score)))
+    return (
+        f"Quality on {counted(score['units'], f'held-back {unit}')}, released with noise under the same guarantee "
+        f"(95% intervals in brackets): {', '.join(parts)}."
+    )
+
+
+def _area(area: KnownArea | None) -> str:
+    """Write an area: an interval without a value, if only bins are known."""
+    if area is None:
+        return "AUROC unknown"
+    if not area.is_of_student or area.value is not None:
+        return f"{area.name} {area.numbers}"
+    more = f" ({area.in_between})" if area.in_between else ""
+    return f"AUROC of the student between {area.low:.3f} and {area.high:.3f} with 95%{more}"
+
+
+def between(figure: Written, decimals: int | None) -> str:
+    """Write a figure and its band, in per cent if no number of decimals is given. Noise may hide the figure."""
+
+    def write(value: float) -> str:
+        return percent(value) if decimals is None else f"{value:,.{decimals}f}"
+
+    if figure["value"] is None:
+        return "unknown"
+    return f"{write(figure['value'])} ({write(figure['low'])} to {write(figure['high'])})"
+
+
+def quality_view(record: RunRecord, *, is_private: bool) -> dict[str, object] | None:
+    """Return curves, tables and pictures, or None if nothing may be shown.
+
+    What was released with noise comes first. Exact figures on test rows are shown if these rows are public, or to the
+    owner.
+    """
+    score = record.data.get("released_score")
+    is_released = bool(score)
+    if not is_released and (record.scores_are_public or is_private):
+        score = record.data.get("test_quality")
+    decision = record.data.get("decision")
+    # Earlier versions released one accuracy and one area.
+    if not score or "one_against_rest" not in score:
+        return None if decision is None else {"is_released": False, "decision": _decision(decision), "curves": None}
+    curves, two_classes = score["one_against_rest"], not score["classes"]
+    return {
+        "is_released": is_released,
+        "units": number(score["units"]),
+        "noise": number(score["sigma"], 3),
+        "level": f"{100 * score['level']:.0f}%",
+        "rows": _headline(score, two_classes=two_classes),
+        "curves": curves,
+        "pictures": _pictures(curves, decision) if two_classes else _roc_pictures(curves),
+        "classes": _classes(score),
+        "groups": [(column, *_groups(groups, decision)) for column, groups in score["groups"].items()],
+        "decision": None if decision is None else _decision(decision),
+        "positive": curves[0]["class"] if two_classes else None,
+    }
+
+
+def _headline(score: Written, *, two_classes: bool) -> list[tuple[str, str]]:
+    accuracy = {"value": score["accuracy"], "low": score["accuracy_low"], "high": score["accuracy_high"]}
+    common = score["most_common"]
+    name = "" if common["class"] is None else f" ({shorten(common['class'], _LONGEST)})"
+    rows = [("Right", _cell(accuracy, None)), (f"Always the most common class{name}", _cell(common, None))]
+    if two_classes:
+        curves = score["one_against_rest"][0]
+        area = KnownArea.of(score)
+        rows.append(("AUROC" if area is None else area.name[:1].upper() + area.name[1:], _area_cell(area)))
+        if area is not None and area.spread is not None:
+            rows.append(("AUROC if spread within bins as on public rows (no bound)", f"{area.spread:.3f}"))
+        rows.append((_LOSS, _cell(curves["binned_log_loss"], 3)))
+    return rows
+
+
+def _pictures(curves: list[Written], decision: Written | None) -> list[tuple[str, Markup]]:
+    """Return a heading and a drawing for each picture that noise does not hide."""
+    (one,) = curves
+    chosen = None if decision is None else decision["threshold"]
+    drawings = {
+        "ROC curve": roc_picture(one, "roc"),
+        "Precision and recall": precision_recall_picture(one, "precision-recall"),
+        "Calibration": calibration_picture(one, "calibration"),
+        "Alarms and missed cases": threshold_picture(one, "thresholds", chosen),
+    }
+    return [(head, drawing) for head, drawing in drawings.items() if drawing is not None]
+
+
+def _roc_pictures(curves: list[Written]) -> list[tuple[str, Markup]]:
+    drawings = {
+        f"{shorten(one['class'], _LONGEST)} against the rest": roc_picture(one, f"roc-{place}")
+        for place, one in enumerate(curves[:_MOST_CLASSES], start=1)
+    }
+    return [(head, drawing) for head, drawing in drawings.items() if drawing is not None]
+
+
+def _classes(score: Written) -> list[tuple[str, list[str]]]:
+    areas = {one["class"]: _area_cell(KnownArea.of(score, one)) for one in score["one_against_rest"]}
+    return [
+        (
+            shorten(one["class"], _LONGEST),
+            [
+                *(_cell(one[name], None) for name in ("share", "recall", "precision")),
+                areas.get(one["class"], "unknown"),
+            ],
+        )
+        for one in score["classes"][:_MOST_CLASSES]
+    ]
+
+
+def _groups(groups: list[Written], decision: Written | None) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    """Return the heads and rows of a table of groups. For two classes at the threshold that is used."""
+    thresholds = [row["threshold"] for row in groups[0]["thresholds"]]
+    heads = ["Share", "Right"]
+    if not thresholds:
+        return heads, [
+            (shorten(one["group"], _LONGEST), [_cell(one[name], None) for name in ("share", "accuracy")])
+            for one in groups
+        ]
+    wanted = [] if decision is None else [decision["threshold"], decision["formula"]]
+    # One half is an edge of every histogram.
+    at = next((one for one in wanted if one in thresholds), min(thresholds, key=lambda one: abs(one - 0.5)))
+    place = thresholds.index(at)
+    heads += [f"Cases found at {at:.3g}", "Alarms right", "Alarms per 1,000"]
+    rows = []
+    for one in groups:
+        row = one["thresholds"][place]
+        cells = [_cell(figure, None) for figure in (one["share"], one["accuracy"], row["sensitivity"])]
+        cells += [_cell(row["positive_predictive_value"], None), _cell(row["alarms_per_1000"], 0)]
+        rows.append((shorten(one["group"], _LONGEST), cells))
+    return heads, rows
+
+
+def _decision(decision: Written) -> dict[str, object]:
+    costs = decision["costs"]
+    return {
+        "positive": shorten(decision["positive_class"], _LONGEST),
+        "threshold": f"{decision['threshold']:.4g}",
+        "why": decision["why"],
+        "missed": number(costs["false_negative"]),
+        "alarm": number(costs["false_positive"]),
+        "rows": [
+            (
+                f"{row['threshold']:.4g} ({row['name']})",
+                [_cell(row[name], 0) for name in ("alarms", "missed", "false_alarms", "cost")],
+            )
+            for row in decision["per_1000"]
+        ],
+    }
+
+
+def _area_cell(area: KnownArea | None) -> str:
+    if area is None:
+        return "unknown"
+    value, bracket, band = area.numbers.partition(" (") if area.value is not None else ("", "", area.numbers)
+    named = "" if area.is_of_student else " over bins"
+    return f"{value}{bracket}{band.replace(' ', _NO_BREAK)}{named}"
+
+
+def _cell(figure: Written, decimals: int | None) -> str:
+    """Write a figure and its band for a table, where a line may end before the band, but not within the band."""
+    value, bracket, band = between(figure, decimals).partition(" (")
+    return f"{value}{bracket}{band.replace(' ', _NO_BREAK)}"
+
+
+def roc_picture(curves: Written, ident: str) -> Markup | None:
+    """Draw the ROC curve at each threshold, with the box in which its point lies. None if noise hides it.
+
+    Between two thresholds nothing is known but that neither axis falls, so a rectangle holds the curve.
+    """
+    points = [
+        (_complement(row["specificity"]), row["sensitivity"])
+        for row in reversed(curves["thresholds"])
+        if row["specificity"]["value"] is not None and row["sensitivity"]["value"] is not None
+    ]
+    if not points:
+        return None
+    words = Words(
+        ident, f"ROC curve of {shorten(curves['class'], 40)}", "false alarms among the others", "cases that are found"
+    )
+    frame = Frame(1, 1, height=_SQUARE, right=_RIGHT)
+    body = _square(frame, words) + _between(frame, points) + _boxes(frame, points)
+    return svg(words, _sentence(points, words, KnownArea.of({}, curves)), frame.height, body)
+
+
+def precision_recall_picture(curves: Written, ident: str) -> Markup | None:
+    """Draw the precision-recall curve, each threshold with its box, beside the share of cases."""
+    points = [
+        (row["sensitivity"], row["positive_predictive_value"])
+        for row in reversed(curves["thresholds"])
+        if row["positive_predictive_value"]["value"] is not None and row["sensitivity"]["value"] is not None
+    ]
+    if not points:
+        return None
+    title = f"Precision and recall of {shorten(curves['class'], 40)}"
+    words = Words(ident, title, "cases that are found", "alarms that are right")
+    frame = Frame(1, 1, height=_SQUARE, right=_RIGHT)
+    body = frame.axes(nice_ticks(1), nice_ticks(1), words)
+    share = curves["share"]["value"]
+    if share is not None:
+        level = frame.y(share)
+        body += line("limit", frame.left, level, frame.x(1), level)
+        body += text("limit-label", frame.left + 6, level - 7, f"alarms for all: {number(share, 2)}", "start")
+    body += _boxes(frame, points)
+    return svg(words, _sentence(points, words), frame.height, body)
+
+
+def calibration_picture(curves: Written, ident: str) -> Markup | None:
+    """Draw the share of cases in each bin over the probabilities of the bin. None if noise hides all bins.
+
+    Boxes are as wide as bins. Where in a bin the held-back probabilities are is not known.
+    """
+    bins = [one for one in curves["calibration"] if one["observed"]["value"] is not None]
+    if not bins:
+        return None
+    words = Words(
+        ident, f"Calibration of {shorten(curves['class'], 40)}", "probability that the student states", "share of cases"
+    )
+    # Rare classes fill a corner of the square only.
+    most = max(max(one["predicted"], one["observed"]["value"]) for one in bins)
+    ticks = nice_ticks(min(1.0, 1.1 * most))
+    frame = Frame(min(1.0, ticks[-1]), min(1.0, ticks[-1]), height=_SQUARE, right=_RIGHT)
+    body = _square(frame, words, ticks)
+    for one in bins:
+        x, observed = frame.x(one["predicted"]), one["observed"]
+        low, high = frame.y(min(observed["low"], frame.y_max)), frame.y(min(observed["high"], frame.y_max))
+        left, right = frame.x(min(one["from"], frame.x_max)), frame.x(min(one["to"], frame.x_max))
+        body += _BOX.format(css="main", x=left, y=high, w=right - left, h=low - high)
+        body += dot("main", x, frame.y(observed["value"]))
+    sentences = [
+        f"{number(one['from'], 2)} to {number(one['to'], 2)} stated, {number(one['observed']['value'], 2)} observed "
+        f"({number(one['observed']['low'], 2)} to {number(one['observed']['high'], 2)})"
+        for one in bins
+    ]
+    return svg(words, f"{'; '.join(sentences)}.", frame.height, body)
+
+
+def threshold_picture(curves: Written, ident: str, chosen: float | None = None) -> Markup | None:
+    """Draw alarms and missed cases per 1,000 people over thresholds, which stand at equal distances."""
+    rows = [row for row in curves["thresholds"] if row["alarms_per_1000"]["value"] is not None]
+    if len(rows) < 2:
+        return None
+    words = Words(ident, "Alarms and missed cases, by threshold", "threshold", "people of 1,000")
+    ticks = nice_ticks(max(row["alarms_per_1000"]["high"] for row in rows))
+    frame = Frame(len(rows) - 1, ticks[-1], height=_FLAT)
+    body = frame.axes([], ticks, words)
+    floor = frame.y(0)
+    for place in _spread(len(rows)):
+        body += text("tick", frame.x(place), floor + 19, f"{rows[place]['threshold']:.2g}", "middle")
+    for place, row in enumerate(rows):
+        if chosen is not None and row["threshold"] == chosen:
+            body += line("limit", frame.x(place), frame.top, frame.x(place), floor)
+            anchor = "start" if place < len(rows) / 2 else "end"
+            shift = 6 if anchor == "start" else -6
+            body += text("limit-label", frame.x(place) + shift, frame.top + 10, f"chosen: {chosen:.2g}", anchor)
+    sentences, taken = [], math.inf
+    for name, label, css in (("missed_per_1000", "missed", "other"), ("alarms_per_1000", "alarms", "main")):
+        at = [(frame.x(place), row[name]) for place, row in enumerate(rows) if row[name]["value"] is not None]
+        if len(at) < 2:
+            continue
+        outline = [(x, frame.y(one["low"])) for x, one in at] + [(x, frame.y(one["high"])) for x, one in at[::-1]]
+        body += _AREA.format(css=css, d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in outline))
+        curve = [(x, frame.y(one["value"])) for x, one in at]
+        body += path(css, curve)
+        # The second label moves up if both curves end together.
+        y = curve[-1][1] + 4.5 if abs(curve[-1][1] - taken) > 18 else taken - 16
+        taken = curve[-1][1]
+        body += text(f"{css}-label", curve[-1][0] + 8, y, label, "start")
+        first, last = at[0][1], at[-1][1]
+        sentences.append(
+            f"{label.capitalize()}: {number(first['value'], 3)} of 1,000 at {rows[0]['threshold']:.2g}, "
+            f"{number(last['value'], 3)} at {rows[-1]['threshold']:.2g}."
+        )
+    return svg(words, " ".join(sentences), frame.height, body)
+
+
+def _square(frame: Frame, words: Words, ticks: Sequence[float] | None = None) -> Markup:
+    """Draw axes and the diagonal."""
+    ticks = [tick for tick in ticks or nice_ticks(1) if tick <= frame.x_max + 1e-9]
+    diagonal = line("limit", frame.x(0), frame.y(0), frame.x(frame.x_max), frame.y(frame.y_max))
+    return frame.axes(ticks, ticks, words) + diagonal
+
+
+def _boxes(frame: Frame, points: Sequence[tuple[Written, Written]]) -> Markup:
+    """Draw points, each with its box."""
+    body = Markup()
+    for x, y in points:
+        left, top = frame.x(x["low"]), frame.y(y["high"])
+        body += _BOX.format(css="main", x=left, y=top, w=frame.x(x["high"]) - left, h=frame.y(y["low"]) - top)
+    return body + Markup().join(dot("main", frame.x(x["value"]), frame.y(y["value"])) for x, y in points)
+
+
+def _between(frame: Frame, points: Sequence[tuple[Written, Written]]) -> Markup:
+    """Draw the rectangle between each two neighbouring points, both corners included."""
+    ends = [(0.0, 0.0), *((x["value"], y["value"]) for x, y in points), (1.0, 1.0)]
+    body = Markup()
+    for (left, low), (right, high) in pairwise(ends):
+        w, h = abs(frame.x(right) - frame.x(left)), abs(frame.y(low) - frame.y(high))
+        body += _SPAN.format(x=frame.x(min(left, right)), y=frame.y(max(low, high)), w=w, h=h)
+    return body
+
+
+def _complement(figure: Written) -> dict[str, float]:
+    return {"value": 1 - figure["value"], "low": 1 - figure["high"], "high": 1 - figure["low"]}
+
+
+def _spread(n: int) -> list[int]:
+    """Return the places of at most a few labels, the first and the last included."""
+    step = max(1, math.ceil((n - 1) / (_LABELS - 1)))
+    return sorted({*range(0, n - 1, step)} - {place for place in range(n - 1) if n - 1 - place < step / 2} | {n - 1})
+
+
+def _sentence(points: Sequence[tuple[Written, Written]], words: Words, area: KnownArea | None = None) -> str:
+    parts = [f"{number(y['value'], 2)} {words.y} at {number(x['value'], 2)} {words.x}" for x, y in points]
+    known = "" if area is None else f" {area.name[:1].upper()}{area.name[1:]}: {area.numbers}."
+    return f"{'; '.join(parts)}.{known}"
