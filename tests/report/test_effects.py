@@ -15,7 +15,17 @@ import pytest
 
 from dpensemble.errors import FileError
 from dpensemble.report.charts import WIDTH
-from dpensemble.report.effects import FEW, Step, Support, effects_view, factor, importances, picture, pushes, waterfall
+from dpensemble.report.effects import (
+    _FEW,
+    Step,
+    _factor,
+    _importances,
+    _picture,
+    _pushes,
+    _Support,
+    effects_view,
+    waterfall,
+)
 from dpensemble.report.page import render
 from dpensemble.report.record import PrivateRecord, RunRecord
 
@@ -188,7 +198,7 @@ def test_two_classes_get_pictures_of_the_most_important_columns():
 
 
 def test_numbers_stand_in_order_at_equal_distances():
-    root = drawings(picture(AGE, 2.3, "yes", "one"))[0]
+    root = drawings(_picture(AGE, 2.3, "yes", "one"))[0]
     at = [float(pair.split()[0]) for pair in root.find("path").get("d")[1:].split("L")]
     steps = [b - a for a, b in pairwise(at)]
     assert len(at) == 4
@@ -211,13 +221,13 @@ def test_more_classes_get_tables_of_the_furthest_pushes():
         ("setosa", "kind 0 (×4.1)", "kind 11 (÷6.7)"),
         ("virginica", "kind 11 (×6.7)", "kind 0 (÷4.1)"),
     ]
-    assert len(pushes(of_classes([AGE], 9)[0], [str(n) for n in range(9)])) == 5
+    assert len(_pushes(of_classes([AGE], 9)[0], [str(n) for n in range(9)])) == 5
     still = AGE | {"points": [[1.0, [0.25, 0.25, 0.25]]]}
-    assert pushes(still, ["a", "b", "c"]) == [(name, "1 (×1)", "1 (×1)") for name in "abc"]
+    assert _pushes(still, ["a", "b", "c"]) == [(name, "1 (×1)", "1 (×1)") for name in "abc"]
 
 
 def test_importances_are_cut_to_what_fits():
-    root = drawings(importances(SOFT.effects[:15]))[0]
+    root = drawings(_importances(SOFT.effects[:15]))[0]
     assert float(root.get("viewBox").split()[2]) == WIDTH
     assert len(root.findall("rect")) == 15
     assert "marital status ×2" in root.find("desc").text
@@ -250,7 +260,7 @@ def test_hostile_and_long_names_are_escaped_and_cut(n_classes):
      (math.log(4321), "×4,300"), (20.0, "×5e+08"), (-1e308, "÷1e+304")],
 )  # fmt: skip
 def test_pushes_are_written_as_factors(effect, text):
-    assert factor(effect) == text
+    assert _factor(effect) == text
 
 
 @pytest.mark.parametrize("record", [SOFT, THREE, RECORDS["nothing known of columns"]])
@@ -351,7 +361,7 @@ def test_broken_bands_are_refused(deviations):
 
 def test_years_have_no_comma_and_other_numbers_do():
     born = {"column": "born", "kind": "number", "importance": 1.0, "points": [[1935.0, [0.5]], [25_000.0, [-0.5]]]}
-    drawn = str(picture(born, 1.0, "yes", "born"))
+    drawn = str(_picture(born, 1.0, "yes", "born"))
     assert ">1935<" in drawn
     assert ">25,000<" in drawn
 
@@ -382,23 +392,23 @@ def record_of(units, *effects, relation="replace-one", **more):
 
 
 def test_an_entry_is_marked_if_few_private_units_are_expected_to_have_it():
-    assert Support.of(record_of(2000)).few(WARD) == [False, True]
-    assert Support.of(record_of(100 * FEW)).few(WARD) == [False, False]
+    assert _Support.of(record_of(2000)).few(WARD) == [False, True]
+    assert _Support.of(record_of(100 * _FEW)).few(WARD) == [False, False]
     # Units that were held back taught nothing.
-    assert Support.of(record_of(100 * FEW, held_back=100)).few(WARD) == [False, True]
-    assert Support.of(record_of(200)).few(AGE_OF_FEW) == [False, False, True]
+    assert _Support.of(record_of(100 * _FEW, held_back=100)).few(WARD) == [False, True]
+    assert _Support.of(record_of(200)).few(AGE_OF_FEW) == [False, False, True]
 
 
 def test_a_secret_number_of_units_does_not_decide():
-    secret = Support.of(record_of(100_000, relation="add-or-remove-one"))
+    secret = _Support.of(record_of(100_000, relation="add-or-remove-one"))
     assert secret.units is None
-    assert secret.few(WARD) == Support.of(record_of(5, relation="add-or-remove-one")).few(WARD) == [False, True]
+    assert secret.few(WARD) == _Support.of(record_of(5, relation="add-or-remove-one")).few(WARD) == [False, True]
     assert "fewer than 25 public rows have such an entry" in secret.sentence()
 
 
 def test_effects_of_earlier_versions_have_no_marks():
     earlier = {name: value for name, value in WARD.items() if name != "rows"}
-    assert Support.of(record_of(10)).few(earlier) == [False, False]
+    assert _Support.of(record_of(10)).few(earlier) == [False, False]
     assert effects_view(record_of(10, earlier))["few"] is None
 
 

@@ -15,12 +15,12 @@ from dpensemble.quality.release import NoisyHistograms, public_edges, split_cell
 from dpensemble.quality.result import quality_of
 from dpensemble.report.page import render
 from dpensemble.report.quality import (
-    between,
-    calibration_picture,
-    precision_recall_picture,
+    _calibration_picture,
+    _precision_recall_picture,
+    _roc_picture,
+    _threshold_picture,
+    _with_band,
     quality_lines,
-    roc_picture,
-    threshold_picture,
 )
 
 _spec = importlib.util.spec_from_file_location("page_helpers", Path(__file__).with_name("test_page.py"))
@@ -70,7 +70,7 @@ def test_two_classes_have_four_pictures_a_decision_and_groups():
     assert len(identifiers) == len(set(identifiers))
 
 
-@pytest.mark.parametrize("draw", [roc_picture, precision_recall_picture, calibration_picture, threshold_picture])
+@pytest.mark.parametrize("draw", [_roc_picture, _precision_recall_picture, _calibration_picture, _threshold_picture])
 def test_pictures_stay_within_their_frame_and_say_in_words_what_they_show(draw):
     curves = released().to_dict()["one_against_rest"][0]
     drawing = ElementTree.fromstring(str(draw(curves, "one")))  # noqa: S314
@@ -86,7 +86,7 @@ def test_pictures_stay_within_their_frame_and_say_in_words_what_they_show(draw):
 def test_noise_that_hides_everything_leaves_no_picture_and_a_page():
     quality = released(sigma=1e6)
     curves = quality.to_dict()["one_against_rest"][0]
-    for draw in (roc_picture, precision_recall_picture, calibration_picture, threshold_picture):
+    for draw in (_roc_picture, _precision_recall_picture, _calibration_picture, _threshold_picture):
         assert draw(curves, "one") is None
     page = page_of(quality)
     assert "unknown" in page
@@ -133,7 +133,7 @@ def test_the_terminal_has_a_line_for_each_part():
     more = replace(RECORD, data=RECORD.data | {"released_score": released(("a", "b", "c")).to_dict()})
     assert "b against the rest: AUROC" in "\n".join(quality_lines(more))
     assert list(quality_lines(RECORD)) == []
-    assert between({"value": None, "low": 0, "high": 1}, None) == "unknown"
+    assert _with_band({"value": None, "low": 0, "high": 1}, None) == "unknown"
 
 
 def test_no_line_ends_within_a_band_of_a_table():

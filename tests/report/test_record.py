@@ -8,7 +8,7 @@ from dpensemble._nouns import plural, with_article
 from dpensemble.engine.guarantee_text import MEMBERSHIP, UNITS_TOGETHER
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
-from dpensemble.report.record import RunRecord, declared_noun, named, unit_noun
+from dpensemble.report.record import RunRecord, _with_unit_noun, declared_noun, unit_noun
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_articles():
     ],
 )  # fmt: skip
 def test_sentences_with_the_noun(text, noun, words):
-    assert named(text, noun, "pid") == words
+    assert _with_unit_noun(text, noun, "pid") == words
 
 
 def test_a_record_states_its_guarantee_with_the_noun(worst):

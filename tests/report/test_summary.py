@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dpensemble.accounting import gaussian_delta, gaussian_mu
-from dpensemble.report.summary import advantage, hits, summary_view
+from dpensemble.report.summary import _advantage, _most_hits, summary_view
 
 _spec = importlib.util.spec_from_file_location("page_helpers", Path(__file__).with_name("test_page.py"))
 page_helpers = importlib.util.module_from_spec(_spec)
@@ -57,7 +57,7 @@ def test_the_promise_is_the_bound_on_right_guesses(epsilon):
     text = " ".join(view(guarantee={"epsilon": epsilon, "delta": 1e-5})["promise"])
     (right,) = map(int, re.findall(r"right at most (\d+) times in 100", text))
     # With two equally likely candidates a guess is right with probability (1 + advantage) / 2.
-    assert 50 * (1 + advantage(epsilon, 1e-5)) <= right < 50 * (1 + advantage(epsilon, 1e-5)) + 1.1
+    assert 50 * (1 + _advantage(epsilon, 1e-5)) <= right < 50 * (1 + _advantage(epsilon, 1e-5)) + 1.1
     assert ("hardly any protection" in text) is (right >= 90)
 
 
@@ -146,9 +146,9 @@ def test_the_page_on_choosing_epsilon_has_these_bounds():
     assert len(rows) == 7
     for epsilon, moments, every, alarms in [map(float, row) for row in rows]:
         mu = gaussian_mu(epsilon, 1e-5)
-        assert moments == math.ceil(50 * (1 + advantage(epsilon, 1e-5, mu)))
-        assert every == math.ceil(50 * (1 + advantage(epsilon, 1e-5)))
-        assert 100 * hits(0.01, epsilon, 1e-5, mu) <= alarms
+        assert moments == math.ceil(50 * (1 + _advantage(epsilon, 1e-5, mu)))
+        assert every == math.ceil(50 * (1 + _advantage(epsilon, 1e-5)))
+        assert 100 * _most_hits(0.01, epsilon, 1e-5, mu) <= alarms
 
 
 ALARMS = np.linspace(1e-4, 1 - 1e-4, 400)
@@ -160,9 +160,9 @@ def test_randomised_response_reaches_the_bound_and_nothing_exceeds_it(epsilon, d
     right = 1 / (1 + np.exp(-epsilon))
     told = delta + (1 - delta) * right
     wrong = (1 - delta) * (1 - right)
-    assert hits(wrong, epsilon, delta) == pytest.approx(told)
-    assert advantage(epsilon, delta) == pytest.approx(told - wrong)
-    assert max(hits(alarm, epsilon, delta) - alarm for alarm in ALARMS) <= advantage(epsilon, delta) + 1e-12
+    assert _most_hits(wrong, epsilon, delta) == pytest.approx(told)
+    assert _advantage(epsilon, delta) == pytest.approx(told - wrong)
+    assert max(_most_hits(alarm, epsilon, delta) - alarm for alarm in ALARMS) <= _advantage(epsilon, delta) + 1e-12
 
 
 @pytest.mark.parametrize("mu", [0.05, 0.268, 2.0])
@@ -171,6 +171,8 @@ def test_the_gaussian_curve_is_that_of_the_best_test_between_two_normals(mu):
     delta = gaussian_delta(mu, epsilon)
     for threshold in np.linspace(-2, 3, 30):
         alarm, hit = 1 - normal.cdf(threshold), 1 - normal.cdf(threshold - mu)
-        assert hits(alarm, epsilon, delta, mu) == pytest.approx(hit)
-        assert hit <= hits(alarm, epsilon, delta) + 1e-12
-    assert max(hits(alarm, epsilon, delta, mu) - alarm for alarm in ALARMS) <= advantage(epsilon, delta, mu) + 1e-12
+        assert _most_hits(alarm, epsilon, delta, mu) == pytest.approx(hit)
+        assert hit <= _most_hits(alarm, epsilon, delta) + 1e-12
+    assert (
+        max(_most_hits(alarm, epsilon, delta, mu) - alarm for alarm in ALARMS) <= _advantage(epsilon, delta, mu) + 1e-12
+    )

@@ -8,7 +8,7 @@ import pytest
 
 import dpensemble
 from dpensemble.cli.plan_plot import write_charts
-from dpensemble.report.charts import LETTER, Limit, Series, Words, label, line_chart
+from dpensemble.report.charts import _LETTER, Limit, Series, Words, _label, line_chart
 
 PICTURES = sorted((Path(__file__).parents[2] / "docs" / "images").glob("*.svg"))
 PACKAGE = Path(dpensemble.__file__).parent
@@ -81,10 +81,12 @@ def test_the_check_finds_an_outline(svg):
     assert outlined(svg) == ["a"]
 
 
-@pytest.mark.parametrize(("anchor", "left"), [("start", 97.0), ("end", 97 - 3 * LETTER), ("middle", 97 - 1.5 * LETTER)])
+@pytest.mark.parametrize(
+    ("anchor", "left"), [("start", 97.0), ("end", 97 - 3 * _LETTER), ("middle", 97 - 1.5 * _LETTER)]
+)
 def test_a_label_lies_on_a_ground_of_its_own(anchor, left):
-    ground, words = ElementTree.fromstring(f"<svg>{label('tick', 100, 50, 'abc', anchor)}</svg>")  # noqa: S314
+    ground, words = ElementTree.fromstring(f"<svg>{_label('tick', 100, 50, 'abc', anchor)}</svg>")  # noqa: S314
     assert (ground.tag, words.tag, words.text) == ("rect", "text", "abc")
     assert float(ground.get("x")) == pytest.approx(left, abs=0.06)
     assert float(ground.get("y")) < 50 < float(ground.get("y")) + float(ground.get("height"))
-    assert label("tick", 1, 1, "", "start").count("<rect") == 0
+    assert _label("tick", 1, 1, "", "start").count("<rect") == 0

@@ -13,7 +13,7 @@ from rich.table import Table
 from dpensemble._checks import printable
 from dpensemble._rounding import round_up
 from dpensemble.report import RunRecord
-from dpensemble.report.groups import PLAIN, varied_setting
+from dpensemble.report.groups import SHARED_BUDGETS, varied_setting
 from dpensemble.report.quality import quality_lines
 from dpensemble.report.usefulness import remarks
 from dpensemble.report.wording import noise, number, positive_class, readable, sums, with_error
@@ -158,7 +158,7 @@ def _groups(record: RunRecord) -> Table:
 def plain_line(entries: Sequence[dict[str, Any]], noun: str) -> str:
     """Return what one budget for all would buy (`entries`: `RunRecord.plain_labels`; `noun`: what is counted)."""
     counts = ", ".join(
-        f"{entry['labels']:,} if all had the {PLAIN[entry['name']]} budget ({round_up(entry['epsilon'], 4):g})"
+        f"{entry['labels']:,} if all had the {SHARED_BUDGETS[entry['name']]} budget ({round_up(entry['epsilon'], 4):g})"
         for entry in entries
     )
     return (

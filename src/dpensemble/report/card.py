@@ -20,12 +20,12 @@ from dpensemble._nouns import plural
 from dpensemble._rounding import round_up
 from dpensemble.relations import Relation
 from dpensemble.report import wording
-from dpensemble.report.quality import KnownArea, Written
+from dpensemble.report.quality import KnownArea, RecordPart
 from dpensemble.report.record import RunRecord
-from dpensemble.report.summary import attack
+from dpensemble.report.summary import attack_bounds
 from dpensemble.report.usefulness import remarks
 
-FORMAT, VERSION = "dpensemble model card", 1
+_FORMAT, _VERSION = "dpensemble model card", 1
 _NOT_STATED = "not stated; the publisher of the model should state it"
 _TASK = "tabular-classification"
 # Names of measures on Hugging Face. AUPRC has none there.
@@ -33,8 +33,8 @@ _HUB_METRICS = {"accuracy": "accuracy", "auroc": "roc_auc", "brier": "brier_scor
 # Characters that Markdown would interpret.
 _MARKS = re.compile(r"([\\`*_\[\]<>|#~])")
 FILL_IN = "FILL IN"
-_DRAWN = "Noise is drawn exactly, without floating-point arithmetic, from the generator of the operating system."
-_SEEDED = "This run is an experiment, whose noise may have come from a seed."
+_EXACT_NOISE = "Noise is drawn exactly, without floating-point arithmetic, from the generator of the operating system."
+_SEEDED_NOISE = "This run is an experiment, whose noise may have come from a seed."
 _RELATIONS = {
     Relation.REPLACE_ONE: "Data sets are adjacent if they have equally many {units} and differ in all records of one.",
     Relation.ADD_OR_REMOVE_ONE: "Data sets are adjacent if one has all records of one {unit} more than the other.",
@@ -45,8 +45,8 @@ def model_card(record: RunRecord) -> dict[str, Any]:
     """Return the model card of a run, as plain values for JSON, without what its guarantee does not protect."""
     seeded = [] if record.statement().for_release else ["The noise came from a seed, so it can be removed."]
     return {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": _FORMAT,
+        "version": _VERSION,
         "model": _model(record),
         "intended_use": _NOT_STATED,
         "data": _data(record),
@@ -124,7 +124,7 @@ def _privacy(record: RunRecord) -> dict[str, Any]:
         "noise": wording.noise(record),
         "released": [dict(one) for one in record.releases] if record.described_sums else [],
         "assumptions": list(statement.assumptions),
-        "attack": attack(record),
+        "attack": attack_bounds(record),
         "certificate": record.data.get("certificate"),
     }
 
@@ -166,7 +166,7 @@ def card_as_markdown(card: dict[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _front_matter(card: Written) -> dict[str, object]:
+def _front_matter(card: RecordPart) -> dict[str, object]:
     """Return the metadata of a model on Hugging Face (``huggingface/hub-docs``, ``modelcard.md`` of 2025).
 
     The publisher of the model adds a licence. Figures are there if they may be published.
@@ -327,7 +327,7 @@ def _implementation(record: RunRecord, card: dict[str, Any]) -> dict[str, Any]:
         "preprocessing_and_hyperparameter_tuning": "Encoding and settings come from public rows and declared facts "
         f"only. {FILL_IN}: whether the private records were looked at in any other way",
         "mechanisms": f"{card['model']['method']}: {privacy['noise']}; by dpensemble "
-        f"{record.versions.get('dpensemble', '')}. {_SEEDED if card['experiment'] else _DRAWN}",
+        f"{record.versions.get('dpensemble', '')}. {_SEEDED_NOISE if card['experiment'] else _EXACT_NOISE}",
         "composition": privacy["accounting"],
         "post_processing": "The model is fitted to what was released and to public rows.",
         "utility": f"Known from {card['quality']['known_from']}{': ' if measure_words else ''}{measure_words}.",
@@ -339,21 +339,21 @@ def as_yaml(value: Any, depth: int = 0) -> str:
     """Write mappings, lists, texts and numbers as YAML. Texts are in double quotes, as in JSON."""
     pad = "  " * depth
     if isinstance(value, dict):
-        return "".join(f"{pad}{name}:{_below(one, depth)}" for name, one in value.items())
+        return "".join(f"{pad}{name}:{_yaml_below(one, depth)}" for name, one in value.items())
     lines = []
     for one in value:
-        body = as_yaml(one, depth + 1) if isinstance(one, dict) else f"{pad}  {_scalar(one)}\n"
+        body = as_yaml(one, depth + 1) if isinstance(one, dict) else f"{pad}  {_yaml_scalar(one)}\n"
         lines.append(f"{pad}- {body[len(pad) + 2 :]}")
     return "".join(lines)
 
 
-def _below(value: object, depth: int) -> str:
+def _yaml_below(value: object, depth: int) -> str:
     if isinstance(value, dict | list):
         return "\n" + as_yaml(value, depth + 1)
-    return f" {_scalar(value)}\n"
+    return f" {_yaml_scalar(value)}\n"
 
 
-def _scalar(value: object) -> str:
+def _yaml_scalar(value: object) -> str:
     if isinstance(value, float):
         digits, power, exponent = f"{value:.10g}".partition("e")
         # Most readers of YAML take a number with an exponent but no point for a text.

@@ -14,13 +14,13 @@ from markupsafe import Markup
 
 from dpensemble.report.wording import number, percent, shorten
 
-MOST_POINTS = 300
-LABEL_HEIGHT = 18
+_MOST_POINTS = 300
+_LABEL_HEIGHT = 18
 #: Width of a label to the right of its line's end.
-LABEL_WIDTH = 108
+_LABEL_WIDTH = 108
 WIDTH = 460
 # Usual width of a letter in the size of a chart's text.
-LETTER = 6.8
+_LETTER = 6.8
 #: Colours of up to six groups in light and dark mode. Colour-blind readers can distinguish them too.
 GROUP_COLOURS = (
     ("#3a55d9", "#d05a10", "#26204f", "#1f9a80", "#c44fc0", "#7a1530"),
@@ -103,25 +103,25 @@ def line_chart(
     for limit in limits:
         level, css = frame.y(limit.at), limit.css or "limit"
         body += line(f"limit {limit.css}".strip(), frame.left, level, end, level)
-        notes.append(Note(end, level, limit.label, f"{css}-label"))
+        notes.append(_Note(end, level, limit.label, f"{css}-label"))
         sentences.append(f"{_capital(limit.label)}: a horizontal line at {number(limit.at)} {words.y}.")
     for one, points in lines:
         at = [(frame.x(x), frame.y(y)) for x, y in points]
         body += path(one.css, at) + dot(one.css, *at[-1])
         # A line that ends at the label of a limit in the same colour needs no label.
-        if not any(limit.css == one.css for limit in limits) or at[-1][0] <= end - LABEL_WIDTH:
-            notes.append(Note(*at[-1], one.label, f"{one.css}-label"))
+        if not any(limit.css == one.css for limit in limits) or at[-1][0] <= end - _LABEL_WIDTH:
+            notes.append(_Note(*at[-1], one.label, f"{one.css}-label"))
         start, stop = (f"{number(y, 3)} at {number(x)} {words.x}" for x, y in (points[0], points[-1]))
         sentences.append(f"{_capital(one.label)}: {start}, {stop}.")
     dots = [(frame.x(mark.x), frame.y(mark.y)) for mark in marks]
-    shown = clear_of(dots, placed(notes, frame.top, frame.y(0)))
+    shown = _clear_of(dots, _place_labels(notes, frame.top, frame.y(0)))
     for mark, (x, y) in zip(marks, dots, strict=True):
         body += dot(mark.css, x, y)
-        shown.append(beside(Note(x, y, mark.label, f"{mark.css}-label"), shown, frame.left))
+        shown.append(_beside(_Note(x, y, mark.label, f"{mark.css}-label"), shown, frame.left))
         sentences.append(f"{_capital(mark.label)}: {number(mark.y, 3)} at {number(mark.x)} {words.x}.")
     if not lines:
         sentences.append("No points were recorded.")
-    body += Markup("").join(label(note.css, note.x, note.y, note.label, "start") for note in shown)
+    body += Markup("").join(_label(note.css, note.x, note.y, note.label, "start") for note in shown)
     return svg(words, " ".join(sentences), frame.height, body)
 
 
@@ -142,7 +142,7 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], words: Words) -> Mark
             shown = f"{bar.value:.3f}" if math.isfinite(bar.value) else "not available"
             end = frame.x(min(max(bar.value, 0.0), 1.0) if math.isfinite(bar.value) else 0.0)
             body += rect(bar.css, frame.left, y, end - frame.left, 18)
-            body += label(f"{bar.css}-label", end + 7, y + 14, f"{shown} {shorten(bar.label)}", "start")
+            body += _label(f"{bar.css}-label", end + 7, y + 14, f"{shown} {shorten(bar.label)}", "start")
             sentences.append(f"{name}, {bar.label}: {shown}.")
             y += 22
         y += 11.2
@@ -172,7 +172,7 @@ def interval_chart(rows: Sequence[Interval], words: Words) -> Markup:
                 line("whisker", *ends) for ends in ((low, y + 29, high, y + 29), *_ticks_at((low, high), y + 29))
             )
             shown += f" ({100 * row.low:.0f} to {100 * row.high:.0f}%)"
-        body += label(f"{row.css}-label", frame.x(1), y + 14, shown, "end")
+        body += _label(f"{row.css}-label", frame.x(1), y + 14, shown, "end")
         sentences.append(f"{row.label}: {shown}.")
     body += line("axis", frame.left, 4, frame.left, floor)
     return svg(words, " ".join(sentences), frame.height, body)
@@ -202,7 +202,7 @@ def histogram(values: Sequence[float], words: Words) -> Markup:
 def _drawable(points: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
     """Return finite points: at most as many as a screen can show, and always the last point."""
     finite = [(float(x), float(y)) for x, y in points if math.isfinite(x) and math.isfinite(y)]
-    stride = math.ceil(len(finite) / MOST_POINTS) or 1
+    stride = math.ceil(len(finite) / _MOST_POINTS) or 1
     return [*finite[:-1:stride], *finite[-1:]]
 
 
@@ -211,7 +211,7 @@ def _capital(label: str) -> str:
 
 
 @dataclass(frozen=True)
-class Note:
+class _Note:
     """A label, its point, and the CSS class that gives its colour."""
 
     x: float
@@ -220,29 +220,29 @@ class Note:
     css: str
 
 
-def placed(notes: Sequence[Note], top: float, floor: float) -> list[Note]:
+def _place_labels(notes: Sequence[_Note], top: float, floor: float) -> list[_Note]:
     """Return where labels start: right of their points, and moved apart where close labels would overlap."""
-    columns: list[list[Note]] = []
+    columns: list[list[_Note]] = []
     for note in sorted(notes, key=lambda note: -note.x):
-        if not columns or columns[-1][0].x - note.x >= LABEL_WIDTH:
+        if not columns or columns[-1][0].x - note.x >= _LABEL_WIDTH:
             columns.append([])
         columns[-1].append(note)
     return [note for column in columns for note in _column(column, top, floor)]
 
 
-def _column(notes: list[Note], top: float, floor: float) -> list[Note]:
+def _column(notes: list[_Note], top: float, floor: float) -> list[_Note]:
     notes = sorted(notes, key=lambda note: note.y)
     heights: list[float] = []
     for note in notes:
-        heights.append(max(note.y, heights[-1] + LABEL_HEIGHT if heights else top))
-    lowest = [floor - LABEL_HEIGHT * below for below in reversed(range(len(notes)))]
+        heights.append(max(note.y, heights[-1] + _LABEL_HEIGHT if heights else top))
+    lowest = [floor - _LABEL_HEIGHT * below for below in reversed(range(len(notes)))]
     return [
-        Note(note.x + 9, min(y, low) + 4.5, shorten(note.label), note.css)
+        _Note(note.x + 9, min(y, low) + 4.5, shorten(note.label), note.css)
         for note, y, low in zip(notes, heights, lowest, strict=True)
     ]
 
 
-def clear_of(dots: Sequence[tuple[float, float]], notes: Sequence[Note]) -> list[Note]:
+def _clear_of(dots: Sequence[tuple[float, float]], notes: Sequence[_Note]) -> list[_Note]:
     """Return the labels. A label that would hide a dot moves a little up or down if there is room."""
     result = list(notes)
     for index, note in enumerate(result):
@@ -258,26 +258,26 @@ def clear_of(dots: Sequence[tuple[float, float]], notes: Sequence[Note]) -> list
     return result
 
 
-def beside(mark: Note, taken: Sequence[Note], left: float) -> Note:
+def _beside(mark: _Note, taken: Sequence[_Note], left: float) -> _Note:
     """Return a position around the point where the label covers no other label, if possible."""
     label = shorten(mark.label)
     width = _wide(label)
     corners = [
-        Note(x, y, label, mark.css)
+        _Note(x, y, label, mark.css)
         for x, y in (
             (mark.x - 6 - width, mark.y - 7),
             (mark.x + 6, mark.y + 17),
             (mark.x + 6, mark.y - 7),
             (mark.x - 6 - width, mark.y + 17),
-            (mark.x + 6, mark.y - 7 - LABEL_HEIGHT),
+            (mark.x + 6, mark.y - 7 - _LABEL_HEIGHT),
         )
     ]
     return next((corner for corner in corners if corner.x > left and not _covers(corner, taken)), corners[2])
 
 
-def _covers(note: Note, taken: Sequence[Note]) -> bool:
+def _covers(note: _Note, taken: Sequence[_Note]) -> bool:
     return any(
-        abs(other.y - note.y) < LABEL_HEIGHT - 4
+        abs(other.y - note.y) < _LABEL_HEIGHT - 4
         and note.x < other.x + _wide(other.label)
         and other.x < note.x + _wide(note.label)
         for other in taken
@@ -351,12 +351,12 @@ def text(css: str, x: float, y: float, words: str, anchor: str) -> Markup:
     return _TEXT.format(css=css, x=x, y=y, anchor=anchor, text=words)
 
 
-def label(css: str, x: float, y: float, words: str, anchor: str) -> Markup:
+def _label(css: str, x: float, y: float, words: str, anchor: str) -> Markup:
     """Write words over whatever was drawn before, on a ground in the colour of the page.
 
     The letters have no outline. Programs that do not know ``paint-order`` would draw it over the letters.
     """
-    wide = LETTER * len(words)
+    wide = _LETTER * len(words)
     left = {"start": x, "middle": x - wide / 2, "end": x - wide}[anchor] - 3
     ground = _BEHIND.format(x=max(left, 0.0), y=max(y - 12, 0.0), width=wide + 6) if words else Markup()
     return ground + text(css, x, y, words, anchor)

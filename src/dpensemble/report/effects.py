@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from dpensemble._nouns import plural
 from dpensemble.report.charts import WIDTH, Words, dot, line, nice_ticks, path, rect, svg, text
-from dpensemble.report.quality import Written
+from dpensemble.report.quality import RecordPart
 from dpensemble.report.record import RunRecord
 from dpensemble.report.wording import BAND, legible, number, shorten
 
@@ -33,29 +33,29 @@ _LETTER = 7.6
 # A picture has room for bands up to this many times the largest push. Longer bands are cut at its edge.
 _ROOM = 2.0
 #: An entry is marked if fewer private units than this are expected to have the entry.
-FEW = 25
-MARK = "*"
+_FEW = 25
+_MARK = "*"
 # Size of a waterfall. Letters stay readable on a telephone, where the picture is 400 pixels wide.
 _WIDTH, _LEFT, _RIGHT, _TOP, _STEP, _FOOT = 480, 16, 410, 98, 44, 128
 _LONGEST = 52
 _INK, _SOFT, _GRID, _PAGE, _UP, _DOWN = "#1c1d22", "#5a5d6b", "#d5d7e0", "#ffffff", "#2f4ac9", "#a8430a"
-_SVG = Markup(
+_WATERFALL = Markup(
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
     'role="img" aria-labelledby="waterfall-title waterfall-desc" '
     "font-family=\"system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', Arial, sans-serif\" font-size=\"13\">"
     '<title id="waterfall-title">{title}</title><desc id="waterfall-desc">{desc}</desc>'
     '<rect width="{width}" height="{height}" fill="{page}"/>{body}</svg>\n'
 )
-_BELOW = Markup(
+_WATERFALL_GROUND = Markup(
     '<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}" fill="{page}" stroke="{page}" '
     'stroke-width="5" stroke-linejoin="round" aria-hidden="true">{text}</text>'
 )
-_TEXT = Markup(
+_WATERFALL_TEXT = Markup(
     '<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}" fill="{colour}">{text}</text>'
 )
-_BAR = Markup('<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="16" fill="{colour}"/>')
-_LINE = Markup('<path d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" stroke="{colour}" stroke-width="{width}"/>')
-_DOT = Markup('<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{colour}"/>')
+_WATERFALL_BAR = Markup('<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="16" fill="{colour}"/>')
+_WATERFALL_LINE = Markup('<path d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" stroke="{colour}" stroke-width="{width}"/>')
+_WATERFALL_DOT = Markup('<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{colour}"/>')
 
 
 class _Point(NamedTuple):
@@ -76,20 +76,20 @@ def effects_view(record: RunRecord) -> dict[str, Any] | None:
     names = [str(name) for name in record.data.get("classes") or ()]
     if len(names) != max(2, n_values):
         names = [f"class {index + 1}" for index in range(max(2, n_values))]
-    support = Support.of(record)
+    support = _Support.of(record)
     largest = effects[: _PICTURES if n_values == 1 else 0]
     tables = effects[: _TABLES if n_values > 1 else 0]
-    written = [(_name(one["column"]), pushes(one, names, support.few(one))) for one in tables]
+    written = [(_name(one["column"]), _pushes(one, names, support.few(one))) for one in tables]
     # A table lists few entries, so a marked one may be missing there.
-    marked = any(f"{MARK} (" in cell for _, rows in written for row in rows for cell in row[1:])
+    marked = any(f"{_MARK} (" in cell for _, rows in written for row in rows for cell in row[1:])
     marked = marked or any(any(support.few(one)) for one in largest)
     most = {kind: _most(one for one in largest if one["kind"] == kind) for kind in ("number", "category")}
     return {
-        "importances": importances(effects[:_COLUMNS]),
+        "importances": _importances(effects[:_COLUMNS]),
         "left_out": len(effects[_COLUMNS:]),
         "towards": shorten(names[1], 30) if n_values == 1 else None,
         "pictures": [
-            (_name(one["column"]), picture(one, most[one["kind"]], names[1], f"effect-{place}", support.few(one)))
+            (_name(one["column"]), _picture(one, most[one["kind"]], names[1], f"effect-{place}", support.few(one)))
             for place, one in enumerate(largest, start=1)
         ],
         "few": support.sentence(dots=bool(largest)) if marked else None,
@@ -105,14 +105,14 @@ def effects_view(record: RunRecord) -> dict[str, Any] | None:
     }
 
 
-def factor(effect: float) -> str:
+def _factor(effect: float) -> str:
     """Write a push as a factor of the odds: ×2 doubles them, ÷2 halves them."""
     size = math.exp(min(abs(effect), 700))
     shown = f"{size:.0e}" if size >= 1e6 else number(float(f"{size:.{2 if size >= 1.995 else 3}g}"))
     return f"{'÷' if effect < 0 and shown != '1' else '×'}{shown}"
 
 
-def importances(effects: Sequence[dict[str, Any]]) -> Markup:
+def _importances(effects: Sequence[dict[str, Any]]) -> Markup:
     """Draw a bar for the usual push of each column."""
     left, room = 172.0, WIDTH - 172 - 64
     most = max([math.log(1.01), *(one["importance"] for one in effects)])
@@ -121,8 +121,8 @@ def importances(effects: Sequence[dict[str, Any]]) -> Markup:
         y, length = 6 + 24 * place, room * one["importance"] / most
         body += text("plain", left - 8, y + 13, shorten(str(one["column"]), 20), "end")
         body += rect("main", left, y, length, 17)
-        body += text("main-label", left + length + 7, y + 13, factor(one["importance"]), "start")
-        parts.append(f"{_name(one['column'])} {factor(one['importance'])}")
+        body += text("main-label", left + length + 7, y + 13, _factor(one["importance"]), "start")
+        parts.append(f"{_name(one['column'])} {_factor(one['importance'])}")
     height = 24 * len(effects) + 8
     body += line("axis", left, 2, left, height - 2)
     return svg(
@@ -130,7 +130,7 @@ def importances(effects: Sequence[dict[str, Any]]) -> Markup:
     )
 
 
-def picture(effect: dict[str, Any], most: float, towards: str, ident: str, few: Sequence[bool] = ()) -> Markup:
+def _picture(effect: dict[str, Any], most: float, towards: str, ident: str, few: Sequence[bool] = ()) -> Markup:
     """Draw one column's pushes for two classes. `most` is the end of the scale of all such pictures."""
     words = Words(ident, f"{_name(effect['column'])}: pushes towards {shorten(towards, _LONGEST_NAME)}")
     bands = [BAND * deviation for (deviation,) in effect.get("deviations") or [[0.0]] * len(effect["points"])]
@@ -143,9 +143,9 @@ def picture(effect: dict[str, Any], most: float, towards: str, ident: str, few: 
     return _bar_picture(points, most, towards, words)
 
 
-def pushes(effect: dict[str, Any], names: Sequence[str], few: Sequence[bool] = ()) -> list[tuple[str, str, str]]:
+def _pushes(effect: dict[str, Any], names: Sequence[str], few: Sequence[bool] = ()) -> list[tuple[str, str, str]]:
     """Return the classes that a column pushes furthest, each with the entries that push it most up and most down."""
-    marks = [MARK if one else "" for one in few] or [""] * len(effect["points"])
+    marks = [_MARK if one else "" for one in few] or [""] * len(effect["points"])
     rows = []
     for index, name in enumerate(names):
         # Adding a constant to all classes changes nothing.
@@ -154,7 +154,7 @@ def pushes(effect: dict[str, Any], names: Sequence[str], few: Sequence[bool] = (
             for (entry, values), mark in zip(effect["points"], marks, strict=True)
         ]
         top, low = max(deviations, key=lambda one: one[0]), min(deviations, key=lambda one: one[0])
-        cells = [f"{entry} ({factor(value)})" for value, entry in (top, low)]
+        cells = [f"{entry} ({_factor(value)})" for value, entry in (top, low)]
         rows.append((max(top[0], -low[0]), (shorten(name, 30), *cells)))
     rows.sort(key=lambda row: -row[0])
     moved = [row for row in rows if row[0] > math.log(1.005)] or rows
@@ -166,7 +166,7 @@ def _line_picture(points: Sequence[_Point], most: float, towards: str, words: Wo
     knots = sorted(point for point in points if not isinstance(point.entry, str))
     other = next((point for point in points if isinstance(point.entry, str)), None)
     marks = _marks(most)
-    left, right = _LETTER * max(len(factor(mark)) for mark in marks) + 16, _WIDE - (84.0 if other else 12.0)
+    left, right = _LETTER * max(len(_factor(mark)) for mark in marks) + 16, _WIDE - (84.0 if other else 12.0)
     top, floor = 26.0, _HIGH - 26.0
     middle, half = (top + floor) / 2, (floor - top) / 2 - 6
     end = _WIDE - 12.0
@@ -182,7 +182,7 @@ def _line_picture(points: Sequence[_Point], most: float, towards: str, words: Wo
     body = text("tick", 4, 13, f"↑ more likely {shorten(towards)}", "start")
     for mark in marks:
         body += line("grid" if mark else "axis", left, height(mark), end, height(mark))
-        body += text("tick", left - 6, height(mark) + 4.5, factor(mark), "end")
+        body += text("tick", left - 6, height(mark) + 4.5, _factor(mark), "end")
     for place, anchor, label in _labels([point.entry for point in knots], at):
         body += line("axis", at[place], floor, at[place], floor + 5)
         body += text("tick", at[place] + {"end": 8, "middle": 0}[anchor], floor + 20, label, anchor)
@@ -190,11 +190,11 @@ def _line_picture(points: Sequence[_Point], most: float, towards: str, words: Wo
     body += Markup().join(map(band, at, knots))
     body += path("main", line_of) if len(line_of) > 1 else Markup().join(dot("main", *one) for one in line_of)
     body += Markup().join(dot("few", *one) for one, point in zip(line_of, knots, strict=True) if point.few)
-    parts = [f"{factor(point.value)} at {_entry(point.entry)}" for point in _telling(knots)]
+    parts = [f"{_factor(point.value)} at {_entry(point.entry)}" for point in _telling(knots)]
     if other:
         body += band(right + 44, other) + dot("few" if other.few else "main", right + 44, height(other.value))
         body += text("tick", right + 44, floor + 20, shorten(other.entry, 8), "middle")
-        parts.append(f"{factor(other.value)} where {shorten(other.entry, _LONGEST_NAME)}")
+        parts.append(f"{_factor(other.value)} where {shorten(other.entry, _LONGEST_NAME)}")
     return svg(words, f"Odds {', '.join(parts)}.", _HIGH, body, _WIDE)
 
 
@@ -214,9 +214,9 @@ def _bar_picture(points: Sequence[_Point], most: float, towards: str, words: Wor
             end = min(length + reach, 104.0)
             start = max(length - reach, -5.0)
             body += line("axis", _MIDDLE + side * start, y + 7.5, _MIDDLE + side * end, y + 7.5)
-        body += text(f"{css}-label", _MIDDLE + side * (end + 6), y + 12, factor(value), near)
-        body += text("plain", _MIDDLE - side * 7, y + 12, shorten(_entry(entry)) + MARK * few, far)
-        parts.append(f"{shorten(_entry(entry), _LONGEST_NAME)} {factor(value)}")
+        body += text(f"{css}-label", _MIDDLE + side * (end + 6), y + 12, _factor(value), near)
+        body += text("plain", _MIDDLE - side * 7, y + 12, shorten(_entry(entry)) + _MARK * few, far)
+        parts.append(f"{shorten(_entry(entry), _LONGEST_NAME)} {_factor(value)}")
     height = 24 + 21 * len(shown) + 2
     body += line("axis", _MIDDLE, 20, _MIDDLE, height)
     if len(points) > len(shown):
@@ -234,7 +234,7 @@ def _most(effects: Iterable[dict[str, Any]]) -> float:
     return max(largest, min(_longest_reach(shown), _ROOM * largest))
 
 
-def _longest_reach(effects: Iterable[Written]) -> float:
+def _longest_reach(effects: Iterable[RecordPart]) -> float:
     """Return the largest distance from 0 to the end of a band."""
     reaches = [
         abs(value) + BAND * deviation
@@ -286,7 +286,7 @@ def _name(column: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
+class _Support:
     """How many private units stand behind each entry of a column, if they are like the public rows.
 
     Parameters
@@ -302,12 +302,12 @@ class Support:
     noun: str
 
     @classmethod
-    def of(cls, record: RunRecord) -> Support:
+    def of(cls, record: RunRecord) -> _Support:
         """Return the support of a record. Nothing in it depends on private rows that the guarantee does not cover."""
         units = None if "private_units" in record.unprotected_data else record.data.get("private_units")
         return cls(None if units is None else units - record.data.get("held_back", 0), record.unit)
 
-    def few(self, effect: Written) -> list[bool]:
+    def few(self, effect: RecordPart) -> list[bool]:
         """Return for each point of an effect whether few units have it. Effects of earlier versions have no marks."""
         rows = effect.get("rows")
         if rows is None or not sum(rows):
@@ -315,15 +315,15 @@ class Support:
         scale = 1.0 if self.units is None else self.units / sum(rows)
         blanks = [isinstance(entry, str) for entry, _ in effect["points"]]
         counts = rows if effect["kind"] != "number" else _with_neighbours(rows, blanks)
-        return [scale * count < FEW for count in counts]
+        return [scale * count < _FEW for count in counts]
 
     def sentence(self, *, dots: bool = True) -> str:
         """Return what the mark means, and with `dots` the hollow dot of a picture."""
         who = f"of the {self.units:,} {plural(self.noun)} are expected to" if self.units is not None else "public rows"
-        mark = f"{MARK} or a hollow dot" if dots else MARK
+        mark = f"{_MARK} or a hollow dot" if dots else _MARK
         return (
-            f"{mark}: fewer than {FEW} {who} have such an entry, judged by public rows. This push rests on few people, "
-            "and may be chance."
+            f"{mark}: fewer than {_FEW} {who} have such an entry, judged by public rows. This push rests on few "
+            "people, and may be chance."
         )
 
 
@@ -350,14 +350,14 @@ class Step:
 
 
 @dataclass(frozen=True)
-class _Scale:
+class _LogitScale:
     """Where logits are in the picture."""
 
     low: float
     high: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> _Scale:
+    def of(cls, values: Sequence[float]) -> _LogitScale:
         room = max(max(values) - min(values), 0.1)
         return cls(min(values) - 0.02 * room, min(values) + 1.02 * room)
 
@@ -378,59 +378,61 @@ def waterfall(
     for one in steps:
         ends.append(ends[-1] + one.contribution)
     bands = [end + side * one.band for end, one in zip(ends[1:], steps, strict=True) for side in (-1, 1)]
-    scale, floor = _Scale.of([*ends, *bands]), _TOP + _STEP * (len(steps) + 2)
+    scale, floor = _LogitScale.of([*ends, *bands]), _TOP + _STEP * (len(steps) + 2)
     axis = "logit: the logarithm of the odds" if chances else "logit, less the mean logit of all classes"
-    body = _axis(scale, floor, axis)
-    body += _end("Public mean", base, scale, _TOP, chances)
+    body = _waterfall_axis(scale, floor, axis)
+    body += _waterfall_end("Public mean", base, scale, _TOP, chances)
     for place, (one, start, end) in enumerate(zip(steps, ends[:-1], ends[1:], strict=True), start=1):
-        body += _bar(one, start, end, scale, _TOP + _STEP * place)
-    body += _end("This row", ends[-1], scale, floor - _STEP, chances)
+        body += _waterfall_bar(one, start, end, scale, _TOP + _STEP * place)
+    body += _waterfall_end("This row", ends[-1], scale, floor - _STEP, chances)
     title = f"What speaks for and against {shorten(towards, 30)}"
-    body += _label(_LEFT, 28, title, weight="700")
-    body += _label(_LEFT, 50, "Blue, to the right: more likely. Brown, to the left: less likely.", _SOFT)
-    body += _label(_LEFT, 70, f"Relative to {reference.split(',', maxsplit=1)[0]}.", _SOFT)
-    for row, words in enumerate(_notes(attribution, any(one.band for one in steps))):
-        body += _label(_LEFT, floor + 62 + 19 * row, words, _SOFT)
+    body += _waterfall_label(_LEFT, 28, title, weight="700")
+    body += _waterfall_label(_LEFT, 50, "Blue, to the right: more likely. Brown, to the left: less likely.", _SOFT)
+    body += _waterfall_label(_LEFT, 70, f"Relative to {reference.split(',', maxsplit=1)[0]}.", _SOFT)
+    for row, words in enumerate(_waterfall_notes(attribution, any(one.band for one in steps))):
+        body += _waterfall_label(_LEFT, floor + 62 + 19 * row, words, _SOFT)
     sentences = [f"Public mean {_logit(base, chances)}."]
     sentences += [f"{shorten(one.label, 80)}: {_signed(one.contribution)}." for one in steps]
     desc = " ".join([*sentences, f"This row {_logit(ends[-1], chances)}."])
-    drawn = _SVG.format(width=_WIDTH, height=floor + _FOOT, title=title, desc=desc, page=_PAGE, body=body)
+    drawn = _WATERFALL.format(width=_WIDTH, height=floor + _FOOT, title=title, desc=desc, page=_PAGE, body=body)
     return legible(str(drawn))
 
 
-def _axis(scale: _Scale, floor: float, name: str) -> Markup:
+def _waterfall_axis(scale: _LogitScale, floor: float, name: str) -> Markup:
     body = Markup("")
     for tick in scale.ticks():
-        body += _line(scale.x(tick), _TOP, scale.x(tick), floor, _GRID)
-        body += _label(scale.x(tick), floor + 18, f"{tick:g}".replace("-", "−"), _SOFT, "middle")
-    return body + _label((_LEFT + _RIGHT) / 2, floor + 38, name, _SOFT, "middle")
+        body += _waterfall_line(scale.x(tick), _TOP, scale.x(tick), floor, _GRID)
+        body += _waterfall_label(scale.x(tick), floor + 18, f"{tick:g}".replace("-", "−"), _SOFT, "middle")
+    return body + _waterfall_label((_LEFT + _RIGHT) / 2, floor + 38, name, _SOFT, "middle")
 
 
-def _end(name: str, value: float, scale: _Scale, top: float, chances: bool) -> Markup:
+def _waterfall_end(name: str, value: float, scale: _LogitScale, top: float, chances: bool) -> Markup:
     x = scale.x(value)
-    body = _line(x, top + 18, x, top + _STEP + 2, _SOFT) if name != "This row" else Markup("")
-    body += _label(_LEFT, top + 13, f"{name}: {_logit(value, chances)}", weight="700")
-    return body + _DOT.format(x=x, y=top + 27, colour=_INK)
+    body = _waterfall_line(x, top + 18, x, top + _STEP + 2, _SOFT) if name != "This row" else Markup("")
+    body += _waterfall_label(_LEFT, top + 13, f"{name}: {_logit(value, chances)}", weight="700")
+    return body + _WATERFALL_DOT.format(x=x, y=top + 27, colour=_INK)
 
 
-def _bar(step: Step, start: float, end: float, scale: _Scale, top: float) -> Markup:
+def _waterfall_bar(step: Step, start: float, end: float, scale: _LogitScale, top: float) -> Markup:
     colour = _UP if step.contribution >= 0 else _DOWN
     left, right = sorted((scale.x(start), scale.x(end)))
-    body = _BAR.format(x=left, y=top + 19, width=max(right - left, 1.5), colour=colour)
-    body += _line(scale.x(end), top + 35, scale.x(end), top + _STEP + 19, _SOFT)
+    body = _WATERFALL_BAR.format(x=left, y=top + 19, width=max(right - left, 1.5), colour=colour)
+    body += _waterfall_line(scale.x(end), top + 35, scale.x(end), top + _STEP + 19, _SOFT)
     outer = right
     if step.band:
         low, high, middle = scale.x(end - step.band), scale.x(end + step.band), top + 27
         outer = max(right, high)
-        body += _line(low, middle, high, middle, _INK, 1.5)
-        body += _line(low, middle - 4, low, middle + 4, _INK, 1.5) + _line(
+        body += _waterfall_line(low, middle, high, middle, _INK, 1.5)
+        body += _waterfall_line(low, middle - 4, low, middle + 4, _INK, 1.5) + _waterfall_line(
             high, middle - 4, high, middle + 4, _INK, 1.5
         )
-    body += _label(_LEFT, top + 13, shorten(step.label, _LONGEST))
-    return body + _label(outer + 7, top + 32, _signed(step.contribution).replace("-", "−"), colour, weight="700")
+    body += _waterfall_label(_LEFT, top + 13, shorten(step.label, _LONGEST))
+    return body + _waterfall_label(
+        outer + 7, top + 32, _signed(step.contribution).replace("-", "−"), colour, weight="700"
+    )
 
 
-def _notes(attribution: str, bands: bool) -> list[str]:
+def _waterfall_notes(attribution: str, bands: bool) -> list[str]:
     notes = ["Whiskers: 95 % bands by the known noise."] if bands else []
     return [*notes, f"Attribution: {attribution}.", "This shows what the model uses, not what causes what."]
 
@@ -448,10 +450,12 @@ def _logit(value: float, chances: bool) -> str:
     return f"{text} (probability {chance:.2g} %)" if chance < 99 else f"{text} (probability {chance:.4g} %)"
 
 
-def _label(x: float, y: float, text: str, colour: str = _INK, anchor: str = "start", weight: str = "400") -> Markup:
+def _waterfall_label(
+    x: float, y: float, text: str, colour: str = _INK, anchor: str = "start", weight: str = "400"
+) -> Markup:
     place = {"x": x, "y": y, "anchor": anchor, "weight": weight, "text": text}
-    return _BELOW.format(page=_PAGE, **place) + _TEXT.format(colour=colour, **place)
+    return _WATERFALL_GROUND.format(page=_PAGE, **place) + _WATERFALL_TEXT.format(colour=colour, **place)
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1) -> Markup:
-    return _LINE.format(x1=x1, y1=y1, x2=x2, y2=y2, colour=colour, width=width)
+def _waterfall_line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1) -> Markup:
+    return _WATERFALL_LINE.format(x1=x1, y1=y1, x2=x2, y2=y2, colour=colour, width=width)

@@ -16,10 +16,10 @@ from dpensemble.report.charts import GROUP_COLOURS, Limit, Mark, Series, Words, 
 from dpensemble.report.record import PrivateRecord, RunRecord
 
 #: Largest number of groups that a reader can distinguish in a chart.
-MOST_DRAWN = len(GROUP_COLOURS[0])
+_MOST_DRAWN = len(GROUP_COLOURS[0])
 _WITHHELD = "withheld"
 #: Names of budgets that all records might share.
-PLAIN = {"minimum": "smallest", "average": "average", "maximum": "largest"}
+SHARED_BUDGETS = {"minimum": "smallest", "average": "average", "maximum": "largest"}
 _MARKS = {"minimum": "min", "average": "avg", "maximum": "max"}
 _TALL = 360
 # Number of characters that always fit beside the chart.
@@ -30,7 +30,7 @@ def personal_view(record: RunRecord, private: PrivateRecord | None) -> dict[str,
     """Return what the page shows about groups, or None if every record has the same budget."""
     if not record.groups:
         return None
-    drawn = drawn_groups(record.groups)
+    drawn = _drawn_groups(record.groups)
     heads, rows = _table(record, private)
     return {
         "figures": [_figure(record.groups[index]) for index in drawn],
@@ -42,9 +42,9 @@ def personal_view(record: RunRecord, private: PrivateRecord | None) -> dict[str,
     }
 
 
-def drawn_groups(groups: Sequence[object]) -> list[int]:
+def _drawn_groups(groups: Sequence[object]) -> list[int]:
     """Return which groups are drawn: all groups if they are few, else the strictest and the most generous."""
-    return list(range(len(groups))) if len(groups) <= MOST_DRAWN else [0, len(groups) - 1]
+    return list(range(len(groups))) if len(groups) <= _MOST_DRAWN else [0, len(groups) - 1]
 
 
 def varied_setting(method: str) -> str:
@@ -82,7 +82,7 @@ def history_chart(history: History, axis: str) -> Markup:
     """Draw each group's spend, its budget and one budget's labels (Mühl and Boenisch 2022, figure 2)."""
     curves = [Series("one for all", history.plain, "other")]
     limits = []
-    for colour, index in enumerate(drawn_groups(history.groups), start=1):
+    for colour, index in enumerate(_drawn_groups(history.groups), start=1):
         (name, budget), css = history.groups[index], f"group-{colour}"
         # Under a gate, spending is recorded after chunks of queries, so nothing is spent before the first chunk.
         points = [(0, 0.0)] if history.spend and history.spend[0][0] > 1 else []
@@ -119,7 +119,7 @@ def _table(record: RunRecord, private: PrivateRecord | None) -> tuple[list[str],
     heads = {"copies": "Copies of a record", "frequency": "Votes on", "weight": "Weight of a vote"}
     has_teachers = any(group["teachers"] is not None for group in record.groups)
     shows_sizes = record.group_sizes_are_public or private is not None
-    colours = {index: f"group-{colour}" for colour, index in enumerate(drawn_groups(record.groups), start=1)}
+    colours = {index: f"group-{colour}" for colour, index in enumerate(_drawn_groups(record.groups), start=1)}
     rows = []
     for index, group in enumerate(record.groups):
         spent = _epsilon(group["epsilon"])
@@ -146,7 +146,7 @@ def _count(value: int | None) -> str:
 def _plain(record: RunRecord, *, is_private: bool) -> list[tuple[str, str, str]]:
     """Compare the run with what one budget for all records would have bought."""
     rows = [
-        (f"The {PLAIN.get(e['name'], e['name'])}", _epsilon(e["epsilon"]), wording.number(e["labels"]))
+        (f"The {SHARED_BUDGETS.get(e['name'], e['name'])}", _epsilon(e["epsilon"]), wording.number(e["labels"]))
         for e in record.plain_labels
     ]
     # The others are worst-case counts of answered queries. They do not apply to a gate or an analysis of the votes.

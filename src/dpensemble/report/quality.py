@@ -18,7 +18,7 @@ from dpensemble.report.record import RunRecord
 from dpensemble.report.wording import counted, number, percent, shorten
 
 #: A part of a record, as JSON holds it.
-Written = Mapping[str, Any]
+RecordPart = Mapping[str, Any]
 # With this number of bins or more, an area is never called unknown.
 _KNOWN_BINS = 4
 _SPREAD = "auroc_if_spread_as_public_rows"
@@ -61,7 +61,7 @@ class KnownArea:
     is_of_student: bool
 
     @classmethod
-    def of(cls, score: Written, curves: Written | None = None) -> KnownArea | None:
+    def of(cls, score: RecordPart, curves: RecordPart | None = None) -> KnownArea | None:
         """Read the area of a class, by default of the first, or return None if nothing is known."""
         every = score.get("one_against_rest") or []
         curves = curves if curves is not None else every[0] if len(every) == 1 else None
@@ -108,23 +108,23 @@ def quality_lines(record: RunRecord) -> Iterator[str]:
             if len(score["one_against_rest"]) > 1:
                 yield f"{curves['class']} against the rest: {_area(KnownArea.of(score, curves))}."
         for column, groups in score.get("groups", {}).items():
-            parts = [f"{one['group']} {between(one['accuracy'], None)}" for one in groups]
+            parts = [f"{one['group']} {_with_band(one['accuracy'], None)}" for one in groups]
             yield f"Right by {column} (these intervals hold together): {', '.join(parts)}."
     if decision:
         yield f"Threshold for {decision['positive_class']}: {decision['threshold']:.4g}. {decision['why']}"
         for row in decision["per_1000"]:
             parts = [
-                f"{between(row[name], 0)} {words}"
+                f"{_with_band(row[name], 0)} {words}"
                 for name, words in (("alarms", "alarms"), ("missed", "missed cases"), ("false_alarms", "false alarms"))
             ]
             yield f"Per 1,000 people at {row['threshold']:.4g} ({row['name']}): {', '.join(parts)}."
 
 
-def _score_line(score: Written, unit: str) -> str:
+def _score_line(score: RecordPart, unit: str) -> str:
     accuracy = {"value": score["accuracy"], "low": score["accuracy_low"], "high": score["accuracy_high"]}
-    parts = [f"right {between(accuracy, None)}"]
+    parts = [f"right {_with_band(accuracy, None)}"]
     if score.get("most_common"):
-        parts.append(f"always the most common class {between(score['most_common'], None)}")
+        parts.append(f"always the most common class {_with_band(score['most_common'], None)}")
     if score.get("auroc_low") is not None:
         parts.append(_area(KnownArea.of(score)))
     return (
@@ -143,7 +143,7 @@ def _area(area: KnownArea | None) -> str:
     return f"AUROC of the student between {area.low:.3f} and {area.high:.3f} with 95%{more}"
 
 
-def between(figure: Written, decimals: int | None) -> str:
+def _with_band(figure: RecordPart, decimals: int | None) -> str:
     """Write a figure and its band, in per cent if no number of decimals is given. Noise may hide the figure."""
 
     def write(value: float) -> str:
@@ -184,7 +184,7 @@ def quality_view(record: RunRecord, *, is_private: bool) -> dict[str, object] | 
     }
 
 
-def _headline(score: Written, *, two_classes: bool) -> list[tuple[str, str]]:
+def _headline(score: RecordPart, *, two_classes: bool) -> list[tuple[str, str]]:
     accuracy = {"value": score["accuracy"], "low": score["accuracy_low"], "high": score["accuracy_high"]}
     common = score["most_common"]
     name = "" if common["class"] is None else f" ({shorten(common['class'], _LONGEST)})"
@@ -199,28 +199,28 @@ def _headline(score: Written, *, two_classes: bool) -> list[tuple[str, str]]:
     return rows
 
 
-def _pictures(curves: list[Written], decision: Written | None) -> list[tuple[str, Markup]]:
+def _pictures(curves: list[RecordPart], decision: RecordPart | None) -> list[tuple[str, Markup]]:
     """Return a heading and a drawing for each picture that noise does not hide."""
     (one,) = curves
     chosen = None if decision is None else decision["threshold"]
     drawings = {
-        "ROC curve": roc_picture(one, "roc"),
-        "Precision and recall": precision_recall_picture(one, "precision-recall"),
-        "Calibration": calibration_picture(one, "calibration"),
-        "Alarms and missed cases": threshold_picture(one, "thresholds", chosen),
+        "ROC curve": _roc_picture(one, "roc"),
+        "Precision and recall": _precision_recall_picture(one, "precision-recall"),
+        "Calibration": _calibration_picture(one, "calibration"),
+        "Alarms and missed cases": _threshold_picture(one, "thresholds", chosen),
     }
     return [(head, drawing) for head, drawing in drawings.items() if drawing is not None]
 
 
-def _roc_pictures(curves: list[Written]) -> list[tuple[str, Markup]]:
+def _roc_pictures(curves: list[RecordPart]) -> list[tuple[str, Markup]]:
     drawings = {
-        f"{shorten(one['class'], _LONGEST)} against the rest": roc_picture(one, f"roc-{place}")
+        f"{shorten(one['class'], _LONGEST)} against the rest": _roc_picture(one, f"roc-{place}")
         for place, one in enumerate(curves[:_MOST_CLASSES], start=1)
     }
     return [(head, drawing) for head, drawing in drawings.items() if drawing is not None]
 
 
-def _classes(score: Written) -> list[tuple[str, list[str]]]:
+def _classes(score: RecordPart) -> list[tuple[str, list[str]]]:
     areas = {one["class"]: _area_cell(KnownArea.of(score, one)) for one in score["one_against_rest"]}
     return [
         (
@@ -234,7 +234,7 @@ def _classes(score: Written) -> list[tuple[str, list[str]]]:
     ]
 
 
-def _groups(groups: list[Written], decision: Written | None) -> tuple[list[str], list[tuple[str, list[str]]]]:
+def _groups(groups: list[RecordPart], decision: RecordPart | None) -> tuple[list[str], list[tuple[str, list[str]]]]:
     """Return the heads and rows of a table of groups. For two classes at the threshold that is used."""
     thresholds = [row["threshold"] for row in groups[0]["thresholds"]]
     heads = ["Share", "Right"]
@@ -257,7 +257,7 @@ def _groups(groups: list[Written], decision: Written | None) -> tuple[list[str],
     return heads, rows
 
 
-def _decision(decision: Written) -> dict[str, object]:
+def _decision(decision: RecordPart) -> dict[str, object]:
     costs = decision["costs"]
     return {
         "positive": shorten(decision["positive_class"], _LONGEST),
@@ -283,13 +283,13 @@ def _area_cell(area: KnownArea | None) -> str:
     return f"{value}{bracket}{band.replace(' ', _NO_BREAK)}{named}"
 
 
-def _cell(figure: Written, decimals: int | None) -> str:
+def _cell(figure: RecordPart, decimals: int | None) -> str:
     """Write a figure and its band for a table, where a line may end before the band, but not within the band."""
-    value, bracket, band = between(figure, decimals).partition(" (")
+    value, bracket, band = _with_band(figure, decimals).partition(" (")
     return f"{value}{bracket}{band.replace(' ', _NO_BREAK)}"
 
 
-def roc_picture(curves: Written, ident: str) -> Markup | None:
+def _roc_picture(curves: RecordPart, ident: str) -> Markup | None:
     """Draw the ROC curve at each threshold, with the box in which its point lies. None if noise hides it.
 
     Between two thresholds nothing is known but that neither axis falls, so a rectangle holds the curve.
@@ -305,11 +305,11 @@ def roc_picture(curves: Written, ident: str) -> Markup | None:
         ident, f"ROC curve of {shorten(curves['class'], 40)}", "false alarms among the others", "cases that are found"
     )
     frame = Frame(1, 1, height=_SQUARE, right=_RIGHT)
-    body = _square(frame, words) + _between(frame, points) + _boxes(frame, points)
+    body = _square(frame, words) + _rectangles(frame, points) + _boxes(frame, points)
     return svg(words, _sentence(points, words, KnownArea.of({}, curves)), frame.height, body)
 
 
-def precision_recall_picture(curves: Written, ident: str) -> Markup | None:
+def _precision_recall_picture(curves: RecordPart, ident: str) -> Markup | None:
     """Draw the precision-recall curve, each threshold with its box, beside the share of cases."""
     points = [
         (row["sensitivity"], row["positive_predictive_value"])
@@ -331,7 +331,7 @@ def precision_recall_picture(curves: Written, ident: str) -> Markup | None:
     return svg(words, _sentence(points, words), frame.height, body)
 
 
-def calibration_picture(curves: Written, ident: str) -> Markup | None:
+def _calibration_picture(curves: RecordPart, ident: str) -> Markup | None:
     """Draw the share of cases in each bin over the probabilities of the bin. None if noise hides all bins.
 
     Boxes are as wide as bins. Where in a bin the held-back probabilities are is not known.
@@ -361,7 +361,7 @@ def calibration_picture(curves: Written, ident: str) -> Markup | None:
     return svg(words, f"{'; '.join(sentences)}.", frame.height, body)
 
 
-def threshold_picture(curves: Written, ident: str, chosen: float | None = None) -> Markup | None:
+def _threshold_picture(curves: RecordPart, ident: str, chosen: float | None = None) -> Markup | None:
     """Draw alarms and missed cases per 1,000 people over thresholds, which stand at equal distances."""
     rows = [row for row in curves["thresholds"] if row["alarms_per_1000"]["value"] is not None]
     if len(rows) < 2:
@@ -407,7 +407,7 @@ def _square(frame: Frame, words: Words, ticks: Sequence[float] | None = None) ->
     return frame.axes(ticks, ticks, words) + diagonal
 
 
-def _boxes(frame: Frame, points: Sequence[tuple[Written, Written]]) -> Markup:
+def _boxes(frame: Frame, points: Sequence[tuple[RecordPart, RecordPart]]) -> Markup:
     """Draw points, each with its box."""
     body = Markup()
     for x, y in points:
@@ -416,7 +416,7 @@ def _boxes(frame: Frame, points: Sequence[tuple[Written, Written]]) -> Markup:
     return body + Markup().join(dot("main", frame.x(x["value"]), frame.y(y["value"])) for x, y in points)
 
 
-def _between(frame: Frame, points: Sequence[tuple[Written, Written]]) -> Markup:
+def _rectangles(frame: Frame, points: Sequence[tuple[RecordPart, RecordPart]]) -> Markup:
     """Draw the rectangle between each two neighbouring points, both corners included."""
     ends = [(0.0, 0.0), *((x["value"], y["value"]) for x, y in points), (1.0, 1.0)]
     body = Markup()
@@ -426,7 +426,7 @@ def _between(frame: Frame, points: Sequence[tuple[Written, Written]]) -> Markup:
     return body
 
 
-def _complement(figure: Written) -> dict[str, float]:
+def _complement(figure: RecordPart) -> dict[str, float]:
     return {"value": 1 - figure["value"], "low": 1 - figure["high"], "high": 1 - figure["low"]}
 
 
@@ -436,7 +436,7 @@ def _spread(n: int) -> list[int]:
     return sorted({*range(0, n - 1, step)} - {place for place in range(n - 1) if n - 1 - place < step / 2} | {n - 1})
 
 
-def _sentence(points: Sequence[tuple[Written, Written]], words: Words, area: KnownArea | None = None) -> str:
+def _sentence(points: Sequence[tuple[RecordPart, RecordPart]], words: Words, area: KnownArea | None = None) -> str:
     parts = [f"{number(y['value'], 2)} {words.y} at {number(x['value'], 2)} {words.x}" for x, y in points]
     known = "" if area is None else f" {area.name[:1].upper()}{area.name[1:]}: {area.numbers}."
     return f"{'; '.join(parts)}.{known}"

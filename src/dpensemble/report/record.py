@@ -18,7 +18,7 @@ from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
 
-SCHEMA = 5
+_SCHEMA = 5
 #: Entry of the file with exact counts for the owner, which no record, page or card shows.
 FOR_OWNER = "for_owner"
 _LABELS: dict[str, Any] = {"description": "labels", "table": None, "noise": None}
@@ -32,11 +32,11 @@ _BASELINE = frozenset({"name", "epsilon", "labels"})
 _EFFECT = frozenset({"column", "kind", "importance", "points"})
 # Entries that effects of some models, and of earlier versions, lack.
 _MORE_OF_EFFECT = frozenset({"deviations", "approximation", "rows"})
-RECORD = "record"
+_RECORD = "record"
 # The unit column states whose record it is, so that a unit is a person when the column's name states nothing else.
-_USUAL = "person"
-_KEY = "id|ids|nr|no|num|number|key|code|uuid|guid|hash|name|pseudonym"
-_KNOWN = (
+_USUAL_NOUN = "person"
+_KEYS = "id|ids|nr|no|num|number|key|code|uuid|guid|hash|name|pseudonym"
+_KNOWN_NOUNS = (
     "patient|person|subject|participant|member|customer|client|user|employee|student|pupil|donor|voter|citizen|"
     "resident|insured|policyholder|owner|driver|tenant|child|respondent|visitor|applicant|borrower|taxpayer|worker|"
     "household|family|couple|class|school|site|hospital|clinic|practice|ward|centre|center|company|firm|business|shop|"
@@ -47,7 +47,7 @@ _KNOWN = (
 _NO_NOUN = "unique|study|record|entry|data|main|hash|national|social|security|medical"
 _FEWEST_LETTERS, _MOST_LETTERS = 4, 30
 _TOGETHER = "A unit is all records that share"
-_MARK = re.compile(r"\b([Aa] )?([Uu])nit(s?)\b(?! column)")
+_UNIT_WORD = re.compile(r"\b([Aa] )?([Uu])nit(s?)\b(?! column)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ class RunRecord:
     plain_labels: list[dict[str, Any]] = field(default_factory=list)
     effects: list[dict[str, Any]] = field(default_factory=list)
     releases: list[dict[str, Any]] = field(default_factory=lambda: [_LABELS])
-    schema: int = SCHEMA
+    schema: int = _SCHEMA
 
     @property
     def released_sums(self) -> bool:
@@ -198,7 +198,7 @@ class RunRecord:
 
     def in_words(self, text: str) -> str:
         """Return a sentence about units with the noun for what is protected."""
-        return named(text, self.unit, self.data.get("unit_column"))
+        return _with_unit_noun(text, self.unit, self.data.get("unit_column"))
 
     def statement(self) -> Guarantee:
         """Return the guarantee as a value, with the noun for what is protected."""
@@ -220,8 +220,8 @@ class RunRecord:
         if isinstance(values.get("releases"), list) and all(isinstance(one, dict) for one in values["releases"]):
             # Earlier versions did not write the noise of each sum.
             values = values | {"releases": [{"noise": None} | one for one in values["releases"]]}
-        if values.get("schema") != SCHEMA or set(values) != names:
-            raise FileError(f"the run record must have schema {SCHEMA}: train again with this version.")
+        if values.get("schema") != _SCHEMA or set(values) != names:
+            raise FileError(f"the run record must have schema {_SCHEMA}: train again with this version.")
         record = cls(**values)
         if not set(record.data) >= _SHOWN_DATA or not set(record.settings) >= _SHOWN_SETTINGS:
             raise FileError("the run record lacks entries of its summary: train again with this version.")
@@ -248,7 +248,7 @@ class PrivateRecord:
     failed_teachers: int
     group_spent: list[float] = field(default_factory=list)
     for_release: bool | None = None
-    schema: int = SCHEMA
+    schema: int = _SCHEMA
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain values, ready for JSON."""
@@ -258,8 +258,8 @@ class PrivateRecord:
     def from_dict(cls, values: dict[str, Any]) -> PrivateRecord:
         """Rebuild a record. Raise if the schema is wrong, or if a field is missing or unknown."""
         names = {item.name for item in fields(cls)}
-        if values.get("schema") != SCHEMA or set(values) | {"for_release"} != names:
-            raise FileError(f"the private record must have schema {SCHEMA}: train again with this version.")
+        if values.get("schema") != _SCHEMA or set(values) | {"for_release"} != names:
+            raise FileError(f"the private record must have schema {_SCHEMA}: train again with this version.")
         return cls(**values)
 
 
@@ -365,7 +365,7 @@ def unit_noun(protected: str, column: str | None, declared: str | None = None) -
     """
     if protected != "unit":
         return protected
-    return declared or _noun_in(column or "") or _USUAL
+    return declared or _noun_in(column or "") or _USUAL_NOUN
 
 
 def declared_noun(noun: str, unit_column: str | None) -> str:
@@ -386,16 +386,16 @@ def declared_noun(noun: str, unit_column: str | None) -> str:
     return words
 
 
-def named(text: str, noun: str, column: str | None) -> str:
+def _with_unit_noun(text: str, noun: str, column: str | None) -> str:
     """Return a sentence about units with their noun instead."""
     if text.startswith(_TOGETHER) and column is not None:
         entry = f"All records with the same entry in the column “{column}”"
         return f"{entry} belong to one {noun} and are protected together."
     text = re.sub(r"\b([Uu]nits?) \(or records?\)", r"\1", text)
     text = re.sub(r"\brecords? \(or (units?)\)", r"\1", text)
-    if noun == RECORD:
+    if noun == _RECORD:
         text = text.replace(", each by its first record", "")
-    return _MARK.sub(lambda found: _in_place(found, noun), text)
+    return _UNIT_WORD.sub(lambda found: _in_place(found, noun), text)
 
 
 def _in_place(found: re.Match[str], noun: str) -> str:
@@ -409,12 +409,12 @@ def _noun_in(column: str) -> str | None:
     """Return the noun in the name of a column, such as patient of ``PatientID``, or None."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)
     parts = re.sub(r"[^a-z]+", " ", words.lower()).split()
-    has_key = len(parts) > 1 and re.fullmatch(_KEY, parts[-1]) is not None
+    has_key = len(parts) > 1 and re.fullmatch(_KEYS, parts[-1]) is not None
     last = parts[-2] if has_key else parts[-1] if parts else ""
     for word in (last, last.removesuffix("s")):
-        if re.fullmatch(_KNOWN, word):
+        if re.fullmatch(_KNOWN_NOUNS, word):
             return word
-    glued = re.fullmatch(rf"({_KNOWN})({_KEY})", last)
+    glued = re.fullmatch(rf"({_KNOWN_NOUNS})({_KEYS})", last)
     if glued:
         return glued[1]
     # A key names its owner: the turbine of turbine_id. Short words are abbreviations.

@@ -27,7 +27,7 @@ from dpensemble.accounting import gaussian_mu
 from dpensemble.relations import Basis, Relation
 from dpensemble.report import wording
 from dpensemble.report.charts import Interval, Words, interval_chart
-from dpensemble.report.quality import KnownArea, Written
+from dpensemble.report.quality import KnownArea, RecordPart
 from dpensemble.report.record import RunRecord
 
 _BAND = 1.959964
@@ -42,7 +42,7 @@ _NORMAL = NormalDist()
 
 
 @dataclass(frozen=True)
-class Quality:
+class _Quality:
     """How often a student is right, beside always giving the most common class. Missing values are None."""
 
     rows: Sequence[Interval]
@@ -99,7 +99,7 @@ def _promise(record: RunRecord) -> list[str]:
     stated, unit = record.statement(), record.unit
     many = plural(unit)
     # With two equally likely candidates, a guess is right with probability (1 + advantage) / 2 at most.
-    right = math.ceil(50 * (1 + attack(record)["advantage"]) - 1e-9)
+    right = math.ceil(50 * (1 + attack_bounds(record)["advantage"]) - 1e-9)
     own = "it" if unit == "record" else f"the records of one {unit}"
     if stated.relation is Relation.REPLACE_ONE:
         first = f"If any one {unit} had been different, what is published would have come out almost as likely."
@@ -114,13 +114,13 @@ def _promise(record: RunRecord) -> list[str]:
     if stated.groups:
         sentences.append("This is the bound for the group with the largest budget. The other groups have more.")
     if stated.basis is Basis.DATA_DEPENDENT:
-        sentences.append(condition(record))
+        sentences.append(_condition(record))
     if unit == "record":
         sentences.append("Somebody with several records is protected less.")
     return sentences
 
 
-def _quality(record: RunRecord, *, is_private: bool) -> Quality | None:
+def _quality(record: RunRecord, *, is_private: bool) -> _Quality | None:
     """Return the released quality, or the quality on public test rows, or None."""
     score = record.data.get("released_score")
     if score:
@@ -176,7 +176,7 @@ def _only_answer(record: RunRecord, *, is_private: bool) -> str | None:
     return next((str(label) for label, share in answers.items() if share == 1), None)
 
 
-def _compared(student: Written, common: Written | None, source: str, order: str, answer: str | None) -> Quality:
+def _compared(student: RecordPart, common: RecordPart | None, source: str, order: str, answer: str | None) -> _Quality:
     """Compare the student, which may give all public rows one answer, with always giving the most common class."""
     rows = [Interval("this model", student["value"], student["low"], student["high"], "main")]
     verdict = ""
@@ -189,10 +189,10 @@ def _compared(student: Written, common: Written | None, source: str, order: str,
             # Both figures are of nearly the same labels, so a difference between them is chance and noise.
             shown = wording.shorten(answer, 24)
             verdict = f"It gives every public row the label “{shown}”. So both bars measure nearly the same labels."
-    return Quality(rows, source, verdict, order)
+    return _Quality(rows, source, verdict, order)
 
 
-def _verdict(student: Written, common: Written) -> str:
+def _verdict(student: RecordPart, common: RecordPart) -> str:
     if student["value"] is None or common["value"] is None:
         return "Noise hides how the model compares with always giving the most common class."
     if student["value"] <= common["value"]:
@@ -203,7 +203,7 @@ def _verdict(student: Written, common: Written) -> str:
     return "Its labels seem better than always giving the most common class, but the difference may be chance."
 
 
-def _interval(score: Written, name: str) -> dict[str, object]:
+def _interval(score: RecordPart, name: str) -> dict[str, object]:
     return {"value": score[name], "low": score[f"{name}_low"], "high": score[f"{name}_high"]}
 
 
@@ -235,7 +235,7 @@ def _how_to_measure(record: RunRecord) -> list[str]:
     return [first, *([held] if possible and not record.groups else []), public, again]
 
 
-def _not_for(record: RunRecord, quality: Quality | None) -> list[str]:
+def _not_for(record: RunRecord, quality: _Quality | None) -> list[str]:
     value = quality.rows[0].value if quality else None
     wrong = "It makes mistakes."
     if value is not None and math.isfinite(value):
@@ -260,30 +260,30 @@ def _wrong_at_threshold(record: RunRecord) -> str:
     return ""
 
 
-def attack(record: RunRecord) -> dict[str, Any]:
+def attack_bounds(record: RunRecord) -> dict[str, Any]:
     """Return the largest advantage, and pairs of false and right alarms, as shares, rounded up."""
     epsilon, delta = float(record.guarantee["epsilon"]), float(record.guarantee["delta"])
     mu = gaussian_mu(epsilon, delta) * _ROUNDING if record.released_sums else None
-    pairs = [(alarm, hits(alarm, epsilon, delta, mu)) for alarm in _FALSE_ALARMS]
+    pairs = [(alarm, _most_hits(alarm, epsilon, delta, mu)) for alarm in _FALSE_ALARMS]
     return {
         "is_exact": mu is not None,
-        "advantage": _up(advantage(epsilon, delta, mu)),
+        "advantage": _up(_advantage(epsilon, delta, mu)),
         "hits": [[alarm, _up(hit)] for alarm, hit in pairs],
     }
 
 
 def risk_view(record: RunRecord) -> dict[str, Any]:
     """Return the advantage over guessing, and hits at some false-alarm rates, rounded up, in per cent."""
-    bounds = attack(record)
+    bounds = attack_bounds(record)
     return {
         "is_exact": bounds["is_exact"],
         "advantage": _percent(bounds["advantage"]),
-        "condition": condition(record),
+        "condition": _condition(record),
         "rows": [(f"{100 * alarm:g}%", _percent(hit)) for alarm, hit in bounds["hits"]],
     }
 
 
-def condition(record: RunRecord) -> str:
+def _condition(record: RunRecord) -> str:
     """Return when limits on attacks hold if a guarantee depends on the data. Empty for a worst-case guarantee."""
     stated = record.statement()
     if stated.basis is Basis.WORST_CASE:
@@ -299,14 +299,14 @@ def condition(record: RunRecord) -> str:
     )
 
 
-def hits(false_alarms: float, epsilon: float, delta: float, mu: float | None = None) -> float:
+def _most_hits(false_alarms: float, epsilon: float, delta: float, mu: float | None = None) -> float:
     """Return the largest share of right alarms of any attack with this share of false alarms."""
     grow = math.exp(min(epsilon, 700.0))
     bound = min(1.0, grow * false_alarms + delta, 1 - (1 - delta - false_alarms) / grow)
     return bound if mu is None else min(bound, _NORMAL.cdf(_NORMAL.inv_cdf(false_alarms) + mu))
 
 
-def advantage(epsilon: float, delta: float, mu: float | None = None) -> float:
+def _advantage(epsilon: float, delta: float, mu: float | None = None) -> float:
     """Return the largest difference of right and false alarms of any attack: 0 is guessing, 1 is certainty."""
     # The difference is largest where both bounds meet.
     bound = min(1.0, math.tanh(epsilon / 2) + 2 * delta / (1 + math.exp(min(epsilon, 700.0))))

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from dpensemble._nouns import plural
 from dpensemble.report.record import RunRecord
 
-LONGEST_LABEL = 17
+_LONGEST_LABEL = 17
 #: Standard deviations to either side that a 95 % interval of a normal law covers.
 BAND = 1.96
 MEASURES = {
@@ -139,7 +139,7 @@ def date(created: str) -> str:
     return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
 
 
-def shorten(text: str, longest: int = LONGEST_LABEL) -> str:
+def shorten(text: str, longest: int = _LONGEST_LABEL) -> str:
     """Cut a label that would not fit into a drawing."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
