@@ -20,8 +20,8 @@ from dpensemble._nouns import plural
 from dpensemble._rounding import round_up
 from dpensemble.relations import Relation
 from dpensemble.report import wording
-from dpensemble.report.quality import KnownArea, RecordPart
-from dpensemble.report.record import RunRecord
+from dpensemble.report.quality import KnownArea
+from dpensemble.report.record import RecordPart, RunRecord
 from dpensemble.report.summary import attack_bounds
 from dpensemble.report.usefulness import remarks
 

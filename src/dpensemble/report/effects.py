@@ -18,8 +18,7 @@ from markupsafe import Markup
 
 from dpensemble._nouns import plural
 from dpensemble.report.charts import WIDTH, Words, dot, line, nice_ticks, path, rect, svg, text
-from dpensemble.report.quality import RecordPart
-from dpensemble.report.record import RunRecord
+from dpensemble.report.record import RecordPart, RunRecord
 from dpensemble.report.wording import BAND, legible, number, shorten
 
 # How much fits on a page.

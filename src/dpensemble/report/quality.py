@@ -6,19 +6,16 @@ Pictures show both curves, calibration, and what thresholds do to 1,000 people.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from markupsafe import Markup
 
 from dpensemble.report.charts import Frame, Words, dot, line, nice_ticks, path, svg, text
-from dpensemble.report.record import RunRecord
+from dpensemble.report.record import RecordPart, RunRecord
 from dpensemble.report.wording import counted, number, percent, shorten
 
-#: A part of a record, as JSON holds it.
-RecordPart = Mapping[str, Any]
 # With this number of bins or more, an area is never called unknown.
 _KNOWN_BINS = 4
 _SPREAD = "auroc_if_spread_as_public_rows"

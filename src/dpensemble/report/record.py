@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
 
+#: A part of a record, as JSON holds it.
+RecordPart = Mapping[str, Any]
 _SCHEMA = 5
 #: Entry of the file with exact counts for the owner, which no record, page or card shows.
 FOR_OWNER = "for_owner"

@@ -27,8 +27,8 @@ from dpensemble.accounting import gaussian_mu
 from dpensemble.relations import Basis, Relation
 from dpensemble.report import wording
 from dpensemble.report.charts import Interval, Words, interval_chart
-from dpensemble.report.quality import KnownArea, RecordPart
-from dpensemble.report.record import RunRecord
+from dpensemble.report.quality import KnownArea
+from dpensemble.report.record import RecordPart, RunRecord
 
 _BAND = 1.959964
 # Above this share of right guesses a promise hardly protects anybody.
