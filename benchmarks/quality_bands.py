@@ -11,13 +11,14 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from dpensemble.quality.curves import threshold_parts
-from dpensemble.quality.layout import Layout, plan_layout
 from dpensemble.quality.release import (
     HALF,
     WHOLE,
     HeldRecords,
+    Layout,
     NoisyHistograms,
     exact_total,
+    plan_layout,
     public_edges,
     split_cells,
 )

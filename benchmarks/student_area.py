@@ -20,8 +20,7 @@ from statsmodels.datasets import fair, randhie
 from dpensemble import LabelMomentsClassifier
 from dpensemble.datasets import load_adult
 from dpensemble.quality.areas import area_bounds, pairs_inside
-from dpensemble.quality.layout import plan_layout
-from dpensemble.quality.release import bin_edges, public_edges
+from dpensemble.quality.release import bin_edges, plan_layout, public_edges
 
 N_RELEASES = 200
 BINS = range(2, 17)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpensemble.quality.costs import Costs
+from dpensemble.quality.result import Costs
 from quality_bands import Study
 
 N_RELEASES = 200

@@ -9,10 +9,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from dpensemble.quality.costs import Costs
-from dpensemble.quality.layout import plan_layout
-from dpensemble.quality.release import NoisyHistograms, public_edges, split_cells
-from dpensemble.quality.result import quality_of
+from dpensemble.quality.release import NoisyHistograms, plan_layout, public_edges, split_cells
+from dpensemble.quality.result import Costs, quality_of
 from dpensemble.report.page import render
 from dpensemble.report.quality import (
     _calibration_picture,

@@ -35,7 +35,7 @@ from dpensemble.datasets.notes import lines, refuse_doubts
 from dpensemble.design.by_group import parse_budgets
 from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import ColumnWarning, FileError, InvalidParameterError, UnlikeRowsWarning
-from dpensemble.quality.costs import Costs
+from dpensemble.quality.result import Costs
 from dpensemble.report.record import declared_noun, unit_noun
 from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file_tables
 from dpensemble.workflow import train as run_training

@@ -11,7 +11,7 @@ import pandas as pd
 from dpensemble._arrays import Integers
 from dpensemble.datasets.columns import as_text
 from dpensemble.errors import InvalidParameterError
-from dpensemble.quality.layout import OTHER
+from dpensemble.quality.release import OTHER
 
 _MOST_GROUPS = 20
 

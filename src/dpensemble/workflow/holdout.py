@@ -17,8 +17,8 @@ from dpensemble.allocation.partition import number_units
 from dpensemble.allocation.units import units_or_none
 from dpensemble.engine.labels_and_units import sorted_classes
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.quality.costs import Costs
-from dpensemble.quality.layout import Layout, plan_layout
+from dpensemble.quality.release import Layout, plan_layout
+from dpensemble.quality.result import Costs
 from dpensemble.relations import Relation
 from dpensemble.workflow.group_columns import group_places
 from dpensemble.workflow.tables import Tables

@@ -13,18 +13,18 @@ from dpensemble._arrays import Floats
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.quality.areas import area_of_rows
-from dpensemble.quality.costs import Costs, decide
 from dpensemble.quality.figures import Plain
-from dpensemble.quality.layout import MOST_BINS, Layout
 from dpensemble.quality.release import (
+    MOST_BINS,
     WHOLE,
     HeldRecords,
+    Layout,
     NoisyHistograms,
     exact_total,
     public_edges,
     split_cells,
 )
-from dpensemble.quality.result import ReleasedQuality, quality_of
+from dpensemble.quality.result import Costs, ReleasedQuality, decide, quality_of
 from dpensemble.workflow.group_columns import group_places
 from dpensemble.workflow.holdout import positive_place
 from dpensemble.workflow.reader import Reader

@@ -19,8 +19,8 @@ from dpensemble.datasets.equal_rows import ComparedOnce, EqualRows, equal_rows
 from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.persistence import require_savable
-from dpensemble.quality.costs import Costs
 from dpensemble.quality.release import NoisyHistograms
+from dpensemble.quality.result import Costs
 from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord, declared_noun
 from dpensemble.student.fitting import class_probabilities, default_student, fit_student
