@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from dpensemble.quality.curves import threshold_parts
+from dpensemble.quality.curves import threshold_sums
 from dpensemble.quality.release import (
-    HALF,
-    WHOLE,
+    ABOVE_HALF,
+    WHOLE_UNIT,
     HeldRecords,
     Layout,
     NoisyHistograms,
@@ -81,7 +81,7 @@ class Study:
         order = np.argsort(self.population.probable) if k > 1 else np.arange(len(self.population.probable))
         places = order[(first[:, None] + np.arange(k)).ravel()]
         records = self.population.records(places, n, np.repeat(np.arange(n), k))
-        exact = exact_total(self.layout, self.edges, records) / WHOLE
+        exact = exact_total(self.layout, self.edges, records) / WHOLE_UNIT
         noisy = exact + rng.normal(0, self.layout.sigma, size=exact.shape)
         return quality_of(self.histograms(noisy, self.layout.sigma), self.costs)
 
@@ -95,13 +95,13 @@ class Study:
     def truth(self):
         """Return the figures of the whole population by name, arrays over thresholds, bins and groups."""
         everyone = self.population.records(np.arange(len(self.population.truth)))
-        exact = self.histograms(exact_total(self.layout, self.edges, everyone) / WHOLE, 0.0)
+        exact = self.histograms(exact_total(self.layout, self.edges, everyone) / WHOLE_UNIT, 0.0)
         edges, cells = self.edges.of_class["yes"], exact.of("bins", "yes")
         negative, positive = cells
         figures = _shares(positive, negative)
         middles = np.clip(self.edges.middles["yes"], 1e-3, 1 - 1e-3)
         losses = cells[0] @ -np.log(1 - middles) + cells[1] @ -np.log(middles)
-        at = int(np.searchsorted(edges, HALF)) + 1
+        at = int(np.searchsorted(edges, ABOVE_HALF)) + 1
         figures |= {
             "observed": np.divide(
                 positive, cells.sum(axis=0), where=cells.sum(axis=0) > 0, out=np.full(len(edges) + 1, np.nan)
@@ -144,7 +144,7 @@ class Study:
 def _shares(positive, negative):
     """Return true shares by name, NaN where nobody is in the denominator."""
     with np.errstate(invalid="ignore"):
-        return {name: one.s / (one.s + one.f) for name, one in threshold_parts(positive, negative).items()}
+        return {name: one.s / (one.s + one.f) for name, one in threshold_sums(positive, negative).items()}
 
 
 def holds(figures, truth):

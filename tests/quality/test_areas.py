@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from dpensemble.quality import areas
 from dpensemble.quality.areas import Area, area_bounds, area_edges, area_of_rows, pairs_inside
-from dpensemble.quality.release import HALF, bin_edges
+from dpensemble.quality.release import ABOVE_HALF, bin_edges
 from student_area import N_RELEASES, chosen_edges, layout_of, lowest, simulated
 
 COUNTS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=3)
@@ -116,7 +116,7 @@ def test_the_area_of_rows_is_that_of_pairs_with_an_interval_by_chance():
 
 def expected_width(public, edges, n_units, sigma):
     """Return the width that `area_edges` expects, by loops over the bins."""
-    ends = areas._places(public, [HALF])
+    ends = areas._places(public, [ABOVE_HALF])
     cases, others = areas._expected(public, ends)
     m, n = n_units * public.mean(), n_units * (1 - public.mean())
     below, above = np.cumsum(others) - others + others / 2, 1 - np.cumsum(cases) + cases / 2
@@ -136,15 +136,15 @@ def expected_width(public, edges, n_units, sigma):
 @pytest.mark.parametrize(("rate", "n_units"), [(0.3, 300), (0.05, 1400)])
 def test_edges_are_nearly_the_best_of_all(rate, n_units):
     public = np.quantile(simulated(rate, 1.3, n=4000).probable, np.linspace(0.05, 0.999, 9))
-    places = areas._places(public, [HALF])
+    places = areas._places(public, [ABOVE_HALF])
     every = [
-        np.array(sorted({*chosen, HALF}))
+        np.array(sorted({*chosen, ABOVE_HALF}))
         for n in range(3, len(places))
-        for chosen in combinations([one for one in places if one != HALF], n - 1)
+        for chosen in combinations([one for one in places if one != ABOVE_HALF], n - 1)
     ]
     best = min(expected_width(public, edges, n_units, 5.0) for edges in every)
-    found = area_edges(public, n_units, 5.0, 20, [HALF])
-    assert HALF in found
+    found = area_edges(public, n_units, 5.0, 20, [ABOVE_HALF])
+    assert ABOVE_HALF in found
     assert best <= expected_width(public, found, n_units, 5.0) + 1e-12 <= 1.11 * best
 
 
@@ -152,8 +152,8 @@ def test_there_are_four_bins_or_more_and_the_required_edges_whatever_the_public_
     rng = np.random.default_rng(0)
     for public in (rng.random(500), rng.random(500) * 0.02, np.ones(9), np.zeros(9), np.full(50, 0.2), np.array([0.3])):
         for most in (2, 4, 16):
-            edges = area_edges(public, 400, 5.28, most, [0.25, HALF])
-            assert {0.25, HALF} <= set(edges.tolist())
+            edges = area_edges(public, 400, 5.28, most, [0.25, ABOVE_HALF])
+            assert {0.25, ABOVE_HALF} <= set(edges.tolist())
             assert (np.diff(edges) > 0).all()
             assert len(edges) + 1 <= max(most, 3)
             if len(np.unique(public)) > 4 and most >= 4:
@@ -208,7 +208,7 @@ def test_the_interval_holds_the_area_of_the_student(rate, slope, n_units, epsilo
 def test_the_interval_of_a_curve_over_two_bins_misses_the_area_of_the_student():
     """The planted bug. The test above would see it."""
     everyone = simulated(0.36, 1.3)
-    low, high = everyone.intervals(np.array([HALF]), 2000, 5.28, area=binned)
+    low, high = everyone.intervals(np.array([ABOVE_HALF]), 2000, 5.28, area=binned)
     held = np.count_nonzero((low <= everyone.area) & (everyone.area <= high))
     assert lowest(held, N_RELEASES) < 0.92
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpensemble.quality.figures import Figure, Parts, critical, mean, monotone, shares
+from dpensemble.quality.figures import Figure, ShareSums, critical, mean, monotone, shares
 
 
 def test_limits_that_hold_together_are_wider():
@@ -20,7 +20,7 @@ def test_limits_that_hold_together_are_wider():
 
 def test_without_noise_a_share_is_the_share_and_its_band_that_of_a_binomial():
     for cases, n in ((30, 100), (1, 50), (0, 40), (40, 40), (200, 1000)):
-        (share,) = shares(Parts.of(float(cases), float(n - cases), 3, 3), 0.0, critical(1))
+        (share,) = shares(ShareSums.of(float(cases), float(n - cases), 3, 3), 0.0, critical(1))
         assert share.value == pytest.approx(cases / n)
         assert share.low <= cases / n <= share.high
         # Wilson's interval, which lies inside because of the allowance for skewness and for the number of units.
@@ -34,13 +34,13 @@ def test_without_noise_a_share_is_the_share_and_its_band_that_of_a_binomial():
 
 @pytest.mark.parametrize(("s", "f"), [(-20.0, 12.0), (3.0, -2.0), (0.0, 0.0), (-30.0, -40.0), (4.0, 5.0)])
 def test_a_denominator_that_noise_hides_is_unknown_and_has_a_wide_band(s, f):
-    (share,) = shares(Parts.of(s, f, 4, 4), 10.0, critical(30))
+    (share,) = shares(ShareSums.of(s, f, 4, 4), 10.0, critical(30))
     assert share.value is None
     assert (share.low, share.high) == (0.0, 1.0)
 
 
 def test_negative_cells_give_shares_between_0_and_1():
-    figures = shares(Parts.of(np.array([-9.0, 500.0]), np.array([500.0, -9.0]), 5, 5), 5.0, 3.0)
+    figures = shares(ShareSums.of(np.array([-9.0, 500.0]), np.array([500.0, -9.0]), 5, 5), 5.0, 3.0)
     for one in figures:
         assert 0 <= one.low <= one.value <= one.high <= 1
     assert [one.value for one in figures] == [0.0, 1.0]

@@ -14,12 +14,12 @@ from dpensemble.audit import audit_pipeline
 from dpensemble.cost import gaussian_mu
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.quality.release import (
-    HALF,
+    ABOVE_HALF,
     MOST_BINS,
-    WHOLE,
+    WHOLE_UNIT,
     HeldRecords,
     Layout,
-    QualitySum,
+    _QualitySum,
     bin_edges,
     exact_total,
     plan_layout,
@@ -86,18 +86,18 @@ def test_no_unit_moves_the_sum_by_more_than_it_is_charged_for(name, n_records, r
     assert vectors.min() >= 0
     start = 0
     for histogram in layout.histograms:
-        assert vectors[:, start : start + histogram.n_cells].sum(axis=1).max() <= WHOLE
+        assert vectors[:, start : start + histogram.n_cells].sum(axis=1).max() <= WHOLE_UNIT
         start += histogram.n_cells
     assert start == vectors.shape[1] == layout.n_cells
     if relation is Relation.REPLACE_ONE:
         squares = max(int(((vectors - one) ** 2).sum(axis=1).max()) for one in vectors)
     else:
         squares = int((vectors**2).sum(axis=1).max())
-    sensitivity = QualitySum(len(layout.histograms)).sensitivity(relation)
+    sensitivity = _QualitySum(len(layout.histograms)).sensitivity(relation)
     assert squares <= sensitivity**2
     # Some pair reaches it, to whole numbers: less noise would not do.
     assert squares > 0.999999 * sensitivity**2
-    assert sensitivity / WHOLE == pytest.approx(layout.sensitivity)
+    assert sensitivity / WHOLE_UNIT == pytest.approx(layout.sensitivity)
 
 
 def test_records_of_a_unit_weigh_one_together_however_many_they_are():
@@ -113,7 +113,7 @@ def test_records_of_a_unit_weigh_one_together_however_many_they_are():
             n_units=1,
             usable=np.ones(n, dtype=bool),
         )
-        assert WHOLE - n < exact_total(layout, edges, held).sum() <= WHOLE
+        assert WHOLE_UNIT - n < exact_total(layout, edges, held).sum() <= WHOLE_UNIT
 
 
 @pytest.mark.parametrize("groups", [{}, {"sex": ("f", "m")}])
@@ -152,10 +152,10 @@ def test_an_audit_reaches_what_is_charged_and_never_exceeds_it(groups):
         return exact_total(layout, edges, held)
 
     pair = total(1, 0.9, 0), total(0, 0.1, 1)
-    direction = (pair[0] - pair[1]) / WHOLE
+    direction = (pair[0] - pair[1]) / WHOLE_UNIT
     released = release_histograms(layout, edges, pair[0], SeededNoise(0))
     (charge,) = released.charges
-    query = QualitySum(len(layout.histograms))
+    query = _QualitySum(len(layout.histograms))
 
     def run(data, i):
         # The same place draws, for a charge that was made once: a budget is searched for longer than noise is drawn.
@@ -165,7 +165,7 @@ def test_an_audit_reaches_what_is_charged_and_never_exceeds_it(groups):
         assert spread == released.sigma
         return float(cells @ direction)
 
-    middle = float((pair[0] + pair[1]) @ direction / WHOLE / 2)
+    middle = float((pair[0] + pair[1]) @ direction / WHOLE_UNIT / 2)
     delta = 0.6
     audit = audit_pipeline(run, *pair, delta=delta, n_runs=4000, confidence=0.999, event=lambda score: score > middle)
     charged, proven = gaussian_mu(8.0, 1e-3), gaussian_mu(audit.epsilon_lower, delta)
@@ -177,11 +177,11 @@ def test_edges_hold_the_required_thresholds_and_half_of_the_rare_class():
     public = 1 / (1 + np.exp(4 - 1.2 * rng.normal(size=4000)))
     edges = bin_edges(public, 10, [0.5, 0.1])
     assert len(edges) == 9
-    assert {HALF, 0.1} <= set(edges.tolist())
+    assert {ABOVE_HALF, 0.1} <= set(edges.tolist())
     assert (np.diff(edges) > 0).all()
     # Of 7 free edges some lie where the expected cases are, which 10 % of the rows hold.
     assert np.count_nonzero(edges > np.quantile(public, 0.9)) >= 3
-    assert bin_edges(public, 2).tolist() == [HALF]
+    assert bin_edges(public, 2).tolist() == [ABOVE_HALF]
     # Of few different probabilities, as many edges as open a bin.
     assert len(bin_edges(np.full(50, 0.2), 20)) <= 2
 
@@ -197,10 +197,10 @@ def test_a_probability_at_an_edge_is_above_it_and_one_half_is_not_a_prediction_o
         n_units=2,
         usable=np.ones(2, dtype=bool),
     )
-    cells = exact_total(layout, edges, held).reshape(2, layout.bins)[1] // WHOLE
+    cells = exact_total(layout, edges, held).reshape(2, layout.bins)[1] // WHOLE_UNIT
     inner = edges.of_class["yes"].tolist()
     assert cells[inner.index(0.25) + 1 :].sum() == 2
-    assert cells[inner.index(HALF) + 1 :].sum() == 0
+    assert cells[inner.index(ABOVE_HALF) + 1 :].sum() == 0
     assert held.probabilities.argmax(axis=1).tolist() == [0, 0]
 
 

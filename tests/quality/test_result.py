@@ -12,8 +12,8 @@ from sklearn.metrics import roc_auc_score
 from dpensemble.errors import InvalidParameterError
 from dpensemble.quality.curves import class_curves
 from dpensemble.quality.release import (
-    HALF,
-    WHOLE,
+    ABOVE_HALF,
+    WHOLE_UNIT,
     HeldRecords,
     NoisyHistograms,
     exact_total,
@@ -51,7 +51,7 @@ def quality(records, sigma=1e-6, costs=None, positive=1, required=(0.5,)):
         required=len(required),
     )
     edges = public_edges(layout, records.probabilities, required)
-    cells = exact_total(layout, edges, records) / WHOLE
+    cells = exact_total(layout, edges, records) / WHOLE_UNIT
     noisy = cells + sigma * np.random.default_rng(0).normal(size=cells.shape)
     released = NoisyHistograms(
         layout=layout, edges=edges, cells=split_cells(layout, noisy), sigma=sigma, epsilon=5.0, delta=1e-5
@@ -169,13 +169,13 @@ def test_a_rare_class_that_noise_hides_is_unknown_and_not_wrong():
     assert curves.at["sensitivity"][0].low == 0.0
 
 
-EDGES = np.array([0.05, 0.1, 0.3, HALF])
+EDGES = np.array([0.05, 0.1, 0.3, ABOVE_HALF])
 MIDDLES = np.array([0.02, 0.07, 0.2, 0.4, 0.7])
 COSTS = Costs(false_negative=9, false_positive=1)
 
 
 def decided(cells, sigma, costs=COSTS):
-    curves = class_curves("yes", cells, EDGES, MIDDLES, np.full(5, 0.5), sigma, half=HALF)
+    curves = class_curves("yes", cells, EDGES, MIDDLES, np.full(5, 0.5), sigma, half=ABOVE_HALF)
     return decide(costs, "yes", cells, curves, sigma)
 
 
@@ -198,7 +198,7 @@ def test_the_threshold_moves_only_if_the_histogram_surely_shows_a_better_one():
     cells[0, 2:4] += cells[1, 2:4]
     cells[1, 2:4] = 0
     decision = decided(cells, 2.0)
-    assert decision.threshold == HALF
+    assert decision.threshold == ABOVE_HALF
     assert "at least" in decision.why
     # The same cells under much noise prove nothing.
     assert decided(cells, 2000.0).threshold == 0.1
@@ -227,7 +227,7 @@ def test_the_table_counts_per_1000_people():
 def test_equal_costs_ask_for_one_half_and_have_one_row():
     decision = decided(right(), 1.0, Costs(false_negative=1, false_positive=1))
     assert decision.formula == 0.5
-    assert decision.threshold == HALF
+    assert decision.threshold == ABOVE_HALF
     assert [row["name"] for row in decision.table] == ["for these costs"]
 
 

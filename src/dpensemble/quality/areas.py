@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpensemble._arrays import Floats
-from dpensemble.quality.figures import Plain, critical
+from dpensemble.quality.figures import PlainValues, critical
 
 #: With fewer bins an area may be unknown.
 FEWEST_BINS = 4
@@ -69,7 +69,7 @@ class Area:
         """Return the interval as plain values."""
         return {"value": self.value, "low": self.low, "high": self.high}
 
-    def entries(self) -> Plain:
+    def entries(self) -> PlainValues:
         """Return the entries of a class, with the value in between under a name of its own."""
         return {"auroc": self.to_dict(), "auroc_if_spread_as_public_rows": self.if_as_public}
 

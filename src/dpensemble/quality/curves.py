@@ -12,10 +12,10 @@ import numpy as np
 
 from dpensemble._arrays import Floats
 from dpensemble.quality.areas import Area, area_bounds
-from dpensemble.quality.figures import Figure, Parts, Plain, critical, mean, monotone, shares
+from dpensemble.quality.figures import Figure, PlainValues, ShareSums, critical, mean, monotone, shares
 
 #: What is stated at each threshold.
-AT_THRESHOLD = (
+_AT_THRESHOLD = (
     "sensitivity",
     "specificity",
     "positive_predictive_value",
@@ -65,7 +65,7 @@ class ClassCurves:
     at: Mapping[str, tuple[Figure, ...]]
     calibration: tuple[tuple[float, float, float, Figure], ...]
 
-    def to_dict(self) -> Plain:
+    def to_dict(self) -> PlainValues:
         """Return the curves as plain values, counts per 1,000 units."""
         per_1000 = {"alarms", "missed", "false_alarms"}
         rows = [
@@ -113,19 +113,19 @@ def class_curves(
         The edge at which the predicted class changes, for the accuracy. None leaves the accuracy out.
     """
     negative, positive = cells
-    parts = threshold_parts(positive, negative)
+    parts = threshold_sums(positive, negative)
     n_bins = len(positive)
     z = critical(sum(map(len, parts.values())) + n_bins + 1)
     at = {which: tuple(_ordered(which, shares(one, sigma, z))) for which, one in parts.items()}
     # Two cells each: the class and the rest.
-    observed = shares(Parts.of(positive, negative, 1, 1), sigma, z)
-    (share,) = shares(Parts.of(positive.sum(), negative.sum(), n_bins, n_bins), sigma, z)
+    observed = shares(ShareSums.of(positive, negative, 1, 1), sigma, z)
+    (share,) = shares(ShareSums.of(positive.sum(), negative.sum(), n_bins, n_bins), sigma, z)
     ends = np.concatenate([[0.0], edges, [1.0]]).tolist()
     cut = np.clip(middles, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
     return ClassCurves(
         name=name,
         share=share,
-        accuracy=None if half is None else accuracy_at(positive, negative, int(np.searchsorted(edges, half)), sigma),
+        accuracy=None if half is None else _accuracy_at(positive, negative, int(np.searchsorted(edges, half)), sigma),
         auroc=area_bounds(positive, negative, inside, sigma),
         log_loss=mean(cells, np.stack([-np.log(1 - cut), -np.log(cut)]), sigma),
         thresholds=tuple(edges.tolist()),
@@ -134,7 +134,7 @@ def class_curves(
     )
 
 
-def threshold_parts(positive: Floats, negative: Floats) -> dict[str, Parts]:
+def threshold_sums(positive: Floats, negative: Floats) -> dict[str, ShareSums]:
     """Return the parts of every share, at each inner edge."""
     n_bins = len(positive)
     below, above = np.arange(1, n_bins), np.arange(n_bins - 1, 0, -1)
@@ -142,13 +142,13 @@ def threshold_parts(positive: Floats, negative: Floats) -> dict[str, Parts]:
     p_high, n_high = positive.sum() - p_low, negative.sum() - n_low
     all_of = np.full(n_bins - 1, 2.0 * n_bins)
     return {
-        "sensitivity": Parts.of(p_high, p_low, above, below),
-        "specificity": Parts.of(n_low, n_high, below, above),
-        "positive_predictive_value": Parts.of(p_high, n_high, above, above),
-        "negative_predictive_value": Parts.of(n_low, p_low, below, below),
-        "alarms": Parts.of(p_high + n_high, p_low + n_low, 2 * above, 2 * below),
-        "missed": Parts.of(p_low, p_high + n_low + n_high, below, all_of - below),
-        "false_alarms": Parts.of(n_high, n_low + p_low + p_high, above, all_of - above),
+        "sensitivity": ShareSums.of(p_high, p_low, above, below),
+        "specificity": ShareSums.of(n_low, n_high, below, above),
+        "positive_predictive_value": ShareSums.of(p_high, n_high, above, above),
+        "negative_predictive_value": ShareSums.of(n_low, p_low, below, below),
+        "alarms": ShareSums.of(p_high + n_high, p_low + n_low, 2 * above, 2 * below),
+        "missed": ShareSums.of(p_low, p_high + n_low + n_high, below, all_of - below),
+        "false_alarms": ShareSums.of(n_high, n_low + p_low + p_high, above, all_of - above),
     }
 
 
@@ -158,12 +158,12 @@ def _ordered(which: str, figures: list[Figure]) -> list[Figure]:
     return figures
 
 
-def accuracy_at(positive: Floats, negative: Floats, place: int, sigma: float, z: float | None = None) -> Figure:
+def _accuracy_at(positive: Floats, negative: Floats, place: int, sigma: float, z: float | None = None) -> Figure:
     """Return the share that is right if bins after an inner edge are called positive."""
     right = positive[place + 1 :].sum() + negative[: place + 1].sum()
     wrong = positive[: place + 1].sum() + negative[place + 1 :].sum()
     n_bins = len(positive)
-    return shares(Parts.of(right, wrong, n_bins, n_bins), sigma, critical(1) if z is None else z)[0]
+    return shares(ShareSums.of(right, wrong, n_bins, n_bins), sigma, critical(1) if z is None else z)[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +183,7 @@ class ClassDecisions:
     recall: Mapping[str, Figure]
     precision: Mapping[str, Figure]
 
-    def to_dict(self) -> list[Plain]:
+    def to_dict(self) -> list[PlainValues]:
         """Return an entry for each class, as plain values."""
         return [
             {
@@ -201,16 +201,16 @@ def class_decisions(names: tuple[str, ...], cells: Floats, sigma: float) -> Clas
     n, right = len(names), np.diag(cells)
     rows, columns = cells.sum(axis=1), cells.sum(axis=0)
     z = critical(3 * n)
-    (accuracy,) = shares(Parts.of(right.sum(), cells.sum() - right.sum(), n, n * (n - 1)), sigma, critical(1))
+    (accuracy,) = shares(ShareSums.of(right.sum(), cells.sum() - right.sum(), n, n * (n - 1)), sigma, critical(1))
     return ClassDecisions(
         accuracy=accuracy,
-        shares=_named(names, shares(Parts.of(rows, cells.sum() - rows, n, n * (n - 1)), sigma, z)),
-        recall=_named(names, shares(Parts.of(right, rows - right, 1, n - 1), sigma, z)),
-        precision=_named(names, shares(Parts.of(right, columns - right, 1, n - 1), sigma, z)),
+        shares=_by_class(names, shares(ShareSums.of(rows, cells.sum() - rows, n, n * (n - 1)), sigma, z)),
+        recall=_by_class(names, shares(ShareSums.of(right, rows - right, 1, n - 1), sigma, z)),
+        precision=_by_class(names, shares(ShareSums.of(right, columns - right, 1, n - 1), sigma, z)),
     )
 
 
-def _named(names: tuple[str, ...], figures: list[Figure]) -> dict[str, Figure]:
+def _by_class(names: tuple[str, ...], figures: list[Figure]) -> dict[str, Figure]:
     return dict(zip(names, figures, strict=True))
 
 
@@ -244,7 +244,7 @@ class GroupQuality:
     thresholds: tuple[float, ...] = ()
     at: Mapping[str, tuple[Figure, ...]]
 
-    def to_dict(self) -> Plain:
+    def to_dict(self) -> PlainValues:
         """Return the group as plain values, alarms per 1,000 units of the group."""
         return {
             "group": self.name,
@@ -274,13 +274,13 @@ def groups_of_bins(
     in_groups = _group_shares(cells, sigma, z)
     groups = []
     for name, share, (rest, ill) in zip(names, in_groups, cells, strict=True):
-        parts = threshold_parts(ill, rest)
-        (prevalence,) = shares(Parts.of(ill.sum(), rest.sum(), n_bins, n_bins), sigma, z)
+        parts = threshold_sums(ill, rest)
+        (prevalence,) = shares(ShareSums.of(ill.sum(), rest.sum(), n_bins, n_bins), sigma, z)
         groups.append(
             GroupQuality(
                 name=name,
                 share=share,
-                accuracy=accuracy_at(ill, rest, int(np.searchsorted(edges, half)), sigma, z),
+                accuracy=_accuracy_at(ill, rest, int(np.searchsorted(edges, half)), sigma, z),
                 class_shares={positive: prevalence},
                 recall={},
                 thresholds=tuple(edges.tolist()),
@@ -300,15 +300,15 @@ def groups_of_decisions(
     for name, share, one in zip(names, _group_shares(cells, sigma, z), cells, strict=True):
         wrong, right = one.T
         of_class = one.sum(axis=1)
-        (accuracy,) = shares(Parts.of(right.sum(), wrong.sum(), n_classes, n_classes), sigma, z)
-        rest = Parts.of(of_class, one.sum() - of_class, 2, 2 * (n_classes - 1))
+        (accuracy,) = shares(ShareSums.of(right.sum(), wrong.sum(), n_classes, n_classes), sigma, z)
+        rest = ShareSums.of(of_class, one.sum() - of_class, 2, 2 * (n_classes - 1))
         groups.append(
             GroupQuality(
                 name=name,
                 share=share,
                 accuracy=accuracy,
-                class_shares=_named(classes, shares(rest, sigma, z)),
-                recall=_named(classes, shares(Parts.of(right, wrong, 1, 1), sigma, z)),
+                class_shares=_by_class(classes, shares(rest, sigma, z)),
+                recall=_by_class(classes, shares(ShareSums.of(right, wrong, 1, 1), sigma, z)),
                 at={},
             )
         )
@@ -317,4 +317,4 @@ def groups_of_decisions(
 
 def _group_shares(cells: Floats, sigma: float, z: float) -> list[Figure]:
     totals, size = cells.sum(axis=(1, 2)), cells[0].size
-    return shares(Parts.of(totals, cells.sum() - totals, size, size * (len(cells) - 1)), sigma, z)
+    return shares(ShareSums.of(totals, cells.sum() - totals, size, size * (len(cells) - 1)), sigma, z)

@@ -27,7 +27,7 @@ from dpensemble._arrays import Floats
 
 LEVEL = 0.95
 #: Values that JSON can hold, by name.
-Plain = dict[str, Any]
+PlainValues = dict[str, Any]
 # Shares to test. They stand closer near 0 and 1, where rare outcomes are.
 _SHARES = np.sin(np.linspace(0, np.pi / 2, 1201)) ** 2
 # A denominator below this many standard deviations of its noise is not known.
@@ -64,7 +64,7 @@ class Figure:
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class ShareSums:
     """Noisy sums of disjoint cells, and the numbers of cells in them, for the shares ``s / (s + f)``."""
 
     s: Floats
@@ -76,7 +76,7 @@ class Parts:
         return len(self.s)
 
     @classmethod
-    def of(cls, s: NDArray[np.float64], f: NDArray[np.float64], n_s: object, n_f: object) -> Parts:
+    def of(cls, s: NDArray[np.float64], f: NDArray[np.float64], n_s: object, n_f: object) -> ShareSums:
         """Return the parts of one or several shares, each number for all of them or one for each."""
         s, f = np.atleast_1d(s), np.atleast_1d(f)
         return cls(s, f, np.broadcast_to(n_s, s.shape).astype(float), np.broadcast_to(n_f, s.shape).astype(float))  # type: ignore[call-overload]
@@ -93,7 +93,7 @@ def critical(n_figures: int, level: float = LEVEL) -> float:
     return NormalDist().inv_cdf(0.5 + level ** (1 / max(n_figures, 1)) / 2)
 
 
-def shares(parts: Parts, sigma: float, z: float) -> list[Figure]:
+def shares(parts: ShareSums, sigma: float, z: float) -> list[Figure]:
     """Return shares with bands of `z` standard deviations. See the module."""
     lows, highs = _bands(parts, sigma, z)
     total = parts.s + parts.f
@@ -105,7 +105,7 @@ def shares(parts: Parts, sigma: float, z: float) -> list[Figure]:
     ]
 
 
-def _bands(parts: Parts, sigma: float, z: float) -> tuple[Floats, Floats]:
+def _bands(parts: ShareSums, sigma: float, z: float) -> tuple[Floats, Floats]:
     """Return the ends of the sets of shares that are not refuted."""
     r = _SHARES
     s, f, n_s, n_f = (one[:, None] for one in (parts.s, parts.f, parts.n_s, parts.n_f))

@@ -37,22 +37,22 @@ from dpensemble.relations import Relation
 from dpensemble.releases import SumQuery, SumReleaser
 
 #: The name of the group of all values that were not declared.
-OTHER = "other"
+OTHER_GROUP = "other"
 MOST_BINS = 20
 # The most noise of one class's total, as a share of the held-back units.
-_MOST = 0.1
+_MOST_NOISE = 0.1
 # What is aimed at within the rarest class, as a share of its expected units.
 _AIM_OF_CLASS = 0.15
 # The same within a group of average size, which is a smaller number of units.
 _AIM_OF_GROUP, _MOST_OF_GROUP = 0.05, 0.3
 #: Whole numbers in 1. A sum of 2**30 units fits 63 bits.
-WHOLE = 2**32
+WHOLE_UNIT = 2**32
 # A probability above this one is above one half, where the predicted class changes.
-HALF = math.nextafter(0.5, 1)
+ABOVE_HALF = math.nextafter(0.5, 1)
 
 
 @dataclass(frozen=True)
-class Histogram:
+class _Histogram:
     """One histogram of the release.
 
     Parameters
@@ -110,18 +110,18 @@ class Layout:
     relation: Relation = Relation.REPLACE_ONE
 
     @cached_property
-    def histograms(self) -> tuple[Histogram, ...]:
+    def histograms(self) -> tuple[_Histogram, ...]:
         """All histograms, in the order of the released sum."""
         n_classes = len(self.classes)
         if n_classes == 2:
-            first = [Histogram("bins", self.classes[self.positive], (2, self.bins))]
+            first = [_Histogram("bins", self.classes[self.positive], (2, self.bins))]
         else:
-            first = [Histogram("decisions", "", (n_classes, n_classes))]
+            first = [_Histogram("decisions", "", (n_classes, n_classes))]
             if self.bins:
-                first += [Histogram("bins", name, (2, self.bins)) for name in self.classes]
+                first += [_Histogram("bins", name, (2, self.bins)) for name in self.classes]
         kind = "bins by group" if n_classes == 2 else "decisions by group"
         inner = (2, self.group_bins) if n_classes == 2 else (n_classes, 2)
-        by_group = [Histogram(kind, column, (len(values) + 1, *inner)) for column, values in self.groups.items()]
+        by_group = [_Histogram(kind, column, (len(values) + 1, *inner)) for column, values in self.groups.items()]
         return (*first, *by_group)
 
     @property
@@ -131,8 +131,8 @@ class Layout:
 
     @property
     def sensitivity(self) -> float:
-        """Most units by which one unit moves the sum, as `QualitySum` proves."""
-        return sensitivity_of(len(self.histograms), self.relation)
+        """Most units by which one unit moves the sum, as `_QualitySum` proves."""
+        return _sensitivity_of(len(self.histograms), self.relation)
 
     @property
     def sigma(self) -> float:
@@ -168,8 +168,8 @@ class Layout:
         )
 
 
-def sensitivity_of(n_histograms: int, relation: Relation) -> float:
-    """Return how far one unit moves a sum of histograms, in units. `QualitySum` has the proof."""
+def _sensitivity_of(n_histograms: int, relation: Relation) -> float:
+    """Return how far one unit moves a sum of histograms, in units. `_QualitySum` has the proof."""
     return math.sqrt(n_histograms if relation is Relation.ADD_OR_REMOVE_ONE else 2 * n_histograms)
 
 
@@ -245,14 +245,14 @@ def plan_layout(
         )
 
     def spread(n_histograms: int, n_added: int) -> float:
-        return noise * sensitivity_of(n_histograms, relation) * math.sqrt(n_added)
+        return noise * _sensitivity_of(n_histograms, relation) * math.sqrt(n_added)
 
     n_histograms = len(layout(fewest, fewest).histograms)
     bins = max(fewest, FEWEST_BINS, min(MOST_BINS, math.floor(math.sqrt(n_units / spread(n_histograms, 1)))))
-    if n_classes > 2 and spread(n_histograms, fewest) > _MOST * n_units:
+    if n_classes > 2 and spread(n_histograms, fewest) > _MOST_NOISE * n_units:
         bins, n_histograms = 0, 1 + len(groups)
     added = fewest if n_classes == 2 else n_classes
-    if spread(n_histograms, added) > _MOST * n_units:
+    if spread(n_histograms, added) > _MOST_NOISE * n_units:
         raise BudgetError(
             f"holdout_score: {n_units:,} held-back units are too few for any cell at epsilon={epsilon:g}, because the "
             f"noise of a class's total would be {spread(n_histograms, added):,.0f} units; hold back more, raise "
@@ -279,22 +279,22 @@ def _affordable(allowed: float, one: float, fewest: int) -> int:
 
 
 @dataclass(frozen=True)
-class QualitySum(SumQuery[tuple[Floats, float]]):
+class _QualitySum(SumQuery[tuple[Floats, float]]):
     """The sum of the held-back units' histograms. The module proves its sensitivity."""
 
     n_histograms: int
     description = "the histogram of the student's probabilities by true class, on held-back units"
-    unit = WHOLE
+    unit = WHOLE_UNIT
 
     @property
     def replacing(self) -> int:
         """Whole units by which another vector of one unit moves the sum."""
-        return math.isqrt(2 * self.n_histograms * WHOLE**2) + 1
+        return math.isqrt(2 * self.n_histograms * WHOLE_UNIT**2) + 1
 
     @property
     def removing(self) -> int:
         """Whole units by which one vector more moves the sum."""
-        return math.isqrt(self.n_histograms * WHOLE**2) + 1
+        return math.isqrt(self.n_histograms * WHOLE_UNIT**2) + 1
 
     def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
         """Return the noisy cells in units, and the standard deviation of their noise."""
@@ -302,7 +302,7 @@ class QualitySum(SumQuery[tuple[Floats, float]]):
 
 
 @dataclass(frozen=True, eq=False)
-class Edges:
+class _Edges:
     """Inner edges of the bins of each class, ascending, for all units and within groups. Public.
 
     A probability that equals an edge is above the edge. For each bin of all units, `middles` has the mean probability
@@ -319,7 +319,7 @@ class Edges:
         return replace(layout, bins=max((len(one) + 1 for one in self.of_class.values()), default=layout.bins))
 
 
-def public_edges(layout: Layout, public: Floats | None, required: Sequence[float] = ()) -> Edges:
+def public_edges(layout: Layout, public: Floats | None, required: Sequence[float] = ()) -> _Edges:
     """Return the edges of all bins, from the student's probabilities of public rows.
 
     `areas.area_edges` chooses the edges for all units, for a narrow interval of the area under the curve. Edges within
@@ -342,7 +342,7 @@ def public_edges(layout: Layout, public: Floats | None, required: Sequence[float
         public = np.column_stack(columns if len(layout.classes) == 2 else [high] * len(layout.classes))
     names = [layout.classes[layout.positive]] if len(layout.classes) == 2 else list(layout.classes)
     of_class, middles, inside = {}, {}, {}
-    fixed = sorted({HALF, *(HALF if one == 0.5 else float(one) for one in required)})
+    fixed = sorted({ABOVE_HALF, *(ABOVE_HALF if one == 0.5 else float(one) for one in required)})
     for name in names if layout.bins else []:
         column = public[:, layout.classes.index(name)]
         if is_known and layout.epsilon > 0:
@@ -351,7 +351,7 @@ def public_edges(layout: Layout, public: Floats | None, required: Sequence[float
             edges = bin_edges(column, layout.bins, required)
         of_class[name], middles[name], inside[name] = edges, _middles(column, edges), pairs_inside(column, edges)
     groups = bin_edges(public[:, layout.positive], layout.group_bins, required)
-    return Edges(of_class, groups, middles, inside)
+    return _Edges(of_class, groups, middles, inside)
 
 
 def bin_edges(public: Floats, n_bins: int, required: Sequence[float] = ()) -> Floats:
@@ -360,7 +360,7 @@ def bin_edges(public: Floats, n_bins: int, required: Sequence[float] = ()) -> Fl
     Rows count towards quantiles half by the probability of the class and half by that of the others, each scaled to a
     sum of 1. So bins are about equally wide along both axes of a ROC curve, and a rare class has its bins, too.
     """
-    fixed = sorted({HALF, *(HALF if one == 0.5 else float(one) for one in required)})
+    fixed = sorted({ABOVE_HALF, *(ABOVE_HALF if one == 0.5 else float(one) for one in required)})
     order = np.sort(public)
     mass = order / max(order.sum(), 1e-300) + (1 - order) / max((1 - order).sum(), 1e-300)
     above = np.cumsum(mass) / mass.sum()
@@ -408,10 +408,10 @@ class HeldRecords:
     usable: NDArray[np.bool_]
 
 
-def exact_total(layout: Layout, edges: Edges, held: HeldRecords) -> Integers:
+def exact_total(layout: Layout, edges: _Edges, held: HeldRecords) -> Integers:
     """Return the exact sum of the units' vectors in whole numbers, shape (n_cells,). Private."""
     # Rounded down, so that the records of a unit weigh 1 at most together.
-    weight = WHOLE // np.bincount(held.unit_of, minlength=held.n_units)[held.unit_of]
+    weight = WHOLE_UNIT // np.bincount(held.unit_of, minlength=held.n_units)[held.unit_of]
     weight = np.where(held.usable, weight, 0).astype(np.int64)
     predicted = held.probabilities.argmax(axis=1)
     parts = []
@@ -455,7 +455,7 @@ class NoisyHistograms:
     """
 
     layout: Layout
-    edges: Edges
+    edges: _Edges
     cells: tuple[Floats, ...]
     sigma: float
     epsilon: float
@@ -491,13 +491,13 @@ def quality_cost(epsilon: float, delta: float) -> PrivacyCost | None:
     return _meter(epsilon, delta).renyi_costs()[0]
 
 
-def release_histograms(layout: Layout, edges: Edges, total: Integers, noise: NoiseSource) -> NoisyHistograms:
+def release_histograms(layout: Layout, edges: _Edges, total: Integers, noise: NoiseSource) -> NoisyHistograms:
     """Charge for the sum of the units' vectors, draw its noise, and return the noisy histograms."""
     meter = _meter(layout.epsilon, layout.delta)
     # Holds the noise to the cost that `quality_cost` returns.
     meter.renyi_costs()
     sums = SumReleaser(relation=layout.relation, meter=meter, noise=noise)
-    noisy, spread = sums.release(QualitySum(len(layout.histograms)), total, 1.0)
+    noisy, spread = sums.release(_QualitySum(len(layout.histograms)), total, 1.0)
     return NoisyHistograms(
         layout=layout,
         edges=edges,

@@ -30,18 +30,18 @@ from dpensemble.quality.curves import (
     groups_of_bins,
     groups_of_decisions,
 )
-from dpensemble.quality.figures import LEVEL, Figure, Plain, critical
-from dpensemble.quality.release import HALF, OTHER, NoisyHistograms
+from dpensemble.quality.figures import LEVEL, Figure, PlainValues, critical
+from dpensemble.quality.release import ABOVE_HALF, OTHER_GROUP, NoisyHistograms
 
-METHOD = (
+_METHOD = (
     "Noise of known standard deviation and the sampling of units, as sets of shares that the cells do not refute "
     "(Fieller 1954; Wilson 1927). Figures of one class, or of all groups of one column, hold together at every "
     "threshold (Sidak 1967). Accuracy, area under the curve and loss hold one by one. The interval of the area is for "
     "the student, over all distributions of its probabilities within the bins (Imbens and Manski 2004). The area "
     "has no single value. The loss is that of one probability for each bin, the mean of its public rows."
 )
-_MOST = 1e9
-_LEAST = 1e-9
+_LARGEST_COST = 1e9
+_SMALLEST_COST = 1e-9
 _FIGURES = frozenset({"alarms", "missed", "false_alarms", "cost"})
 
 
@@ -79,7 +79,7 @@ class ReleasedQuality:
     groups: Mapping[str, tuple[GroupQuality, ...]]
     decision: Decision | None
 
-    def to_dict(self) -> Plain:
+    def to_dict(self) -> PlainValues:
         """Return all figures as plain values."""
         layout, released = self.released.layout, self.released
         # Of more than two classes there is no single area.
@@ -97,7 +97,7 @@ class ReleasedQuality:
             "delta": released.delta,
             "sigma": released.sigma,
             "level": LEVEL,
-            "method": METHOD,
+            "method": _METHOD,
             "most_common": self.most_common.to_dict() | {"class": self.most_common_class},
             "one_against_rest": [one.to_dict() for one in self.curves],
             "classes": [] if self.decisions is None else self.decisions.to_dict(),
@@ -124,7 +124,7 @@ def quality_of(
             edges, middles, inside = (
                 one[histogram.name] for one in (released.edges.of_class, released.edges.middles, released.edges.inside)
             )
-            half = HALF if len(layout.classes) == 2 else None
+            half = ABOVE_HALF if len(layout.classes) == 2 else None
             of_class = class_curves(histogram.name, cells, edges, middles, inside, sigma, half=half)
             known = (areas or {}).get(histogram.name)
             curves.append(of_class if known is None else replace(of_class, auroc=known))
@@ -169,11 +169,11 @@ def _class_shares(
 
 def _groups(released: NoisyHistograms, column: str) -> tuple[GroupQuality, ...]:
     layout, sigma = released.layout, released.sigma
-    names = (*layout.groups[column], OTHER)
+    names = (*layout.groups[column], OTHER_GROUP)
     cells = released.of("bins by group", column)
     if cells is not None:
         positive = layout.classes[layout.positive]
-        return groups_of_bins(names, positive, cells, released.edges.of_groups, HALF, sigma)
+        return groups_of_bins(names, positive, cells, released.edges.of_groups, ABOVE_HALF, sigma)
     cells = released.of("decisions by group", column)
     return () if cells is None else groups_of_decisions(names, layout.classes, cells, sigma)
 
@@ -207,11 +207,11 @@ class Costs:
         for name in ("false_negative", "false_positive"):
             value = self.to_dict()[name]
             try:
-                real_between(name, value, _LEAST, _MOST)
+                real_between(name, value, _SMALLEST_COST, _LARGEST_COST)
             except InvalidParameterError:
                 raise InvalidParameterError(
-                    f"cost_{name}={value!r} must be a number above 0 (at most {_MOST:g}): give what one such mistake "
-                    "costs.",
+                    f"cost_{name}={value!r} must be a number above 0 (at most {_LARGEST_COST:g}): give what one such "
+                    "mistake costs.",
                     parameter=f"cost_{name}",
                 ) from None
 
@@ -262,9 +262,9 @@ class Decision:
     threshold: float
     formula: float
     why: str
-    table: tuple[Plain, ...] = ()
+    table: tuple[PlainValues, ...] = ()
 
-    def to_dict(self) -> Plain:
+    def to_dict(self) -> PlainValues:
         """Return the decision as plain values."""
         return {
             "costs": self.costs.to_dict(),
@@ -302,7 +302,7 @@ def decide(costs: Costs, positive: str, cells: Floats | None, curves: ClassCurve
         )
         return Decision(costs=costs, positive=positive, threshold=formula, formula=formula, why=why)
     thresholds = list(curves.thresholds)
-    start = thresholds.index(HALF if formula == 0.5 else formula)
+    start = thresholds.index(ABOVE_HALF if formula == 0.5 else formula)
     chosen, saved = _better(costs, cells, start, sigma)
     if chosen == start:
         why = (
@@ -316,7 +316,7 @@ def decide(costs: Costs, positive: str, cells: Floats | None, curves: ClassCurve
             "noise and chance included."
         )
     # One row for each threshold, by the first of its names.
-    rows = {thresholds.index(HALF): "one half"} | {start: "formula"} | {chosen: "for these costs"}
+    rows = {thresholds.index(ABOVE_HALF): "one half"} | {start: "formula"} | {chosen: "for these costs"}
     table = [_row(name, curves, place, costs) for place, name in reversed(rows.items())]
     return Decision(
         costs=costs,
@@ -348,7 +348,7 @@ def _better(costs: Costs, cells: Floats, start: int, sigma: float) -> tuple[int,
     return best, most
 
 
-def _row(name: str, curves: ClassCurves, place: int, costs: Costs) -> Plain:
+def _row(name: str, curves: ClassCurves, place: int, costs: Costs) -> PlainValues:
     alarms, missed, false_alarms = (
         curves.at[which][place].times(1000) for which in ("alarms", "missed", "false_alarms")
     )

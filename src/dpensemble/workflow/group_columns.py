@@ -11,7 +11,7 @@ import pandas as pd
 from dpensemble._arrays import Integers
 from dpensemble.datasets.columns import as_text
 from dpensemble.errors import InvalidParameterError
-from dpensemble.quality.release import OTHER
+from dpensemble.quality.release import OTHER_GROUP
 
 _MOST_GROUPS = 20
 
@@ -55,9 +55,9 @@ def declared_groups(
                 f"some of them, such as {column}=a|b.",
                 parameter="groups",
             )
-        if OTHER in names:
+        if OTHER_GROUP in names:
             raise InvalidParameterError(
-                f"groups={column!r} declares the value {OTHER!r}, the group of all other values: leave it out.",
+                f"groups={column!r} declares the value {OTHER_GROUP!r}, the group of all other values: leave it out.",
                 parameter="groups",
             )
         declared[column] = names

@@ -13,10 +13,10 @@ from dpensemble._arrays import Floats
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.quality.areas import area_of_rows
-from dpensemble.quality.figures import Plain
+from dpensemble.quality.figures import PlainValues
 from dpensemble.quality.release import (
     MOST_BINS,
-    WHOLE,
+    WHOLE_UNIT,
     HeldRecords,
     Layout,
     NoisyHistograms,
@@ -70,9 +70,9 @@ class QualityRequest:
 
 def quality_facts(
     tables: Tables, fitted: Fitted, reader: Reader, asked: QualityRequest, released: NoisyHistograms | None
-) -> Plain:
+) -> PlainValues:
     """Return the entries of a record's data: the released quality, the quality on test rows, and the decision."""
-    facts: Plain = {}
+    facts: PlainValues = {}
     decision = None
     if released is not None:
         quality = quality_of(released, asked.costs)
@@ -117,7 +117,7 @@ def _on_test_rows(
         n_units=n_rows,
         usable=truth != BAD,
     )
-    cells = split_cells(layout, exact_total(layout, edges, records) / WHOLE)
+    cells = split_cells(layout, exact_total(layout, edges, records) / WHOLE_UNIT)
     exact = NoisyHistograms(layout=layout, edges=edges, cells=cells, sigma=0.0, epsilon=0.0, delta=0.0)
     areas = {
         name: area_of_rows(column[truth == place], column[(truth != place) & (truth != BAD)])
