@@ -175,7 +175,7 @@ def _sensitivity_of(n_histograms: int, relation: Relation) -> float:
 
 def _noise(epsilon: float, delta: float) -> float:
     """Return the noise of one sum that takes the whole budget, in sensitivities."""
-    return SumsMeter([Group("held back", Budget(epsilon=epsilon, delta=delta))]).sigma(1.0)
+    return _meter(epsilon, delta).sigma(1.0)
 
 
 def plan_layout(
@@ -342,7 +342,7 @@ def public_edges(layout: Layout, public: Floats | None, required: Sequence[float
         public = np.column_stack(columns if len(layout.classes) == 2 else [high] * len(layout.classes))
     names = [layout.classes[layout.positive]] if len(layout.classes) == 2 else list(layout.classes)
     of_class, middles, inside = {}, {}, {}
-    fixed = sorted({ABOVE_HALF, *(ABOVE_HALF if one == 0.5 else float(one) for one in required)})
+    fixed = _fixed_edges(required)
     for name in names if layout.bins else []:
         column = public[:, layout.classes.index(name)]
         if is_known and layout.epsilon > 0:
@@ -354,13 +354,18 @@ def public_edges(layout: Layout, public: Floats | None, required: Sequence[float
     return _Edges(of_class, groups, middles, inside)
 
 
+def _fixed_edges(required: Sequence[float]) -> list[float]:
+    """Return the edge just above one half and the required edges, in order."""
+    return sorted({ABOVE_HALF, *(ABOVE_HALF if one == 0.5 else float(one) for one in required)})
+
+
 def bin_edges(public: Floats, n_bins: int, required: Sequence[float] = ()) -> Floats:
     """Return at most ``n_bins - 1`` inner edges, or only one half and the `required` ones if there are more of those.
 
     Rows count towards quantiles half by the probability of the class and half by that of the others, each scaled to a
     sum of 1. So bins are about equally wide along both axes of a ROC curve, and a rare class has its bins, too.
     """
-    fixed = sorted({ABOVE_HALF, *(ABOVE_HALF if one == 0.5 else float(one) for one in required)})
+    fixed = _fixed_edges(required)
     order = np.sort(public)
     mass = order / max(order.sum(), 1e-300) + (1 - order) / max((1 - order).sum(), 1e-300)
     above = np.cumsum(mass) / mass.sum()
