@@ -112,8 +112,8 @@ BUGS = (
     Bug(
         "quality",
         "a released histogram has the sensitivity of one vector, not of a difference",
-        "return math.isqrt(2 * self.n_histograms * WHOLE**2) + 1",
-        "return math.isqrt(self.n_histograms * WHOLE**2) + 1",
+        "return math.isqrt(2 * self.n_histograms * WHOLE_UNIT**2) + 1",
+        "return math.isqrt(self.n_histograms * WHOLE_UNIT**2) + 1",
         ("tests/quality", "tests/workflow"),
     ),
     Bug(

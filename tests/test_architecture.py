@@ -95,9 +95,9 @@ RATCHETS = {
 # Counts of `scripts/size.py`, which state what a reader must know. They only fall as well. `_moved` is one module with
 # one name for another, so that all others can move.
 STRUCTURE = {
-    "modules": 404,
-    "names used across modules": 1312,
-    "modules below 100 lines with one user": 34,
+    "modules": 391,
+    "names used across modules": 1294,
+    "modules below 100 lines with one user": 32,
     "pairs of packages": 113,
 }
 SIZE = types.SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "scripts" / "size.py"), run_name="size"))
