@@ -14,7 +14,7 @@ from dpensemble.errors import LedgerError, ReplacedLedgerError
 from dpensemble.ledger.addresses import is_certain
 from dpensemble.ledger.files import replace_file
 from dpensemble.ledger.store import Store
-from dpensemble.ledger.witness import PATIENCE
+from dpensemble.ledger.transaction import PATIENCE
 
 _FILE = "ledgers.json"
 

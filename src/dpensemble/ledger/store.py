@@ -28,8 +28,7 @@ from dpensemble.errors import LedgerError
 from dpensemble.ledger import protection
 from dpensemble.ledger.addresses import ServerPlace, vetted_url
 from dpensemble.ledger.tables import METADATA, entries
-from dpensemble.ledger.transaction import Transaction
-from dpensemble.ledger.witness import PATIENCE, two_names
+from dpensemble.ledger.transaction import PATIENCE, Transaction
 
 # Number of connections that a service keeps open.
 _KEPT_OPEN = 5
@@ -289,3 +288,12 @@ def _durable_sqlite(connection: Any, _record: Any) -> None:
     for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "recursive_triggers = ON"):
         cursor.execute(f"PRAGMA {setting}")
     cursor.close()
+
+
+def two_names(path: Path) -> LedgerError:
+    """Return the error of a file that has a second name, a hard link."""
+    return LedgerError(
+        f"{path} has a second name (a hard link), under which another program could charge it without being noticed. "
+        "Back-ups by hard links, such as 'cp -al' or 'rsync --link-dest' on the same disk, make such names: copy the "
+        "ledger by 'sqlite3 ledger.db \".backup copy.db\"' instead, and remove the other name."
+    )

@@ -15,6 +15,8 @@ from dpensemble.ledger.chain import Entry, following
 from dpensemble.ledger.standing import Standing, follow
 from dpensemble.ledger.tables import charges, entries
 
+#: Seconds that a charge waits for other charges.
+PATIENCE = 60
 # Statements are built once, because building one takes longer than SQLite takes to run it.
 _NEWEST = sa.select(entries).order_by(entries.c.number.desc()).limit(1)
 # Number of entries that are read at once.

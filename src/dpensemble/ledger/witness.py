@@ -19,10 +19,9 @@ from dpensemble._untrusted import file_bytes, parse_json
 from dpensemble.errors import LedgerError, UnknownLedgerError
 from dpensemble.ledger.chain import Entry
 from dpensemble.ledger.files import is_same_mark, mark_of, replace_file
-from dpensemble.ledger.transaction import Transaction
+from dpensemble.ledger.store import two_names
+from dpensemble.ledger.transaction import PATIENCE, Transaction
 
-#: Seconds that a charge waits for other charges.
-PATIENCE = 60
 # Seconds after which a charge writes a new file with a new mark.
 _FRESH = 10.0
 _clock = time.monotonic
@@ -223,15 +222,6 @@ class Witness:
             f"{self.path}, which detects an old copy of the ledger, cannot be read ({why}): make it readable, or move "
             f"it away and run {self._command}."
         )
-
-
-def two_names(path: Path) -> LedgerError:
-    """Return the error of a file that has a second name, a hard link."""
-    return LedgerError(
-        f"{path} has a second name (a hard link), under which another program could charge it without being noticed. "
-        "Back-ups by hard links, such as 'cp -al' or 'rsync --link-dest' on the same disk, make such names: copy the "
-        "ledger by 'sqlite3 ledger.db \".backup copy.db\"' instead, and remove the other name."
-    )
 
 
 # The mark of a file in a slot. Files of earlier versions have none.
