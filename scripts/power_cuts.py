@@ -31,7 +31,7 @@ from pathlib import Path
 from power_cut_scenes import Facts, Scene, alike, prepared, release, run, scenes, write_tables
 from recorded_disk import CALLS, PAGE, Disk, operations
 
-from dpensemble.ledger import Ledger, witness
+from dpensemble.server import Ledger, witness
 
 KINDS = ("kills", "cuts", "full")
 # Bytes of the small disk, and bytes that a program of another name fills.

@@ -29,10 +29,9 @@ LAYERS = [
     {"persistence"},
     {"engine"},
     {"methods"},
-    {"aggregation", "audit", "certificates", "client"},
-    {"ledger"},
+    {"aggregation", "audit", "certificates"},
     {"workflow"},
-    {"service"},
+    {"server"},
     {"cli"},
     {"__init__", "__main__"},
 ]
@@ -40,14 +39,14 @@ LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 # Outside library -> rooms that may import it.
 FENCES = {
-    "typer": {"cli"},
+    "typer": {"cli", "server"},
     "rich": {"cli", "_progress"},
-    "jinja2": {"report", "service"},
+    "jinja2": {"report", "server"},
     "skops": {"persistence"},
     "threadpoolctl": {"_threads"},
     "joblib": {"_workers", "teachers", "neural", "clusters"},
     "narwhals": {"datasets"},
-    "pandas": {"datasets", "moments", "workflow", "service", "cli"},
+    "pandas": {"datasets", "moments", "workflow", "server", "cli"},
     "sklearn": {
         *("teachers", "student", "engine", "methods", "datasets", "moments", "workflow", "persistence", "neural"),
     },
@@ -66,15 +65,15 @@ FENCES = {
     "adbc_driver_postgresql": {"datasets"},
     "distributed": {"clusters"},
     "opacus": {"neural"},
-    "sqlalchemy": {"ledger"},
-    "cryptography": {"ledger"},
-    "filelock": {"ledger", "service"},
-    "fastapi": {"service"},
-    "starlette": {"service"},
-    "pydantic": {"service"},
-    "uvicorn": {"service"},
-    "jwt": {"service"},
-    "prometheus_client": {"service"},
+    "sqlalchemy": {"server"},
+    "cryptography": {"server"},
+    "filelock": {"server"},
+    "fastapi": {"server"},
+    "starlette": {"server"},
+    "pydantic": {"server"},
+    "uvicorn": {"server"},
+    "jwt": {"server"},
+    "prometheus_client": {"server"},
     "httpx": set(),
 }
 
@@ -87,8 +86,8 @@ RATCHETS = {
     # Seven are in `_identity`, which reads types of numpy, pandas, Arrow and Polars, and may import none but numpy.
     "getattr and hasattr outside engine": 85,
     "lines with Any": 1096,
-    # 252 with `StatedRelease`, which `Ledger.restored` takes.
-    "exported names": 252,
+    # 254 with the client's two names, which their module offered without `__all__` before it became one of `server`.
+    "exported names": 254,
     "circles of modules": 0,
 }
 # Counts of `scripts/size.py`, which state what a reader must know. They only fall as well.

@@ -31,11 +31,11 @@ from dpensemble import (
 from dpensemble.budget_groups import personal_budgets
 from dpensemble.certificates import certificate_of_fit, confirmed
 from dpensemble.errors import AccountingError, NotForReleaseWarning
-from dpensemble.ledger import Ledger
-from dpensemble.ledger.filters import Amount
 from dpensemble.report import RunRecord
 from dpensemble.report.card import card_as_markdown, model_card
 from dpensemble.report.page import render
+from dpensemble.server import Ledger
+from dpensemble.server.filters import Amount
 from dpensemble.workflow import Tables, compare
 from dpensemble.workflow.comparison_data import ComparedDataset, comparison_data
 from dpensemble.workflow.comparison_methods import COMPARED

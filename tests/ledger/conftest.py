@@ -7,9 +7,9 @@ import pytest
 from dpensemble import Aggregator, Budget
 from dpensemble._spending import Spending
 from dpensemble.laws import GaussianNoisyMax
-from dpensemble.ledger import Ledger
-from dpensemble.ledger.chain import canonical
-from dpensemble.ledger.tables import accounts
+from dpensemble.server import Ledger
+from dpensemble.server.balances import canonical
+from dpensemble.server.store import accounts
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,9 @@ import pytest
 
 from dpensemble import Budget
 from dpensemble.errors import BudgetError, LedgerError
-from dpensemble.ledger import Ledger, StatedRelease, store
-from dpensemble.ledger import witness as witnesses
-from dpensemble.ledger.witness import Witness
+from dpensemble.server import Ledger, StatedRelease, store
+from dpensemble.server import witness as witnesses
+from dpensemble.server.witness import Witness
 
 from .test_witness import copied, fails
 

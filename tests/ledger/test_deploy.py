@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from dpensemble.ledger import Ledger
+from dpensemble.server import Ledger
 
 from .conftest import votes
 

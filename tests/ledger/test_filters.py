@@ -12,8 +12,8 @@ from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, GaussianCost, PrivacyCost, gaussian_epsilon, gaussian_mu, pure_mu
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import LaplaceNoisyMax
-from dpensemble.ledger import Terms
-from dpensemble.ledger.filters import Amount, Filter
+from dpensemble.server import Terms
+from dpensemble.server.filters import Amount, Filter
 
 
 def randomized_response(epsilon, delta):

@@ -26,7 +26,7 @@ from dpensemble._spending import Spending
 from dpensemble.accounting import Change, price
 from dpensemble.errors import BudgetError
 from dpensemble.laws import GaussianNoisyMax
-from dpensemble.ledger.filters import Amount
+from dpensemble.server.filters import Amount
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 

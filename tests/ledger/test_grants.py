@@ -6,7 +6,7 @@ import re
 import pytest
 
 from dpensemble.errors import BudgetError, DataError, LedgerError
-from dpensemble.ledger import Ledger
+from dpensemble.server import Ledger
 
 from .conftest import votes
 

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import pytest
 
 from dpensemble.errors import LedgerError
-from dpensemble.ledger.group_commit import GroupCommit
-from dpensemble.ledger.store import LockedLedgerError
+from dpensemble.server.entry_log import GroupCommit
+from dpensemble.server.store import LockedLedgerError
 
 from ..deadline import GUARD, until
 

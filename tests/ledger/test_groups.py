@@ -6,8 +6,8 @@ import pytest
 from dpensemble import WeightingPATEClassifier
 from dpensemble._spending import Spending
 from dpensemble.errors import BudgetError, LedgerError
-from dpensemble.ledger import Ledger
-from dpensemble.ledger.filters import Amount
+from dpensemble.server import Ledger
+from dpensemble.server.filters import Amount
 
 from .conftest import open_group_as_before, spend
 

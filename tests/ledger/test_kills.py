@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
-from dpensemble.ledger import Ledger, store
-from dpensemble.ledger.witness import Witness
 from dpensemble.releases import labels
+from dpensemble.server import Ledger, store
+from dpensemble.server.witness import Witness
 
 from .conftest import in_child, votes
 

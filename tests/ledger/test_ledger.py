@@ -13,13 +13,11 @@ from dpensemble import Budget
 from dpensemble._spending import Spending
 from dpensemble.cost import GaussianCost, gaussian_mu
 from dpensemble.errors import BudgetError, InvalidParameterError, LedgerError, TamperedLedgerError
-from dpensemble.ledger import Ledger
-from dpensemble.ledger.addresses import vetted_url
-from dpensemble.ledger.chain import entry_hash
-from dpensemble.ledger.places import Places
-from dpensemble.ledger.tables import METADATA
-from dpensemble.ledger.witness import Witness
 from dpensemble.relations import Relation
+from dpensemble.server import Ledger
+from dpensemble.server.balances import entry_hash
+from dpensemble.server.store import METADATA, vetted_url
+from dpensemble.server.witness import Places, Witness
 
 from .conftest import change, in_child, spend
 
@@ -341,7 +339,7 @@ def test_a_ledger_of_another_version_or_key_is_refused(ledger, where, tmp_path):
 
 def test_a_disk_that_takes_nothing_more_charges_nothing(ledger, patients, monkeypatch):
     before = patients.state()
-    from dpensemble.ledger import store
+    from dpensemble.server import store
 
     def full(connection, record):
         connection.execute("PRAGMA query_only = ON")

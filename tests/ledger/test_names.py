@@ -6,10 +6,10 @@ import pytest
 
 from dpensemble import Budget
 from dpensemble.errors import InvalidParameterError, LedgerError
-from dpensemble.ledger import Ledger
-from dpensemble.ledger.chain import canonical
-from dpensemble.ledger.names import look_alike
-from dpensemble.ledger.tables import accounts
+from dpensemble.server import Ledger
+from dpensemble.server.balances import canonical
+from dpensemble.server.names import look_alike
+from dpensemble.server.store import accounts
 
 from .conftest import votes
 

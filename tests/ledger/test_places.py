@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from dpensemble.errors import LedgerError, ReplacedLedgerError
-from dpensemble.ledger import Ledger, signed
+from dpensemble.server import Ledger, signatures
 
 from .conftest import spend, votes
 
@@ -113,7 +113,7 @@ def test_a_damaged_memory_stops_charges(patients, content):
 
 
 def test_a_start_reads_only_what_came_after_the_last_signed_checkpoint(patients, where, monkeypatch):
-    monkeypatch.setattr(signed, "INTERVAL", 5)
+    monkeypatch.setattr(signatures, "INTERVAL", 5)
     for _ in range(8):
         spend(patients, 0.01)
     ledger = Ledger(where)

@@ -12,10 +12,9 @@ from sqlalchemy.pool import NullPool
 from dpensemble._spending import Spending
 from dpensemble.cli import main
 from dpensemble.errors import BudgetError, LedgerError, ReplacedLedgerError, TamperedLedgerError
-from dpensemble.ledger import Ledger, store
-from dpensemble.ledger.places import Places
-from dpensemble.ledger.store import Store
-from dpensemble.ledger.tables import METADATA
+from dpensemble.server import Ledger, store
+from dpensemble.server.store import METADATA, Store
+from dpensemble.server.witness import Places
 
 from .conftest import votes
 

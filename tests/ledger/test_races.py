@@ -7,7 +7,7 @@ import pytest
 from dpensemble import Budget
 from dpensemble._spending import Spending
 from dpensemble.errors import BudgetError
-from dpensemble.ledger import Ledger
+from dpensemble.server import Ledger
 
 from .conftest import votes
 

@@ -11,7 +11,7 @@ import pytest
 from dpensemble import Budget
 from dpensemble.cli import main
 from dpensemble.errors import BudgetError, LedgerError, TamperedLedgerError, UnknownLedgerError
-from dpensemble.ledger import Ledger, StatedRelease, signed, store, witness
+from dpensemble.server import Ledger, StatedRelease, signatures, store, witness
 
 from .conftest import open_group_as_before, spend, votes
 from .test_witness import copied
@@ -150,7 +150,7 @@ def test_a_state_folder_that_does_not_know_the_ledger_needs_a_restore(lost, mach
 
 def test_a_lost_newest_copy_on_the_same_machine_is_restored(machine, tmp_path, monkeypatch):
     where = machine("first")
-    monkeypatch.setattr(signed, "INTERVAL", 2)
+    monkeypatch.setattr(signatures, "INTERVAL", 2)
     ledger = Ledger.create(where)
     ledger.open_account("patients", epsilon=3, delta=1e-5)
     copied(where, tmp_path / "backup.db")
@@ -173,7 +173,7 @@ def test_an_account_of_a_group_keeps_what_it_spent(machine, tmp_path):
     open_group_as_before(ledger, "patients", "few", 2)
     backup = backed_up(where, tmp_path)
     with ledger.writing() as transaction:
-        from dpensemble.ledger.filters import Amount
+        from dpensemble.server.filters import Amount
 
         account.add_charge(transaction, Amount(5, 7), {"what": "x"}, "few")
     newest, states = ledger.checkpoint(), account.states()

@@ -9,7 +9,7 @@ import pytest
 from dpensemble import Aggregator, Budget
 from dpensemble.errors import BudgetError, DataError, TamperedLedgerError
 from dpensemble.laws import GaussianNoisyMax
-from dpensemble.ledger import Ledger
+from dpensemble.server import Ledger
 
 from .conftest import change
 

@@ -9,10 +9,11 @@ import threading
 import pytest
 
 from dpensemble.errors import LedgerError, UnknownLedgerError
-from dpensemble.ledger import Ledger, files, store
-from dpensemble.ledger import witness as witnesses
-from dpensemble.ledger.chain import Entry
-from dpensemble.ledger.witness import Witness
+from dpensemble.server import Ledger, store
+from dpensemble.server import witness as files
+from dpensemble.server import witness as witnesses
+from dpensemble.server.balances import Entry
+from dpensemble.server.witness import Witness
 
 from ..deadline import GUARD
 from .conftest import spend, votes
@@ -282,7 +283,7 @@ def test_nothing_is_charged_while_the_state_folder_cannot_be_written(ledger, pat
 
 
 def test_a_service_writes_the_witness_at_its_start_and_by_a_timer(ledger, monkeypatch):
-    from dpensemble.ledger import entry_log
+    from dpensemble.server import entry_log
 
     written, enough, renew = [], threading.Event(), Witness.renew
 

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dpensemble.ledger import Ledger
-from dpensemble.service import create_app, read_settings
-from dpensemble.service.keys import create_key
+from dpensemble.server import Ledger, create_app, read_settings
+from dpensemble.server.sign_in import create_key
 
 CONFIG = """
 ledger = "ledger.db"

@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from dpensemble.errors import InvalidParameterError
-from dpensemble.service import read_settings
-from dpensemble.service.asked import prediction_model
+from dpensemble.server import read_settings
+from dpensemble.server.http import prediction_model
 
 from ..ledger.conftest import buy_back, open_group_as_before
 from .conftest import Served

@@ -6,7 +6,7 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
-from dpensemble.service.asked import prediction_model, read_prediction
+from dpensemble.server.http import prediction_model, read_prediction
 
 NAMES = b",".join(b'"SECRET%x":[]' % one for one in range(100_000))
 HOSTILE = {
@@ -71,7 +71,7 @@ def test_hostile_bodies_are_refused_unquoted(served, body):
 
 def test_nothing_of_a_body_is_read_before_its_sender_is_known(served, monkeypatch):
     read = []
-    monkeypatch.setattr("dpensemble.service.api.read_prediction", lambda *given: read.append(given))
+    monkeypatch.setattr("dpensemble.server.api.read_prediction", lambda *given: read.append(given))
     path = "/v1/grants/october/predictions"
     assert served.client.post(path, json={"counts": [[50, 50]]}).status_code == 401
     assert served.ask(who="prometheus").status_code == 403

@@ -1,7 +1,7 @@
 """An audit through HTTP: what answers reveal of one voter is there, and no more than was quoted."""
 
 from dpensemble.audit import audit_pipeline
-from dpensemble.ledger import Ledger
+from dpensemble.server import Ledger
 
 from .conftest import CONFIG, Served
 

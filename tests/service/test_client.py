@@ -10,9 +10,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from dpensemble.cli import main, serve  # noqa: F401 - imported once for all forks
-from dpensemble.client import Client
+from dpensemble.cli import main
 from dpensemble.errors import BudgetError, DataError, DPEnsembleError, InvalidParameterError
+from dpensemble.server import service_commands  # noqa: F401 - imported once for all forks
+from dpensemble.server.client import Client
 
 from ..deadline import until
 

@@ -16,8 +16,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from dpensemble.errors import FileError
-from dpensemble.service import api, bodies, connections
-from dpensemble.service.serve import how_to_listen, tls_context
+from dpensemble.server import api
+from dpensemble.server import app as connections
+from dpensemble.server import http as bodies
+from dpensemble.server.app import how_to_listen, tls_context
 
 from ..deadline import GUARD, until
 

@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dpensemble.ledger import Ledger, grants, store
 from dpensemble.releases import labels
-from dpensemble.service import keys, sessions
+from dpensemble.server import Ledger, account, sign_in, store
 
 from .conftest import Served
 
@@ -207,9 +206,9 @@ class LongAgo(datetime):
 def test_a_clock_set_back_changes_neither_charges_nor_answers(served, monkeypatch):
     told = served.ask(key="first")
     served.login()
-    monkeypatch.setattr(grants, "now", lambda: LongAgo.now(UTC).isoformat())
-    monkeypatch.setattr(keys, "datetime", LongAgo)
-    monkeypatch.setattr(sessions.time, "time", lambda: LongAgo.now(UTC).timestamp())
+    monkeypatch.setattr(account, "now", lambda: LongAgo.now(UTC).isoformat())
+    monkeypatch.setattr(sign_in, "datetime", LongAgo)
+    monkeypatch.setattr(sign_in.time, "time", lambda: LongAgo.now(UTC).timestamp())
     assert served.ask(key="first").content == told.content
     assert served.ask(key="second").status_code == 200
     assert served.get("/v1/grants/october").json()["remaining"] == 58

@@ -3,8 +3,8 @@
 import json
 import random
 
-from dpensemble.service.asked import prediction_model
-from dpensemble.service.grant_handler import KINDS
+from dpensemble.server.grants import KINDS
+from dpensemble.server.http import prediction_model
 
 HARMLESS = frozenset({400, 404, 405, 413, 415, 422})
 

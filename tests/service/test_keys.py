@@ -10,8 +10,7 @@ from filelock import FileLock
 
 from dpensemble.cli import main
 from dpensemble.errors import FileError, InvalidParameterError
-from dpensemble.service.keys import KeyRing, Scope, create_key, read_keys, revoke_key
-from dpensemble.service.sessions import Sessions
+from dpensemble.server.sign_in import KeyRing, Scope, Sessions, create_key, read_keys, revoke_key
 
 
 def test_a_key_is_found_by_its_token_alone_and_gone_at_once(tmp_path):
@@ -94,7 +93,7 @@ def test_a_key_that_is_revoked_while_another_is_made_stays_away(tmp_path, monkey
 def test_keys_that_cannot_be_changed_alone_are_left(tmp_path, monkeypatch):
     path = tmp_path / "keys.json"
     made, _ = create_key(path, "alice", ["read"])
-    monkeypatch.setattr("dpensemble.service.keys._PATIENCE", 0.01)
+    monkeypatch.setattr("dpensemble.server.sign_in._LOCK_PATIENCE", 0.01)
     with FileLock(f"{path}.lock"), pytest.raises(FileError, match="cannot be locked"):
         revoke_key(path, made.id)
     assert read_keys(path) == {made.id: made}
@@ -161,7 +160,7 @@ def test_sessions_end_with_their_key_and_their_time(tmp_path, monkeypatch):
     assert Sessions(KeyRing(path), b"other").of(cookie) is None
     assert sessions.is_own_form(cookie, sessions.form_token(cookie))
     assert not sessions.is_own_form(cookie, sessions.form_token(cookie + "x"))
-    monkeypatch.setattr("dpensemble.service.sessions.time.time", lambda: int(until) + 1)
+    monkeypatch.setattr("dpensemble.server.sign_in.time.time", lambda: int(until) + 1)
     assert sessions.of(cookie) is None
     monkeypatch.undo()
     revoke_key(path, made.id)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from dpensemble.service.metrics import JsonLog
+from dpensemble.server.http import JsonLog
 
 
 @pytest.fixture

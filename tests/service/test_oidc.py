@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from dpensemble.errors import DPEnsembleError, InvalidParameterError
-from dpensemble.service import oidc, read_settings
+from dpensemble.server import read_settings, sign_in
 
 from ..deadline import GUARD, until
 from .conftest import CONFIG, Served
@@ -82,7 +82,7 @@ class Login:
 def login(monkeypatch):
     monkeypatch.setattr("jwt.api_jwt.datetime", StoppedClock)
     for name in ("_LIFESPAN", "_PATIENCE", "_COOLDOWN"):
-        monkeypatch.setattr(oidc, name, 10 * GUARD)
+        monkeypatch.setattr(sign_in, name, 10 * GUARD)
     found = Login()
     found.add("one", ec.generate_private_key(ec.SECP256R1()))
     yield found
@@ -209,7 +209,7 @@ def test_what_is_not_to_be_believed_is_refused(served, login):
 def test_keys_rotate(served, login, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(served.app._app.state.service.provider._keys, "_clock", lambda: now[0])
-    monkeypatch.setattr(oidc, "_COOLDOWN", 1)
+    monkeypatch.setattr(sign_in, "_COOLDOWN", 1)
     assert get(served, login.token()).status_code == 200
     login.add("next", ec.generate_private_key(ec.SECP256R1()))
     assert get(served, login.token("next")).status_code == 401
@@ -237,7 +237,7 @@ class Hanging:
 
     def __init__(self):
         self.calls, self.go, self.now, self.answers = 0, threading.Event(), 0.0, []
-        self.keys = oidc.ProviderKeys(self.get, lambda: self.now)
+        self.keys = sign_in.ProviderKeys(self.get, lambda: self.now)
 
     def get(self):
         self.calls += 1
@@ -278,7 +278,7 @@ def test_a_failure_is_remembered_briefly(hanging):
     assert hanging.calls == 1
     with pytest.raises(DPEnsembleError, match="does not return its keys now"):
         hanging.keys.find("a")
-    hanging.now, hanging.answers = oidc._BRIEFLY + 1, ["a"]
+    hanging.now, hanging.answers = sign_in._BRIEFLY + 1, ["a"]
     hanging.ended()
     assert hanging.calls == 2
     assert hanging.keys.find("a").key_id == "a"
@@ -289,7 +289,7 @@ def test_keys_that_are_known_wait_for_no_fetch(hanging):
     hanging.go.set()
     hanging.ended()
     hanging.go.clear()
-    hanging.now = oidc._COOLDOWN + 1
+    hanging.now = sign_in._COOLDOWN + 1
     assert hanging.keys.fetch_for("unknown") is not None
     assert hanging.keys.fetch_for("a") is None
     assert hanging.keys.find("a").key_id == "a"
@@ -299,7 +299,7 @@ def test_fetches_that_hang_stay_few(hanging):
     for hour in range(20):
         hanging.now = 3600.0 * hour
         hanging.keys.fetch_for("a")
-    until(lambda: hanging.calls == oidc._HUNG)
+    until(lambda: hanging.calls == sign_in._HUNG)
     assert hanging.keys.fetch_for("a") is None
     hanging.go.set()
 
@@ -309,7 +309,7 @@ def test_api_keys_do_not_wait_for_a_provider_that_hangs(home, monkeypatch):
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/keys"
         with (home / "service.toml").open("a") as file:
             file.write(f'\n[oidc]\nissuer = "{ISSUER}"\naudience = "{AUDIENCE}"\njwks_url = "{url}"\n')
-        monkeypatch.setattr(oidc, "_PATIENCE", 10 * GUARD)
+        monkeypatch.setattr(sign_in, "_PATIENCE", 10 * GUARD)
         served = Served(home)
         keys = served.app._app.state.service.provider._keys
         junk = ".".join((encoded({"alg": "RS256", "kid": "zzz"}), "e30", "AAAA"))
@@ -369,4 +369,4 @@ def test_bad_settings_are_refused(home, text, match):
 
 
 def test_no_algorithm_takes_a_shared_secret():
-    assert not [name for name in oidc._ALGORITHMS if name.startswith("HS") or name == "none"]
+    assert not [name for name in sign_in._ALGORITHMS if name.startswith("HS") or name == "none"]

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from dpensemble.errors import InvalidParameterError
-from dpensemble.service import read_settings
-from dpensemble.service.serve import serve
+from dpensemble.server import read_settings
+from dpensemble.server.app import serve
 
 from ..ledger.conftest import open_group_as_before
 from .conftest import CONFIG, Served
@@ -82,10 +82,10 @@ def test_the_setting_of_the_cookie_is_checked(home):
 )
 def test_the_cookie_goes_over_http_to_this_machine_alone(home, monkeypatch, host, secure):
     made = []
-    monkeypatch.setattr("dpensemble.service.serve.create_app", made.append)
-    monkeypatch.setattr("dpensemble.service.serve.uvicorn.run", lambda *_, **__: None)
+    monkeypatch.setattr("dpensemble.server.app.create_app", made.append)
+    monkeypatch.setattr("dpensemble.server.app.uvicorn.run", lambda *_, **__: None)
     # Not the loggers of this process, which later tests read.
-    monkeypatch.setattr("dpensemble.service.serve.logging", SimpleNamespace(getLogger=logging.Logger))
+    monkeypatch.setattr("dpensemble.server.app.logging", SimpleNamespace(getLogger=logging.Logger))
     settings = read_settings(home / "service.toml")
     serve(settings, host=host)
     serve(replace(settings, secure_cookie=not secure), host=host)

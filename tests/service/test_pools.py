@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from dpensemble.errors import InvalidParameterError
-from dpensemble.service import read_settings
-from dpensemble.service.pools import Pool, SharedCheck
-from dpensemble.service.problems import Problem
+from dpensemble.server import read_settings
+from dpensemble.server.http import Problem
+from dpensemble.server.service import Pool, SharedCheck
 
 from ..deadline import GUARD, until
 from .conftest import Served

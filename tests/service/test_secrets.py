@@ -2,7 +2,7 @@
 
 import json
 
-from dpensemble.service.grant_handler import GrantHandler
+from dpensemble.server.grants import GrantHandler
 
 from .conftest import Served
 from .test_house import ROW, hospital  # noqa: F401 - a fixture

@@ -21,11 +21,12 @@ def option(panel: str, text: str, *names: str, metavar: str | None = None) -> An
     return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, metavar=metavar)
 
 
-def run_command(command: str, **values: Any) -> None:
-    """Import the module of a command and run it."""
+def run_command(function: str, **values: Any) -> None:
+    """Import the module of a command, and call a function of the module, ``PACKAGE.MODULE:FUNCTION``."""
+    module, _, name = function.partition(":")
     with INTERRUPTS.at_once():
-        module = import_module(f"dpensemble.cli.{command}")
-    module.run(**values)
+        run = vars(import_module(f"dpensemble.{module}"))[name]
+    run(**values)
 
 
 Json = Annotated[bool, option(OUTPUT, "Print the result as JSON.", "--json")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from dpensemble.relations import Relation
 
 _Where = Annotated[str, typer.Argument(metavar="LEDGER", help="File, or postgresql://user@host/name.")]
 _Name = Annotated[str, typer.Argument(metavar="DATA_SET", help="Name of the data set.")]
+_run = partial(run_command, "server.ledger_commands:run")
 
 
 def ledger_create(ledger: _Where, as_json: Json = False) -> None:
@@ -20,7 +22,7 @@ def ledger_create(ledger: _Where, as_json: Json = False) -> None:
 
     Example: dpensemble ledger create ledger.db
     """
-    run_command("ledger", action="create", ledger=ledger, as_json=as_json)
+    _run(action="create", ledger=ledger, as_json=as_json)
 
 
 def ledger_open(
@@ -45,7 +47,7 @@ def ledger_open(
 
     Example: dpensemble ledger open ledger.db patients --epsilon 3 --delta 1e-5
     """
-    run_command("ledger", action="open", **locals())
+    _run(action="open", **locals())
 
 
 def ledger_show(ledger: _Where, as_json: Json = False) -> None:
@@ -53,7 +55,7 @@ def ledger_show(ledger: _Where, as_json: Json = False) -> None:
 
     Example: dpensemble ledger show ledger.db
     """
-    run_command("ledger", action="show", ledger=ledger, as_json=as_json)
+    _run(action="show", ledger=ledger, as_json=as_json)
 
 
 def ledger_verify(
@@ -67,7 +69,7 @@ def ledger_verify(
 
     Example: dpensemble ledger verify ledger.db --checkpoint october.json
     """
-    run_command("ledger", action="verify", ledger=ledger, checkpoint=checkpoint or [], as_json=as_json)
+    _run(action="verify", ledger=ledger, checkpoint=checkpoint or [], as_json=as_json)
 
 
 def ledger_export(
@@ -79,7 +81,7 @@ def ledger_export(
 
     Example: dpensemble ledger export ledger.db --out entries.jsonl
     """
-    run_command("ledger", action="export", ledger=ledger, out=out, as_json=as_json)
+    _run(action="export", ledger=ledger, out=out, as_json=as_json)
 
 
 def ledger_checkpoint(
@@ -91,7 +93,7 @@ def ledger_checkpoint(
 
     Example: dpensemble ledger checkpoint ledger.db --out october.json
     """
-    run_command("ledger", action="checkpoint", ledger=ledger, out=out, as_json=as_json)
+    _run(action="checkpoint", ledger=ledger, out=out, as_json=as_json)
 
 
 def ledger_protect(ledger: _Where, as_json: Json = False) -> None:
@@ -99,7 +101,7 @@ def ledger_protect(ledger: _Where, as_json: Json = False) -> None:
 
     Example: dpensemble ledger protect ledger.db
     """
-    run_command("ledger", action="protect", ledger=ledger, as_json=as_json)
+    _run(action="protect", ledger=ledger, as_json=as_json)
 
 
 def ledger_forget(
@@ -112,7 +114,7 @@ def ledger_forget(
 
     Example: dpensemble ledger forget ledger.db --id 113b2ca8-57aa-4c2a-a06a-2f8012c9d723
     """
-    run_command("ledger", action="forget", ledger=ledger, name=name, witness=witness, as_json=as_json)
+    _run(action="forget", ledger=ledger, name=name, witness=witness, as_json=as_json)
 
 
 def ledger_charge(
@@ -127,7 +129,7 @@ def ledger_charge(
 
     Example: dpensemble ledger charge ledger.db patients --epsilon 0.2 --delta 1e-9 --what "a table in the report"
     """
-    run_command("ledger", action="charge", **locals())
+    _run(action="charge", **locals())
 
 
 def ledger_restored(
@@ -151,8 +153,7 @@ def ledger_restored(
 
     Example: dpensemble ledger restored ledger.db --checkpoint october.json
     """
-    run_command(
-        "ledger",
+    _run(
         action="restored",
         ledger=ledger,
         checkpoint=checkpoint or [],
@@ -172,7 +173,7 @@ def ledger_move(
 
     Example: dpensemble ledger move ledger.db --to postgresql://owner@localhost/ledgers
     """
-    run_command("ledger", action="move", ledger=ledger, to=to, as_json=as_json)
+    _run(action="move", ledger=ledger, to=to, as_json=as_json)
 
 
 LEDGER: Commands = {

@@ -61,7 +61,7 @@ def compare(
 
     Example: dpensemble compare --dataset adult --epsilon 1 --delta 1e-5
     """
-    run_command("compare", **locals())
+    run_command("cli.compare:run", **locals())
 
 
 def gamma(
@@ -91,7 +91,7 @@ def gamma(
 
     Example: dpensemble gamma --teachers 11 --epsilon 0.1 --m 3
     """
-    run_command("gamma", **locals())
+    run_command("cli.gamma:run", **locals())
 
 
 def report(
@@ -113,7 +113,7 @@ def report(
 
     Example: dpensemble report demo --out page.html
     """
-    run_command("report", **locals())
+    run_command("cli.report:run", **locals())
 
 
 def recover(
@@ -131,7 +131,7 @@ def recover(
 
     Example: dpensemble recover demo
     """
-    run_command("recover", **locals())
+    run_command("cli.recover:run", **locals())
 
 
 def check(
@@ -157,7 +157,7 @@ def check(
 
     Example: dpensemble check --private p.csv --public q.csv --target y --classes no,yes
     """
-    run_command("check", **locals())
+    run_command("cli.check:run", **locals())
 
 
 def predict(
@@ -195,7 +195,7 @@ def predict(
 
     Example: dpensemble predict demo new.csv --proba --keep patient_id --out labels.csv
     """
-    run_command("predict", **locals())
+    run_command("cli.predict:run", **locals())
 
 
 def verify(
@@ -208,7 +208,7 @@ def verify(
 
     Example: dpensemble verify certificate.json
     """
-    run_command("verify", **locals())
+    run_command("cli.verify:run", **locals())
 
 
 def add_static_command(app: typer.Typer, name: str) -> None:

@@ -218,7 +218,7 @@ def _account(ledger: str | None, data_set: str | None) -> Any:
     if ledger is None:
         return None
     # The extra of the ledger is needed only here.
-    from dpensemble.ledger import Ledger  # noqa: PLC0415
+    from dpensemble.server import Ledger  # noqa: PLC0415
 
     return Ledger(ledger).account(str(data_set))
 
