@@ -40,7 +40,7 @@ LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 # Outside library -> rooms that may import it.
 FENCES = {
-    "typer": {"cli", "server"},
+    "typer": {"cli"},
     "rich": {"cli", "_progress"},
     "jinja2": {"report", "server"},
     "skops": {"persistence"},

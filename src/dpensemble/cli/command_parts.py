@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -21,12 +22,18 @@ def option(panel: str, text: str, *names: str, metavar: str | None = None) -> An
     return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, metavar=metavar)
 
 
-def run_command(function: str, **values: Any) -> None:
+def run_command(function: str, **values: Any) -> Any:
     """Import the module of a command, and call a function of the module, ``PACKAGE.MODULE:FUNCTION``."""
     module, _, name = function.partition(":")
     with INTERRUPTS.at_once():
         run = vars(import_module(f"dpensemble.{module}"))[name]
-    run(**values)
+    return run(**values)
+
+
+def print_answer(function: str, *, as_json: bool, **values: Any) -> None:
+    """Run a command that returns plain values and words, and print one of them."""
+    answer, words = run_command(function, **values)
+    typer.echo(json.dumps(answer, indent=2) if as_json else words)
 
 
 Json = Annotated[bool, option(OUTPUT, "Print the result as JSON.", "--json")]

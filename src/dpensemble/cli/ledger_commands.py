@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from dpensemble.cli.command_parts import Commands, Json, option, run_command
+from dpensemble.cli.command_parts import Commands, Json, option, print_answer
 from dpensemble.cli.option import DATA, OUTPUT, PRIVACY
 from dpensemble.relations import Relation
 
 _Where = Annotated[str, typer.Argument(metavar="LEDGER", help="File, or postgresql://user@host/name.")]
 _Name = Annotated[str, typer.Argument(metavar="DATA_SET", help="Name of the data set.")]
-_run = partial(run_command, "server.ledger_commands:run")
+_run = partial(print_answer, "server.ledger_commands:run")
 
 
 def ledger_create(ledger: _Where, as_json: Json = False) -> None:

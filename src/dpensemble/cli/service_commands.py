@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dpensemble.cli.command_parts import Commands, Json, option, run_command
+from dpensemble.cli.command_parts import Commands, Json, option, print_answer, run_command
 from dpensemble.cli.interrupts import INTERRUPTS
 from dpensemble.cli.option import OUTPUT, PRIVACY
 
@@ -25,7 +25,18 @@ def serve(
 
     Example: dpensemble serve service.toml --port 8000
     """
-    run_command("server.service_commands:run_service", **locals(), follow=INTERRUPTS.follow)
+    if check:
+        print_answer("server.service_commands:check_service", config=config, as_json=as_json)
+        return
+    run_command(
+        "server.service_commands:run_service",
+        config=config,
+        follow=INTERRUPTS.follow,
+        host=host,
+        port=port,
+        certificate=certificate,
+        certificate_key=certificate_key,
+    )
 
 
 _Keys = Annotated[Path, typer.Argument(metavar="KEYS", help="File of keys.")]
@@ -43,7 +54,7 @@ def keys_create(
 
     Example: dpensemble keys create keys.json alice --scope read --scope predict
     """
-    run_command("server.service_commands:run_keys", action="create", **locals())
+    print_answer("server.service_commands:run_keys", action="create", **locals())
 
 
 def keys_list(keys: _Keys, as_json: Json = False) -> None:
@@ -51,7 +62,7 @@ def keys_list(keys: _Keys, as_json: Json = False) -> None:
 
     Example: dpensemble keys list keys.json
     """
-    run_command("server.service_commands:run_keys", action="list", keys=keys, as_json=as_json)
+    print_answer("server.service_commands:run_keys", action="list", keys=keys, as_json=as_json)
 
 
 def keys_revoke(
@@ -61,7 +72,7 @@ def keys_revoke(
 
     Example: dpensemble keys revoke keys.json 1f2e3d4c5b6a
     """
-    run_command("server.service_commands:run_keys", action="revoke", keys=keys, key=key, as_json=as_json)
+    print_answer("server.service_commands:run_keys", action="revoke", keys=keys, key=key, as_json=as_json)
 
 
 KEYS: Commands = {"create": keys_create, "list": keys_list, "revoke": keys_revoke}

@@ -8,8 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from dpensemble.budget import Budget
 from dpensemble.errors import InvalidParameterError, file_errors
 from dpensemble.server import AccountState, Ledger
@@ -23,10 +21,9 @@ from dpensemble.workflow.outputs import RECORD, load_run, undamaged
 _Answer = tuple[Any, str]
 
 
-def run(action: str, ledger: str, as_json: bool, **values: Any) -> None:
-    """Run one command on a ledger, and print its result."""
-    answer, words = _ACTIONS[action](ledger, **values)
-    typer.echo(json.dumps(answer, indent=2) if as_json else words)
+def run(action: str, ledger: str, **values: Any) -> _Answer:
+    """Run one command on a ledger."""
+    return _ACTIONS[action](ledger, **values)
 
 
 def _create(where: str) -> _Answer:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-import typer
 
 from dpensemble.server import read_settings
 from dpensemble.server.app import serve
 from dpensemble.server.service import ServiceState
 from dpensemble.server.sign_in import ApiKey, create_key, read_keys, revoke_key
 
+#: The result as plain values and in words.
+_Answer = tuple[Any, str]
 
-def run_keys(action: str, keys: Path, as_json: bool, **values: Any) -> None:
-    """Run one command on a file of keys, and print its result."""
+
+def run_keys(action: str, keys: Path, **values: Any) -> _Answer:
+    """Run one command on a file of keys."""
     if action == "create":
         new_key, token = create_key(keys, values["holder"], values["scope"], values["grant"] or (), values["days"])
         answer: Any = {**_about(new_key), "key": token}
@@ -29,7 +29,7 @@ def run_keys(action: str, keys: Path, as_json: bool, **values: Any) -> None:
     else:
         removed_key = revoke_key(keys, values["key"])
         answer, words = {"revoked": removed_key.id}, f"The key {removed_key.id} of {removed_key.holder} is revoked."
-    typer.echo(json.dumps(answer, indent=2) if as_json else words)
+    return answer, words
 
 
 def _about(key: ApiKey) -> dict[str, Any]:
@@ -43,23 +43,16 @@ def _line(key: ApiKey) -> str:
     return f"{key.id}: {key.holder}, may {', '.join(key.scopes)}{grants}{expires}{expired}."
 
 
-def run_service(
-    config: Path,
-    host: str,
-    port: int,
-    certificate: Path | None,
-    certificate_key: Path | None,
-    check: bool,
-    as_json: bool,
-    follow: Callable[[Callable[[], str], Callable[[], bool]], None],
-) -> None:
-    """Serve until a signal arrives, or only print what would be served. `follow` gets what a signal reports."""
+def run_service(config: Path, follow: Callable[[Callable[[], str], Callable[[], bool]], None], **values: Any) -> None:
+    """Serve until a signal arrives. `follow` gets functions that return what a signal reports."""
     settings = read_settings(config)
-    if not check:
-        follow(lambda: "every answer that was sent is in the ledger", lambda: False)
-        serve(settings, host=host, port=port, certificate=certificate, certificate_key=certificate_key)
-        return
-    service = ServiceState.of(settings)
+    follow(lambda: "every answer that was sent is in the ledger", lambda: False)
+    serve(settings, **values)
+
+
+def check_service(config: Path) -> _Answer:
+    """Return what would be served."""
+    service = ServiceState.of(read_settings(config))
     service.ledger.verify()
     notes = service.ledger.check()
     grants = [handler.to_dict() for handler in service.handlers.values()]
@@ -68,4 +61,4 @@ def run_service(
         f"delta {one['delta']:g} of data set {one['data_set']!r}, by {one['law']}; takes {' or '.join(one['takes'])}."
         for one in grants
     ]
-    typer.echo(json.dumps(grants, indent=2) if as_json else "\n".join([*words, *notes]))
+    return grants, "\n".join([*words, *notes])
