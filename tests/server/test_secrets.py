@@ -5,7 +5,7 @@ import json
 from dpensemble.server.grants import GrantHandler
 
 from .conftest import Served
-from .test_house import ROW, hospital  # noqa: F401 - a fixture
+from .test_hosted_teachers import ROW, hospital  # noqa: F401 - a fixture
 
 SECRET = "Zq7vSECRETx9"  # noqa: S105
 

@@ -10,6 +10,11 @@ pytestmark = [pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWar
 KILLS = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "service_kills_at.py"))
 
 
+@pytest.fixture(autouse=True)
+def _state():
+    """Leave all tests here the state folder of `trial`."""
+
+
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kills")

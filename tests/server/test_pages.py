@@ -13,8 +13,7 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.server import read_settings
 from dpensemble.server.app import serve
 
-from ..ledger.conftest import open_group_as_before
-from .conftest import CONFIG, Served
+from .conftest import CONFIG, Served, open_group_as_before
 
 
 def fields(page):
