@@ -14,8 +14,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from dpensemble import BaggedPATEClassifier, PATEClassifier, load_adult, plan, three_way_split
-from dpensemble.accounting.bagging import bagging_delta
-from dpensemble.accounting.subsampled import subsampled_cost
+from dpensemble.accounting.subsampling import bagging_delta, subsampled_cost
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.datasets import fit_encoder
 from dpensemble.design import wrong_label_rate

@@ -17,7 +17,7 @@ from time import perf_counter
 import numpy as np
 from scipy.special import log_ndtr
 
-from dpensemble.accounting.published.pate import gnmax_rdp, lnmax_rdp, threshold_rdp
+from dpensemble.accounting.published import gnmax_rdp, lnmax_rdp, threshold_rdp
 
 SIGMA, SCALE, THRESHOLD = 40.0, 20.0, 150.0
 

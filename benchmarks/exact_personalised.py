@@ -15,7 +15,7 @@ from time import perf_counter
 import numpy as np
 
 from dpensemble.accounting import Change, price
-from dpensemble.accounting.meters.by_record import PerRecordMeter
+from dpensemble.accounting.meters.data_dependent import PerRecordMeter
 from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget

@@ -18,8 +18,8 @@ import numpy as np
 
 from dpensemble._random import SeededNoise
 from dpensemble.accounting import Accounting
-from dpensemble.accounting.meters.by_group import DataDependentGroupMeter
-from dpensemble.accounting.published.by_group import published_group_rdp
+from dpensemble.accounting.meters.data_dependent import DataDependentGroupMeter
+from dpensemble.accounting.published import published_group_rdp
 from dpensemble.budget import Budget
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
 from dpensemble.engine.labelling import Questions, label_rows

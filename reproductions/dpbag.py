@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dpensemble._random import SeededNoise
 from dpensemble.accounting.meters.published_by_record import changeable_votes, memberships_of
-from dpensemble.accounting.published.moments import laplace_moments
+from dpensemble.accounting.published import laplace_moments
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion

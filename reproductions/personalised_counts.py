@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from dpensemble._random import SeededNoise
 from dpensemble.accounting import Accounting, Meter
-from dpensemble.accounting.meters.by_group import DataDependentGroupMeter
-from dpensemble.accounting.meters.choose import worst_case_meter
-from dpensemble.accounting.published.by_group import published_group_rdp
+from dpensemble.accounting.meters import worst_case_meter
+from dpensemble.accounting.meters.data_dependent import DataDependentGroupMeter
+from dpensemble.accounting.published import published_group_rdp
 from dpensemble.design import ByGroup
 from dpensemble.engine.labelling import Questions, label_rows
 from dpensemble.errors import BudgetError

@@ -59,7 +59,7 @@ LEFT_OUT = (
         "The tight bounds of PATE, and personalised PATE's, bound the divergence from the present votes to a "
         "neighbour's. The reverse can be many orders of magnitude larger, and differential privacy needs both. The "
         "test enumerates tiny ensembles in both directions.",
-        "python -m pytest tests/accounting/published/test_pate.py",
+        "python -m pytest tests/accounting/test_published.py",
     ),
     (
         "Guarantees that cannot be published",

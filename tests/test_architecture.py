@@ -13,7 +13,7 @@ import dpensemble
 PACKAGE = Path(dpensemble.__file__).parent
 
 LAYERS = [
-    {"_folders"},
+    {"_folders", "_moved"},
     {"_start", "errors", "relations", "_nouns", "_rounding", "_arrays", "_state", "_state_home"},
     {"_checks", "_guard", "_untrusted"},
     {"_class_names", "_drawn", "_entries", "_identity", "_progress", "_workers"},
@@ -88,18 +88,20 @@ RATCHETS = {
     "isinstance on own types": 20,
     "type(x) is": 15,
     "class patterns on own types": 0,
-    # Seven are in `_identity`, which reads types of numpy, pandas, Arrow and Polars, and may import none but numpy.
-    "getattr and hasattr outside engine": 85,
+    # Seven are in `_identity`, which reads types of numpy, pandas, Arrow and Polars, and may import none but numpy. One
+    # is in `_moved`, which passes on names that a table holds.
+    "getattr and hasattr outside engine": 86,
     "lines with Any": 1096,
-    # 254 with the client's two names, which their module offered without `__all__` before it became one of `server`.
-    "exported names": 254,
+    # The client's two names are among them. Their module offered them without `__all__` before it went to `server`.
+    "exported names": 253,
     "circles of modules": 0,
 }
-# Counts of `scripts/size.py`, which state what a reader must know. They only fall as well.
+# Counts of `scripts/size.py`, which state what a reader must know. They only fall as well. `_moved` is one module with
+# one name for another, so that all others can move.
 STRUCTURE = {
-    "modules": 512,
-    "names used across modules": 1475,
-    "modules below 100 lines with one user": 54,
+    "modules": 479,
+    "names used across modules": 1440,
+    "modules below 100 lines with one user": 46,
     "pairs of packages": 114,
 }
 SIZE = types.SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "scripts" / "size.py"), run_name="size"))

@@ -4,6 +4,7 @@ import sys
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
@@ -20,8 +21,12 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from skops import io as skops_io
 
-from dpensemble import load_classifier, save_classifier
+from dpensemble import Budget, Ledger, load_classifier, save_classifier
+from dpensemble._moved import SAVED_CLASSES
 from dpensemble.errors import FileError
+from dpensemble.moments import MomentsModel
+from dpensemble.student import NamedPipeline
+from dpensemble.student.published import published
 from dpensemble.workflow.learners import STUDENTS, learner
 
 
@@ -229,3 +234,116 @@ def test_files_are_read_without_array_libraries_and_with_all_of_skops_types():
     ]
     assert found[0] == [*found[1], "False", "False"]
     assert int(found[1][0]) > 100
+
+
+TABLE = pd.DataFrame({"age": np.arange(40.0), "dose": np.arange(40.0) % 7})
+HERE = NamedPipeline.__module__
+OLD = "dpensemble.students.of_old:Named"
+
+
+def renamed_student(path, module, name, kind=NamedPipeline):
+    """Write a student whose file names the class `kind` by another path."""
+    fitted = LogisticRegression().fit(TABLE.to_numpy(), TABLE["age"] > 20)
+    save_classifier(published(fitted, for_release=True, names=list(TABLE)), path)
+    with zipfile.ZipFile(path) as archive:
+        members = {one: archive.read(one) for one in archive.namelist()}
+    schema = json.loads(members["schema.json"])
+
+    def rename(part):
+        if isinstance(part, dict):
+            if part.get("__module__") == kind.__module__ and part.get("__class__") == kind.__name__:
+                part["__module__"], part["__class__"] = module, name
+            part = list(part.values())
+        for inner in part if isinstance(part, list) else []:
+            rename(inner)
+
+    rename(schema)
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, content in (members | {"schema.json": json.dumps(schema)}).items():
+            archive.writestr(member, content)
+    return fitted.predict(TABLE.to_numpy())
+
+
+@pytest.fixture
+def moved(monkeypatch):
+    monkeypatch.setitem(SAVED_CLASSES, OLD, f"{HERE}:NamedPipeline")
+
+
+@pytest.mark.usefixtures("moved")
+def test_a_student_that_names_a_class_by_an_old_path_of_the_table_is_loaded(tmp_path):
+    expected = renamed_student(tmp_path / "old.skops", *OLD.split(":"))
+    before = (tmp_path / "old.skops").read_bytes()
+    student = load_classifier(tmp_path / "old.skops")
+    assert type(student) is NamedPipeline
+    assert np.array_equal(student.predict(TABLE[["dose", "age"]]), expected)
+    assert (tmp_path / "old.skops").read_bytes() == before
+    # Saved again, a student has the path of today.
+    save_classifier(student, tmp_path / "new.skops")
+    with zipfile.ZipFile(tmp_path / "new.skops") as archive:
+        assert NamedPipeline.__module__ in archive.read("schema.json").decode()
+        assert "of_old" not in archive.read("schema.json").decode()
+
+
+NOT_IN_THE_TABLE = {
+    "a path that was never ours": ("dpensemble.students.of_new", "Named"),
+    "an old module with another name": ("dpensemble.students.of_old", "Other"),
+    "an old name in another module": ("dpensemble.students.of_new", "Named"),
+    "an attribute of an old class": ("dpensemble.students.of_old", "Named.predict"),
+    "a class as a module": ("dpensemble.students.of_old.Named", "predict"),
+    "the key of the table as a module": (OLD, "Named"),
+    "the key of the table as a class": ("", OLD),
+    "a real module of ours": (Ledger.__module__, "Ledger"),
+    "a real class that another package defines": (Budget.__module__, "Budget"),
+    "a function beside a trusted class": (HERE, "published"),
+    "a trusted class where it is imported": ("dpensemble.student", "NamedPipeline"),
+    "a library within a module of ours": (MomentsModel.__module__, "np.load"),
+    "a library as a module of ours": (f"{MomentsModel.__module__}.np", "load"),
+    "a class of the standard library": ("subprocess", "Popen"),
+    "a function of the standard library": ("os", "system"),
+    "the table's own class": ("dpensemble._moved", "Gone"),
+    "a trusted class by a relative path": (".published", "NamedPipeline"),
+    "spaces": ("dpensemble.students.of_old ", "Named"),
+    "no module": (None, "Named"),
+    "a list": (["dpensemble.students.of_old"], "Named"),
+}
+
+
+@pytest.mark.usefixtures("moved")
+@pytest.mark.parametrize("names", NOT_IN_THE_TABLE.values(), ids=NOT_IN_THE_TABLE)
+def test_a_path_that_is_not_in_the_table_is_refused_also_if_it_exists(tmp_path, names):
+    renamed_student(tmp_path / "old.skops", *names)
+    with pytest.raises(FileError, match=r"not vetted|cannot be read"):
+        load_classifier(tmp_path / "old.skops")
+
+
+def test_an_old_import_path_alone_makes_no_class_trusted(tmp_path, monkeypatch):
+    from dpensemble import _moved
+
+    monkeypatch.setitem(_moved.MODULES, "dpensemble.students", HERE)
+    monkeypatch.setitem(_moved.NAMES, "dpensemble.students:Named", f"{HERE}:NamedPipeline")
+    for name in ("NamedPipeline", "Named"):
+        renamed_student(tmp_path / "old.skops", "dpensemble.students", name)
+        with pytest.raises(FileError, match=rf"not vetted \(dpensemble.students.{name}\)"):
+            load_classifier(tmp_path / "old.skops")
+
+
+def test_types_are_audited_at_the_place_to_which_the_table_leads(tmp_path, monkeypatch):
+    """A table that led to anything else could not make it trusted."""
+    for target in ("subprocess:Popen", f"{Ledger.__module__}:Ledger", f"{HERE}:published"):
+        monkeypatch.setitem(SAVED_CLASSES, OLD, target)
+        renamed_student(tmp_path / "old.skops", *OLD.split(":"))
+        with pytest.raises(FileError, match="not vetted"):
+            load_classifier(tmp_path / "old.skops")
+
+
+@pytest.mark.usefixtures("moved")
+def test_an_old_path_of_one_class_does_not_excuse_another(tmp_path):
+    renamed_student(tmp_path / "old.skops", *OLD.split(":"))
+    with zipfile.ZipFile(tmp_path / "old.skops") as archive:
+        members = {one: archive.read(one) for one in archive.namelist()}
+    hostile = members["schema.json"].decode().replace("sklearn.linear_model._logistic", "dpensemble.methods.pate")
+    with zipfile.ZipFile(tmp_path / "old.skops", "w") as archive:
+        for member, content in (members | {"schema.json": hostile}).items():
+            archive.writestr(member, content)
+    with pytest.raises(FileError, match=r"not vetted \(dpensemble.methods.pate.LogisticRegression"):
+        load_classifier(tmp_path / "old.skops")

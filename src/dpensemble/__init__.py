@@ -13,7 +13,12 @@ if _start.is_the_command():
 
 from importlib import import_module
 
-from dpensemble import methods
+from dpensemble import _moved
+
+_moved.install()
+
+# From here on, because a module that has lost names needs the finder when it is imported.
+from dpensemble import methods  # noqa: E402
 
 # As `typing` defines it. Importing `typing` takes long enough to be interrupted.
 TYPE_CHECKING = False

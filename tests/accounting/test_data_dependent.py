@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from dpensemble.accounting import Change, exact_query_rdp
 from dpensemble.accounting.data_dependent import at_orders, largest_cost
-from dpensemble.accounting.published.pate import gnmax_rdp, lnmax_rdp
-from dpensemble.accounting.worst_case.answers import worst_case_cost
-from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS, move_rdp, reachable_offsets
+from dpensemble.accounting.neighbours import FEW_ORDERS, move_rdp, reachable_offsets
+from dpensemble.accounting.published import gnmax_rdp, lnmax_rdp
+from dpensemble.accounting.worst_case import worst_case_cost
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs, PrivacyCost
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
 from dpensemble.laws import (

@@ -12,8 +12,8 @@ import pytest
 
 from dpensemble import PATEClassifier, plan
 from dpensemble.accounting import Change, price
-from dpensemble.accounting.meters.gate_budget import UnitBudget
-from dpensemble.accounting.meters.group_meter import Group
+from dpensemble.accounting.meters.gated import _UnitBudget
+from dpensemble.accounting.meters.scheduled import Group
 from dpensemble.budget import Budget
 from dpensemble.certificates import certificate_of
 from dpensemble.certificates.parts import Parts
@@ -153,7 +153,7 @@ def test_a_third_route_in_exact_fractions(tmp_path, law, change):
     one = price(law, change)
     composition = one.answered.composition
     allowed = composition.delta(queries, epsilon) * 1.001
-    purse = UnitBudget(Group("all", Budget(epsilon=epsilon, delta=allowed), pool=0), one, composition)
+    purse = _UnitBudget(Group("all", Budget(epsilon=epsilon, delta=allowed), pool=0), one, composition)
     assert purse.within == queries
     parts = Parts()
     purse.certify(parts, law, change)

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpensemble.accounting import Accounting, Group
-from dpensemble.accounting.meters.by_record import PerRecordMeter
-from dpensemble.accounting.meters.choose import data_dependent_meter, worst_case_meter
+from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
+from dpensemble.accounting.meters.data_dependent import PerRecordMeter
 from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
 from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter
 from dpensemble.accounting.meters.scheduled import pure_answers_meter, subsampled_meter
-from dpensemble.accounting.subsampled import subsampled_cost
+from dpensemble.accounting.subsampling import subsampled_cost
 from dpensemble.allocation import BootstrapScheme, partitions
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError
@@ -85,7 +85,7 @@ PREPAID = {
     ),
 }
 ONCE = [*PREPAID, "pure answers"]
-# Composed separately for every law and budget, so tests/accounting/test_subsampled.py searches their spend.
+# Composed separately for every law and budget, so tests/accounting/test_subsampling.py searches their spend.
 SLOW = {
     scheme: lambda law, budget, scheme=scheme: subsampled_meter(
         VotingSchedule.everyone(law, SUBSETS * K),

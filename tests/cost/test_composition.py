@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpensemble.accounting import Change
-from dpensemble.accounting.worst_case.answers import table_pairs
+from dpensemble.accounting.worst_case import _table_pairs
 from dpensemble.cost import DominatingPairs
 from dpensemble.cost.composition import AdaptiveComposition, ProductComposition
 from dpensemble.cost.merging import grouped
@@ -44,7 +44,7 @@ def adaptive_delta(pairs, n_answers, epsilon):
 @pytest.mark.parametrize("n_answers", [1, 2, 3])
 def test_never_below_every_listed_strategy(law, n_answers, n_teachers):
     """Write every strategy out: a choice of pair for each history of outcomes."""
-    pairs = table_pairs(law, Change(ballots=n_teachers, classes=2))
+    pairs = _table_pairs(law, Change(ballots=n_teachers, classes=2))
     n_outcomes = pairs.p.shape[1]
     if n_answers == 3:
         # As many pairs as there is time to list strategies for.
@@ -69,7 +69,7 @@ def test_never_below_every_listed_strategy(law, n_answers, n_teachers):
 
 @every
 def test_up_to_six_answers_against_the_recursion_without_a_grid(law, n_teachers):
-    pairs = table_pairs(law, Change(ballots=n_teachers, classes=2))
+    pairs = _table_pairs(law, Change(ballots=n_teachers, classes=2))
     if pairs.p.shape[1] > 2:
         pairs = DominatingPairs(pairs.p[:3], pairs.q[:3])
     bound = AdaptiveComposition(pairs, 6, largest_epsilon=4.0)
@@ -81,7 +81,7 @@ def test_up_to_six_answers_against_the_recursion_without_a_grid(law, n_teachers)
 def test_no_further_from_all_ties_than_a_few_labels():
     """SAA at 250 teachers: what all ties cost is a limit that no sound bound can pass."""
     law = LaplaceNoisyMax(125)
-    bound = AdaptiveComposition(table_pairs(law, Change(ballots=250, classes=2)), 1200, largest_epsilon=1.1)
+    bound = AdaptiveComposition(_table_pairs(law, Change(ballots=250, classes=2)), 1200, largest_epsilon=1.1)
     assert bound.delta(1090, 1.0) <= 1e-5
     p, q = (mpmath.mpf(float(law.probabilities(np.array([row]))[0, 0])) for row in ([125, 125], [124, 126]))
     p, q = 1 - p, 1 - q
@@ -118,7 +118,7 @@ def test_bounds_hold_for_any_pairs(rows, n_answers):
 
 @every
 def test_groups_dominate_their_members(law, n_teachers):
-    pairs = table_pairs(law, Change(ballots=n_teachers, classes=2))
+    pairs = _table_pairs(law, Change(ballots=n_teachers, classes=2))
     for tolerance in (0.001, 0.1, 10.0):
         groups = grouped(pairs, tolerance, 3)
         assert len(groups) <= len(pairs)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from dpensemble.accounting import Change
-from dpensemble.accounting.published.moments import laplace_moments
-from dpensemble.accounting.worst_case.answers import worst_case_cost
+from dpensemble.accounting.published import laplace_moments
+from dpensemble.accounting.worst_case import worst_case_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import (
     DEFAULT_ORDERS,

@@ -3,7 +3,7 @@ import pytest
 
 from dpensemble._random import SeededNoise
 from dpensemble.accounting import Meter
-from dpensemble.accounting.published.moments import laplace_moments
+from dpensemble.accounting.published import laplace_moments
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
 from dpensemble.engine.labelling import PrivateDiagnostics, Questions, label_rows

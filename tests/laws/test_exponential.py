@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dpensemble import PATEClassifier, plan
-from dpensemble.accounting import Accounting, Change, price
-from dpensemble.accounting.worst_case import answers
+from dpensemble.accounting import Accounting, Change, price, worst_case
 from dpensemble.audit import audit_law
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ExponentialVote
@@ -35,7 +34,7 @@ def test_the_price_covers_every_pair_of_histograms_and_hardly_more(ballots, clas
 def test_what_is_too_much_to_list_is_covered_by_the_range_of_its_losses(monkeypatch, ballots, scale, share):
     law, change = ExponentialVote(scale), Change(ballots=ballots, classes=3)
     listed = price(law, change).label.rdp
-    monkeypatch.setattr(answers, "can_list", lambda *_: False)
+    monkeypatch.setattr(worst_case, "_can_list", lambda *_: False)
     by_range = price(law, change).label.rdp
     assert np.all(by_range >= listed * (1 - 1e-9))
     assert np.all(by_range[:200] <= listed[:200] * share)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpensemble.accounting import Change
-from dpensemble.accounting.worst_case.answers import worst_case_cost
+from dpensemble.accounting.worst_case import worst_case_cost
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority, integer_weights
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from dpensemble.accounting import Change
-from dpensemble.accounting.worst_case.answers import worst_case_cost
-from dpensemble.accounting.worst_case.listed import sorted_histograms
+from dpensemble.accounting.worst_case import sorted_histograms, worst_case_cost
 from dpensemble.errors import AccountingError
 from dpensemble.laws import OptimalVote, integer_weights, mixed_probabilities
 

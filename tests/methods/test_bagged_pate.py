@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier
 
 from dpensemble import BaggedPATEClassifier, Guarantee, PATEClassifier
-from dpensemble.accounting.subsampled import subsampled_cost
+from dpensemble.accounting.subsampling import subsampled_cost
 from dpensemble.allocation import BootstrapScheme
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, OptimalVote

@@ -15,8 +15,8 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble.accounting import Accounting, Group
-from dpensemble.accounting.meters.by_record import PerRecordMeter
-from dpensemble.accounting.meters.choose import worst_case_meter
+from dpensemble.accounting.meters import worst_case_meter
+from dpensemble.accounting.meters.data_dependent import PerRecordMeter
 from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter, changeable_votes
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget

@@ -46,7 +46,7 @@ def test_every_release_has_a_cost_a_description_and_a_draw(name):
     assert "exact" in release.analysis(VOTERS)
     quieter, one = release.with_noise(10.0), release.cost(VOTERS)
     assert quieter.settings() != release.settings()
-    # Converting the cost of a sparse label takes ten seconds, which tests/accounting/test_sparse.py does.
+    # Converting the cost of a sparse label takes ten seconds, which tests/accounting/test_price.py does.
     if kind is not SparseLabel:
         assert quieter.cost(VOTERS).epsilon(1e-2) < one.epsilon(1e-2)
     votes = [NamedVotes(np.array([0, 2]), np.array([7, 3]))]

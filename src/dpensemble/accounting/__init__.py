@@ -1,15 +1,11 @@
 """Privacy costs of answers, computed from a law, a change of votes and, on request, the votes."""
 
-from dpensemble.accounting.bagging import bagging_delta, largest_subsample, published_bagging
-from dpensemble.accounting.base import Accounting, Meter
-from dpensemble.accounting.change import Change
+from dpensemble.accounting.base import EVERYONE, Accounting, Group, Meter
 from dpensemble.accounting.data_dependent import exact_query_rdp
-from dpensemble.accounting.fresh import fresh_cost
-from dpensemble.accounting.gaussian_sum import GaussianSum
-from dpensemble.accounting.group import EVERYONE, Group
-from dpensemble.accounting.price import Price, price
-from dpensemble.accounting.published.pate import gnmax_rdp, lnmax_rdp, threshold_rdp
-from dpensemble.accounting.sparse import sparse_cost
+from dpensemble.accounting.neighbours import Change
+from dpensemble.accounting.price import GaussianSum, Price, price, sparse_cost
+from dpensemble.accounting.published import gnmax_rdp, lnmax_rdp, threshold_rdp
+from dpensemble.accounting.subsampling import bagging_delta, fresh_cost, largest_subsample, published_bagging
 from dpensemble.accounting.sums import SumsMeter, weighted_groups
 from dpensemble.cost import gaussian_delta, gaussian_epsilon, gaussian_mu
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dpensemble.accounting.change import Change
-from dpensemble.accounting.subsampled import SubsampledCost
+from dpensemble.accounting.neighbours import Change
+from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.allocation import BootstrapScheme
 from dpensemble.budget import Budget
 from dpensemble.cost import GatedComposition, PrivacyCost

@@ -7,11 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between
-from dpensemble.accounting.change import Change
-from dpensemble.accounting.price import price
-from dpensemble.accounting.worst_case.answers import refuse_students, worst_case_cost
-from dpensemble.accounting.worst_case.neighbours import (
+from dpensemble.accounting.neighbours import (
     FEW_ORDERS,
+    Change,
     is_rising,
     move_rdp,
     neighbours_rdp,
@@ -19,6 +17,8 @@ from dpensemble.accounting.worst_case.neighbours import (
     second_class_table,
     shift_rdp,
 )
+from dpensemble.accounting.price import price
+from dpensemble.accounting.worst_case import refuse_students, worst_case_cost
 from dpensemble.cost import PrivacyCost
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw

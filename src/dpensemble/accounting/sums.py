@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpensemble._checks import real_between
-from dpensemble.accounting.base import BudgetMeter
-from dpensemble.accounting.group import Group, require_one_delta
+from dpensemble.accounting.base import BudgetMeter, Group, require_one_delta
 from dpensemble.budget import Budget
 from dpensemble.cost import GaussianCost, PrivacyCost, gaussian_mu
 from dpensemble.cost.gaussian import PROMISED_SLACK

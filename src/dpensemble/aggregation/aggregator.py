@@ -17,7 +17,7 @@ from dpensemble._guard import guard_private_rows
 from dpensemble._original import Original
 from dpensemble._random import noise_source
 from dpensemble._spending import announce
-from dpensemble.accounting.gaussian_sum import GaussianSum
+from dpensemble.accounting.price import GaussianSum
 from dpensemble.aggregation.answers import Answer, Book, MemoryBook, as_text, check_key, from_text, require_left
 from dpensemble.aggregation.drawn import DrawnRecords, Draws, number_to_draw, promises_of_draws
 from dpensemble.aggregation.payloads import Payloads
@@ -114,7 +114,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
     Fixed sampling is PATE: N. Papernot, M. Abadi, U. Erlingsson, I. Goodfellow and K. Talwar, ICLR 2017. Aggregated
     votes and probabilities of prompted language models: T. Wu, A. Panda, J. T. Wang and P. Mittal, "Privacy-preserving
     in-context learning for large language models", ICLR 2024. Prices: `dpensemble.accounting.price`,
-    `dpensemble.accounting.fresh` and `dpensemble.accounting.sparse`.
+    `dpensemble.accounting.subsampling` and `dpensemble.accounting.price`.
 
     Examples
     --------

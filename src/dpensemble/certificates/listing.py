@@ -11,7 +11,7 @@ import numpy as np
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble.accounting import Change
-from dpensemble.accounting.worst_case.listed import sorted_histograms
+from dpensemble.accounting.worst_case import sorted_histograms
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.cost.roc import vertices
 from dpensemble.cost.witness import MOST_GROUPS, Witness

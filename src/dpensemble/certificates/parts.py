@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from dpensemble.accounting import Change
-from dpensemble.accounting.subsampled import SubsampledCost
+from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.allocation import BootstrapScheme
 from dpensemble.budget import Budget
 from dpensemble.certificates.listing import listing_of, whole_laws

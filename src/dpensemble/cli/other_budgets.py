@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpensemble.accounting import Accounting
-from dpensemble.accounting.published.moments import has_published
+from dpensemble.accounting.published import has_published
 from dpensemble.budget import Budget
 from dpensemble.design import Plan
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from dpensemble._rounding import round_up
 from dpensemble.accounting import bagging_delta, largest_subsample, published_bagging
-from dpensemble.accounting.bagging import bagging_delta_below_one
+from dpensemble.accounting.subsampling import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.certificates import certificate_of_draws
 from dpensemble.cli.certifying import print_certificate, write_certificate

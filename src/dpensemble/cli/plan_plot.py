@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from dpensemble.accounting import Accounting
-from dpensemble.accounting.published.moments import has_published
+from dpensemble.accounting.published import has_published
 from dpensemble.design import Plan, answer_rate, wrong_label_rate
 from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.report.charts import Limit, Series, line_chart

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dpensemble._rounding import round_up
-from dpensemble.accounting.published.moments import has_published
+from dpensemble.accounting.published import has_published
 from dpensemble.cli.other_budgets import Budgets
 from dpensemble.cli.show import plain_line
 from dpensemble.design import Plan, SmallestEnsemble

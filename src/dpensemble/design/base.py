@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import EVERYONE, Accounting, Change, Group, Meter
 from dpensemble.accounting.certifying import Certificate
-from dpensemble.accounting.meters.budget_search import change_by, costs_of, prices_of
-from dpensemble.accounting.meters.choose import data_dependent_meter, worst_case_meter
-from dpensemble.accounting.meters.curves import cost_of, epsilons_of, spread
-from dpensemble.accounting.meters.filter import FilterMeter
-from dpensemble.accounting.published.moments import has_published
+from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
+from dpensemble.accounting.meters.gated import FilterMeter
+from dpensemble.accounting.meters.scheduled import change_by, cost_of, costs_of, epsilons_of, prices_of, spread
+from dpensemble.accounting.published import has_published
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Group, Meter
-from dpensemble.accounting.meters.vanishing import vanishing_end
+from dpensemble.accounting.meters.scheduled import vanishing_end
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.personal import grouped_partitions, upsampled_partition
 from dpensemble.budget import Budget

@@ -15,7 +15,7 @@ from dpensemble._random import NoiseSource
 from dpensemble.accounting import Accounting, Group, Meter
 from dpensemble.accounting.certifying import Certificate
 from dpensemble.accounting.meters.scheduled import subsampled_meter
-from dpensemble.accounting.subsampled import SubsampledCost, subsampled_cost
+from dpensemble.accounting.subsampling import SubsampledCost, subsampled_cost
 from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble.accounting import Accounting
-from dpensemble.accounting.meters.budget_search import affordable_queries, costs_of, prices_of
+from dpensemble.accounting.meters.scheduled import affordable_queries, costs_of, prices_of
 from dpensemble.cost import Conversion
 from dpensemble.design.influence import Census, Personalisation, Seats, published_influence, seated
 from dpensemble.errors import InvalidParameterError

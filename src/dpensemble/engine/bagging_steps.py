@@ -13,7 +13,7 @@ from dpensemble._checks import integer_between, member
 from dpensemble._random import Stream, seed_integer
 from dpensemble._rounding import round_up
 from dpensemble.accounting import largest_subsample, published_bagging
-from dpensemble.accounting.bagging import bagging_delta_below_one
+from dpensemble.accounting.subsampling import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.allocation.partition import number_units
 from dpensemble.datasets.bad_records import BAD

@@ -1,7 +1,7 @@
 r"""A noisy maximum with a threshold over all classes that have votes, for label sets of any size.
 
 Noise is added to the counts of classes with at least one vote. The largest is released if it reaches the threshold.
-Otherwise there is no answer. Which classes have votes is private. So `dpensemble.accounting.sparse` charges for what
+Otherwise there is no answer. Which classes have votes is private. So `dpensemble.accounting.price` charges for what
 a class with votes of only one unit could reveal, and the threshold has to lie well above one vote.
 """
 
@@ -49,7 +49,7 @@ class SparseNoisyMax:
     References
     ----------
     The idea of a threshold on counts of what occurs: A. Korolova, K. Kenthapadi, N. Mishra and A. Ntoulas, "Releasing
-    search queries and clicks privately", WWW 2009. Price and proof: `dpensemble.accounting.sparse`.
+    search queries and clicks privately", WWW 2009. Price and proof: `dpensemble.accounting.price`.
 
     Examples
     --------

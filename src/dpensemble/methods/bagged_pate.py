@@ -97,7 +97,7 @@ class BaggedPATEClassifier(BaggedPATE, VotesInBlocks):
     References
     ----------
     B. Balle, G. Barthe and M. Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 2. This library
-    extends it to whole runs of bagged teachers (`dpensemble.accounting.subsampled`).
+    extends it to whole runs of bagged teachers (`dpensemble.accounting.subsampling`).
 
     Examples
     --------

@@ -4,6 +4,9 @@ The format is skops. It rebuilds objects of named types instead of executing a
 pickle. Only the few estimator classes listed here are written or read. Data that their compiled code would use
 without a check (tree nodes, category counts) are checked.
 
+A file of an earlier version names our classes by their paths of then. One exact table has these paths. A path that is
+not in the table is refused, also if something is there.
+
 So a file cannot run code. Compiled code still trusts its arrays, so a malicious
 file might crash a program that predicts with it.
 """
@@ -11,6 +14,7 @@ file might crash a program that predicts with it.
 from __future__ import annotations
 
 import io
+import json
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -29,7 +33,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import LabelEncoder, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from dpensemble._untrusted import LARGEST_JSON, file_bytes, parse_json
+from dpensemble._moved import SAVED_CLASSES
+from dpensemble._untrusted import JSON, LARGEST_JSON, file_bytes, parse_json
 from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
 from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, TableMap
@@ -140,8 +145,7 @@ def load_classifier(path: Path | str) -> Any:
         If the noise of the run came from a seed, so that its guarantee does not hold.
     """
     try:
-        content = file_bytes(path)
-        _require_small(content)
+        content = _at_new_paths(file_bytes(path))
         skops = skops_io()
         types = skops.get_untrusted_types(data=content)
         if not _VETTED_TYPES.issuperset(types):
@@ -165,8 +169,37 @@ def load_classifier(path: Path | str) -> Any:
     return classifier
 
 
-def _require_small(content: bytes) -> None:
-    """Raise for an archive that would take much memory. Nothing is unpacked before."""
+def _at_new_paths(content: bytes) -> bytes:
+    """Return a file that names each class of ours by its path of today. Other paths stay, and are judged as they are.
+
+    All types are audited afterwards, so an old path permits no more than the new path does.
+    """
+    description = _small_description(content)
+    if not _rename(description):
+        return content
+    renamed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(renamed, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, json.dumps(description) if name == _SCHEMA else old.read(name))
+    return renamed.getvalue()
+
+
+def _rename(part: JSON) -> int:
+    """Rename the classes in a part of a description that stand in the table of old paths, and return how many."""
+    if isinstance(part, list):
+        return sum(map(_rename, part))
+    if not isinstance(part, dict):
+        return 0
+    n_renamed = sum(map(_rename, part.values()))
+    path = SAVED_CLASSES.get(f"{part.get('__module__')}:{part.get('__class__')}")
+    if path is None:
+        return n_renamed
+    part["__module__"], part["__class__"] = path.split(":")
+    return n_renamed + 1
+
+
+def _small_description(content: bytes) -> JSON:
+    """Return the description in a file. Raise for a file that would take much memory. Nothing is unpacked before."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
         # No member gives more bytes than its size states.
@@ -178,7 +211,7 @@ def _require_small(content: bytes) -> None:
         if sizes.get(_SCHEMA, 0) > LARGEST_JSON:
             raise Unvetted("its description is too large")
         # skops reads the description without limits of its own.
-        parse_json(archive.read(_SCHEMA), special_numbers=True)
+        return parse_json(archive.read(_SCHEMA), special_numbers=True)
 
 
 def _vet(value: object) -> None:

@@ -12,8 +12,8 @@ from dpensemble._arrays import Integers
 from dpensemble._checks import real_between
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import price
-from dpensemble.accounting.fresh import amplified, fresh_cost
-from dpensemble.accounting.worst_case.answers import bounded_range_cost
+from dpensemble.accounting.subsampling import amplified, fresh_cost
+from dpensemble.accounting.worst_case import bounded_range_cost
 from dpensemble.cost import PrivacyCost
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ExponentialVote, ReleaseLaw, sample

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from dpensemble._random import NoiseSource
-from dpensemble.accounting.sparse import SparseCost, sparse_cost
+from dpensemble.accounting.price import SparseCost, sparse_cost
 from dpensemble.laws import SparseNoisyMax
 from dpensemble.releases.base import NamedVotes, Outcomes, Release, Voters, require_one_fixed_ballot
 

@@ -64,8 +64,8 @@ import numpy as np
 
 from dpensemble._checks import member, real_between
 from dpensemble._spending import Spending
-from dpensemble.accounting.meters.gate_budget import allowance
-from dpensemble.accounting.worst_case.answers import pure_cost
+from dpensemble.accounting.meters.gated import allowance
+from dpensemble.accounting.worst_case import pure_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost, gaussian_mu, pure_mu
 from dpensemble.errors import InvalidParameterError

@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpensemble.accounting import Accounting, Group
-from dpensemble.accounting.meters.by_group import DataDependentGroupMeter
-from dpensemble.accounting.meters.by_record import PerRecordMeter
-from dpensemble.accounting.meters.choose import data_dependent_meter, worst_case_meter
-from dpensemble.accounting.meters.filter import FilterMeter
+from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
+from dpensemble.accounting.meters.data_dependent import DataDependentGroupMeter, PerRecordMeter
+from dpensemble.accounting.meters.gated import FilterMeter
 from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter
 from dpensemble.accounting.meters.scheduled import ScheduledMeter
 from dpensemble.allocation import partitions

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpensemble.accounting import Accounting, Group
-from dpensemble.accounting.meters.choose import worst_case_meter
+from dpensemble.accounting.meters import worst_case_meter
 from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter
-from dpensemble.accounting.published.moments import laplace_moments
+from dpensemble.accounting.published import laplace_moments
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
 from dpensemble.laws import LaplaceNoisyMax

@@ -8,9 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from dpensemble._checks import real_between
-from dpensemble.accounting.base import Meter
-from dpensemble.accounting.group import EVERYONE, Group
-from dpensemble.accounting.worst_case.answers import pure_cost
+from dpensemble.accounting.base import EVERYONE, Group, Meter
+from dpensemble.accounting.worst_case import pure_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost, optimal_composition
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError

@@ -20,9 +20,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from dpensemble._arrays import Ballots, Integers
-from dpensemble.accounting.base import Accounting, Meter
-from dpensemble.accounting.group import EVERYONE, Group
-from dpensemble.accounting.published.moments import laplace_moments
+from dpensemble.accounting.base import EVERYONE, Accounting, Group, Meter
+from dpensemble.accounting.published import laplace_moments
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost

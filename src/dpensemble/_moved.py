@@ -1,0 +1,166 @@
+"""Old paths of modules, names and saved classes, and the place of each today.
+
+An old path works, and a `DeprecationWarning` names the new path at the line that uses the old path. The three tables
+are all that a move has to fill in: no other module has code for its old names.
+
+A module of an old path is an object of its own that passes each name on. So a class has one identity through both
+paths, and no file is executed twice. Type checkers read files. For them, a room that is gone leaves ``ROOM.pyi``, which
+imports all names from the new place.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+
+# As `typing` defines it. `import dpensemble` reads this module, so it imports nothing that takes time.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
+else:
+    ModuleType = type(sys)
+
+#: Module that is gone -> module that has most of its names now.
+MODULES: dict[str, str] = {}
+
+#: "module:name" -> "module:name", for a name that left its neighbours, has a new name, or whose old module stays.
+NAMES: dict[str, str] = {}
+
+#: The same for the classes of ours that files of earlier versions may name. Loading a file follows no other old path.
+SAVED_CLASSES: dict[str, str] = {}
+
+# Code between an import and the line that asks for it.
+_BETWEEN = {"dpensemble", __name__, "importlib", "importlib._bootstrap", "_frozen_importlib"}
+
+
+class Finder:
+    """Finds modules that are gone, and prepares modules that have lost names or submodules."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, _target: object = None) -> ModuleSpec | None:
+        """Return how to load a module that the tables name, and None for all others."""
+        if not name.startswith("dpensemble."):
+            return None
+        if name in MODULES:
+            return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+        spec = PathFinder.find_spec(name, path) if name in _HOSTS else None
+        if spec is not None and spec.loader is not None:
+            # Still a loader of its kind, which tools ask for the source code.
+            spec.loader.create_module = _host  # type: ignore[method-assign]
+        return spec
+
+    @staticmethod
+    def create_module(spec: ModuleSpec) -> ModuleType:
+        """Return a module for an old path."""
+        return Gone(spec.name)
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        """Import what has taken the module's place, and warn."""
+        place = MODULES[module.__name__]
+        module.__doc__ = import_module(place).__doc__
+        _warn(module.__name__, place)
+
+
+class Host(ModuleType):
+    """A module that also answers to names and submodules that have moved away."""
+
+    def __getattr__(self, name: str) -> object:
+        old = self.__name__
+        if entry := NAMES.get(f"{old}:{name}") or SAVED_CLASSES.get(f"{old}:{name}"):
+            module, _, new = entry.partition(":")
+            value = _value(module, new)
+            if MODULES.get(old) == module and new == name:
+                # As of its neighbours, so that one import shows one warning.
+                _warn(old, module)
+            else:
+                _warn(f"{old}.{name}", f"{module}.{new}")
+            return value
+        if f"{old}.{name}" in MODULES and not self._keeps(name):
+            return import_module(f"{old}.{name}")
+        raise AttributeError(f"module {old!r} has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # The import of a submodule sets its name. A function of the same name stays what it is.
+        path = f"{self.__name__}.{name}"
+        if not (path in MODULES and value is sys.modules.get(path) and self._keeps(name)):
+            super().__setattr__(name, value)
+
+    def _keeps(self, name: str) -> bool:
+        """Return whether a name is that of something else than a submodule."""
+        return not isinstance(vars(self).get(name, self), ModuleType)
+
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        return import_module, (self.__name__,)
+
+
+class Gone(Host):
+    """What an import of an old path returns. Its names are those of the module that has taken its place."""
+
+    def __getattr__(self, name: str) -> object:
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            if name == "__all__":
+                return [one for one in dir(self) if not one.startswith("_")]
+            place = MODULES[self.__name__]
+            try:
+                value = _value(place, name)
+            except AttributeError:
+                raise error from None
+        if not name.startswith("__"):
+            _warn(self.__name__, place)
+        return value
+
+    def __dir__(self) -> list[str]:
+        place = import_module(MODULES[self.__name__])
+        moved = {key.partition(":")[2] for key in (*NAMES, *SAVED_CLASSES) if key.startswith(f"{self.__name__}:")}
+        return sorted({*vars(place).get("__all__", dir(place)), *moved})
+
+    def _keeps(self, name: str) -> bool:
+        return not isinstance(vars(import_module(MODULES[self.__name__])).get(name, self), ModuleType)
+
+
+def _value(module: str, name: str) -> object:
+    value: object = getattr(import_module(module), name)
+    return value
+
+
+def _host(spec: ModuleSpec) -> ModuleType:
+    module = Host(spec.name)
+    if spec.submodule_search_locations is None:
+        # It may have been a package, and imports ask only packages for submodules.
+        module.__path__ = []
+    return module
+
+
+def _hosts() -> frozenset[str]:
+    """Return the modules that names or submodules have left."""
+    names = {key.partition(":")[0] for key in (*NAMES, *SAVED_CLASSES)}
+    return frozenset(names | {module.rpartition(".")[0] for module in MODULES})
+
+
+_HOSTS = _hosts()
+
+
+def install() -> None:
+    """Let imports find old paths. The finder is the first, because it prepares modules that others would find."""
+    sys.meta_path.insert(0, Finder())
+
+
+def _warn(old: str, new: str) -> None:
+    """Warn at the line that uses an old path. Python shows each line once."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") in _BETWEEN:
+        frame = frame.f_back
+    warnings.warn_explicit(
+        f"{old} has moved, and a later version removes this old path: use {new}.",
+        DeprecationWarning,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        # Code that is evaluated may have no name, and Python shows no warning of a nameless module.
+        frame.f_globals.get("__name__") or "<string>",
+        frame.f_globals.setdefault("__warningregistry__", {}),
+    )

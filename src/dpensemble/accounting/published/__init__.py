@@ -1,1 +1,0 @@
-"""The published bounds, for comparison and reproduction."""

@@ -1,1 +1,0 @@
-"""Publishing a data-dependent epsilon by its smooth sensitivity."""

@@ -1,1 +1,0 @@
-"""The most that one answer can reveal, over all votes."""
