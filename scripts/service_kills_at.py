@@ -158,7 +158,7 @@ class Trial:
             transactions += name == "begun"
             die(f"{'charge' if transactions == 1 else 'answer'} {name}")
 
-        sample, note, body = labels.sample, Witness.note, http.Bodies.taken
+        sample, note, body = labels.sample, Witness.note, http._Bodies.taken
 
         def drawing(*given: Any) -> Any:
             file.write(f"drawing\t{key}\t\n")
@@ -171,13 +171,13 @@ class Trial:
             die(f"{'charge' if transactions == 1 else 'answer'} witnessed")
 
         @asynccontextmanager
-        async def reading(self: http.Bodies, scope: Any, receive: Any) -> AsyncIterator[bytes]:
+        async def reading(self: http._Bodies, scope: Any, receive: Any) -> AsyncIterator[bytes]:
             async with body(self, scope, receive) as found:
                 die("body read")
                 yield found
 
         client = self.client()
-        store.step, labels.sample, Witness.note, http.Bodies.taken = at, drawing, noting, reading
+        store.step, labels.sample, Witness.note, http._Bodies.taken = at, drawing, noting, reading
         found = ask(client, self.token, key)
         file.write(f"told\t{key}\t{found.json()['labels'][0]}\n")
         die("replied")

@@ -19,7 +19,7 @@ from dpensemble.errors import FileError
 from dpensemble.server import api
 from dpensemble.server import app as connections
 from dpensemble.server import http as bodies
-from dpensemble.server.app import how_to_listen, tls_context
+from dpensemble.server.app import _how_to_listen, _tls_context
 
 from ..deadline import GUARD, until
 
@@ -42,7 +42,7 @@ def patience(monkeypatch):
 @contextmanager
 def on_a_port(app, most=MOST, *tls):
     """Serve an application in a thread, and give the port."""
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, lifespan="off", **how_to_listen(most, *tls)))
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, lifespan="off", **_how_to_listen(most, *tls)))
     thread = threading.Thread(target=server.run)
     thread.start()
     until(lambda: server.started)
@@ -236,7 +236,7 @@ def asked_by_tls(port):
 
 def test_handshakes_that_do_not_end_keep_nobody_out(served, certificate, caplog):
     caplog.set_level(logging.WARNING)
-    with on_a_port(served.app, MOST, tls_context(*certificate), 10 * GUARD) as port, ExitStack() as open_ones:
+    with on_a_port(served.app, MOST, _tls_context(*certificate), 10 * GUARD) as port, ExitStack() as open_ones:
         first, *_ = [open_ones.enter_context(connected(port)) for _ in range(2 * MOST)]
         for _ in range(5):
             assert asked_by_tls(port) == 200
@@ -246,7 +246,7 @@ def test_handshakes_that_do_not_end_keep_nobody_out(served, certificate, caplog)
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01"], ids=["nothing", "no TLS", "half"])
 def test_a_handshake_has_a_deadline(served, certificate, sent, caplog):
-    with on_a_port(served.app, MOST, tls_context(*certificate), 0.3) as port, connected(port, sent) as connection:
+    with on_a_port(served.app, MOST, _tls_context(*certificate), 0.3) as port, connected(port, sent) as connection:
         assert is_closed(connection)
         assert asked_by_tls(port) == 200
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
@@ -256,7 +256,7 @@ def test_files_without_a_certificate_are_named(tmp_path, certificate):
     (tmp_path / "empty.pem").write_text("")
     for files in ((tmp_path / "empty.pem", certificate[1]), (tmp_path / "missing.pem", certificate[1])):
         with pytest.raises(FileError, match=r"cannot be used .*: give a certificate in PEM format"):
-            tls_context(*files)
+            _tls_context(*files)
 
 
 class Socket:
@@ -276,7 +276,7 @@ def opened(half_open, address, number, now):
 
 
 def test_old_handshakes_of_an_address_end_first():
-    half_open = connections.HalfOpen(80)
+    half_open = connections._HalfOpen(80)
     old, other = opened(half_open, "a", 10, 0.0), opened(half_open, "b", 1, 0.0)
     new = opened(half_open, "a", 3, 5.0)
     assert [one.is_ended for one in old] == [True] * 3 + [False] * 7
@@ -284,13 +284,13 @@ def test_old_handshakes_of_an_address_end_first():
 
 
 def test_fresh_handshakes_may_be_many_for_a_moment():
-    half_open = connections.HalfOpen(80)
+    half_open = connections._HalfOpen(80)
     fresh = opened(half_open, "a", 45, 0.0)
     assert [one.is_ended for one in fresh] == [True] * 5 + [False] * 40
 
 
 def test_the_busiest_address_makes_room():
-    half_open = connections.HalfOpen(80)
+    half_open = connections._HalfOpen(80)
     busy, few = opened(half_open, "a", 40, 0.0), opened(half_open, "b", 5, 0.0)
     many = [opened(half_open, f"c{number}", 1, 0.0)[0] for number in range(50)]
     assert sum(one.is_ended for one in busy) == 15
@@ -298,7 +298,7 @@ def test_the_busiest_address_makes_room():
 
 
 def test_finished_handshakes_do_not_count():
-    half_open = connections.HalfOpen(80)
+    half_open = connections._HalfOpen(80)
     for _ in range(500):
         (one,) = opened(half_open, "proxy", 1, 0.0)
         half_open.remove("proxy", one)

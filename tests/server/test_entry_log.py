@@ -12,8 +12,8 @@ import pytest
 
 from dpensemble.errors import BudgetError, DataError, LedgerError, TamperedLedgerError
 from dpensemble.server import Ledger, LedgerAccount, signatures
-from dpensemble.server.balances import canonical, entry_hash
-from dpensemble.server.entry_log import GroupCommit
+from dpensemble.server.balances import _entry_hash, canonical
+from dpensemble.server.entry_log import _GroupCommit
 from dpensemble.server.store import METADATA, LockedLedgerError
 
 from ..deadline import GUARD, until
@@ -47,7 +47,7 @@ def database():
 
 def test_a_held_lock_fails_the_whole_group(database):
     database.is_locked = True
-    commits = GroupCommit(database.writing, lambda: GUARD)
+    commits = _GroupCommit(database.writing, lambda: GUARD)
     with pytest.raises(LockedLedgerError, match="held"):
         commits.run(lambda one: one.done.append(1))
     assert database.done == []
@@ -60,7 +60,7 @@ def test_work_that_must_be_done_is_tried_again(database):
         database.is_locked = database.begun < 3
         return True
 
-    assert GroupCommit(database.writing, lambda: GUARD).run(lambda one: one.done.append(1), again) is None
+    assert _GroupCommit(database.writing, lambda: GUARD).run(lambda one: one.done.append(1), again) is None
     assert (database.begun, database.done) == (4, [1])
 
 
@@ -69,13 +69,13 @@ def test_other_errors_are_not_tried_again(database):
         raise LedgerError("other")
 
     with pytest.raises(LedgerError, match="other"):
-        GroupCommit(database.writing, lambda: GUARD).run(failing, lambda: True)
+        _GroupCommit(database.writing, lambda: GUARD).run(failing, lambda: True)
     assert database.begun == 1
 
 
 def test_work_that_waits_too_long_for_its_turn_is_withdrawn(database):
     database.go.clear()
-    commits = GroupCommit(database.writing, lambda: 0.05)
+    commits = _GroupCommit(database.writing, lambda: 0.05)
     first = threading.Thread(target=commits.run, args=(lambda one: one.done.append("first"),))
     first.start()
     until(lambda: database.begun)
@@ -96,7 +96,7 @@ def forged(where, kind, fields):
         number, previous = raw.execute("SELECT number, hash FROM dpensemble_entries ORDER BY number DESC").fetchone()
     raw.close()
     body = canonical(fields)
-    row = (number + 1, kind, body, previous, entry_hash(number + 1, kind, body, previous))
+    row = (number + 1, kind, body, previous, _entry_hash(number + 1, kind, body, previous))
     return ("INSERT INTO dpensemble_entries VALUES (?, ?, ?, ?, ?)", row)
 
 
@@ -249,7 +249,7 @@ def test_dropped_triggers_are_reported_and_made_again(ledger, patients, where, n
 
 
 def test_an_old_entry_that_was_changed_is_found_in_the_background_and_stops_everything(patients, where, monkeypatch):
-    monkeypatch.setattr(signatures, "INTERVAL", 3)
+    monkeypatch.setattr(signatures, "_INTERVAL", 3)
     for _ in range(6):
         spend(patients, 0.01)
     change(where, "UPDATE dpensemble_entries SET body = replace(body, 'test', 'tost') WHERE number = 3")
@@ -262,7 +262,7 @@ def test_an_old_entry_that_was_changed_is_found_in_the_background_and_stops_ever
 
 
 def test_a_database_that_is_away_during_the_background_work_is_tried_again(patients, where, monkeypatch):
-    monkeypatch.setattr(signatures, "INTERVAL", 3)
+    monkeypatch.setattr(signatures, "_INTERVAL", 3)
     for _ in range(4):
         spend(patients, 0.01)
     ledger, outcomes = Ledger(where), [LedgerError("away"), None]

@@ -15,9 +15,9 @@ from dpensemble.cost import GaussianCost, gaussian_mu
 from dpensemble.errors import BudgetError, InvalidParameterError, LedgerError, TamperedLedgerError
 from dpensemble.relations import Relation
 from dpensemble.server import Ledger
-from dpensemble.server.balances import entry_hash
-from dpensemble.server.store import METADATA, vetted_url
-from dpensemble.server.witness import Places, Witness
+from dpensemble.server.balances import _entry_hash
+from dpensemble.server.store import METADATA, _vetted_url
+from dpensemble.server.witness import KnownLedgers, Witness
 
 from .conftest import change, in_child, spend
 
@@ -192,9 +192,11 @@ def test_a_killed_create_leaves_nothing_that_cannot_be_made_again(where, tmp_pat
             raw.execute("CREATE TABLE dpensemble_entries (number BIGINT PRIMARY KEY, kind, body, previous, hash)")
         raw.close()
     else:
-        place, name = {"key": (METADATA, "create_all"), "witness": (Witness, "begin"), "created": (Places, "remember")}[
-            step
-        ]
+        place, name = {
+            "key": (METADATA, "create_all"),
+            "witness": (Witness, "begin"),
+            "created": (KnownLedgers, "remember"),
+        }[step]
         with monkeypatch.context() as patch:
             patch.setattr(place, name, killed)
             assert in_child(lambda: Ledger.create(where)) == -signal.SIGKILL
@@ -238,7 +240,7 @@ def test_a_chain_that_is_cut_off_and_written_anew_is_told_by_a_checkpoint(ledger
         number, kind, body, previous, _ = raw.execute("SELECT * FROM dpensemble_entries WHERE number = 4").fetchone()
     raw.close()
     body = body.replace("test", "tost")
-    new = (body, entry_hash(number, kind, body, previous))
+    new = (body, _entry_hash(number, kind, body, previous))
     change(
         where,
         ("UPDATE dpensemble_entries SET body = ?, hash = ? WHERE number = 4", new),
@@ -315,12 +317,12 @@ def test_no_address_holds_a_password_or_crosses_a_network_in_the_clear(address, 
 
 def test_a_ledger_on_another_machine_is_reached_by_tls(monkeypatch):
     monkeypatch.delenv("PGSSLMODE", raising=False)
-    url, shown = vetted_url("postgresql://me@ledger.example/name?options=-csearch_path%3Dledgers")
+    url, shown = _vetted_url("postgresql://me@ledger.example/name?options=-csearch_path%3Dledgers")
     assert url.query == {"options": "-csearch_path=ledgers", "sslmode": "require"}
     assert shown == "postgresql://me@ledger.example/name?options=-csearch_path%3Dledgers"
-    assert "sslmode" not in vetted_url("postgresql://me@/name?host=/run/postgresql")[0].query
+    assert "sslmode" not in _vetted_url("postgresql://me@/name?host=/run/postgresql")[0].query
     monkeypatch.setenv("PGSSLMODE", "verify-full")
-    assert "sslmode" not in vetted_url("postgresql://me@ledger.example/name")[0].query
+    assert "sslmode" not in _vetted_url("postgresql://me@ledger.example/name")[0].query
 
 
 def test_a_ledger_of_another_version_or_key_is_refused(ledger, where, tmp_path):

@@ -14,7 +14,7 @@ from dpensemble.cli import main
 from dpensemble.errors import BudgetError, LedgerError, ReplacedLedgerError, TamperedLedgerError
 from dpensemble.server import Ledger, store
 from dpensemble.server.store import METADATA, Store
-from dpensemble.server.witness import Places
+from dpensemble.server.witness import KnownLedgers
 
 from .conftest import votes
 
@@ -235,7 +235,7 @@ def test_a_ledger_moves_from_a_file_and_both_are_never_charged(address, in_a_fil
     checkpoint, states = ledger.checkpoint(), ledger.account("patients").states()
     if killed is not None:
         with monkeypatch.context() as patch:
-            steps = {"closed": (Store, "create", died), "copied": (Places, "remember", remembers_no_database())}
+            steps = {"closed": (Store, "create", died), "copied": (KnownLedgers, "remember", remembers_no_database())}
             patch.setattr(*steps[killed])
             with pytest.raises(KeyboardInterrupt):
                 Ledger.moved(ledger.place, address)
@@ -266,7 +266,7 @@ def died(*_):
 
 
 def remembers_no_database():
-    remember = Places.remember
+    remember = KnownLedgers.remember
 
     def remembering(self, store, ledger):
         if store.file is None:

@@ -150,7 +150,7 @@ def test_a_state_folder_that_does_not_know_the_ledger_needs_a_restore(lost, mach
 
 def test_a_lost_newest_copy_on_the_same_machine_is_restored(machine, tmp_path, monkeypatch):
     where = machine("first")
-    monkeypatch.setattr(signatures, "INTERVAL", 2)
+    monkeypatch.setattr(signatures, "_INTERVAL", 2)
     ledger = Ledger.create(where)
     ledger.open_account("patients", epsilon=3, delta=1e-5)
     copied(where, tmp_path / "backup.db")

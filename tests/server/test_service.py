@@ -10,7 +10,7 @@ import pytest
 from dpensemble.errors import InvalidParameterError
 from dpensemble.server import read_settings
 from dpensemble.server.http import Problem
-from dpensemble.server.service import Pool, SharedCheck
+from dpensemble.server.service import Pool, _SharedCheck
 
 from ..deadline import GUARD, until
 from .conftest import Served
@@ -80,7 +80,7 @@ def test_errors_of_the_work_are_raised():
 
 def test_simultaneous_checks_are_one_check(gate):
     async def ask():
-        check = SharedCheck(Pool("checks", threads=1, queued=1, seconds=10 * GUARD))
+        check = _SharedCheck(Pool("checks", threads=1, queued=1, seconds=10 * GUARD))
         tasks = [asyncio.create_task(check.run(gate)) for _ in range(100)]
         await asyncio.sleep(0)
         tasks[0].cancel()

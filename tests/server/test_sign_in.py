@@ -400,7 +400,7 @@ class Hanging:
 
     def __init__(self):
         self.calls, self.go, self.now, self.answers = 0, threading.Event(), 0.0, []
-        self.keys = sign_in.ProviderKeys(self.get, lambda: self.now)
+        self.keys = sign_in._ProviderKeys(self.get, lambda: self.now)
 
     def get(self):
         self.calls += 1

@@ -414,7 +414,7 @@ def test_a_damaged_memory_stops_charges(patients, content):
 
 
 def test_a_start_reads_only_what_came_after_the_last_signed_checkpoint(patients, where, monkeypatch):
-    monkeypatch.setattr(signatures, "INTERVAL", 5)
+    monkeypatch.setattr(signatures, "_INTERVAL", 5)
     for _ in range(8):
         spend(patients, 0.01)
     ledger = Ledger(where)

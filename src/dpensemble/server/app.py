@@ -81,7 +81,7 @@ def create_app(settings: ServiceSettings, stream: TextIO | None = None) -> App:
     )
 
 
-def respond(problem: Problem) -> Response:
+def _respond(problem: Problem) -> Response:
     """Return a refusal as a response."""
     return Response(problem.body, problem.status, media_type=MEDIA_TYPE, headers=problem.headers)
 
@@ -92,7 +92,7 @@ async def _refused(request: Request, error: Exception) -> Response:
         # For the operator: these texts name files, not data.
         request.scope["dpensemble"]["error"] = type(error).__name__
         request.scope["dpensemble"]["reason"] = known_text(error)
-    return respond(problem)
+    return _respond(problem)
 
 
 async def _invalid(_: Request, error: Exception) -> Response:
@@ -100,7 +100,7 @@ async def _invalid(_: Request, error: Exception) -> Response:
     # The place of the error, and never the content: not even names, which may be sent by mistake.
     places = sorted({_place(one["loc"]) + f" ({one['type']})" for one in error.errors()})[:_MOST_PLACES]
     detail = f"Wrong: {'; '.join(places)}."
-    return respond(Problem(422, "malformed", api.MALFORMED, detail))
+    return _respond(Problem(422, "malformed", api.MALFORMED, detail))
 
 
 def _place(where: Any) -> str:
@@ -111,7 +111,7 @@ def _place(where: Any) -> str:
 async def _http(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
     title = _TITLES.get(error.status_code, "This request cannot be served.")
-    return respond(Problem(error.status_code, "http", title, headers=dict(error.headers or {})))
+    return _respond(Problem(error.status_code, "http", title, headers=dict(error.headers or {})))
 
 
 _HANDLERS: dict[Any, Any] = {
@@ -151,10 +151,10 @@ _EACH_TAKES = 5
 # Bytes that are read at a time.
 _PIECE = 4_096
 #: Largest number of bytes of a request's head.
-LONGEST_HEAD = 16_384
+_LONGEST_HEAD = 16_384
 
 
-class BoundedConnection(H11Protocol):
+class _BoundedConnection(H11Protocol):
     """A connection of uvicorn's that ends when no request comes, and that makes room for newer connections.
 
     When there are too many connections, the one that has waited longest for the rest of a request is closed. So
@@ -163,7 +163,7 @@ class BoundedConnection(H11Protocol):
 
     #: Most waiting connections, and the start times of those without a whole request, the oldest first.
     most = _MOST
-    waiting: ClassVar[OrderedDict[BoundedConnection, float]] = OrderedDict()
+    waiting: ClassVar[OrderedDict[_BoundedConnection, float]] = OrderedDict()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -244,7 +244,7 @@ class BoundedConnection(H11Protocol):
         self.transport.abort()
 
 
-class HalfOpen:
+class _HalfOpen:
     """Connections whose TLS handshake is not finished, by address, the oldest first.
 
     An address may have an eighth of `most` for more than a second, and half of `most` at any time. Beyond that the
@@ -282,12 +282,12 @@ class HalfOpen:
         transport.abort()
 
 
-class Door(asyncio.Protocol):
+class _Door(asyncio.Protocol):
     """Begins the TLS handshake of a connection. The connection is passed on when the handshake has finished."""
 
-    inner: ClassVar[type[BoundedConnection]]
+    inner: ClassVar[type[_BoundedConnection]]
     context: ClassVar[ssl.SSLContext]
-    half_open: ClassVar[HalfOpen]
+    half_open: ClassVar[_HalfOpen]
     seconds: ClassVar[float]
 
     def __init__(self, **given: object) -> None:
@@ -321,7 +321,7 @@ class Door(asyncio.Protocol):
         self.half_open.add(address, transport, loop.time())
 
 
-def room_for_connections() -> int:
+def _room_for_connections() -> int:
     """Return how many connections the process has room for, after raising its limit of open files if allowed."""
     try:
         import resource  # noqa: PLC0415 - not on every system
@@ -336,15 +336,15 @@ def room_for_connections() -> int:
     return _MOST if soft == resource.RLIM_INFINITY else max(1, min(_MOST, (soft - _FILES) // _EACH_TAKES))
 
 
-def bounded(most: int) -> type[BoundedConnection]:
+def _bounded(most: int) -> type[_BoundedConnection]:
     """Return a connection class that allows at most `most` connections."""
-    return type("BoundedConnection", (BoundedConnection,), {"most": most, "waiting": OrderedDict()})
+    return type("BoundedConnection", (_BoundedConnection,), {"most": most, "waiting": OrderedDict()})
 
 
-def secured(inner: type[BoundedConnection], context: ssl.SSLContext, seconds: float) -> type[Door]:
+def _secured(inner: type[_BoundedConnection], context: ssl.SSLContext, seconds: float) -> type[_Door]:
     """Return a class of connections that begin with a TLS handshake, which must finish within some seconds."""
-    fields = {"inner": inner, "context": context, "half_open": HalfOpen(inner.most), "seconds": seconds}
-    return type("Door", (Door,), fields)
+    fields = {"inner": inner, "context": context, "half_open": _HalfOpen(inner.most), "seconds": seconds}
+    return type("Door", (_Door,), fields)
 
 
 # Seconds that requests may take to end when the service is stopped.
@@ -362,9 +362,9 @@ def serve(
     """Serve until the process is stopped. A certificate is for TLS, which a proxy in front may handle instead."""
     if (certificate is None) is not (certificate_key is None):
         raise InvalidParameterError("TLS requires a certificate and its key: give both, or neither.")
-    context = None if certificate is None or certificate_key is None else tls_context(certificate, certificate_key)
+    context = None if certificate is None or certificate_key is None else _tls_context(certificate, certificate_key)
     if settings.secure_cookie is None:
-        settings = replace(settings, secure_cookie=not is_loopback(host))
+        settings = replace(settings, secure_cookie=not _is_loopback(host))
     app = create_app(settings)
     handler = LogHandler(JsonLog())
     for name in ("uvicorn.error", "asyncio", "fastapi"):
@@ -377,11 +377,11 @@ def serve(
         app,
         host=host,
         port=integer_between("port", port, 0, 65_535),
-        **how_to_listen(room_for_connections(), context, settings.waits.handshake),
+        **_how_to_listen(_room_for_connections(), context, settings.waits.handshake),
     )
 
 
-def tls_context(certificate: Path, certificate_key: Path) -> ssl.SSLContext:
+def _tls_context(certificate: Path, certificate_key: Path) -> ssl.SSLContext:
     """Return the settings of TLS with a certificate."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
@@ -396,14 +396,14 @@ def tls_context(certificate: Path, certificate_key: Path) -> ssl.SSLContext:
     return context
 
 
-def how_to_listen(most: int, context: ssl.SSLContext | None = None, handshake: float = 5.0) -> dict[str, Any]:
+def _how_to_listen(most: int, context: ssl.SSLContext | None = None, handshake: float = 5.0) -> dict[str, Any]:
     """Return settings of uvicorn for a service with at most this many connections, with TLS or without."""
-    connection = bounded(most)
+    connection = _bounded(most)
     return {
         # uvicorn's own TLS counts no connection before its handshake has finished.
-        "http": connection if context is None else secured(connection, context, handshake),
+        "http": connection if context is None else _secured(connection, context, handshake),
         "ws": "none",
-        "h11_max_incomplete_event_size": LONGEST_HEAD,
+        "h11_max_incomplete_event_size": _LONGEST_HEAD,
         "backlog": 2 * most,
         # Requested addresses and paths are not logged.
         "access_log": False,
@@ -413,7 +413,7 @@ def how_to_listen(most: int, context: ssl.SSLContext | None = None, handshake: f
     }
 
 
-def is_loopback(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     """Return whether an address is only for this machine."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback

@@ -19,7 +19,7 @@ from dpensemble.server.names import EVERYONE
 #: Plain values of an entry or of a signed statement.
 Fields = dict[str, Any]
 #: Previous hash of the first entry.
-START = "0" * 64
+_START = "0" * 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Entry:
 
     def holds(self) -> bool:
         """Return whether the entry's hash matches its content."""
-        return self.hash == entry_hash(self.number, self.kind, self.body, self.previous)
+        return self.hash == _entry_hash(self.number, self.kind, self.body, self.previous)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as plain values."""
@@ -55,9 +55,9 @@ class Entry:
 
 def following(last: Entry | None, kind: str, fields: Fields) -> Entry:
     """Return the next entry."""
-    number, previous = (1, START) if last is None else (last.number + 1, last.hash)
+    number, previous = (1, _START) if last is None else (last.number + 1, last.hash)
     body = canonical(fields)
-    return Entry(number, kind, body, previous, entry_hash(number, kind, body, previous))
+    return Entry(number, kind, body, previous, _entry_hash(number, kind, body, previous))
 
 
 def canonical(fields: Fields) -> str:
@@ -65,7 +65,7 @@ def canonical(fields: Fields) -> str:
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def entry_hash(number: int, kind: str, body: str, previous: str) -> str:
+def _entry_hash(number: int, kind: str, body: str, previous: str) -> str:
     """Return the SHA-256 of an entry. Lengths separate its parts."""
     parts = [str(number), kind, body, previous]
     text = "".join(f"{len(part.encode())}:{part}" for part in parts)
@@ -110,7 +110,7 @@ class Standing:
     """
 
     number: int = 0
-    hash: str = START
+    hash: str = _START
     schema: int = 0
     accounts: Mapping[Name, AccountStanding] = field(default_factory=dict)
     grants: Mapping[Name, GrantStanding] = field(default_factory=dict)

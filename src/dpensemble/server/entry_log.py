@@ -32,9 +32,9 @@ from dpensemble.server.store import (
     grants,
     requests,
 )
-from dpensemble.server.witness import Places, Witness
+from dpensemble.server.witness import KnownLedgers, Witness
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 
 class _Piece:
@@ -44,7 +44,7 @@ class _Piece:
         self.error: Exception | None = None
 
 
-class GroupCommit:
+class _GroupCommit:
     """The first thread commits all pending work. The others wait for it.
 
     `writing` returns a block with a transaction, which is on the disk at the end of the block. `patience` returns the
@@ -58,7 +58,7 @@ class GroupCommit:
         self._queue, self._turn = threading.Lock(), threading.Lock()
         self._waiting: list[_Piece] = []
 
-    def run(self, work: Callable[[Transaction], Result], again: Callable[[], bool] = lambda: False) -> Result:
+    def run(self, work: Callable[[Transaction], _Result], again: Callable[[], bool] = lambda: False) -> _Result:
         """Return the result of a piece of work once it is on the disk, or raise its error.
 
         While another program holds the lock of the ledger and `again` returns True, the work is tried again.
@@ -70,7 +70,7 @@ class GroupCommit:
                 if not again():
                     raise
 
-    def _run_once(self, work: Callable[[Transaction], Result]) -> Result:
+    def _run_once(self, work: Callable[[Transaction], _Result]) -> _Result:
         piece = _Piece(work)
         with self._queue:
             self._waiting.append(piece)
@@ -87,7 +87,7 @@ class GroupCommit:
             self._turn.release()
         if piece.error is not None:
             raise piece.error
-        result: Result = piece.result
+        result: _Result = piece.result
         return result
 
     def _withdraw(self, piece: _Piece) -> None:
@@ -147,7 +147,7 @@ class Verified:
     head: str
 
 
-def verified(transaction: Transaction) -> Verified:
+def _verified(transaction: Transaction) -> Verified:
     """Check all entries and all tables. Raise at the first failed check."""
     standing = Standing()
     rows: dict[str, set[tuple[Any, ...]]] = {table.name: set() for table in _TABLES}
@@ -232,7 +232,7 @@ _ROWS: dict[str, Callable[[Entry], _Rows]] = {
 }
 
 
-class Watch:
+class _BackgroundVerification:
     """Runs the verification `work` once in a thread, and remembers the `TamperedLedgerError` that it raised."""
 
     def __init__(self, work: Callable[[], None]) -> None:
@@ -312,16 +312,16 @@ class EntryLog:
         #: Random name of this ledger, and the public key of its checkpoints.
         self.id: str = first.fields["id"]
         self.public_key: str = first.fields["public_key"]
-        self._places = Places(folder_of(witness))
+        self._places = KnownLedgers(folder_of(witness))
         self._places.require(self._store, self.id)
         self._key: SigningKey | None = None
         self._key_path = Path(signing_key) if signing_key is not None else state_home() / f"{self.id}.key"
         where_witness = Path(witness) if witness is not None else state_home() / f"{self.id}.witness"
         self._witness = Witness(where_witness, self._store.place)
-        self._commits = GroupCommit(self.writing, lambda: self._store.patience)
+        self._commits = _GroupCommit(self.writing, lambda: self._store.patience)
         self._signed = SignedStanding(folder_of(witness) / f"{self.id}.checkpoint", self.id, self.public_key)
         self._standing = Standing()
-        self._watch: Watch = Watch(self._verify_all)
+        self._watch: _BackgroundVerification = _BackgroundVerification(self._verify_all)
 
     @property
     def place(self) -> str:
@@ -389,7 +389,7 @@ class EntryLog:
                     raise LedgerError(
                         f"{self._witness.path} knows this ledger, which lacks nothing: there is nothing to restore."
                     )
-                verified(transaction)
+                _verified(transaction)
                 transaction.catch_up(Standing())
                 self._require_here(transaction.standing)
                 self._signed.forget()
@@ -411,7 +411,7 @@ class EntryLog:
                 raise LedgerError(f"there is a ledger in {store.place} already: give an empty database.")
             self._places.require_fresh(store)
             with self.writing() as transaction:
-                verified(transaction)
+                _verified(transaction)
                 transaction.append("moved", {"to": to, "time": now()})
         elif moved_to != to:
             raise LedgerError(f"the ledger in {self.place} moved to {moved_to} before: use the ledger there.")
@@ -423,7 +423,7 @@ class EntryLog:
             with self.reading() as here:
                 for table in METADATA.sorted_tables:
                     there.add_all(table, here.rows(table))
-            verified(there)
+            _verified(there)
 
         store.create(fill)
 
@@ -443,7 +443,7 @@ class EntryLog:
                 "was charged."
             )
 
-    def together(self, work: Callable[[Transaction], Result], *, is_charged: bool = False) -> Result:
+    def together(self, work: Callable[[Transaction], _Result], *, is_charged: bool = False) -> _Result:
         """Run `work` in a transaction that it shares with the simultaneous work of other threads.
 
         When this returns, the work is on the disk and witnessed, as with `writing`. If the work raises, the work of
@@ -554,7 +554,7 @@ class EntryLog:
                         f"the ledger lacks entry {one['number']:,} of a signed checkpoint: it was cut off or "
                         "rewritten; restore the newest copy."
                     )
-            return verified(transaction)
+            return _verified(transaction)
 
     def check(self) -> list[str]:
         """Look for problems in milliseconds: newest entries, witness, small tables, triggers, last verification.
@@ -606,7 +606,7 @@ class EntryLog:
     def _verify_all(self) -> None:
         """Verify everything. Only a change counts as a problem, not an unavailable database."""
         with self._store.reading() as transaction:
-            verified(transaction)
+            _verified(transaction)
 
 
 def folder_of(witness: str | Path | None) -> Path:

@@ -195,9 +195,9 @@ def _wrong(place: tuple[int | str, ...], kind: str) -> RequestValidationError:
 
 
 Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-FindSender = Callable[[Scope], Awaitable[str | None]]
+_Message = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[_Message]]
+_FindSender = Callable[[Scope], Awaitable[str | None]]
 
 # Seconds within which a request must arrive.
 _PATIENCE = 30.0
@@ -212,7 +212,7 @@ _REST = 1.0
 _DROPPED, _DROPPING = 64_000_000, 10.0
 
 
-class Bodies:
+class _Bodies:
     """Reads bodies, and bounds the memory and processor time that they use.
 
     Only a sender with a valid key may send a large body, and each holder at most two at a time. Large bodies are
@@ -220,13 +220,13 @@ class Bodies:
     small requests. `find_sender` returns the holder of a request's key, or None.
     """
 
-    def __init__(self, most_bytes: int, find_sender: FindSender) -> None:
+    def __init__(self, most_bytes: int, find_sender: _FindSender) -> None:
         self._most, self._find_sender = most_bytes, find_sender
         self._under_way: Counter[object] = Counter()
         self._turns = asyncio.Semaphore(1)
 
     @asynccontextmanager
-    async def taken(self, scope: Scope, receive: Receive) -> AsyncIterator[bytes]:
+    async def taken(self, scope: Scope, receive: _Receive) -> AsyncIterator[bytes]:
         """Yield the whole body for the length of the block, or refuse the body before all of it has arrived.
 
         Raises
@@ -302,7 +302,7 @@ def _claim(scope: Scope) -> tuple[bytes, ...]:
     return tuple(value for name, value in scope["headers"] if name in (b"authorization", b"cookie"))
 
 
-async def _read(receive: Receive, most: int, deadline: float) -> tuple[bytes, bool]:
+async def _read(receive: _Receive, most: int, deadline: float) -> tuple[bytes, bool]:
     """Return the data until the end, or until more than `most` bytes have arrived, and whether there are more."""
     parts, size, more = [], 0, True
     try:
@@ -319,7 +319,7 @@ async def _read(receive: Receive, most: int, deadline: float) -> tuple[bytes, bo
     return b"".join(parts), more or size > most
 
 
-async def drop(scope: Scope, receive: Receive) -> None:
+async def _drop(scope: Scope, receive: _Receive) -> None:
     """Read and drop the rest of a body of a stated length. A sender that waits for permission is not asked to go on."""
     # A body in chunks may arrive byte by byte, and costs as much to drop as to read.
     if any(name in (b"expect", b"transfer-encoding") for name, _ in scope["headers"]):
@@ -471,8 +471,8 @@ class _Of(Collector):
         return labels.get("grant") in self._grants or labels.get("data_set") in self._data_sets
 
 
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Send = Callable[[_Message], Awaitable[None]]
+App = Callable[[Scope, _Receive, Send], Awaitable[None]]
 
 #: Where the body of a request is found in its scope.
 BODY = "dpensemble.body"
@@ -493,11 +493,11 @@ _ALWAYS = {
 class Guard:
     """An ASGI application that wraps another. It logs and counts requests, and identifies senders of large bodies."""
 
-    def __init__(self, app: App, *, log: JsonLog, metrics: Metrics, most_bytes: int, find_sender: FindSender) -> None:
+    def __init__(self, app: App, *, log: JsonLog, metrics: Metrics, most_bytes: int, find_sender: _FindSender) -> None:
         self._app, self._log, self._metrics = app, log, metrics
-        self._bodies = Bodies(most_bytes, find_sender)
+        self._bodies = _Bodies(most_bytes, find_sender)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: _Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -506,7 +506,7 @@ class Guard:
         noted: dict[str, Any] = {}
         scope["dpensemble"] = noted
 
-        async def sending(message: Message) -> None:
+        async def sending(message: _Message) -> None:
             if message["type"] == "http.response.start":
                 status.append(int(message["status"]))
                 present = {name.lower() for name, _ in message.get("headers", [])}
@@ -525,7 +525,7 @@ class Guard:
                     left.clear()
         except Problem as problem:
             if problem.status == 413:
-                await drop(scope, receive)
+                await _drop(scope, receive)
             await _refuse(problem, sending)
         except Exception as error:
             # Texts of errors of other libraries may quote the request.
@@ -543,10 +543,10 @@ class Guard:
             write("request", method=str(scope["method"])[:10], route=route, status=code, **noted)
 
 
-def _replayed(left: list[bytes], receive: Receive) -> Receive:
+def _replayed(left: list[bytes], receive: _Receive) -> _Receive:
     """Return a function that delivers the body, and then further messages."""
 
-    async def telling() -> Message:
+    async def telling() -> _Message:
         if left:
             return {"type": "http.request", "body": left.pop(), "more_body": False}
         return await receive()

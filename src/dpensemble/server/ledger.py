@@ -32,7 +32,7 @@ from dpensemble.server.filters import Amount, Filter, Terms
 from dpensemble.server.names import EVERYONE, check_name, now, require_new_name
 from dpensemble.server.signatures import SigningKey, checked
 from dpensemble.server.store import Store, Transaction, accounts
-from dpensemble.server.witness import Places, Witness
+from dpensemble.server.witness import KnownLedgers, Witness
 
 _UP_TO, _REST = "charges up to checkpoint {:,}, whose entries are lost", "all that was left, after a restore"
 
@@ -311,7 +311,7 @@ class Ledger(EntryLog):
             If a ledger was charged in this place before. See `forget`.
         """
         store, name = Store(where), str(uuid.uuid4())
-        places = Places(folder_of(witness))
+        places = KnownLedgers(folder_of(witness))
         if store.exists():
             raise _present(store)
         places.require_fresh(store)
@@ -351,7 +351,7 @@ class Ledger(EntryLog):
         LedgerError
             If another ledger, or none, is remembered for this place.
         """
-        Places(folder_of(witness)).forget(Store(where), ledger)
+        KnownLedgers(folder_of(witness)).forget(Store(where), ledger)
 
     @classmethod
     def restored(

@@ -33,7 +33,7 @@ _MOST_FIELDS = 40
 _FORM = "application/x-www-form-urlencoded"
 
 
-def read_form(request: Request) -> dict[str, str]:
+def _read_form(request: Request) -> dict[str, str]:
     """Return the last entry of each field of a form that was sent, or raise."""
     if request.headers.get("content-type", "").split(";")[0].strip() != _FORM:
         raise Problem(415, "form", "A form is required.")
@@ -44,7 +44,7 @@ def read_form(request: Request) -> dict[str, str]:
     return {name: values[-1] for name, values in values_of.items()}
 
 
-def fields_of(handler: GrantHandler) -> list[dict[str, str]]:
+def _fields_of(handler: GrantHandler) -> list[dict[str, str]]:
     """Return the fields of a form, or nothing if there are too many and the form takes JSON."""
     if handler.house is not None and len(handler.house.columns) <= _MOST_FIELDS:
         return [{"name": name, "kind": kind} for name, kind in handler.house.columns.items()]
@@ -53,9 +53,9 @@ def fields_of(handler: GrantHandler) -> list[dict[str, str]]:
     return []
 
 
-def queries_of_form(model: type[BaseModel], handler: GrantHandler, form: dict[str, str]) -> dict[str, Any]:
+def _queries_of_form(model: type[BaseModel], handler: GrantHandler, form: dict[str, str]) -> dict[str, Any]:
     """Return the queries of a form, in the format of the interface for programs."""
-    fields = fields_of(handler)
+    fields = _fields_of(handler)
     if not fields:
         try:
             queries = parse_json(form.get("json", ""), special_numbers=True)
@@ -82,7 +82,7 @@ def _entry(text: str, field: dict[str, str]) -> Any:
     if field["kind"] == "text":
         return text or None
     if field["kind"] == "whole":
-        return whole_number(text or "0")
+        return _whole_number(text or "0")
     if not text:
         return None
     try:
@@ -91,7 +91,7 @@ def _entry(text: str, field: dict[str, str]) -> Any:
         raise DataError(f"{field['name']} must be a number.") from None
 
 
-def whole_number(text: str) -> int:
+def _whole_number(text: str) -> int:
     """Return a typed whole number, or raise."""
     if not (text.isascii() and text.isdecimal() and len(text) < 12):
         raise DataError("the number must be a whole number.")
@@ -111,7 +111,7 @@ _environment.filters["number"] = number
 _environment.filters["up"] = lambda value: number(round_up(value, 4), 4)
 
 
-class Visit:
+class _PageRequest:
     """One request for a page: its sender and the content of its form."""
 
     def __init__(self, service: ServiceState, request: Request, form: dict[str, str]) -> None:
@@ -142,7 +142,7 @@ class Visit:
             return headers["sec-fetch-site"] in ("same-origin", "none")
         # Older browsers, and all browsers if a page came over plain HTTP on a network, send less information.
         origin = headers.get("origin", headers.get("referer"))
-        return origin is None or is_of_host(origin, headers.get("host", ""))
+        return origin is None or _is_of_host(origin, headers.get("host", ""))
 
     @property
     def is_own_form(self) -> bool:
@@ -150,7 +150,7 @@ class Visit:
         return self.is_sent_from_here and self.service.sessions.is_own_form(self.cookie, self.form.get("token", ""))
 
 
-def is_of_host(address: str, host: str) -> bool:
+def _is_of_host(address: str, host: str) -> bool:
     """Return whether the address of a page, or its origin, has the host and port in a header."""
     try:
         page = urlsplit(address)
@@ -162,7 +162,7 @@ def is_of_host(address: str, host: str) -> bool:
         return False
 
 
-def carried_out(visit: Visit, work: Callable[[Visit], Response]) -> Response:
+def _carried_out(visit: _PageRequest, work: Callable[[_PageRequest], Response]) -> Response:
     """Return a page, or a page with the reason of a refusal."""
     try:
         return work(visit)
@@ -187,7 +187,7 @@ def routes(service: ServiceState) -> APIRouter:
     """Return the pages of a running service."""
     router = APIRouter(redirect_slashes=False)
 
-    def pool(request: Request, work: Callable[[Visit], Response]) -> Pool:
+    def pool(request: Request, work: Callable[[_PageRequest], Response]) -> Pool:
         """Return the pool for a page. Only a session opens the pools of those with a key."""
         pools = service.pools
         if service.sessions.of(request.cookies.get(COOKIE, "")) is None:
@@ -196,11 +196,11 @@ def routes(service: ServiceState) -> APIRouter:
             return pools.quotes
         return pools.writes if work is _predict else pools.reads
 
-    def show(path: str, method: str, work: Callable[[Visit], Response]) -> None:
+    def show(path: str, method: str, work: Callable[[_PageRequest], Response]) -> None:
         async def serve(request: Request) -> Response:
             def visit() -> Response:
-                form = read_form(request) if method == "POST" else {}
-                return carried_out(Visit(service, request, form), work)
+                form = _read_form(request) if method == "POST" else {}
+                return _carried_out(_PageRequest(service, request, form), work)
 
             return await pool(request, work).run(visit)
 
@@ -226,7 +226,7 @@ def _add_static(router: APIRouter, name: str, media_type: str) -> None:
     router.add_api_route(f"/static/{name}", serve, methods=["GET"], name=name, response_model=None)
 
 
-def _overview(visit: Visit) -> Response:
+def _overview(visit: _PageRequest) -> Response:
     key = visit.key
     if key is None:
         return visit.page("login.html", wrong=False)
@@ -250,7 +250,7 @@ def _account(place: int, account: LedgerAccount, key: ApiKey) -> dict[str, Any]:
         "unit": shared.terms.unit,
         "states": [{"whom": one.whom, "left": one.share_left, "fits": one.fitting_words} for one in shown],
         # The chart shows every charge, including those of grants that a key does not cover.
-        "chart": None if key.grants else history_chart(f"history-{place}", account.data_set, shared, charges),
+        "chart": None if key.grants else _history_chart(f"history-{place}", account.data_set, shared, charges),
         "charges": [
             {
                 "number": one.number,
@@ -272,7 +272,7 @@ def _may_see(key: ApiKey, charge: Charge) -> bool:
     return key.may(Scope.OWN) or charge.whom == "everyone"
 
 
-def history_chart(ident: str, data_set: str, state: AccountState, charges: list[Charge]) -> Markup:
+def _history_chart(ident: str, data_set: str, state: AccountState, charges: list[Charge]) -> Markup:
     """Draw the spending of a data set, charge by charge, oldest first. `ident` is unique on the page."""
     limit, spent, points = state.terms.limit.loss, 0, [(0.0, 0.0)]
     shared = [one for one in charges if one.whom == state.whom]
@@ -284,7 +284,7 @@ def history_chart(ident: str, data_set: str, state: AccountState, charges: list[
     return line_chart([Series("spent", points, "main")], [Limit("whole budget", 100.0)], words)
 
 
-def _login(visit: Visit) -> Response:
+def _login(visit: _PageRequest) -> Response:
     if not visit.is_sent_from_here:
         raise Problem(403, "form", "This form was not sent from this service.", "Give your API key on the first page.")
     key = visit.service.ring.of(visit.form.get("key", "").strip())
@@ -297,7 +297,7 @@ def _login(visit: Visit) -> Response:
     return response
 
 
-def _logout(visit: Visit) -> Response:
+def _logout(visit: _PageRequest) -> Response:
     if not visit.is_own_form:
         raise Problem(403, "form", "This form was not made for this session.", "Load the page again.")
     response = RedirectResponse("/", 303)
@@ -306,12 +306,12 @@ def _logout(visit: Visit) -> Response:
     return response
 
 
-def _is_secure(visit: Visit) -> bool:
+def _is_secure(visit: _PageRequest) -> bool:
     # The scheme is not enough: a proxy's header is trusted only from this machine.
     return visit.service.settings.secure_cookie is not False or visit.request.url.scheme == "https"
 
 
-def _handler(visit: Visit, scope: Scope) -> GrantHandler:
+def _handler(visit: _PageRequest, scope: Scope) -> GrantHandler:
     if visit.key is None:
         raise Problem(401, "no-key", "Log in first.", "Give your API key on the first page.")
     if not visit.may(scope):
@@ -319,28 +319,28 @@ def _handler(visit: Visit, scope: Scope) -> GrantHandler:
     return handler_for(visit.service, visit.key, visit.request.path_params["grant"], visit.noted)
 
 
-def _grant(visit: Visit) -> Response:
+def _grant(visit: _PageRequest) -> Response:
     handler = _handler(visit, Scope.READ)
     return _grant_page(visit, handler, asked=visit.request.query_params.get("answers"))
 
 
 def _grant_page(
-    visit: Visit, handler: GrantHandler, status: int = 200, asked: str | None = None, **view: Any
+    visit: _PageRequest, handler: GrantHandler, status: int = 200, asked: str | None = None, **view: Any
 ) -> Response:
     about, wrong = handler.to_dict(), view.pop("wrong", None)
     quote = handler.quote(max(1, about["remaining"]))
     if asked is not None:
         try:
-            quote = handler.quote(whole_number(asked))
+            quote = handler.quote(_whole_number(asked))
         except (DataError, InvalidParameterError) as error:
             wrong, status = str(error), 422
     shown = {
         "grant": about,
         "sentences": handler.promise,
         "quote": quote,
-        "said": quote_words(quote),
+        "said": _quote_words(quote),
         "farthest": min(handler.farthest, max(2 * handler.most, 10)),
-        "fields": fields_of(handler),
+        "fields": _fields_of(handler),
         "request_key": secrets.token_hex(8),
         "may_predict": visit.may(Scope.PREDICT),
         "wrong": wrong,
@@ -350,7 +350,7 @@ def _grant_page(
     return visit.page("grant.html", status, **{**shown, **view})
 
 
-def quote_words(quote: dict[str, Any]) -> str:
+def _quote_words(quote: dict[str, Any]) -> str:
     """Return a quote as a sentence."""
     answers, epsilon = quote["answers"], quote["epsilon"]
     cost = "use up the delta" if epsilon is None else f"cost epsilon {math.ceil(epsilon * 1000) / 1000:g}"
@@ -360,13 +360,13 @@ def quote_words(quote: dict[str, Any]) -> str:
     return f"{answers:,} {noun} {cost} at delta {quote['delta']:g}, {fits}."
 
 
-def _quote(visit: Visit) -> Response:
+def _quote(visit: _PageRequest) -> Response:
     handler = _handler(visit, Scope.READ)
-    quote = handler.quote(whole_number(visit.request.query_params.get("answers", "")))
-    return JSONResponse({**quote, "words": quote_words(quote)})
+    quote = handler.quote(_whole_number(visit.request.query_params.get("answers", "")))
+    return JSONResponse({**quote, "words": _quote_words(quote)})
 
 
-def _predict(visit: Visit) -> Response:
+def _predict(visit: _PageRequest) -> Response:
     handler = _handler(visit, Scope.PREDICT)
     key = visit.key
     assert key is not None  # noqa: S101
@@ -377,7 +377,7 @@ def _predict(visit: Visit) -> Response:
     typed = {name: value for name, value in visit.form.items() if name not in ("token", "request_key")}
     try:
         name = request_key(visit.form.get("request_key"))
-        queries = queries_of_form(visit.service.prediction, handler, visit.form)
+        queries = _queries_of_form(visit.service.prediction, handler, visit.form)
         stored = predicted(visit.service, key, handler, name, queries, visit.noted)
     except (DataError, InvalidParameterError, BudgetError) as error:
         status = problem_of(error).status

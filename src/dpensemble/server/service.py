@@ -27,7 +27,7 @@ from dpensemble.server.sign_in import COOKIE, PREFIX, ApiKey, KeyRing, Provider,
 if TYPE_CHECKING:
     from dpensemble.server.settings import WaitSettings
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 
 class Pool:
@@ -42,7 +42,7 @@ class Pool:
         self._free = asyncio.Semaphore(threads)
         self._waiting = 0
 
-    async def run(self, work: Callable[[], Result]) -> Result:
+    async def run(self, work: Callable[[], _Result]) -> _Result:
         """Return the result of `work`, or raise its error.
 
         Raises
@@ -71,7 +71,7 @@ class Pool:
             raise self._busy()
         return running.result()
 
-    def _ended(self, running: asyncio.Future[Result]) -> None:
+    def _ended(self, running: asyncio.Future[_Result]) -> None:
         self._free.release()
         if not running.cancelled():
             # After the deadline nobody else asks for the error.
@@ -88,7 +88,7 @@ class Pool:
         )
 
 
-class SharedCheck:
+class _SharedCheck:
     """One check at a time. Those who ask while the check is under way share its result."""
 
     def __init__(self, pool: Pool) -> None:
@@ -108,21 +108,21 @@ class SharedCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Pools:
+class _Pools:
     """The pools of a service: checks of health, reads with a valid key, writes, quotes, and unknown senders."""
 
-    health: SharedCheck
+    health: _SharedCheck
     reads: Pool
     writes: Pool
     quotes: Pool
     strangers: Pool
 
     @classmethod
-    def of(cls, waits: WaitSettings) -> Pools:
+    def of(cls, waits: WaitSettings) -> _Pools:
         """Return the pools of a service with these deadlines."""
         return cls(
             # Two threads, so that a check after one that hangs still runs.
-            health=SharedCheck(Pool("checks of health", threads=2, queued=2, seconds=waits.read)),
+            health=_SharedCheck(Pool("checks of health", threads=2, queued=2, seconds=waits.read)),
             reads=Pool("reads", threads=8, queued=200, seconds=waits.read),
             # Many, because simultaneous charges share a transaction.
             writes=Pool("requests for answers", threads=32, queued=200, seconds=waits.write),
@@ -144,7 +144,7 @@ class ServiceState:
     log: JsonLog
     metrics: Metrics
     prediction: type[BaseModel]
-    pools: Pools
+    pools: _Pools
     provider: Provider | None = None
 
     @classmethod
@@ -168,7 +168,7 @@ class ServiceState:
             log=JsonLog(stream),
             metrics=Metrics(handlers, ledger),
             prediction=prediction_model(settings.most_queries),
-            pools=Pools.of(settings.waits),
+            pools=_Pools.of(settings.waits),
             provider=None if settings.oidc is None else Provider(settings.oidc),
         )
 

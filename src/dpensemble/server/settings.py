@@ -24,7 +24,7 @@ from dpensemble.server.sign_in import OidcSettings
 # Most bytes of a configuration.
 _LARGEST = 2**20
 _WHOLE_LAWS: dict[str, Any] = {kind.name: kind for kind in RELEASES}
-Made = TypeVar("Made")
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +240,7 @@ def _is_plain(name: str) -> bool:
     return 0 < len(name) <= 60 and name.isascii() and all(one.isalnum() or one in "-_." for one in name)
 
 
-def _from_fields(kind: type[Made], called: str, content: Mapping[str, Any]) -> Made:
+def _from_fields(kind: type[_Made], called: str, content: Mapping[str, Any]) -> _Made:
     """Return a dataclass made of the settings. Raise if settings are missing or unknown, and name them."""
     field_of = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
     unknown = [name for name in content if name not in field_of]

@@ -275,7 +275,7 @@ class OidcSettings:
                 )
 
 
-class ProviderKeys:
+class _ProviderKeys:
     """The public keys of a provider by name, fetched in a thread apart, one fetch at a time.
 
     `get` returns all keys from the provider. `clock` returns seconds.
@@ -358,7 +358,7 @@ class Provider:
         _require_direct(settings.jwks_url)
         self._settings = settings
         client = jwt.PyJWKClient(settings.jwks_url, cache_jwk_set=False, timeout=_PATIENCE)
-        self._keys = ProviderKeys(client.get_signing_keys)
+        self._keys = _ProviderKeys(client.get_signing_keys)
 
     async def keys_for(self, token: str) -> None:
         """Wait, for a limited time and without a thread, until the provider's keys are there or known to be away."""

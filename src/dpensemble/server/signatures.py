@@ -118,7 +118,7 @@ def read_statement(path: Path) -> Fields:
 
 
 #: Number of entries between checkpoints.
-INTERVAL = 1000
+_INTERVAL = 1000
 
 
 class SignedStanding:
@@ -155,7 +155,7 @@ class SignedStanding:
 
     def save(self, standing: Standing, key: SigningKey) -> None:
         """Sign the ledger's standing if enough entries have been added since the last checkpoint."""
-        if standing.number < self._number + INTERVAL:
+        if standing.number < self._number + _INTERVAL:
             return
         fields = {"ledger": self._ledger, "number": standing.number, "hash": standing.hash, "time": now()}
         text = json.dumps(key.signed(fields | {"standing": standing.to_dict()}))

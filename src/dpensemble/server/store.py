@@ -3,7 +3,7 @@
 Every write is one transaction that excludes all other writes: ``BEGIN IMMEDIATE`` in SQLite, an advisory
 lock in PostgreSQL. When it returns, it has reached the disk (``synchronous=FULL`` over a write-ahead log, or
 PostgreSQL's ``synchronous_commit``). Only the entries decide what may be charged (`balances.py`). The contents of the
-other tables follow from the entries, and `verified` compares them.
+other tables follow from the entries, and verification compares them.
 
 Rows are added and never changed. Triggers refuse changed rows, existing keys, negative numbers, and entries that do not
 follow the newest one. They stop mistakes, and users who may only insert rows. The chain, the witness and checkpoints
@@ -47,7 +47,7 @@ _SCHEMA = sa.text(
 )
 
 
-def vetted_url(address: str) -> tuple[sa.URL, str]:
+def _vetted_url(address: str) -> tuple[sa.URL, str]:
     """Return the URL of a database and the address as it may be shown.
 
     As for private tables, the address holds no password, and a connection to another machine is encrypted.
@@ -73,7 +73,7 @@ def _malformed() -> LedgerError:
 
 
 @dataclass(frozen=True)
-class ServerPlace:
+class _ServerPlace:
     """Where a server says that the tables of a ledger are.
 
     Parameters
@@ -89,7 +89,7 @@ class ServerPlace:
     schema: str
 
     @classmethod
-    def of(cls, connection: sa.Connection, table: str) -> ServerPlace:
+    def of(cls, connection: sa.Connection, table: str) -> _ServerPlace:
         """Ask the server."""
         try:
             with connection.begin_nested():
@@ -452,7 +452,7 @@ class Store:
             # Only `create` makes a file.
             self._url = _url_of_file(self.file, "rw")
         else:
-            self._url, self.place = vetted_url(address)
+            self._url, self.place = _vetted_url(address)
         # A connection for each transaction, so that no connection is shared with a fork.
         self._engine = self._new_engine(self._url, poolclass=NullPool)
 
@@ -468,10 +468,10 @@ class Store:
         return self._server.names(self._url.set(username=None, drivername="postgresql").render_as_string())
 
     @cached_property
-    def _server(self) -> ServerPlace:
+    def _server(self) -> _ServerPlace:
         """What the server states about the ledger's tables."""
         with self._database_errors("read"), self._engine.connect() as connection:
-            return ServerPlace.of(connection, entries.name)
+            return _ServerPlace.of(connection, entries.name)
 
     def may_be(self, place: str) -> bool:
         """Return whether a remembered place may be this database, under any address."""

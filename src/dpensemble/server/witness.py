@@ -50,7 +50,7 @@ def replace_file(path: Path, content: Callable[[int], bytes]) -> None:
     sync_folder(path.parent)
 
 
-def mark_of(handle: int) -> str:
+def _mark_of(handle: int) -> str:
     """Return a mark that a file keeps as long as it lives, and that no copy of the file has: ``inode/birth``.
 
     A restart, a new container over the same volume, a new host name, a renamed folder and a changed owner keep the
@@ -59,7 +59,7 @@ def mark_of(handle: int) -> str:
     return f"{os.fstat(handle).st_ino}/{_birth(handle)}"
 
 
-def is_same_mark(one: str, other: str) -> bool:
+def _is_same_mark(one: str, other: str) -> bool:
     """Return whether two marks may be of the same file."""
     (inode, birth), (other_inode, other_birth) = one.split("/"), other.split("/")
     if "0" in (birth, other_birth):
@@ -112,7 +112,7 @@ class Witness:
     A charge holds the file's lock from before the database is written until the new entry is in the file. So of all
     copies of a ledger only one at a time charges, and only a copy with the newest entry that was seen.
 
-    A copy of the file has another mark (`mark_of`). Then a back-up was restored, or two folders are in use, and nobody
+    A copy of the file has another mark (`_mark_of`). Then a back-up was restored, or two folders are in use, and nobody
     knows what was released since.
     """
 
@@ -239,7 +239,7 @@ class Witness:
         if status.st_nlink > 1:
             raise two_names(self.path)
         newest = self._newest(_slots(os.read(handle, 2 * _PLACE + 1)))
-        if newest.mark and not is_same_mark(newest.mark, mark_of(handle)):
+        if newest.mark and not _is_same_mark(newest.mark, _mark_of(handle)):
             raise self._unknown("is a copy, restored from a back-up or made by hand")
         return newest
 
@@ -265,7 +265,7 @@ class Witness:
             getattr(os, "fdatasync", os.fsync)(file.fileno())
 
     def _replace(self, number: int, digest: str) -> None:
-        replace_file(self.path, lambda handle: 2 * _content(_Line(number, digest, mark_of(handle))))
+        replace_file(self.path, lambda handle: 2 * _content(_Line(number, digest, _mark_of(handle))))
         self.problem, self._is_started, self._began = None, True, _clock()
 
     @contextmanager
@@ -340,7 +340,7 @@ def _check(number: int, digest: str) -> str:
 _FILE = "ledgers.json"
 
 
-class Places:
+class KnownLedgers:
     """Remembers the id of the ledger in each place, in a file in the folder of the witness.
 
     A file's place is its path. A database's place is what the server states about itself, and the address.
