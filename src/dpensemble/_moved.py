@@ -25,6 +25,7 @@ else:
 
 #: Module that is gone -> module that has most of its names now.
 MODULES: dict[str, str] = {
+    "dpensemble.cli.plan_plot": "dpensemble.cli.plan_output",
     "dpensemble.client": "dpensemble.server.client",
     "dpensemble.ledger": "dpensemble.server",
     "dpensemble.ledger.account_state": "dpensemble.server.account",

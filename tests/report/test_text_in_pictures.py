@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 import dpensemble
-from dpensemble.cli.plan_plot import write_charts
+from dpensemble.cli.plan_output import write_charts
 from dpensemble.report.charts import Limit, Series, line_chart
 from dpensemble.report.drawing import LETTER, Words, label
 

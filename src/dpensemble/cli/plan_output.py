@@ -1,12 +1,17 @@
-"""The plot of a plan: what labels cost, and how often they are wrong."""
+"""Files that ``plan`` and ``gamma`` write: the plot of a plan, and a certificate.
+
+The plot shows what labels cost, and how often they are wrong.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 from markupsafe import Markup
 
 from dpensemble.accounting import Accounting
@@ -110,3 +115,16 @@ def _quality_chart(plan: Plan) -> Markup:
         lines.append(Series("not answered", np.stack([margins, unanswered], axis=1).tolist(), "other"))
     words = Words("quality", "Wrong labels by vote margin", "votes ahead of the runner-up", "probability")
     return line_chart(lines, [Limit("a guess", 1 - 1 / n_classes)], words)
+
+
+def write_certificate(path: Path, certificate: dict[str, Any]) -> None:
+    """Write a whole certificate or nothing."""
+    from dpensemble.workflow import durable  # noqa: PLC0415  takes long to import
+
+    durable.replace_file(path, json.dumps(certificate, separators=(",", ":")) + "\n")
+
+
+def print_certificate(path: Path | None) -> None:
+    """Print the path of the certificate, if there is one, and how to check it."""
+    if path is not None:
+        typer.echo(f"Certificate: {path}; check it by 'dpensemble verify {path}'")
