@@ -13,7 +13,7 @@ from dpensemble.report.drawing import LETTER, Words, label
 
 PICTURES = sorted((Path(__file__).parents[2] / "docs" / "images").glob("*.svg"))
 PACKAGE = Path(dpensemble.__file__).parent
-STYLES = [PACKAGE / "report" / "template.html", PACKAGE / "service" / "static" / "page.css"]
+STYLES = [PACKAGE / "report" / "template.html", PACKAGE / "server" / "static" / "page.css"]
 RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
 
 
