@@ -33,7 +33,7 @@ test-nightly: $(VENV)/.installed-dev
 test-all: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n $(JOBS) -q
 
-# Measures tests, which decides which of them are slow or run at night: make durations ARGS=tests/ledger
+# Measures tests, which decides which of them are slow or run at night: make durations ARGS=tests/server
 durations: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n $(JOBS) -q --write-durations $(ARGS)
 

@@ -30,8 +30,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dpensemble.ledger import Ledger
-from dpensemble.service.keys import create_key
+from dpensemble.server import Ledger
+from dpensemble.server.sign_in import create_key
 from service import wait
 
 CONFIG = """

@@ -28,8 +28,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpensemble.ledger import Ledger
-from dpensemble.service.keys import create_key
+from dpensemble.server import Ledger
+from dpensemble.server.sign_in import create_key
 
 CONFIG = """
 ledger = "ledger.db"

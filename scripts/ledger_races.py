@@ -16,7 +16,7 @@ from time import perf_counter
 
 from dpensemble._spending import Spending
 from dpensemble.errors import BudgetError
-from dpensemble.ledger import Ledger
+from dpensemble.server import Ledger
 
 FITTING = 8
 

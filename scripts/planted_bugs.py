@@ -93,14 +93,14 @@ BUGS = (
         "an account admits releases beyond its delta",
         "return self.loss <= limit.loss and self.delta <= limit.delta",
         "return self.loss <= limit.loss",
-        ("tests/ledger",),
+        ("tests/server",),
     ),
     Bug(
         "service",
         "two holders of keys share the names of their requests",
         'request = f"{holder}:{key}"',
         "request = key",
-        ("tests/service",),
+        ("tests/server",),
     ),
     Bug(
         "cli",

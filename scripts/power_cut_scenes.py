@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dpensemble.cli import main as dpensemble
 from dpensemble.errors import DPEnsembleError
-from dpensemble.ledger import Ledger
+from dpensemble.server import Ledger
 from dpensemble.workflow import durable
 
 METHODS = (

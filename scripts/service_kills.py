@@ -20,12 +20,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dpensemble.client import Client
 from dpensemble.errors import DPEnsembleError
-from dpensemble.ledger import Ledger
-from dpensemble.service import read_settings
-from dpensemble.service.keys import create_key
-from dpensemble.service.serve import serve
+from dpensemble.server import Client, Ledger, read_settings
+from dpensemble.server.app import serve
+from dpensemble.server.sign_in import create_key
 
 CONFIG = """
 ledger = "{ledger}"
@@ -53,7 +51,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["DPENSEMBLE_STATE"] = f"{folder}/state"
-        FORKS.set_forkserver_preload(["dpensemble.service.serve"])
+        FORKS.set_forkserver_preload(["dpensemble.server.app"])
         Trial(Path(folder), asked.ledger or f"{folder}/ledger.db", asked.seed).run(asked.kills)
 
 

@@ -22,11 +22,10 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from dpensemble.ledger import Ledger, store, tables
-from dpensemble.ledger.witness import Witness
-from dpensemble.releases import answers as labels
-from dpensemble.service import bodies, create_app, read_settings
-from dpensemble.service.keys import create_key
+from dpensemble.releases import answers
+from dpensemble.server import Ledger, create_app, http, read_settings, store
+from dpensemble.server.sign_in import create_key
+from dpensemble.server.witness import Witness
 
 STEPS = (
     *("body read", "charge begun", "charge added", "charge committed", "charge witnessed", "drawn"),
@@ -137,7 +136,7 @@ class Trial:
     def is_charged(self, key: str) -> bool:
         """Return whether a request is in the ledger."""
         with Ledger(self.ledger).reading() as transaction:
-            return transaction.row(tables.requests, request=f"client:{key}") is not None
+            return transaction.row(store.requests, request=f"client:{key}") is not None
 
     def said(self, key: str) -> dict[str, str]:
         """Return what a killed service reported: that it was drawing, and its answer."""
@@ -159,7 +158,7 @@ class Trial:
             transactions += name == "begun"
             die(f"{'charge' if transactions == 1 else 'answer'} {name}")
 
-        sample, note, body = labels.sample, Witness.note, bodies.Bodies.taken
+        sample, note, body = answers.sample, Witness.note, http._Bodies.taken
 
         def drawing(*given: Any) -> Any:
             file.write(f"drawing\t{key}\t\n")
@@ -172,13 +171,13 @@ class Trial:
             die(f"{'charge' if transactions == 1 else 'answer'} witnessed")
 
         @asynccontextmanager
-        async def reading(self: bodies.Bodies, scope: Any, receive: Any) -> AsyncIterator[bytes]:
+        async def reading(self: http._Bodies, scope: Any, receive: Any) -> AsyncIterator[bytes]:
             async with body(self, scope, receive) as found:
                 die("body read")
                 yield found
 
         client = self.client()
-        store.step, labels.sample, Witness.note, bodies.Bodies.taken = at, drawing, noting, reading
+        store.step, answers.sample, Witness.note, http._Bodies.taken = at, drawing, noting, reading
         found = ask(client, self.token, key)
         file.write(f"told\t{key}\t{found.json()['labels'][0]}\n")
         die("replied")

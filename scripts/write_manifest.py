@@ -17,7 +17,7 @@ import dpensemble.design
 import dpensemble.laws
 import dpensemble.methods
 from dpensemble.cli.manifest import FILE
-from dpensemble.cli.parameters import flag_of
+from dpensemble.cli.options import flag_of
 from dpensemble.laws import LAWS
 from dpensemble.workflow.learners import LEARNERS
 

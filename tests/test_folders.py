@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from dpensemble import _folders, _state_home
-from dpensemble.ledger import Ledger
+from dpensemble.server import Ledger
 from dpensemble.workflow import durable
 from dpensemble.workflow.run_folder import claimed_folder
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpensemble.cli import main
-from dpensemble.ledger import Ledger
+from dpensemble.server import Ledger
 
 OLD, NEW = b"old" * 700, b"new" * 900
 

@@ -13,7 +13,7 @@ WITH_A_CLOCK = {
     "tests/deadline.py": "ends tests that hang",
     "tests/durations.py": "measures tests, and decides none",
     "tests/clusters/test_dask.py": "teachers that take a while, so that a worker can be killed in the middle",
-    "tests/service/test_keys.py": "waits for what a lock prevents, and passes whatever comes first",
+    "tests/server/test_sign_in.py": "waits for what a lock prevents, and passes whatever comes first",
 }
 CLOCKS = {"now", "utcnow", "today"}
 WAITING = {"wait", "join", "result", "communicate"}

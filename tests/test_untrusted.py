@@ -22,8 +22,8 @@ from dpensemble.datasets import csv_files, csv_lines, parquet
 from dpensemble.datasets.tables import table_chunks
 from dpensemble.errors import DPEnsembleError, FileError
 from dpensemble.persistence import load_classifier
-from dpensemble.service.keys import read_keys
-from dpensemble.service.settings import read_settings
+from dpensemble.server.settings import read_settings
+from dpensemble.server.sign_in import read_keys
 from dpensemble.workflow.column_kinds import declared_features
 from dpensemble.workflow.drawn import _kept_in
 from dpensemble.workflow.journal import read_journal

@@ -20,8 +20,8 @@ from tables import write_tables
 
 from dpensemble._state_home import signature_of
 from dpensemble.cli import main
-from dpensemble.ledger import Ledger
-from dpensemble.ledger.witness import Witness
+from dpensemble.server import Ledger
+from dpensemble.server.witness import Witness
 
 _KILLED, _DONE, _REFUSED = -9, 0, 2
 _WITHOUT_RELEASE = ("no query was answered", "the labels asked for cost more than")

@@ -22,7 +22,7 @@ from typing import Any
 
 import dpensemble
 from dpensemble.cli import main
-from dpensemble.ledger import store
+from dpensemble.server import store
 from dpensemble.workflow import durable
 
 _NUMBER = re.compile(r"\.\d+$")

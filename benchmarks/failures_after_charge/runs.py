@@ -9,9 +9,8 @@ import numpy as np
 from tables import RandomTables
 
 from dpensemble.cli.manifest import laws_of
-from dpensemble.cli.method_choice import methods_of
-from dpensemble.cli.option import Option
-from dpensemble.cli.options import options_of
+from dpensemble.cli.method_commands import methods_of
+from dpensemble.cli.options import Option, options_of
 
 #: Name of the account in the ledger of a run.
 DATA_SET = "people"

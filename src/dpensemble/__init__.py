@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from dpensemble.design import Plan, plan
     from dpensemble.engine.repeats import total_spent
     from dpensemble.guarantee import Guarantee
-    from dpensemble.ledger import Ledger
     from dpensemble.methods import (  # noqa: F401
         AutoClassifier,
         BaggedPATEClassifier,
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     )
     from dpensemble.persistence import load_classifier, save_classifier
     from dpensemble.relations import Basis, Relation
+    from dpensemble.server import Ledger
 
     __version__: str
 
@@ -102,7 +102,7 @@ _ROOMS = {
     ),
     "design": ("Plan", "plan"),
     "guarantee": ("Guarantee",),
-    "ledger": ("Ledger",),
+    "server": ("Ledger",),
     "engine.repeats": ("total_spent",),
     "persistence": ("load_classifier", "save_classifier"),
     "relations": ("Basis", "Relation"),

@@ -10,8 +10,7 @@ import typer
 from dpensemble.cli import main
 from dpensemble.cli.app import run as run_app
 from dpensemble.cli.manifest import LAWS, METHODS, laws_of
-from dpensemble.cli.method_choice import choose, methods_of
-from dpensemble.cli.method_commands import add_group
+from dpensemble.cli.method_commands import add_group, choose, methods_of
 from dpensemble.cli.options import options_of
 from dpensemble.errors import InvalidParameterError
 

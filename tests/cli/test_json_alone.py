@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from dpensemble.cli import main
-from dpensemble.cli.ledger_commands import LEDGER
 from dpensemble.cli.manifest import METHODS
-from dpensemble.cli.method_choice import methods_of
-from dpensemble.cli.service_commands import KEYS
+from dpensemble.cli.method_commands import methods_of
 from dpensemble.cli.static_commands import (
+    KEYS,
+    LEDGER,
     check,
     compare,
     gamma,

@@ -8,7 +8,7 @@ import pytest
 
 from dpensemble.cli import main
 
-from ..ledger.conftest import buy_back
+from ..server.conftest import buy_back
 
 
 @pytest.fixture(autouse=True)

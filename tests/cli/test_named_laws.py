@@ -6,7 +6,7 @@ import re
 import pytest
 
 from dpensemble.cli import main
-from dpensemble.cli.method_choice import LAWS, laws_of
+from dpensemble.cli.method_commands import LAWS, laws_of
 from dpensemble.laws import SparseNoisyMax
 
 METHODS = ("saa", "pate", "bagged-pate")

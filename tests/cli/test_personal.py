@@ -9,7 +9,7 @@ import pytest
 
 from dpensemble.cli import main
 from dpensemble.cli.manifest import LAWS, method_of
-from dpensemble.cli.method_choice import methods_of
+from dpensemble.cli.method_commands import methods_of
 
 PERSONALISED = [name for name in methods_of("train") if "budgets" in method_of(name).fit]
 

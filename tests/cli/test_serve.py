@@ -6,7 +6,7 @@ import pytest
 
 from dpensemble.cli import main
 
-from ..ledger.conftest import buy_back
+from ..server.conftest import buy_back
 
 CONFIG = """
 ledger = "ledger.db"

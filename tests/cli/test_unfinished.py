@@ -13,7 +13,7 @@ import dpensemble.cli.train
 import dpensemble.moments.rounds  # noqa: F401 - patched by name
 from dpensemble.cli import main
 from dpensemble.errors import LedgerError
-from dpensemble.ledger import Ledger
+from dpensemble.server import Ledger
 from dpensemble.workflow.drawn import DrawnFile
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
@@ -130,7 +130,7 @@ def fail_at(patched, name):
             failed.append(name)
             raise ZeroDivisionError
 
-    patched.setattr("dpensemble.ledger.store.step", step)
+    patched.setattr("dpensemble.server.store.step", step)
 
 
 @pytest.mark.parametrize(("step", "charged"), [("begun", False), ("added", False), ("committed", True)])
@@ -144,7 +144,7 @@ def test_the_journal_tells_of_a_charge_before_the_ledger_is_charged(
     with monkeypatch.context() as patched:
         fail_at(patched, step)
         if not can_look:
-            patched.setattr("dpensemble.ledger.accounts.LedgerAccount.has_release", unreachable)
+            patched.setattr("dpensemble.server.account.LedgerAccount.has_release", unreachable)
         code = main(command("label-moments", *more))
     errors = capsys.readouterr().err
     # Where no user could look, recover does.

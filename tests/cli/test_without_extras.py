@@ -28,9 +28,8 @@ def hidden(package):
     # An import binds a module as an attribute of its package, too.
     ours = {name: vars(module).copy() for name, module in before.items() if name.split(".")[0] == "dpensemble"}
     # Both the hidden package and modules of ours that have imported it are imported again.
-    again = ("dpensemble.ledger", "dpensemble.service", "dpensemble.cli.ledger", "dpensemble.cli.serve")
     for name in before:
-        if name.partition(".")[0] == package or name.startswith((*again, "dpensemble.cli.keys")):
+        if name.partition(".")[0] == package or name.startswith("dpensemble.server"):
             del sys.modules[name]
     finders = sys.meta_path
     sys.meta_path = [Hidden(package), *finders]
@@ -52,15 +51,15 @@ def hidden(package):
 
 def test_modules_are_afterwards_what_they_were():
     """Otherwise tests that follow would plant faults in modules that no command uses."""
-    from dpensemble import ledger
-    from dpensemble.ledger import store
+    from dpensemble import server
+    from dpensemble.server import store
 
     with hidden("a package that nobody needs"):
-        assert "dpensemble.ledger.store" not in sys.modules
-        from dpensemble.ledger import store as another
+        assert "dpensemble.server.store" not in sys.modules
+        from dpensemble.server import store as another
     assert another is not store
-    assert sys.modules["dpensemble.ledger.store"] is store
-    assert (sys.modules["dpensemble"].ledger, ledger.store) == (ledger, store)
+    assert sys.modules["dpensemble.server.store"] is store
+    assert (sys.modules["dpensemble"].server, server.store) == (server, store)
 
 
 @pytest.mark.parametrize("package", ["sqlalchemy", "filelock", "cryptography"])

@@ -12,11 +12,11 @@ from dpensemble import EncodedClassifier, PATEClassifier, load_classifier, metho
 from dpensemble.allocation.budget_groups import personal_budgets
 from dpensemble.certificates import certificate_of_fit, confirmed
 from dpensemble.errors import AccountingError, NotForReleaseWarning
-from dpensemble.ledger import Ledger
-from dpensemble.ledger.filters import Amount
 from dpensemble.report import RunRecord
 from dpensemble.report.card import card_as_markdown, model_card
 from dpensemble.report.page import render
+from dpensemble.server import Ledger
+from dpensemble.server.filters import Amount
 from dpensemble.workflow import Tables, compare
 from dpensemble.workflow.comparison_data import ComparedDataset, comparison_data
 from dpensemble.workflow.comparison_methods import COMPARED

@@ -10,7 +10,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "failures_after_charge"
 # What follows a charge of the same key is charged again. Each time is one line in a file.
 FORGETFUL = """
 import os, runpy, sys
-from dpensemble.ledger.charges import DataSetCharges
+from dpensemble.server.account import DataSetCharges
 real = DataSetCharges.of_release
 def forgetful(self, transaction, key):
     found = real(self, transaction, key)

@@ -7,12 +7,12 @@ from xml.etree import ElementTree
 import pytest
 
 import dpensemble
-from dpensemble.cli.plan_plot import write_charts
+from dpensemble.cli.plan_output import write_charts
 from dpensemble.report.charts import _LETTER, Limit, Series, Words, _label, line_chart
 
 PICTURES = sorted((Path(__file__).parents[2] / "docs" / "images").glob("*.svg"))
 PACKAGE = Path(dpensemble.__file__).parent
-STYLES = [PACKAGE / "report" / "template.html", PACKAGE / "service" / "static" / "page.css"]
+STYLES = [PACKAGE / "report" / "template.html", PACKAGE / "server" / "static" / "page.css"]
 RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
 
 

@@ -9,7 +9,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from dpensemble import LabelMomentsClassifier, PATEClassifier, WeightingPATEClassifier
 from dpensemble.errors import BudgetError, InvalidParameterError
-from dpensemble.ledger import Ledger
+from dpensemble.server import Ledger
 from dpensemble.workflow import Tables, holdout, train
 from dpensemble.workflow.holdout import ASSUMPTIONS, hold_back
 from dpensemble.workflow.rehearsal import stand_ins

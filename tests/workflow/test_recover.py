@@ -571,7 +571,7 @@ def test_an_interrupt_while_a_connection_ends_prints_no_traceback(place, tmp_pat
         "import sys\n"
         "from sqlalchemy.engine.default import DefaultDialect\n"
         "from dpensemble.errors import LedgerError\n"
-        "from dpensemble.ledger import Ledger\n"
+        "from dpensemble.server import Ledger\n"
         "ledger, reached = Ledger.create('l.db'), []\n"
         "def closing(self, connection):\n    reached.append(1)\n    raise KeyboardInterrupt\n"
         "DefaultDialect.do_close = closing\n"

@@ -5,7 +5,7 @@ import pytest
 from dpensemble._spending import Spending
 from dpensemble.cost import PrivacyCost
 from dpensemble.errors import BudgetError
-from dpensemble.ledger import Ledger
+from dpensemble.server import Ledger
 from dpensemble.workflow.score_account import WithScore
 
 

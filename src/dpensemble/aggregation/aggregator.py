@@ -295,7 +295,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
     budget : Budget
         Epsilon and delta of all answers together.
     ledger : LedgerAccount or LedgerGrant, optional
-        Account of the data set in a `dpensemble.ledger.Ledger`, which charges all answers before the first and stores
+        Account of the data set in a `dpensemble.server.Ledger`, which charges all answers before the first and stores
         them by key. A named grant of the account (``account.grant("name")``) continues after a restart.
     sampling : str, default="fixed"
         ``"fixed"``: each unit stays with its voters. ``"fresh"``: `draw` draws the records again for every answer.

@@ -50,7 +50,7 @@ class Answer:
 
 
 class Book(Protocol):
-    """Charges and stores answers. `dpensemble.ledger` has a book that lasts."""
+    """Charges and stores answers. `dpensemble.server` has a book that lasts."""
 
     @property
     def answered(self) -> int:

@@ -17,9 +17,8 @@ import typer
 from dpensemble.cli.again import command as command_of
 from dpensemble.cli.help import PlainGroup
 from dpensemble.cli.interrupts import INTERRUPTED, INTERRUPTS
-from dpensemble.cli.method_choice import Choice, choose, owners
-from dpensemble.cli.method_commands import add_group, add_name
-from dpensemble.cli.parameters import flag_of
+from dpensemble.cli.method_commands import Choice, add_group, add_name, choose, owners
+from dpensemble.cli.options import flag_of
 from dpensemble.cli.static_commands import STATIC_COMMANDS, add_static_command
 from dpensemble.errors import DPEnsembleError, HiddenError
 

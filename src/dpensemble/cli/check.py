@@ -9,7 +9,7 @@ import typer
 
 from dpensemble._checks import shown
 from dpensemble._class_names import split_names
-from dpensemble.cli.option import parts_of
+from dpensemble.cli.options import parts_of
 from dpensemble.cli.where import opened_private, opened_workers
 from dpensemble.datasets import CSVFormat
 from dpensemble.workflow import TableFiles

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from dpensemble._checks import member
 from dpensemble._rounding import round_up
-from dpensemble.cli.option import parts_of
+from dpensemble.cli.options import parts_of
 from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.relations import Relation

@@ -1,4 +1,4 @@
-"""``dpensemble gamma``."""
+"""``dpensemble gamma``, and its plot: gamma by votes, and the error by the teachers' common probability."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
+from markupsafe import Markup
 from rich.console import Console
 from rich.table import Table
 
 from dpensemble._checks import member
 from dpensemble.certificates import certificate_of_majority
-from dpensemble.cli.certifying import print_certificate, write_certificate
-from dpensemble.cli.gamma_plot import write_plot
-from dpensemble.cli.plan_plot import check_folder, check_plot_file
+from dpensemble.cli.plan_output import check_folder, check_plot_file, print_certificate, write_certificate, write_charts
 from dpensemble.darrm import (
     AlikeTeachers,
     Allowance,
@@ -29,6 +29,47 @@ from dpensemble.darrm import (
 )
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority
+from dpensemble.report.charts import Limit, Series, Words, line_chart
+
+_DRAWN_CHANCES = 101
+_COLOURS = {"optimised": "group-1", "DSub": "group-2", "Sub": "group-3", "constant": "group-4"}
+
+
+def write_plot(solution: GammaSolution, laws: dict[str, RandomizedResponseMajority], path: Path) -> None:
+    """Draw gamma and error of several laws, and write both charts as one SVG."""
+    allowance = solution.allowance
+    setting = (
+        f"{allowance.n_teachers:,} teachers, each ({allowance.epsilon:g}, {allowance.Delta:g})-private; answer "
+        f"({allowance.m * allowance.epsilon:.4g}, {allowance.delta:g})-private"
+    )
+    charts = [("When the majority is returned", _gamma_chart(laws)), ("Distance to it", _error_chart(solution, laws))]
+    write_charts(setting, charts, path)
+
+
+def _gamma_chart(laws: dict[str, RandomizedResponseMajority]) -> Markup:
+    lines = [Series(name, list(enumerate(law.gamma)), _COLOURS[name]) for name, law in laws.items()]
+    words = Words("gamma", "Probability of the majority, by votes", "votes for the second class", "gamma")
+    return line_chart(lines, [Limit("always", 1.0)], words)
+
+
+def _error_chart(solution: GammaSolution, laws: dict[str, RandomizedResponseMajority]) -> Markup:
+    percent = np.linspace(0, 100, _DRAWN_CHANCES)
+    lines = [
+        Series(
+            name,
+            [(share, expected_error(law, IndependentTeachers(share / 100))) for share in percent.tolist()],
+            _COLOURS[name],
+        )
+        for name, law in laws.items()
+    ]
+    words = Words(
+        "error",
+        "Distance to the true majority by the teachers' common probability",
+        "teachers' common probability of the second class, %",
+        "total-variation distance",
+    )
+    return line_chart(lines, [Limit("as believed", solution.error)], words)
+
 
 Laws = dict[str, RandomizedResponseMajority]
 

@@ -13,11 +13,10 @@ import typer
 from dpensemble._checks import integer_between, real_between
 from dpensemble._progress import progress_bar
 from dpensemble.certificates import certificate_of
-from dpensemble.cli.certifying import print_certificate, write_certificate
 from dpensemble.cli.manifest import method_of
 from dpensemble.cli.method_commands import Request
 from dpensemble.cli.other_budgets import other_budgets
-from dpensemble.cli.plan_plot import check_folder, check_plot_file, write_plot
+from dpensemble.cli.plan_output import check_folder, check_plot_file, print_certificate, write_certificate, write_plot
 from dpensemble.cli.settings import settings_of
 from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.design import Plan, VotingDesign, smallest_ensemble

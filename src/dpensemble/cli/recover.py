@@ -39,7 +39,7 @@ def run(run: Path, overwrite: bool, give_up: bool, unsigned: bool, as_json: bool
 def _was_charged(journal: Journal) -> bool:
     """Check in the ledger whether an interrupted run was charged."""
     # The extra of the ledger is needed only here.
-    from dpensemble.ledger import Ledger  # noqa: PLC0415
+    from dpensemble.server import Ledger  # noqa: PLC0415
 
     ledger, data_set, release = where_charged(journal)
     return Ledger(ledger).account(data_set).has_release(release)

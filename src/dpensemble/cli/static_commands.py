@@ -2,17 +2,289 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from dpensemble.cli.command_parts import Commands, Json, Plot, option, run_command
 from dpensemble.cli.help import PlainCommand, PlainGroup
-from dpensemble.cli.ledger_commands import LEDGER
-from dpensemble.cli.option import DATA, METHOD, OUTPUT, PRIVACY
-from dpensemble.cli.service_commands import KEYS, serve
+from dpensemble.cli.interrupts import INTERRUPTS
+from dpensemble.cli.options import DATA, METHOD, OUTPUT, PRIVACY
 from dpensemble.relations import Relation
+
+#: Functions of typer by what people type.
+Commands = dict[str, Callable[..., None]]
+
+
+def option(panel: str, text: str, *names: str, metavar: str | None = None) -> Any:
+    """Return an option with its panel of the help. The text states the default."""
+    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, metavar=metavar)
+
+
+def run_command(function: str, **values: Any) -> Any:
+    """Import the module of a command, and call a function of the module, ``PACKAGE.MODULE:FUNCTION``."""
+    module, _, name = function.partition(":")
+    with INTERRUPTS.at_once():
+        run = vars(import_module(f"dpensemble.{module}"))[name]
+    return run(**values)
+
+
+def print_answer(function: str, *, as_json: bool, **values: Any) -> None:
+    """Run a command that returns plain values and words, and print one of them."""
+    answer, words = run_command(function, **values)
+    typer.echo(json.dumps(answer, indent=2) if as_json else words)
+
+
+Json = Annotated[bool, option(OUTPUT, "Print the result as JSON.", "--json")]
+Plot = Annotated[Path | None, option(OUTPUT, "Also draw it as SVG.")]
+
+_Where = Annotated[str, typer.Argument(metavar="LEDGER", help="File, or postgresql://user@host/name.")]
+_Name = Annotated[str, typer.Argument(metavar="DATA_SET", help="Name of the data set.")]
+_run = partial(print_answer, "server.ledger_commands:run")
+
+
+def ledger_create(ledger: _Where, as_json: Json = False) -> None:
+    """Create a ledger and its signing key.
+
+    Example: dpensemble ledger create ledger.db
+    """
+    _run(action="create", ledger=ledger, as_json=as_json)
+
+
+def ledger_open(
+    ledger: _Where,
+    data_set: _Name,
+    epsilon: Annotated[float, option(PRIVACY, "Budget of all releases, for good. Required.")],
+    delta: Annotated[float | None, option(PRIVACY, "Its delta. Required.")] = None,
+    how: Annotated[
+        str,
+        option(PRIVACY, "How costs add up: renyi (default), gdp, zcdp, or basic (one or two releases).", "--filter"),
+    ] = "renyi",
+    relation: Annotated[
+        Relation, option(PRIVACY, "Neighbouring relation of all releases. [replace-one]")
+    ] = Relation.REPLACE_ONE,
+    order: Annotated[
+        float | None, option(PRIVACY, "Renyi order. [the order at which Gaussian noise costs least]")
+    ] = None,
+    group: Annotated[str | None, option(PRIVACY, "Refused: a later run may name the same people otherwise.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Open the account of a data set: a budget for all releases of it, for good. The budget never changes.
+
+    Example: dpensemble ledger open ledger.db patients --epsilon 3 --delta 1e-5
+    """
+    _run(action="open", **locals())
+
+
+def ledger_show(ledger: _Where, as_json: Json = False) -> None:
+    """Verify the ledger, and show what is left of each data set.
+
+    Example: dpensemble ledger show ledger.db
+    """
+    _run(action="show", ledger=ledger, as_json=as_json)
+
+
+def ledger_verify(
+    ledger: _Where,
+    checkpoint: Annotated[
+        list[Path] | None, option(DATA, "Signed checkpoint from another place; several may be given.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check every hash and every sum, and that no entry before a checkpoint is missing.
+
+    Example: dpensemble ledger verify ledger.db --checkpoint october.json
+    """
+    _run(action="verify", ledger=ledger, checkpoint=checkpoint or [], as_json=as_json)
+
+
+def ledger_export(
+    ledger: _Where,
+    out: Annotated[Path, option(OUTPUT, "File for all entries, one line of JSON each. Required.")],
+    as_json: Json = False,
+) -> None:
+    """Write all entries to a file. They contain answers and settings, but no votes.
+
+    Example: dpensemble ledger export ledger.db --out entries.jsonl
+    """
+    _run(action="export", ledger=ledger, out=out, as_json=as_json)
+
+
+def ledger_checkpoint(
+    ledger: _Where,
+    out: Annotated[Path, option(OUTPUT, "File for the signed statement. Required.")],
+    as_json: Json = False,
+) -> None:
+    """Sign the ledger's last entry. Store the file away from the ledger, for ledger verify.
+
+    Example: dpensemble ledger checkpoint ledger.db --out october.json
+    """
+    _run(action="checkpoint", ledger=ledger, out=out, as_json=as_json)
+
+
+def ledger_protect(ledger: _Where, as_json: Json = False) -> None:
+    """Verify the ledger, and create missing triggers, for example in a ledger of an earlier version.
+
+    Example: dpensemble ledger protect ledger.db
+    """
+    _run(action="protect", ledger=ledger, as_json=as_json)
+
+
+def ledger_forget(
+    ledger: _Where,
+    name: Annotated[str, option(PRIVACY, "Id of the earlier ledger. Required.", "--id")],
+    witness: Annotated[Path | None, option(DATA, "Its witness file, if not in the usual folder.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Give up a ledger for good, so that another ledger can take its place.
+
+    Example: dpensemble ledger forget ledger.db --id 113b2ca8-57aa-4c2a-a06a-2f8012c9d723
+    """
+    _run(action="forget", ledger=ledger, name=name, witness=witness, as_json=as_json)
+
+
+def ledger_charge(
+    ledger: _Where,
+    data_set: _Name,
+    epsilon: Annotated[float, option(PRIVACY, "Epsilon of the release. Required.")],
+    delta: Annotated[float, option(PRIVACY, "Its delta. Required.")],
+    what: Annotated[str, option(PRIVACY, "A short public description. Required.")],
+    as_json: Json = False,
+) -> None:
+    """Charge a release that was made without the ledger. A charge stays for good.
+
+    Example: dpensemble ledger charge ledger.db patients --epsilon 0.2 --delta 1e-9 --what "a table in the report"
+    """
+    _run(action="charge", **locals())
+
+
+def ledger_restored(
+    ledger: _Where,
+    checkpoint: Annotated[
+        list[Path] | None, option(DATA, "Newest signed checkpoint from another place; several may be given.")
+    ] = None,
+    released: Annotated[
+        list[str] | None,
+        option(PRIVACY, "Folder of a run after the checkpoint, RUN or DATA_SET=RUN; several may be given."),
+    ] = None,
+    nothing_released: Annotated[
+        bool, option(PRIVACY, "State that nothing else was released after the checkpoint.", "--nothing-released")
+    ] = False,
+    joins: Annotated[
+        bool, option(PRIVACY, "State that another machine charges this ledger in PostgreSQL.", "--joins")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Charge a restored ledger for what was released since its copy: by default all that is left of every account.
+
+    Example: dpensemble ledger restored ledger.db --checkpoint october.json
+    """
+    _run(
+        action="restored",
+        ledger=ledger,
+        checkpoint=checkpoint or [],
+        released=released or [],
+        nothing_released=nothing_released,
+        joins=joins,
+        as_json=as_json,
+    )
+
+
+def ledger_move(
+    ledger: _Where,
+    to: Annotated[str, option(OUTPUT, "Address of an empty database, postgresql://user@host/name. Required.")],
+    as_json: Json = False,
+) -> None:
+    """Move a ledger from a file to PostgreSQL. Its last entry closes the file.
+
+    Example: dpensemble ledger move ledger.db --to postgresql://owner@localhost/ledgers
+    """
+    _run(action="move", ledger=ledger, to=to, as_json=as_json)
+
+
+LEDGER: Commands = {
+    "create": ledger_create,
+    "open": ledger_open,
+    "show": ledger_show,
+    "verify": ledger_verify,
+    "export": ledger_export,
+    "checkpoint": ledger_checkpoint,
+    "protect": ledger_protect,
+    "forget": ledger_forget,
+    "charge": ledger_charge,
+    "restored": ledger_restored,
+    "move": ledger_move,
+}
+
+
+def serve(
+    config: Annotated[Path, typer.Argument(help="The service's configuration, TOML.")],
+    host: Annotated[str, option(OUTPUT, "Address to listen at. [127.0.0.1]")] = "127.0.0.1",
+    port: Annotated[int, option(OUTPUT, "Port. [8000]")] = 8000,
+    certificate: Annotated[Path | None, option(OUTPUT, "Certificate for TLS, unless a proxy does it.")] = None,
+    certificate_key: Annotated[Path | None, option(OUTPUT, "Its key.")] = None,
+    check: Annotated[bool, option(OUTPUT, "Only print what would be served, and check it.", "--check")] = False,
+    as_json: Json = False,
+) -> None:
+    """Answer over HTTP, from posted votes or hosted teachers. Each answer is charged before it is drawn.
+
+    Example: dpensemble serve service.toml --port 8000
+    """
+    if check:
+        print_answer("server.service_commands:check_service", config=config, as_json=as_json)
+        return
+    run_command(
+        "server.service_commands:run_service",
+        config=config,
+        follow=INTERRUPTS.follow,
+        host=host,
+        port=port,
+        certificate=certificate,
+        certificate_key=certificate_key,
+    )
+
+
+_Keys = Annotated[Path, typer.Argument(metavar="KEYS", help="File of keys.")]
+
+
+def keys_create(
+    keys: _Keys,
+    holder: Annotated[str, typer.Argument(metavar="HOLDER", help="Whose key it is.")],
+    scope: Annotated[list[str], option(PRIVACY, "read, predict, metrics or own; several may be given. Required.")],
+    grant: Annotated[list[str] | None, option(PRIVACY, "Grant of the key; several may be given. [all]")] = None,
+    days: Annotated[int | None, option(PRIVACY, "Days until it expires. [never]")] = None,
+    as_json: Json = False,
+) -> None:
+    """Create an API key for the service, and print it once. The file stores a hash.
+
+    Example: dpensemble keys create keys.json alice --scope read --scope predict
+    """
+    print_answer("server.service_commands:run_keys", action="create", **locals())
+
+
+def keys_list(keys: _Keys, as_json: Json = False) -> None:
+    """List API keys without their secrets.
+
+    Example: dpensemble keys list keys.json
+    """
+    print_answer("server.service_commands:run_keys", action="list", keys=keys, as_json=as_json)
+
+
+def keys_revoke(
+    keys: _Keys, key: Annotated[str, typer.Argument(metavar="ID", help="Id from keys list.")], as_json: Json = False
+) -> None:
+    """Revoke an API key at once.
+
+    Example: dpensemble keys revoke keys.json 1f2e3d4c5b6a
+    """
+    print_answer("server.service_commands:run_keys", action="revoke", keys=keys, key=key, as_json=as_json)
+
+
+KEYS: Commands = {"create": keys_create, "list": keys_list, "revoke": keys_revoke}
 
 
 def compare(
@@ -61,7 +333,7 @@ def compare(
 
     Example: dpensemble compare --dataset adult --epsilon 1 --delta 1e-5
     """
-    run_command("compare", **locals())
+    run_command("cli.compare:run", **locals())
 
 
 def gamma(
@@ -91,7 +363,7 @@ def gamma(
 
     Example: dpensemble gamma --teachers 11 --epsilon 0.1 --m 3
     """
-    run_command("gamma", **locals())
+    run_command("cli.gamma:run", **locals())
 
 
 def report(
@@ -113,7 +385,7 @@ def report(
 
     Example: dpensemble report demo --out page.html
     """
-    run_command("report", **locals())
+    run_command("cli.report:run", **locals())
 
 
 def recover(
@@ -131,7 +403,7 @@ def recover(
 
     Example: dpensemble recover demo
     """
-    run_command("recover", **locals())
+    run_command("cli.recover:run", **locals())
 
 
 def check(
@@ -157,7 +429,7 @@ def check(
 
     Example: dpensemble check --private p.csv --public q.csv --target y --classes no,yes
     """
-    run_command("check", **locals())
+    run_command("cli.check:run", **locals())
 
 
 def predict(
@@ -195,7 +467,7 @@ def predict(
 
     Example: dpensemble predict demo new.csv --proba --keep patient_id --out labels.csv
     """
-    run_command("predict", **locals())
+    run_command("cli.predict:run", **locals())
 
 
 def verify(
@@ -208,7 +480,7 @@ def verify(
 
     Example: dpensemble verify certificate.json
     """
-    run_command("verify", **locals())
+    run_command("cli.verify:run", **locals())
 
 
 def add_static_command(app: typer.Typer, name: str) -> None:

@@ -1,12 +1,17 @@
-"""``dpensemble train``."""
+"""``dpensemble train``, and the events of its run as lines of JSON.
+
+Events (stages, steps, budgets) are for programs. They hold nothing private but times.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -14,17 +19,17 @@ from typing import Any
 
 import typer
 
+from dpensemble import methods
 from dpensemble._class_names import split_names
 from dpensemble._drawn import kept_in
-from dpensemble._progress import Hear, show_progress
+from dpensemble._progress import Hear, progress_heard_by, show_progress
 from dpensemble._spending import Spending, listen
 from dpensemble.cli.again import ARGUMENTS, Unfinished, unfinished
-from dpensemble.cli.estimators import estimator
-from dpensemble.cli.events import logged
 from dpensemble.cli.interrupts import INTERRUPTS
-from dpensemble.cli.manifest import method_of
+from dpensemble.cli.manifest import METHODS, method_of
 from dpensemble.cli.method_commands import Request
-from dpensemble.cli.option import parts_of
+from dpensemble.cli.options import parts_of
+from dpensemble.cli.settings import settings_of
 from dpensemble.cli.show import print_run
 from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.cli.where import cluster_of, opened_private, opened_workers
@@ -34,21 +39,79 @@ from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.notes import lines, refuse_doubts
 from dpensemble.design.by_group import parse_budgets
 from dpensemble.engine.repeats import uncounted
-from dpensemble.errors import ColumnWarning, FileError, InvalidParameterError, UnlikeRowsWarning
+from dpensemble.errors import (
+    ColumnWarning,
+    FileError,
+    InvalidParameterError,
+    UnlikeRowsWarning,
+    file_errors,
+    known_text,
+)
 from dpensemble.quality.result import Costs
 from dpensemble.report.record import declared_noun, unit_noun
 from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file_tables
 from dpensemble.workflow import train as run_training
 from dpensemble.workflow.charging import JournaledAccount
+from dpensemble.workflow.durable import OWN_FILE
 from dpensemble.workflow.group_columns import declared_groups, parse_groups
 from dpensemble.workflow.holdout import choose
 from dpensemble.workflow.journal import CHARGE
+from dpensemble.workflow.learners import LEARNERS, STUDENTS, learner
 from dpensemble.workflow.outputs import REPORT, STUDENT, write_outcome
 from dpensemble.workflow.rehearsal import rehearse
 from dpensemble.workflow.run_folder import checked_folder, claimed_folder, resumed_folder
 from dpensemble.workflow.tables import adult_tables
 from dpensemble.workflow.unfinished import about_run
 from dpensemble.workflow.workers import Workers
+
+_DEFAULT_LEARNER = "logistic-regression"
+
+
+def estimator(request: Request) -> Any:
+    """Return the unfitted estimator of a request."""
+    settings = settings_of(request)
+    for part, learners in (("teacher", LEARNERS), ("student", STUDENTS)):
+        named = settings.pop(part, _DEFAULT_LEARNER)
+        # The estimator has its own defaults for this learner.
+        if named != _DEFAULT_LEARNER:
+            settings[part] = learner(part, named, learners)
+    return getattr(methods, METHODS[request.method])(**settings)
+
+
+@contextmanager
+def logged(path: Path | None, **facts: Any) -> Iterator[Hear]:
+    """Append events to a file during the block, and yield the writing function. Times are not protected: owner only."""
+    if path is None:
+        yield _silent
+        return
+    with file_errors(lambda reason: f"log_json={str(path)!r} cannot be written ({reason}): choose another file."):
+        file = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, OWN_FILE), "a", encoding="utf-8")
+    with file:
+
+        def write(event: str, about: dict[str, Any]) -> None:
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            try:
+                file.write(json.dumps({"time": now, "event": event, **about}) + "\n")
+                file.flush()
+            except OSError:
+                # A full disk must not lose a release because of a log.
+                return
+
+        write("run begins", facts)
+        try:
+            with progress_heard_by(write):
+                yield write
+        except BaseException as error:
+            # Errors about tables may name columns, and errors of other libraries may quote records.
+            is_safe = known_text(error) is not None or not isinstance(error, Exception)
+            write("run failed", {"error": type(error).__name__ if is_safe else "unexpected"})
+            raise
+        write("run ends", {})
+
+
+def _silent(_event: str, _about: dict[str, Any]) -> None:
+    return
+
 
 _FILES = ("private", "public", "target", "classes")
 _ABOUT_FILES = (
@@ -218,7 +281,7 @@ def _account(ledger: str | None, data_set: str | None) -> Any:
     if ledger is None:
         return None
     # The extra of the ledger is needed only here.
-    from dpensemble.ledger import Ledger  # noqa: PLC0415
+    from dpensemble.server import Ledger  # noqa: PLC0415
 
     return Ledger(ledger).account(str(data_set))
 

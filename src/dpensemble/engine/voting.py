@@ -57,7 +57,7 @@ class VotingEnsembleClassifier(Planned, ArrayClassifier):
         diagnostics : PrivateDiagnostics, optional
             Filled with statistics of the secret votes, which must not be published.
         ledger : LedgerAccount, optional
-            Account of the records in a `dpensemble.ledger.Ledger`. It is charged before noise is drawn, and may refuse.
+            Account of the records in a `dpensemble.server.Ledger`. It is charged before noise is drawn, and may refuse.
         fewest_units : int, optional
             Public lower bound on the number of units (of records, without `units`). Delta is compared with it under
             add-or-remove-one, in which the number itself is private. Without it, delta is at most 0.01 then.
