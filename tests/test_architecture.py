@@ -93,14 +93,14 @@ RATCHETS = {
     "getattr and hasattr outside engine": 86,
     "lines with Any": 1099,
     # With `StatedRelease`, which `Ledger.restored` takes.
-    "exported names": 231,
+    "exported names": 228,
     "circles of modules": 0,
 }
 # Counts of `scripts/size.py`, which state what a reader must know. They only fall as well. `_moved` is one module with
 # one name for another, so that all others can move.
 STRUCTURE = {
     "modules": 352,
-    "names used across modules": 1241,
+    "names used across modules": 1240,
     "modules below 100 lines with one user": 23,
     "pairs of packages": 109,
 }

@@ -113,6 +113,9 @@ MODULES: dict[str, str] = {
 
 #: "module:name" -> "module:name", for a name that left its neighbours, has a new name, or whose old module stays.
 NAMES: dict[str, str] = {
+    "dpensemble.accounting:gaussian_delta": "dpensemble.cost:gaussian_delta",
+    "dpensemble.accounting:gaussian_epsilon": "dpensemble.cost:gaussian_epsilon",
+    "dpensemble.accounting:gaussian_mu": "dpensemble.cost:gaussian_mu",
     "dpensemble.accounting.worst_case.two_gaps.covering:GapLaw": "dpensemble.accounting.two_gaps:_GapLaw",
     "dpensemble.darrm:MajorityAggregator": "dpensemble.design.private_answers:MajorityAggregator",
     "dpensemble.design:AggregatorComparison": "dpensemble.design.private_answers:AggregatorComparison",

@@ -4,8 +4,9 @@ import math
 
 import pytest
 
-from dpensemble.accounting import Group, gaussian_mu
+from dpensemble.accounting import Group
 from dpensemble.budget import Budget
+from dpensemble.cost import gaussian_mu
 from dpensemble.design.sums import noisy_sums
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation

@@ -11,9 +11,10 @@ from scipy.stats import norm
 
 from dpensemble import moments
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import Group, SumsMeter, gaussian_mu
+from dpensemble.accounting import Group, SumsMeter
 from dpensemble.audit import audit_pipeline
 from dpensemble.budget import Budget
+from dpensemble.cost import gaussian_mu
 from dpensemble.engine import moments_inputs
 from dpensemble.errors import DataError
 from dpensemble.methods.label_moments import LabelMomentsClassifier

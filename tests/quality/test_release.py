@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import gaussian_delta
 from dpensemble.audit import audit_pipeline
-from dpensemble.cost import gaussian_mu
+from dpensemble.cost import gaussian_delta, gaussian_mu
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.quality.release import (
     ABOVE_HALF,

@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from dpensemble.accounting import gaussian_delta, gaussian_mu
+from dpensemble.cost import gaussian_delta, gaussian_mu
 from dpensemble.report.summary import _advantage, _most_hits, summary_view
 
 _spec = importlib.util.spec_from_file_location("page_helpers", Path(__file__).with_name("test_page.py"))

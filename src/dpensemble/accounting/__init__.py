@@ -7,7 +7,6 @@ from dpensemble.accounting.price import GaussianSum, Price, price, sparse_cost
 from dpensemble.accounting.published import gnmax_rdp, lnmax_rdp, threshold_rdp
 from dpensemble.accounting.subsampling import bagging_delta, fresh_cost, largest_subsample, published_bagging
 from dpensemble.accounting.sums import SumsMeter, weighted_groups
-from dpensemble.cost import gaussian_delta, gaussian_epsilon, gaussian_mu
 
 __all__ = [
     "EVERYONE",
@@ -21,9 +20,6 @@ __all__ = [
     "bagging_delta",
     "exact_query_rdp",
     "fresh_cost",
-    "gaussian_delta",
-    "gaussian_epsilon",
-    "gaussian_mu",
     "gnmax_rdp",
     "largest_subsample",
     "lnmax_rdp",

@@ -23,7 +23,7 @@ from typing import Any
 from markupsafe import Markup
 
 from dpensemble._nouns import plural
-from dpensemble.accounting import gaussian_mu
+from dpensemble.cost import gaussian_mu
 from dpensemble.relations import Basis, Relation
 from dpensemble.report import wording
 from dpensemble.report.charts import Interval, Words, interval_chart

@@ -10,8 +10,9 @@ from sklearn.preprocessing import StandardScaler
 
 from dpensemble import LabelMomentsClassifier
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import Group, SumsMeter, gaussian_mu
+from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
+from dpensemble.cost import gaussian_mu
 from dpensemble.moments import DirectionsMap, TableMap
 from dpensemble.moments.blocks import PrivateBlocks, blocks_of
 from dpensemble.moments.maps import landmarks
