@@ -65,7 +65,7 @@ BUGS = (
         "a pair of laws no longer lies above those that it stands for",
         "raised = np.maximum((high - line).max(axis=1), 0.0)",
         "raised = np.maximum((high - line).min(axis=1), 0.0)",
-        ("tests/accounting/worst_case", "tests/oracle"),
+        ("tests/accounting/test_worst_case.py", "tests/oracle"),
     ),
     Bug(
         "cost",
