@@ -6,21 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
-from dpensemble._arrays import Floats, Integers
+from dpensemble._arrays import Floats
 from dpensemble._checks import number_of_workers
-from dpensemble._entries import blanked, require_readable
-from dpensemble._given import read_rows, require_labels, require_rows
+from dpensemble._entries import require_readable
+from dpensemble._given import read_rows
 from dpensemble._guard import on_public_rows
-from dpensemble.datasets.bad_records import BAD, as_numbers, readable_array, zeroes_bad
 from dpensemble.datasets.equal_rows import share_memory
-from dpensemble.engine.labels_and_units import Owners, class_ids, identities, ids_or_bad, sorted_classes
-from dpensemble.engine.records import PrivateRecords
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.relations import Relation
 
 
 def refuse_others(others: Mapping[str, Any]) -> None:
@@ -128,48 +123,6 @@ def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
     )
     require_finite("X_public", rows, nan=nan)
     return rows
-
-
-def private_records(
-    estimator: Any, X: Any, y: Any, units: ArrayLike | None, *, nan: bool, relation: Relation
-) -> tuple[PrivateRecords, NDArray[Any], Owners]:
-    """Return records (bad records raise, or become zeros of the class `BAD`), declared classes, and the owners."""
-    require_dense("X", X)
-    zeroes = zeroes_bad(estimator)
-    require_rows("X", X, keep_bad=zeroes)
-    require_labels(y, keep_bad=zeroes)
-    X, classes, targets = (_with_zeros if zeroes else _all_good)(estimator, X, y, nan)
-    require_workers(estimator.n_jobs)
-    records, owners = owned_records(X, targets, units, relation, zeroes=zeroes)
-    return records, classes, owners
-
-
-def owned_records(
-    X: Floats, targets: Integers, units: ArrayLike | None, relation: Relation, *, zeroes: bool
-) -> tuple[PrivateRecords, Owners]:
-    """Return checked rows and class ids as private records, and their owners."""
-    owners = Owners.of(units, len(targets), zeroes=zeroes)
-    X, targets = owners.kept(X, targets)
-    return PrivateRecords(X, targets, owners.units, identities(X, targets, owners.units, relation)), owners
-
-
-def _all_good(estimator: Any, X: Any, y: Any, nan: bool) -> tuple[Floats, NDArray[Any], Integers]:
-    X, y = read_rows(
-        "X",
-        lambda: validate_data(estimator, X, y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2),
-    )
-    require_finite("X", X, nan=nan)
-    classes = sorted_classes(estimator.classes)
-    return X, classes, class_ids(classes, y)
-
-
-def _with_zeros(estimator: Any, X: Any, y: Any, nan: bool) -> tuple[Floats, NDArray[Any], Integers]:
-    numbers = as_numbers(blanked(X))
-    rows: Floats = validate_data(estimator, numbers, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
-    classes = sorted_classes(estimator.classes)
-    targets = ids_or_bad(classes, required(y), len(rows))
-    targets[~readable_array(rows, nan=nan)] = BAD
-    return np.where((targets == BAD)[:, None], 0.0, rows), classes, targets
 
 
 def require_workers(n_jobs: int | None) -> None:

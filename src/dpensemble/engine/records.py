@@ -8,13 +8,26 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
 
+from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between
+from dpensemble._entries import blanked
+from dpensemble._given import read_rows, require_labels, require_rows
 from dpensemble.accounting import Group, weighted_groups
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.budget_groups import PersonalBudgets, personal_budgets
-from dpensemble.engine.labels_and_units import one_per_record
+from dpensemble.datasets.bad_records import BAD, as_numbers, readable_array, zeroes_bad
+from dpensemble.engine.inputs import require_dense, require_finite, require_workers, required
+from dpensemble.engine.labels_and_units import (
+    Owners,
+    class_ids,
+    identities,
+    ids_or_bad,
+    one_per_record,
+    sorted_classes,
+)
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.relations import Relation
 
@@ -104,3 +117,45 @@ def groups_by_epsilon(
     values = one_per_record("personal_epsilons", epsilons, n_records)
     personal = personal_budgets(values, delta=delta)
     return personal, weighted_groups(personal.names, personal.budgets)
+
+
+def private_records(
+    estimator: Any, X: Any, y: Any, units: ArrayLike | None, *, nan: bool, relation: Relation
+) -> tuple[PrivateRecords, NDArray[Any], Owners]:
+    """Return records (bad records raise, or become zeros of the class `BAD`), declared classes, and the owners."""
+    require_dense("X", X)
+    zeroes = zeroes_bad(estimator)
+    require_rows("X", X, keep_bad=zeroes)
+    require_labels(y, keep_bad=zeroes)
+    X, classes, targets = (_with_zeros if zeroes else _all_good)(estimator, X, y, nan)
+    require_workers(estimator.n_jobs)
+    records, owners = owned_records(X, targets, units, relation, zeroes=zeroes)
+    return records, classes, owners
+
+
+def owned_records(
+    X: Floats, targets: Integers, units: ArrayLike | None, relation: Relation, *, zeroes: bool
+) -> tuple[PrivateRecords, Owners]:
+    """Return checked rows and class ids as private records, and their owners."""
+    owners = Owners.of(units, len(targets), zeroes=zeroes)
+    X, targets = owners.kept(X, targets)
+    return PrivateRecords(X, targets, owners.units, identities(X, targets, owners.units, relation)), owners
+
+
+def _all_good(estimator: Any, X: Any, y: Any, nan: bool) -> tuple[Floats, NDArray[Any], Integers]:
+    X, y = read_rows(
+        "X",
+        lambda: validate_data(estimator, X, y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2),
+    )
+    require_finite("X", X, nan=nan)
+    classes = sorted_classes(estimator.classes)
+    return X, classes, class_ids(classes, y)
+
+
+def _with_zeros(estimator: Any, X: Any, y: Any, nan: bool) -> tuple[Floats, NDArray[Any], Integers]:
+    numbers = as_numbers(blanked(X))
+    rows: Floats = validate_data(estimator, numbers, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
+    classes = sorted_classes(estimator.classes)
+    targets = ids_or_bad(classes, required(y), len(rows))
+    targets[~readable_array(rows, nan=nan)] = BAD
+    return np.where((targets == BAD)[:, None], 0.0, rows), classes, targets

@@ -13,7 +13,7 @@ from dpensemble.engine import inputs
 from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.engine.planned import Planned
-from dpensemble.engine.records import DeclaredBudgets
+from dpensemble.engine.records import DeclaredBudgets, private_records
 from dpensemble.engine.run import run
 from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.relations import Relation
@@ -97,7 +97,7 @@ class VotingEnsembleClassifier(Planned, ArrayClassifier):
         inputs.require_others(X, X_public)
         warn_of_columns(X_public, has_unit=units is not None)
         relation, nan = member("relation", self.relation, Relation), self._takes_nan()
-        records, classes, owners = inputs.private_records(self, X, y, units, nan=nan, relation=relation)
+        records, classes, owners = private_records(self, X, y, units, nan=nan, relation=relation)
         rows = inputs.public_rows(self, X_public, nan=nan)
         if budgets is not None:
             budgets = replace(budgets, values=owners.kept_values("budgets", budgets.values))

@@ -21,7 +21,7 @@ from dpensemble.design import NoisySums
 from dpensemble.engine import guarantee_text, inputs
 from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.params import store_params
-from dpensemble.engine.records import PrivateRecords, ReleasedLabels
+from dpensemble.engine.records import PrivateRecords, ReleasedLabels, private_records
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, run
 from dpensemble.moments.class_sums import ClassMeans, ClassProducts, OwnScore
@@ -186,7 +186,7 @@ class DiscriminantClassifier(ArrayClassifier):
         def checked() -> DiscriminantSteps:
             inputs.require_others(X, X_public)
             relation = member("relation", self.relation, Relation)
-            records, classes, _ = inputs.private_records(self, X, y, units, nan=False, relation=relation)
+            records, classes, _ = private_records(self, X, y, units, nan=False, relation=relation)
             return DiscriminantSteps(self, records, classes, inputs.public_rows(self, X_public), fewest_units)
 
         return run(self, checked, ledger=ledger, records=(X, y, X_public))

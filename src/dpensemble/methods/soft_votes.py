@@ -17,6 +17,7 @@ from dpensemble.engine import inputs
 from dpensemble.engine.averages_steps import AveragesSteps
 from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.params import store_params
+from dpensemble.engine.records import private_records
 from dpensemble.engine.run import run
 from dpensemble.errors import DataError
 from dpensemble.relations import Relation
@@ -168,7 +169,7 @@ class SoftVotesClassifier(ArrayClassifier):
         def checked() -> AveragesSteps:
             inputs.require_others(X, X_public)
             relation, nan = member("relation", self.relation, Relation), self._takes_nan()
-            records, classes, owners = inputs.private_records(self, X, y, units, nan=nan, relation=relation)
+            records, classes, owners = private_records(self, X, y, units, nan=nan, relation=relation)
             epsilons = owners.kept_values("personal_epsilons", personal_epsilons)
             rows = self._public_rows(X_public)
             return AveragesSteps(self, records, classes, rows, fewest_units=fewest_units, epsilons=epsilons)

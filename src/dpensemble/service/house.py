@@ -15,8 +15,8 @@ from dpensemble.allocation.partition import partitions
 from dpensemble.datasets import CSVFormat, TableEncoder
 from dpensemble.datasets.bad_records import BAD, OnBadRecord
 from dpensemble.datasets.tables import as_kinds
-from dpensemble.engine.inputs import owned_records
 from dpensemble.engine.labels_and_units import sorted_classes
+from dpensemble.engine.records import owned_records
 from dpensemble.engine.table_inputs import table_targets
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
