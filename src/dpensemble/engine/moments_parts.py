@@ -25,8 +25,9 @@ from dpensemble.datasets.frames import as_given
 from dpensemble.datasets.row_checksums import SIZE, RowChecksums
 from dpensemble.engine.table_inputs import block, table_targets
 from dpensemble.errors import DataError, DPEnsembleError
-from dpensemble.moments.blocks import Block, PrivateBlocks, Transform, blocks_of
+from dpensemble.moments.blocks import Block, PrivateBlocks, blocks_of
 from dpensemble.moments.queries import AnyQuery, partial_sums
+from dpensemble.moments.rounds import Transform
 from dpensemble.releases.partial_sums import CHECKSUMS, PartialSums, SameRecords
 
 #: Keyed hashes of units. numpy compares them as bytes of one length.

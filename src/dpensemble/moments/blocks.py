@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,13 +16,12 @@ from dpensemble.datasets.bad_records import BAD
 from dpensemble.datasets.row_checksums import RowChecksums
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.moments.queries import AnyQuery, partial_sums
+from dpensemble.moments.rounds import RecordSums, Transform
 from dpensemble.moments.whole import WholeBlock, whole_features
 from dpensemble.releases.partial_sums import PartialSums, SameRecords
 
 #: Rows whose features are in memory at a time.
 ROWS_AT_ONCE = 2048
-#: A public map from rows to features.
-Transform = Callable[[Rows], Rows]
 # Most bytes of features that are kept between rounds. Whole features fit a 16-bit integer.
 _KEPT_BYTES = 2**29
 
@@ -37,28 +36,6 @@ class Block(NamedTuple):
     targets: Integers
     weights: Floats
     units: ArrayLike | None = None
-
-
-class RecordSums(Protocol):
-    """Private records behind a public map, in one place or in parts, whose exact sums can be computed."""
-
-    @property
-    def alone(self) -> bool:
-        """Whether the map transforms one row at a time."""
-        ...
-
-    @property
-    def zeroes_bad(self) -> bool:
-        """Whether a bad record adds zeros. Otherwise it raises an error."""
-        ...
-
-    def sums(self, query: AnyQuery, number: int) -> PartialSums:
-        """Return the exact sum of all records for the release with a number. Private."""
-        ...
-
-    def reading(self, transform: Transform) -> Self:
-        """Return the same records behind a map of the library, with the same bad ones."""
-        ...
 
 
 class Records(Protocol):

@@ -4,20 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, Self
 
-from dpensemble._arrays import Floats
+from dpensemble._arrays import Floats, Rows
 from dpensemble._progress import pass_named
-from dpensemble.moments.blocks import RecordSums
 from dpensemble.moments.evidence import Fit, fit_moments, starting_fit
 from dpensemble.moments.feature_weights import weights_of_features
 from dpensemble.moments.public_rows import PublicRows
-from dpensemble.moments.queries import ClassSums, Moments, RecordsQuery, Residuals, total_of
+from dpensemble.moments.queries import AnyQuery, ClassSums, Moments, RecordsQuery, Residuals, total_of
 from dpensemble.moments.softmax import fit_softmax
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
-from dpensemble.releases.partial_sums import SameRecords
+from dpensemble.releases.partial_sums import PartialSums, SameRecords
 from dpensemble.releases.queries import Outcome
+
+#: A public map from rows to features.
+Transform = Callable[[Rows], Rows]
+
+
+class RecordSums(Protocol):
+    """Private records behind a public map, in one place or in parts, whose exact sums can be computed."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether the map transforms one row at a time."""
+        ...
+
+    @property
+    def zeroes_bad(self) -> bool:
+        """Whether a bad record adds zeros. Otherwise it raises an error."""
+        ...
+
+    def sums(self, query: AnyQuery, number: int) -> PartialSums:
+        """Return the exact sum of all records for the release with a number. Private."""
+        ...
+
+    def reading(self, transform: Transform) -> Self:
+        """Return the same records behind a map of the library, with the same bad ones."""
+        ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
