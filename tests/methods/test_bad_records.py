@@ -20,12 +20,12 @@ from dpensemble import (
 )
 from dpensemble.allocation.units import present_numbers, units_or_none
 from dpensemble.datasets import ParquetBlocks
-from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, readable_rows
 from dpensemble.datasets.columns import as_text
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import ImageMap
 from dpensemble.moments.whole import WHOLE
 from dpensemble.releases import SumReleaser
+from dpensemble.rows.bad_records import BAD, class_ids_or_bad, readable_rows
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 

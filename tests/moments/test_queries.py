@@ -12,7 +12,6 @@ from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.moments import MomentsSource
-from dpensemble.moments.blocks import PrivateBlocks, blocks_of
 from dpensemble.moments.model import expected, probabilities
 from dpensemble.moments.queries import (
     ClassShares,
@@ -27,6 +26,7 @@ from dpensemble.moments.whole import WHOLE, WholeBlock, whole_features
 from dpensemble.relations import Relation
 from dpensemble.releases import DiscreteNoise, ReleasedTable, SumReleaser, sums
 from dpensemble.releases.partial_sums import PartialSums
+from dpensemble.rows.features import PrivateBlocks, blocks_of
 
 FALSE_ALARM = 1e-6
 BUDGET = Budget(epsilon=1.0, delta=1e-5)

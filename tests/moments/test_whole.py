@@ -8,8 +8,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from dpensemble.errors import DataError
-from dpensemble.moments.blocks import PrivateBlocks, blocks_of
 from dpensemble.moments.whole import ANSWER_UNIT, UNIT, WHOLE, ExactSum, scaled, whole_answers, whole_features
+from dpensemble.rows.features import PrivateBlocks, blocks_of
 
 anything = arrays(np.float64, (4, 5), elements=st.floats(allow_nan=False, allow_infinity=False, width=64))
 
@@ -116,7 +116,7 @@ def test_blocks_are_the_same_when_they_are_kept(thin, monkeypatch):
     assert np.array_equal(first[0][0], second[0][0])
     assert first[0][1:] == second[0][1:]
     # Too large to keep: read again.
-    monkeypatch.setattr("dpensemble.moments.blocks._KEPT_BYTES", 10)
+    monkeypatch.setattr("dpensemble.rows.features._KEPT_BYTES", 10)
     blocks = PrivateBlocks(blocks_of(X, targets, weights), transform)
     calls.clear()
     first, second, third = read(), read(), read()

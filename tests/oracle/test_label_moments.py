@@ -17,14 +17,15 @@ from dpensemble.budget import Budget
 from dpensemble.engine import moments_inputs
 from dpensemble.errors import DataError
 from dpensemble.methods.label_moments import LabelMomentsClassifier
-from dpensemble.moments import MomentsSource, blocks, queries
-from dpensemble.moments.blocks import PrivateBlocks, blocks_of
+from dpensemble.moments import MomentsSource, queries
 from dpensemble.moments.maps import landmarks
 from dpensemble.moments.maps.curved import CurvedMap
 from dpensemble.moments.queries import FeatureMean, FeatureProducts, Residuals, UnitCount
 from dpensemble.moments.whole import UNIT, WHOLE, whole_features
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
+from dpensemble.rows import features as blocks
+from dpensemble.rows.features import PrivateBlocks, blocks_of
 
 S = math.sqrt(0.5)
 #: The values of a public map at rows 0, 1 and 2.

@@ -30,13 +30,13 @@ from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.cli.where import cluster_of, opened_private, opened_workers
 from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.arrow_sources import ArrowSource
-from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.notes import lines, refuse_doubts
 from dpensemble.design import parse_budgets
 from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import ColumnWarning, FileError, InvalidParameterError, UnlikeRowsWarning
 from dpensemble.quality.costs import Costs
 from dpensemble.report.units import declared_noun, unit_noun
+from dpensemble.rows.bad_records import zeroes_bad
 from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file_tables
 from dpensemble.workflow import train as run_training
 from dpensemble.workflow.charging import JournaledAccount

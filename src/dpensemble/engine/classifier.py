@@ -15,11 +15,11 @@ from dpensemble._arrays import Floats
 from dpensemble._checks import names_checked
 from dpensemble._given import read_rows, require_rows
 from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
-from dpensemble.engine import inputs, table_inputs
 from dpensemble.engine.explaining import explained
 from dpensemble.engine.facts import Analysis
 from dpensemble.engine.result import Result
 from dpensemble.moments.explanation import Explanation
+from dpensemble.rows import arguments
 from dpensemble.student.fitting import class_probabilities
 
 # Methods that take rows.
@@ -144,7 +144,7 @@ class ArrayClassifier(PrivateClassifier):
     student: Any
 
     def _takes_nan(self) -> bool:
-        return inputs.take_nan(self.teacher, self.student)
+        return arguments.take_nan(self.teacher, self.student)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -169,7 +169,7 @@ class TableClassifier(PrivateClassifier):
     columns_: Any
 
     def _new_rows(self, X: Any) -> Any:
-        return table_inputs.new_rows(self, X, self.columns_)
+        return arguments.new_rows(self, X, self.columns_)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label of each row. This costs no privacy."""

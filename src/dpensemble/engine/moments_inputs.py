@@ -18,20 +18,19 @@ from dpensemble.accounting import Group
 from dpensemble.allocation.units import unit_numbers
 from dpensemble.budget import Budget
 from dpensemble.clusters.parts import TableInParts
-from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.frames import as_given
-from dpensemble.datasets.row_checksums import RowChecksums
-from dpensemble.engine.inputs import required
-from dpensemble.engine.labels_and_units import Owners, sorted_classes
-from dpensemble.engine.moments_parts import RecordsInParts, RowRules
 from dpensemble.engine.moments_steps import MomentsSteps
 from dpensemble.engine.records import groups_by_epsilon, require_small_delta
-from dpensemble.engine.table_inputs import block, public_table, public_unit_numbers, table_targets, tables
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.moments.blocks import Block, RecordsHere, blocks_of
 from dpensemble.moments.public_units import PublicUnits
 from dpensemble.relations import Relation
 from dpensemble.releases.partial_sums import CHECKSUMS
+from dpensemble.rows.arguments import block, public_table, public_unit_numbers, required, table_targets, tables
+from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.checksums import RowChecksums
+from dpensemble.rows.features import Block, RecordsHere, blocks_of
+from dpensemble.rows.labels_and_units import Owners, sorted_classes
+from dpensemble.rows.parts import RecordsInParts, RowRules
 
 Read = Callable[[], Iterator[tuple[Any, Any]]]
 

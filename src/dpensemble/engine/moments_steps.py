@@ -15,24 +15,24 @@ from dpensemble._checks import integer_between
 from dpensemble._guard import on_public_rows
 from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import Group, SumsMeter
-from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.encoding import statements_of
 from dpensemble.datasets.notes import warn_of_columns
 from dpensemble.design import NoisySums
 from dpensemble.engine import guarantee_text
-from dpensemble.engine.inputs import names_of
 from dpensemble.engine.records import ReleasedLabels
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
 from dpensemble.moments import MomentsSource
-from dpensemble.moments.blocks import Records
 from dpensemble.moments.choice import MANY_COLUMNS, VERY_FEW_ROWS, distilled, fitted_map, require_no_blanks
 from dpensemble.moments.grid import Grid, declared_grid, observed_grid
 from dpensemble.moments.learning import Learned, learn, learn_by_synthetic_rows
 from dpensemble.moments.public_units import PublicUnits
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
+from dpensemble.rows.arguments import names_of
+from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.features import Records
 from dpensemble.student.published import marked, with_names
 
 

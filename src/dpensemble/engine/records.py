@@ -18,18 +18,11 @@ from dpensemble.accounting import Group, weighted_groups
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.budget_groups import PersonalBudgets, personal_budgets
-from dpensemble.datasets.bad_records import BAD, as_numbers, readable_array, zeroes_bad
-from dpensemble.engine.inputs import require_dense, require_finite, require_workers, required
-from dpensemble.engine.labels_and_units import (
-    Owners,
-    class_ids,
-    identities,
-    ids_or_bad,
-    one_per_record,
-    sorted_classes,
-)
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.relations import Relation
+from dpensemble.rows.arguments import require_dense, require_finite, require_workers, required
+from dpensemble.rows.bad_records import BAD, as_numbers, readable_array, zeroes_bad
+from dpensemble.rows.labels_and_units import Owners, class_ids, identities, ids_or_bad, one_per_record, sorted_classes
 
 # Largest delta of a guarantee if the number of units is private and no lower bound was declared.
 _LARGEST_DELTA = 0.01

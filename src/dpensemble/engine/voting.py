@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from dpensemble._checks import member
 from dpensemble.datasets.notes import warn_of_columns
-from dpensemble.engine import inputs
 from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.engine.planned import Planned
@@ -17,6 +16,7 @@ from dpensemble.engine.records import DeclaredBudgets, private_records
 from dpensemble.engine.run import run
 from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.relations import Relation
+from dpensemble.rows import arguments as inputs
 
 
 class VotingEnsembleClassifier(Planned, ArrayClassifier):

@@ -14,10 +14,7 @@ from dpensemble._checks import member
 from dpensemble._entries import blanked
 from dpensemble._given import read_rows, require_labels, require_rows
 from dpensemble.allocation.units import declared_units
-from dpensemble.datasets.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
-from dpensemble.engine import inputs
 from dpensemble.engine.labelling import PrivateDiagnostics
-from dpensemble.engine.labels_and_units import Owners, class_ids, sorted_classes
 from dpensemble.engine.records import PrivateRecords
 from dpensemble.engine.repeats import compared_once
 from dpensemble.engine.run import run
@@ -25,6 +22,9 @@ from dpensemble.engine.voting import VotingEnsembleClassifier
 from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
+from dpensemble.rows import arguments as inputs
+from dpensemble.rows.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
+from dpensemble.rows.labels_and_units import Owners, class_ids, sorted_classes
 from dpensemble.teachers.turns import RowsInBlocks
 
 _Read = Callable[[], Iterator[tuple[Any, Any]]]

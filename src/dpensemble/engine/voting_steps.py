@@ -15,7 +15,6 @@ from dpensemble.accounting import Meter
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
-from dpensemble.datasets.bad_records import BAD
 from dpensemble.design import VotingDesign, with_least_error
 from dpensemble.engine import guarantee_text
 from dpensemble.engine.facts import Analysis, Facts
@@ -27,6 +26,7 @@ from dpensemble.engine.run import Steps
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis
+from dpensemble.rows.bad_records import BAD
 from dpensemble.student.fitting import Learner, default_student
 from dpensemble.student.published import published
 from dpensemble.teachers import TeacherEnsemble

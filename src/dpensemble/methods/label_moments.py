@@ -12,13 +12,13 @@ from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.clusters.parts import TableInParts
 from dpensemble.design import NoisySums, noisy_sums
-from dpensemble.engine import inputs
 from dpensemble.engine.classifier import TableClassifier
 from dpensemble.engine.moments_inputs import Read, of_blocks, of_tables
 from dpensemble.engine.params import store_params
 from dpensemble.engine.repeats import compared_once
 from dpensemble.engine.run import run
 from dpensemble.moments.queries import statistics_of
+from dpensemble.rows import arguments
 
 _EVERYONE = "everyone"
 
@@ -200,7 +200,7 @@ class LabelMomentsClassifier(TableClassifier):
         -------
         self
         """
-        inputs.refuse_others(others)
+        arguments.refuse_others(others)
         given = (X, y, X_public, units, personal_epsilons, fewest_units, public_units)
         return run(self, lambda: of_tables(self, *given), ledger=ledger, records=(X, y, X_public))
 

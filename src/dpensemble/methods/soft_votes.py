@@ -13,7 +13,6 @@ from dpensemble._checks import integer_between, member
 from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.design import Answers, TeacherAverages, answers_of
-from dpensemble.engine import inputs
 from dpensemble.engine.averages_steps import AveragesSteps
 from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.params import store_params
@@ -21,6 +20,7 @@ from dpensemble.engine.records import private_records
 from dpensemble.engine.run import run
 from dpensemble.errors import DataError
 from dpensemble.relations import Relation
+from dpensemble.rows import arguments
 
 _EVERYONE = "everyone"
 # Of public rows: squares and products must stay finite.
@@ -164,10 +164,10 @@ class SoftVotesClassifier(ArrayClassifier):
         -------
         self
         """
-        inputs.refuse_others(others)
+        arguments.refuse_others(others)
 
         def checked() -> AveragesSteps:
-            inputs.require_others(X, X_public)
+            arguments.require_others(X, X_public)
             relation, nan = member("relation", self.relation, Relation), self._takes_nan()
             records, classes, owners = private_records(self, X, y, units, nan=nan, relation=relation)
             epsilons = owners.kept_values("personal_epsilons", personal_epsilons)
@@ -179,7 +179,7 @@ class SoftVotesClassifier(ArrayClassifier):
     def _public_rows(self, X_public: Any) -> Floats:
         if X_public is None and answers_of(self.answers) is Answers.PARAMETERS and self.student is None:
             return np.empty((0, self.n_features_in_))
-        rows = inputs.public_rows(self, X_public, nan=self._takes_nan())
+        rows = arguments.public_rows(self, X_public, nan=self._takes_nan())
         largest = np.abs(rows).max(initial=0.0, where=np.isfinite(rows))
         if largest > _LARGEST_ENTRY:
             raise DataError(

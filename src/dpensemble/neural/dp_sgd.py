@@ -17,7 +17,6 @@ from dpensemble._guard import guard_private_rows
 from dpensemble._random import noise_source
 from dpensemble._rounding import round_up
 from dpensemble.budget import Budget
-from dpensemble.datasets.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
 from dpensemble.datasets.frames import reads_frames
 from dpensemble.errors import DataError
 from dpensemble.guarantee import Guarantee
@@ -29,6 +28,7 @@ from dpensemble.neural.networks import hidden_layer_network
 from dpensemble.neural.optimizers import SGD, Optimizer
 from dpensemble.neural.schedule import Schedule, Training
 from dpensemble.relations import Basis, Relation
+from dpensemble.rows.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
 
 
 class DPSGDClassifier(TorchClassifier):

@@ -13,13 +13,13 @@ from dpensemble._checks import integer_between, member
 from dpensemble._guard import guard_private_rows
 from dpensemble.allocation.partition import partitions
 from dpensemble.datasets import CSVFormat, TableEncoder
-from dpensemble.datasets.bad_records import BAD, OnBadRecord
 from dpensemble.datasets.tables import as_kinds
-from dpensemble.engine.labels_and_units import sorted_classes
 from dpensemble.engine.records import owned_records
-from dpensemble.engine.table_inputs import table_targets
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
+from dpensemble.rows.arguments import table_targets
+from dpensemble.rows.bad_records import BAD, OnBadRecord
+from dpensemble.rows.labels_and_units import sorted_classes
 from dpensemble.service.settings import GrantSettings, ServiceSettings
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.workflow import ReadOptions, TableFiles, file_tables

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 from dpensemble._checks import integer_between, real_between
 from dpensemble._untrusted import file_bytes
 from dpensemble.budget import Budget
-from dpensemble.datasets.bad_records import OnBadRecord
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.laws import LawChoice
 from dpensemble.ledger.names import look_alike
 from dpensemble.releases import RELEASES
+from dpensemble.rows.bad_records import OnBadRecord
 from dpensemble.service.oidc import OidcSettings
 
 # Laws with their own kind of release, by name. All of their settings must be given.

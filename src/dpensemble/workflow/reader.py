@@ -16,9 +16,9 @@ from sklearn.utils import get_tags
 
 from dpensemble._arrays import Integers
 from dpensemble.datasets import TableEncoder, TablePreparation
-from dpensemble.datasets.bad_records import readable_array, readable_rows, zeroes_bad
 from dpensemble.datasets.columns import number_columns
 from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.rows.bad_records import readable_array, readable_rows, zeroes_bad
 from dpensemble.student.published import marked, release_mark, with_names
 from dpensemble.workflow.streamed import PrivateStream
 from dpensemble.workflow.workers import ConvertedParts

@@ -20,12 +20,12 @@ from sklearn.utils import get_tags
 from dpensemble._drawn import kept_in
 from dpensemble._guard import on_public_rows
 from dpensemble._progress import progress_heard_by, show_progress
-from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.columns import assembled, number_columns
 from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import BudgetError, DataError, TeacherError
 from dpensemble.moments.grid import declared_grid
 from dpensemble.persistence import save_classifier
+from dpensemble.rows.bad_records import zeroes_bad
 from dpensemble.workflow.held_rows import HeldRows, UnchangedFiles
 from dpensemble.workflow.outputs import STUDENT, file_contents
 from dpensemble.workflow.streamed import PrivateStream

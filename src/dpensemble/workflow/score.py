@@ -14,10 +14,10 @@ from dpensemble._arrays import Floats, Rows
 from dpensemble._guard import guard_private_rows
 from dpensemble._random import Stream, noise_source, seed_integer
 from dpensemble._spending import announce
-from dpensemble.datasets.bad_records import BAD, class_ids_or_bad
-from dpensemble.engine.labels_and_units import sorted_classes
 from dpensemble.errors import DataError
 from dpensemble.quality.release import HeldRecords, NoisyHistograms, exact_total, public_edges, release_histograms
+from dpensemble.rows.bad_records import BAD, class_ids_or_bad
+from dpensemble.rows.labels_and_units import sorted_classes
 from dpensemble.workflow.holdout import HeldBack
 from dpensemble.workflow.score_account import WithScore
 

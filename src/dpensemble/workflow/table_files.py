@@ -13,12 +13,12 @@ import pandas as pd
 from dpensemble._checks import member
 from dpensemble._class_names import Label, declared_labels, folded
 from dpensemble.datasets import CSVFormat, read_table
-from dpensemble.datasets.bad_records import OnBadRecord
 from dpensemble.datasets.csv_files import csv_layout, is_csv, with_point
 from dpensemble.datasets.csv_layout import CSVLayout, Expected
 from dpensemble.datasets.csv_lines import BLANKS
 from dpensemble.datasets.tables import readable
 from dpensemble.errors import DataError
+from dpensemble.rows.bad_records import OnBadRecord
 from dpensemble.workflow.same_files import is_same_file, share_files
 from dpensemble.workflow.workers import Workers
 

@@ -14,7 +14,6 @@ from sklearn.base import clone
 from dpensemble._guard import guard_private_rows
 from dpensemble.budget_groups import PersonalBudgets
 from dpensemble.certificates import certificate_of_fit
-from dpensemble.datasets.bad_records import readable_rows, zeroes_bad
 from dpensemble.datasets.equal_rows import ComparedOnce, EqualRows, equal_rows
 from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.errors import AccountingError, InvalidParameterError
@@ -24,6 +23,7 @@ from dpensemble.quality.release import NoisyHistograms
 from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord
 from dpensemble.report.units import declared_noun
+from dpensemble.rows.bad_records import readable_rows, zeroes_bad
 from dpensemble.student.fitting import class_probabilities, default_student, fit_student
 from dpensemble.workflow.holdout import HeldBack, hold_back
 from dpensemble.workflow.label_summary import about_teachers, label_shares, public_alone

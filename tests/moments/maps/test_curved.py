@@ -13,7 +13,6 @@ from dpensemble._random import SeededNoise
 from dpensemble.accounting import Group, SumsMeter, gaussian_mu
 from dpensemble.budget import Budget
 from dpensemble.moments import DirectionsMap, TableMap
-from dpensemble.moments.blocks import PrivateBlocks, blocks_of
 from dpensemble.moments.maps import landmarks
 from dpensemble.moments.maps.curved import CurvedMap
 from dpensemble.moments.maps.landmarks import WhitenedNumbers, are_measured, chosen_landmarks
@@ -22,6 +21,7 @@ from dpensemble.moments.whole import WHOLE
 from dpensemble.persistence import load_classifier, save_classifier
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
+from dpensemble.rows.features import PrivateBlocks, blocks_of
 
 
 def rows(n=1200, columns=4, seed=0):

@@ -20,15 +20,15 @@ from dpensemble._identity import is_id_type
 from dpensemble._threads import one_thread
 from dpensemble.clusters.parts import TableInParts
 from dpensemble.clusters.vetting import versions
-from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.frames import as_given
-from dpensemble.datasets.row_checksums import SIZE, RowChecksums
-from dpensemble.engine.table_inputs import block, table_targets
 from dpensemble.errors import DataError, DPEnsembleError
-from dpensemble.moments.blocks import Block, PrivateBlocks, blocks_of
 from dpensemble.moments.queries import AnyQuery, partial_sums
 from dpensemble.moments.rounds import Transform
 from dpensemble.releases.partial_sums import CHECKSUMS, PartialSums, SameRecords
+from dpensemble.rows.arguments import block, table_targets
+from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.checksums import SIZE, RowChecksums
+from dpensemble.rows.features import Block, PrivateBlocks, blocks_of
 
 #: Keyed hashes of units. numpy compares them as bytes of one length.
 UnitHashes = NDArray[np.bytes_]

@@ -12,13 +12,13 @@ from scipy import sparse
 
 from dpensemble._arrays import Floats, Integers, Rows, rows_at
 from dpensemble._state import fingerprint
-from dpensemble.datasets.bad_records import BAD
-from dpensemble.datasets.row_checksums import RowChecksums
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.moments.queries import AnyQuery, partial_sums
 from dpensemble.moments.rounds import RecordSums, Transform
 from dpensemble.moments.whole import WholeBlock, whole_features
 from dpensemble.releases.partial_sums import PartialSums, SameRecords
+from dpensemble.rows.bad_records import BAD
+from dpensemble.rows.checksums import RowChecksums
 
 #: Rows whose features are in memory at a time.
 ROWS_AT_ONCE = 2048
