@@ -20,11 +20,14 @@ from dpensemble import LabelMomentsClassifier
 from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
 from dpensemble.datasets.parts import ParquetParts
+from dpensemble.engine.moments_inputs import of_source
+from dpensemble.engine.run import run
 from dpensemble.moments.maps import curved
 from dpensemble.moments.maps.curved import CurvedMap
 from dpensemble.moments.maps.general import BoundedMap
 from dpensemble.moments.maps.tables import TableMap
 from dpensemble.releases import SumReleaser
+from dpensemble.rows.source import Blocks, InMemory
 
 N_ROWS, N_PUBLIC = 90, 40
 RELATIONS = ["replace-one", "add-or-remove-one"]
@@ -111,6 +114,35 @@ ROUTES = {
     "Arrow as one part": lambda path: (
         lambda model, table, unit, **more: model.fit_blocks(ArrowPart(parquet.read_table(path), "y", unit=unit), **more)
     ),
+}
+
+
+def by_rows(source_of):
+    """Return a route by the one loop over rows, from a function that makes a source of a table and its unit."""
+
+    def fit(model, table, unit, *, X_public):
+        source = source_of(table, unit)
+        units = table[unit] if unit and source.unit is None else None
+        return run(model, lambda: of_source(model, source, X_public, units))
+
+    return fit
+
+
+def blocks_source(rows):
+    def source(table, unit):
+        parts = [table[start : start + rows] for start in range(0, len(table), rows)]
+        return Blocks(lambda: ((one[["size", "ward"]], one["y"]) for one in parts))
+
+    return source
+
+
+ROUTES |= {
+    "rows in memory": lambda path: by_rows(lambda table, unit: InMemory(table[["size", "ward"]], table["y"])),
+    "rows in blocks of 1": lambda path: by_rows(blocks_source(1)),
+    "rows in blocks of 7": lambda path: by_rows(blocks_source(7)),
+    "rows in uneven parts": lambda path: by_rows(lambda table, unit: InParts(without_unit(table, unit), unit)),
+    "rows of Parquet in parts": lambda path: by_rows(lambda table, unit: ParquetParts(path, "y", unit=unit)),
+    "rows of Arrow": lambda path: by_rows(lambda table, unit: ArrowPart(parquet.read_table(path), "y", unit=unit)),
 }
 
 

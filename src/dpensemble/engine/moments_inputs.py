@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,10 +28,14 @@ from dpensemble.relations import Relation
 from dpensemble.releases.partial_sums import CHECKSUMS
 from dpensemble.rows.arguments import block, public_table, public_unit_numbers, required, table_targets, tables
 from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.checked import AsTables, RowCheck, UnitsByPlace
+from dpensemble.rows.checked import RowRules as Rules
 from dpensemble.rows.checksums import RowChecksums
 from dpensemble.rows.features import Block, RecordsHere, blocks_of
 from dpensemble.rows.labels_and_units import Owners, sorted_classes
 from dpensemble.rows.parts import RecordsInParts, RowRules
+from dpensemble.rows.passes import CheckedRecords
+from dpensemble.rows.source import RowSource
 
 Read = Callable[[], Iterator[tuple[Any, Any]]]
 
@@ -100,6 +105,43 @@ def of_blocks(
     _check_delta(method, n, units, fewest_units)
     whose = PublicUnits(numbers, private=units is not None)
     return MomentsSteps(method, records, public, classes, None, float(n), whose)
+
+
+def of_source(
+    method: Any,
+    source: RowSource,
+    X_public: Any,
+    units: ArrayLike | None = None,
+    epsilons: ArrayLike | None = None,
+    fewest_units: int | None = None,
+    public_units: ArrayLike | None = None,
+) -> MomentsSteps:
+    """Return the steps of a run on the rows of a source, by the one loop over rows."""
+    public = public_table(method, X_public)
+    numbers = public_unit_numbers(public_units, len(public))
+    validate_data(method, public, skip_check_array=True)
+    classes, zeroes = sorted_classes(method.classes), zeroes_bad(method)
+    form = AsTables(Rules(method.on_bad_record, method.declared_columns), public.iloc[:0])
+    check, groups, total = RowCheck(form, classes, zeroes), None, None
+    if units is not None or epsilons is not None:
+        n_rows = len(units if epsilons is None else epsilons)
+        owners = Owners.of(units, n_rows, zeroes=zeroes)
+        units_of = _numbered(owners.units, int(owners.present.sum()))
+        weights, groups, total = _weights(method, units_of, owners.kept_values("personal_epsilons", epsilons))
+        check = replace(check, units=_by_place(owners.present, units_of, weights))
+    records = CheckedRecords.of(source, check, total)
+    n_units = records.n_units if total is None else 1 + int(units_of.max())
+    _check_delta(method, n_units, source.unit if units is None else units, fewest_units)
+    has_units = units is not None or source.unit is not None
+    weight = float(n_units) if total is None else total
+    return MomentsSteps(method, records, public, classes, groups, weight, PublicUnits(numbers, private=has_units))
+
+
+def _by_place(present: NDArray[np.bool_], units_of: Integers, weights: Floats) -> UnitsByPlace:
+    """Return the units of all records. Those without a unit, which are left out of every sum, have 0 and -1."""
+    of_all, numbers = np.zeros(len(present)), np.full(len(present), -1, dtype=np.int64)
+    of_all[present], numbers[present] = weights, units_of
+    return UnitsByPlace(numbers, of_all)
 
 
 def _counted(records: RecordsHere) -> int:
