@@ -23,11 +23,11 @@ from dpensemble.datasets.parts import ParquetParts
 from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.releases import SumReleaser
 
-N_ROWS, N_PUBLIC, N_PERSONS = 90, 40, 31
+N_ROWS, N_PUBLIC, N_PERSONS = 48, 30, 17
 NAMES = ["p", "q", "r"]
 RELATIONS = ["replace-one", "add-or-remove-one"]
 # Parts of a table, by the places where they begin and end. The first is empty, a person is in several, one has one row.
-PLACES = (0, 0, 1, 30, 30, 90)
+PLACES = (0, 0, 1, 20, 20, N_ROWS)
 
 
 @dataclass
@@ -43,8 +43,13 @@ class PrivateTable:
     more: dict = field(default_factory=dict)
 
     @property
+    def places(self):
+        """Where parts begin and end, at most at the end of the table."""
+        return [min(place, len(self.table)) for place in PLACES]
+
+    @property
     def file(self):
-        """The table as one file, in row groups of 25 rows."""
+        """The table as one file, in row groups of 15 rows."""
         return self.folder / "private.parquet"
 
     @property
@@ -65,24 +70,24 @@ class PrivateTable:
     def write(self):
         """Write the files, and return the table."""
         plain = pa.Table.from_pandas(self.table, preserve_index=False)
-        parquet.write_table(plain, self.file, row_group_size=25)
+        parquet.write_table(plain, self.file, row_group_size=15)
         self.parts.mkdir()
-        for place, (start, end) in enumerate(pairwise(PLACES)):
+        for place, (start, end) in enumerate(pairwise(self.places)):
             parquet.write_table(plain.slice(start, end - start), self.parts / f"{place}.parquet", row_group_size=11)
         return self
 
 
-def private_table(folder, n_classes=2, *, bad=False, unit=None, texts=True, **more):
-    """Return 90 records of 31 persons, in any order, and 40 public rows. About every fourth record is bad if asked."""
-    rng = np.random.default_rng(n_classes)
-    n_rows = N_ROWS + N_PUBLIC
+def private_table(folder, n_classes=2, *, bad=False, unit=None, texts=True, n_rows=N_ROWS, **more):
+    """Return records of 17 persons, in any order, and 30 public rows. About every fourth record is bad if asked."""
+    rng, n_private = np.random.default_rng(n_classes), n_rows
+    n_rows += N_PUBLIC
     table = pd.DataFrame({"size": rng.normal(size=n_rows), "ward": rng.choice(["a", "b", "c"], n_rows)})
     if not texts:
         table["ward"] = table["ward"].map({"a": 0.0, "b": 1.0, "c": 2.5})
     features = list(table.columns)
     table["y"] = np.array(NAMES)[:n_classes][rng.integers(n_classes, size=n_rows)]
     table["who"] = [f"person {number}" for number in rng.integers(N_PERSONS, size=n_rows)]
-    private, public = table[:N_ROWS].copy(), table[N_ROWS:]
+    private, public = table[:n_private].copy(), table[n_private:]
     if bad:
         private.loc[::9, "size"] = np.inf
         private.loc[4::9, "y"] = "undeclared"
@@ -98,7 +103,7 @@ class InParts:
 
     target = "y"
 
-    def __init__(self, table, unit, places=PLACES):
+    def __init__(self, table, unit, places):
         self.unit = unit
         self._parts = [table[start:end] for start, end in pairwise(places)]
 
@@ -125,7 +130,7 @@ def blocks(rows, *, size):
 
 def uneven_blocks(rows):
     """Blocks of which some have no row, with labels and units as arrays of objects."""
-    pieces = [rows.table[start:end] for start, end in pairwise(PLACES)]
+    pieces = [rows.table[start:end] for start, end in pairwise(rows.places)]
     units = None if rows.units is None else rows.units.to_numpy(dtype=object)
     return lambda: ((one[rows.features], one["y"].to_numpy(dtype=object)) for one in pieces), units
 
@@ -148,13 +153,13 @@ def arrow_part(rows):
     return ArrowPart(partial(parquet.read_table, rows.file), "y", unit=rows.unit), None
 
 
-def parts_in_memory(rows, *, places=PLACES):
+def parts_in_memory(rows, *, size=None):
+    places = rows.places if size is None else range(0, len(rows.table) + size, size)
     return InParts(rows.table, rows.unit, places), None
 
 
 # Readers of blocks, which voting methods take, too.
 IN_BLOCKS = {
-    "blocks of 1": partial(blocks, size=1),
     "blocks of 7": partial(blocks, size=7),
     "blocks of 2,048": partial(blocks, size=2048),
     "uneven blocks": uneven_blocks,
@@ -165,12 +170,13 @@ IN_BLOCKS = {
 # Tables in parts, which are summed up where they are.
 IN_PARTS = {
     "a table in uneven parts": parts_in_memory,
-    "parts of one row": partial(parts_in_memory, places=range(N_ROWS + 1)),
     "Parquet in parts": parquet_parts,
     "a folder in parts": partial(parquet_parts, path="parts"),
     "Arrow as one part": arrow_part,
 }
 ROUTES = IN_BLOCKS | IN_PARTS
+# These take long for many rows.
+ROW_BY_ROW = {"blocks of 1": partial(blocks, size=1), "parts of 1": partial(parts_in_memory, size=1)}
 # Processes take long to begin.
 BY_PROCESSES = {"two processes": partial(parquet_parts, path="parts", n_jobs=2)}
 

@@ -1,7 +1,7 @@
 """One release, whichever way private rows arrive: sums, charges, noise and the model are equal to the last bit.
 
-The matrix is route x relation x units x bad records x classes, for label moments. `routes` holds the routes. By day each
-case of the matrix takes some routes, so that each route meets each value, and at night all of them.
+The matrix is route x relation x units x bad records x classes, for label moments. `routes` holds the routes. By day
+each case of the matrix takes some routes, so that each route meets each value, and at night all of them.
 """
 
 import inspect
@@ -32,6 +32,7 @@ from .routes import (
     PLACES,
     RELATIONS,
     ROUTES,
+    ROW_BY_ROW,
     by_route,
     cut,
     differing,
@@ -58,17 +59,19 @@ def tables(tmp_path_factory):
     """Return the private table for a number of classes, with bad records or not, and with units or not."""
     made = {}
 
-    def table(n_classes, bad, unit):
-        if (n_classes, bad, unit) not in made:
-            made[n_classes, bad, unit] = private_table(tmp_path_factory.mktemp("rows"), n_classes, bad=bad, unit=unit)
-        return made[n_classes, bad, unit]
+    def table(n_classes, bad, unit, n_rows=N_ROWS):
+        case = n_classes, bad, unit, n_rows
+        if case not in made:
+            folder = tmp_path_factory.mktemp("rows")
+            made[case] = private_table(folder, n_classes, bad=bad, unit=unit, n_rows=n_rows)
+        return made[case]
 
     return table
 
 
-def different(tables, routes, *, relation, unit, bad, n_classes, **settings):
+def different(tables, routes, *, relation, unit, bad, n_classes, n_rows=N_ROWS, **settings):
     """Return what differs from a fit in memory, by route."""
-    rows = tables(n_classes, bad, unit)
+    rows = tables(n_classes, bad, unit, n_rows)
     more = {name: settings.pop(name) for name in ("public_units",) if name in settings}
 
     def released(fit):
@@ -100,31 +103,34 @@ def test_some_routes_release_the_same(tables, place):
 
 
 def test_each_route_meets_each_value():
-    met = [
-        (name, factor, value)
-        for place in range(16)
-        for name in some_routes(place)
-        for factor, value in enumerate(MATRIX[place])
-    ]
-    assert len(set(met)) == 8 * len(ROUTES)
+    cases = [(name, case) for place, case in enumerate(MATRIX) for name in some_routes(place)]
+    met = {(name, place, value) for name, case in cases for place, value in enumerate(case)}
+    assert len(met) == 8 * len(ROUTES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("route", ROW_BY_ROW)
+def test_pieces_of_one_row_release_the_same(tables, route):
+    assert different(tables, {route: ROW_BY_ROW[route]}, **ALL_AT_ONCE, n_rows=12, rounds=1) == {}
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("case", MATRIX, ids=named)
 def test_every_route_releases_the_same(tables, case):
     relation, unit, bad, n_classes = case
-    assert different(tables, ROUTES, relation=relation, unit=unit, bad=bad, n_classes=n_classes) == {}
+    case = {"relation": relation, "unit": unit, "bad": bad, "n_classes": n_classes}
+    assert different(tables, ROUTES | ROW_BY_ROW, **case) == {}
 
 
 # scikit-learn's transformers may read other rows, so the map gives them one row at a time.
-ROW_BY_ROW = make_column_transformer(
+EACH_ALONE = make_column_transformer(
     (make_pipeline(SimpleImputer(), StandardScaler()), ["size"]), (OneHotEncoder(handle_unknown="ignore"), ["ward"])
 )
 SETTINGS = {
     "three rounds": {"rounds": 3},
     "shares of classes": {"statistics": "class-shares", "rounds": 1},
     "landmarks": {"feature_map": CurvedMap(TableMap(), n_landmarks=8)},
-    "a row at a time": {"feature_map": BoundedMap(ROW_BY_ROW)},
+    "a row at a time": {"feature_map": BoundedMap(EACH_ALONE)},
     "units of public rows": {"public_units": [f"reader {place // 3}" for place in range(N_PUBLIC)]},
 }
 # By day, each of these settings takes a route of each kind of code.
@@ -180,7 +186,7 @@ def test_the_parts_are_as_awkward_as_stated(tables):
     table = tables(3, True, "who").table
     sizes = [end - start for start, end in pairwise(PLACES)]
     assert (PLACES[-1], min(sizes), 1 in sizes) == (N_ROWS, 0, True)
-    persons = [set(table["who"][start:end].dropna()) for start, end in pairwise(PLACES)]
+    persons = [set(table["who"].iloc[start:end].dropna()) for start, end in pairwise(PLACES)]
     assert persons[2] & persons[4]
     assert persons[1] & (persons[2] | persons[4])
     good = np.isfinite(table["size"]) & table["y"].isin(["p", "q", "r"]) & table["who"].notna()
@@ -204,9 +210,9 @@ class Lists:
 
     def __init__(self, odd):
         rng = np.random.default_rng(3)
-        self.rows, self.labels = rng.normal(size=(40, 2)).tolist(), rng.choice(["p", "q"], 40).tolist()
+        self.rows, self.labels = rng.normal(size=(24, 2)).tolist(), rng.choice(["p", "q"], 24).tolist()
         self.rows[5 : 5 + len(odd)] = odd
-        self.units, self.public = rng.integers(15, size=40).tolist(), rng.normal(size=(30, 2))
+        self.units, self.public = rng.integers(9, size=24).tolist(), rng.normal(size=(30, 2))
         self.zeroes, self.more = True, {}
 
     def whole(self, model, _):
