@@ -148,14 +148,14 @@ BUGS = (
         "landmarks",
         "landmarks and the rest of the map are made of private rows",
         "method, public = self.method, self.public",
-        "method, public = self.method, next(iter(self.records.read())).rows",
+        "method, public = self.method, next(self.records.source.tables()).rows",
         ("tests/moments", "tests/methods/test_label_moments.py", "tests/oracle"),
     ),
     Bug(
         "gate",
         "a private label decides how many rounds follow",
         "has_decoder = statements_of(self.feature_map).decoder_ is not None",
-        "has_decoder = bool(getattr(self.feature_map, 'decoder_', 0)) and not next(self.records.read()).targets[0]",
+        "has_decoder = bool(getattr(self.feature_map, 'decoder_', 0)) and not next(self.records.source.tables())[1][0]",
         ("tests/moments", "tests/methods/test_label_moments.py", "tests/oracle"),
     ),
     Bug(

@@ -31,12 +31,11 @@ from dpensemble.datasets import ParquetBlocks, columns
 from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
 from dpensemble.datasets.arrow_sources import opened_source
 from dpensemble.datasets.parts import ParquetParts
-from dpensemble.datasets.row_checksums import RowChecksums
-from dpensemble.engine import moments_inputs
 from dpensemble.errors import DataError, FileError, InvalidParameterError
-from dpensemble.moments import blocks as moments_blocks
-from dpensemble.moments.blocks import blocks_of
 from dpensemble.releases import SumReleaser
+from dpensemble.rows.checked import RowCheck
+from dpensemble.rows.checksums import RowChecksums
+from dpensemble.rows.source import Facts, InMemory
 from dpensemble.workflow.files import file_tables
 from dpensemble.workflow.holdout import hold_back
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
@@ -184,18 +183,14 @@ def test_the_weight_of_a_person_is_1_whatever_is_bad(written):
 
 
 def test_records_that_are_counted_after_bad_ones_became_zeros_are_caught(written, plant):
-    numbered, whose = moments_inputs._numbered, []
+    over = RowCheck.over
 
-    def noted(units, n_records):
-        whose[:] = [numbered(units, n_records)]
-        return whose[0]
+    def counted_after(self, tables):
+        for block in over(self, tables):
+            good = np.bincount(block.units[block.targets >= 0], minlength=block.units.max() + 1)
+            yield block._replace(weights=1 / np.maximum(good, 1)[block.units])
 
-    def counted_after(rows, targets, weights, units=None):
-        good = np.bincount(whose[0][targets >= 0], minlength=whose[0].max() + 1)
-        return blocks_of(rows, targets, 1 / np.maximum(good, 1)[whose[0]], units)
-
-    plant(moments_inputs, "_numbered", noted)
-    plant(moments_inputs, "blocks_of", counted_after)
+    plant(RowCheck, "over", counted_after)
     some = ("removed", "one class", "all but one record is bad")
     assert moves(in_memory, written, "add-or-remove-one", some)[1] > 1.4
 
@@ -457,7 +452,9 @@ def test_checksums_that_are_off_are_caught(written, plant, route):
 
 def test_rows_in_memory_need_no_checksum():
     """Arrays stay as they are, since one call of `fit` converts them once. All other records are read again."""
-    assert moments_blocks.RecordsHere(lambda: iter(())).checksums is None
+    assert not InMemory([], []).may_change
+    assert Facts.of(ArrowPart(arrow_of(others()), "y")).may_change
+    assert Facts().may_change
 
 
 VOTES_READ_OTHER_ROWS = (

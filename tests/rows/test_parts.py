@@ -15,7 +15,8 @@ from dpensemble.clusters.parts import results_of
 from dpensemble.datasets.parts import ParquetParts
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import queries
-from dpensemble.rows.parts import PROBLEMS, PartReport, UnitCounts
+from dpensemble.rows.checked import UnitCounts
+from dpensemble.rows.passes import PROBLEMS, PartReport
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 

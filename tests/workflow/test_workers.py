@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dpensemble.cli import main
-from dpensemble.rows.parts import PROBLEMS
+from dpensemble.rows.passes import PROBLEMS
 from dpensemble.workflow.workers import ConvertedParts, Workers
 
 pytestmark = [pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")]

@@ -32,7 +32,7 @@ from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
 from dpensemble.rows.arguments import names_of
 from dpensemble.rows.bad_records import zeroes_bad
-from dpensemble.rows.features import Records
+from dpensemble.rows.passes import CheckedRecords
 from dpensemble.student.published import marked, with_names
 
 
@@ -53,7 +53,7 @@ class MomentsSteps(Steps):
     def __init__(
         self,
         method: Any,
-        records: Records,
+        records: CheckedRecords,
         public: Any,
         classes: NDArray[Any],
         groups: tuple[Group, ...] | None,

@@ -24,7 +24,7 @@ from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments
-from dpensemble.rows.arguments import public_unit_numbers, tables
+from dpensemble.rows.arguments import block, public_unit_numbers, tables
 from dpensemble.rows.bad_records import readable_rows, zeroes_bad
 from dpensemble.rows.labels_and_units import Owners
 from dpensemble.student.published import marked, with_names
@@ -134,6 +134,7 @@ class AutoClassifier(TableClassifier):
         arguments.refuse_others(others)
         with all_or_nothing(self, ledger, (X, y, X_public)):
             X, y, public = tables(self, X, arguments.required(y), X_public)
+            X = block(self, X, public)
             # A wrong argument raises whichever method is chosen.
             public_unit_numbers(public_units, len(public))
             # A text as epsilon would end the choice of a method by another error.

@@ -10,15 +10,15 @@ from numpy.typing import ArrayLike
 from dpensemble._checks import integer_between
 from dpensemble.accounting import Group
 from dpensemble.budget import Budget
-from dpensemble.clusters.parts import TableInParts
 from dpensemble.design import NoisySums, noisy_sums
 from dpensemble.engine.classifier import TableClassifier
-from dpensemble.engine.moments_inputs import Read, of_blocks, of_tables
+from dpensemble.engine.moments_inputs import of_blocks, of_tables
 from dpensemble.engine.params import store_params
 from dpensemble.engine.repeats import compared_once
 from dpensemble.engine.run import run
 from dpensemble.moments.queries import statistics_of
 from dpensemble.rows import arguments
+from dpensemble.rows.source import Read, RowSource
 
 _EVERYONE = "everyone"
 
@@ -206,7 +206,7 @@ class LabelMomentsClassifier(TableClassifier):
 
     def fit_blocks(
         self,
-        read: Read | TableInParts,
+        read: Read | RowSource,
         *,
         X_public: Any = None,
         n_records: int | None = None,

@@ -24,8 +24,7 @@ from dpensemble.datasets.equal_rows import share_memory
 from dpensemble.datasets.tables import kinds_by
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.grid import declared_grid, with_texts
-from dpensemble.rows.bad_records import BAD, readable_rows, zeroes_bad
-from dpensemble.rows.labels_and_units import class_ids, ids_or_bad
+from dpensemble.rows.bad_records import zeroes_bad
 
 
 def refuse_others(others: Mapping[str, Any]) -> None:
@@ -197,7 +196,7 @@ def block(estimator: Any, X: Any, public: Any, *, first: int = 0) -> Any:
 
 
 def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any]:
-    """Return private rows, labels, and public rows (see `public_table`), with rows as tables of the same kinds."""
+    """Return private rows and labels after checks of all of them together, and public rows (see `public_table`)."""
     require_dense("X", X)
     require_others(X, X_public)
     public = public_table(estimator, X_public)
@@ -216,7 +215,7 @@ def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any
     n_labels = len(label_array(y))
     if n_labels != len(X):
         raise DataError(f"X has {len(X)} records, but y has {n_labels} labels: give one for each.")
-    return block(estimator, X, public), y, public
+    return X, y, public
 
 
 def each_alone(name: str, X: Any) -> Any:
@@ -255,14 +254,3 @@ def new_rows(estimator: Any, X: Any, columns: Any) -> Any:
         else:
             X = validate_data(estimator, X, dtype=None, ensure_all_finite=False, reset=False)
     return _like("new", estimator, X, columns)
-
-
-def table_targets(classes: NDArray[Any], table: Any, y: Any, *, zeroes: bool, first: int = 0) -> tuple[Any, Integers]:
-    """Return private rows and each record's class."""
-    require_labels(y, keep_bad=zeroes, first=first)
-    if not zeroes:
-        return table, class_ids(classes, y, first=first)
-    table, readable = readable_rows(table)
-    targets = ids_or_bad(classes, y, len(table))
-    targets[~readable] = BAD
-    return table, targets

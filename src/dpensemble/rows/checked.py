@@ -11,9 +11,10 @@ of methods that vote. Four things in the loop change how far one unit can move a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -136,6 +137,11 @@ class AsNumbers:
 class Units:
     """Whose records are. Here each record is a unit of its own."""
 
+    @property
+    def named(self) -> tuple[int, float] | None:
+        """The number of units and their total weight, if all of them were named before. Private."""
+        return None
+
     def require_type(self, ids: Rows | None) -> None:
         """Raise if the type of a column of units does not hold ids."""
 
@@ -147,7 +153,8 @@ class Units:
         """Raise if there were fewer rows than units."""
 
 
-_EACH_ALONE = Units()
+#: Each record is a unit.
+EACH_ALONE = Units()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,6 +166,18 @@ class UnitsByPlace(Units):
 
     numbers: Integers
     weights: Floats
+
+    @classmethod
+    def of_present(cls, present: _Mask, numbers: Integers, weights: Floats) -> UnitsByPlace:
+        """Return the units of all records, from those of the records that have a unit."""
+        of_all, units = np.zeros(len(present)), np.full(len(present), -1, dtype=np.int64)
+        of_all[present], units[present] = weights, numbers
+        return cls(units, of_all)
+
+    @property
+    def named(self) -> tuple[int, float]:
+        """The number of units and their total weight. Private."""
+        return int(self.numbers.max(initial=-1)) + 1, math.fsum(self.weights.tolist())
 
     def of(self, ids: Rows | None, start: int, n_rows: int) -> tuple[_Mask, Floats, ArrayLike | None]:  # noqa: ARG002
         """Return which rows have a unit, their weights and the numbers of units."""
@@ -211,7 +230,7 @@ class UnitsByEntry(Units):
 
     def of(self, ids: Rows | None, start: int, n_rows: int) -> tuple[_Mask, Floats, ArrayLike | None]:  # noqa: ARG002
         """Return which rows have a unit, their weights and the keyed hashes of units."""
-        hashes, present = RowChecksums(self.key).ids(ids)
+        hashes, present = RowChecksums(self.key).ids(cast("Rows", ids))
         weights = np.ones(n_rows) if self.counts is None else self.counts.weights(as_hashes(hashes))
         return present, weights, hashes
 
@@ -232,7 +251,7 @@ class RowCheck:
     form: Form
     classes: NDArray[np.generic]
     zeroes: bool
-    units: Units = _EACH_ALONE
+    units: Units = EACH_ALONE
     target: str | None = None
     unit: str | None = None
 

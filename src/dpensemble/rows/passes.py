@@ -152,7 +152,7 @@ class PartTask:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _CheckedRows(OnePart):
+class CheckedRows(OnePart):
     """Checked records in memory, as a source whose tables are blocks."""
 
     blocks: tuple[Block, ...]
@@ -170,15 +170,13 @@ class CheckedRecords:
     source: RowSource
     task: PartTask
     same: SameRecords
+    n_records: int
     n_units: int
     weights: PartWeights
 
     @classmethod
-    def of(cls, source: RowSource, check: RowCheck, total: float | None = None) -> CheckedRecords:
-        """Pass over all records once, check every record, and count records and units.
-
-        `total` is the weight of all units, if the units were named before.
-        """
+    def of(cls, source: RowSource, check: RowCheck) -> CheckedRecords:
+        """Pass over all records once, check every record, and count records and units."""
         facts, check = Facts.of(source), check.of(source)
         # The key is secret and new, so that nobody can make rows whose change would not be noticed.
         key = secrets.token_bytes(32)
@@ -187,7 +185,7 @@ class CheckedRecords:
         is_checked = facts.keeps_features and not facts.may_change
         if is_checked:
             # Converted once. The rows are in memory anyway.
-            source = _CheckedRows(tuple(check.here(source)))
+            source = CheckedRows(tuple(check.here(source)))
         here = facts.names_rows
         wanted = {} if here else versions()
         task = PartTask(check, key, wanted, checksums=facts.may_change, here=here, is_checked=is_checked)
@@ -196,9 +194,9 @@ class CheckedRecords:
             merged += report.sums
             if report.units is not None:
                 parts.append((report.units, report.sums.records))
-        records = cls(source, task, SameRecords(merged.records), merged.rows, PartWeights(total=float(merged.rows)))
-        if total is not None:
-            return replace(records, weights=PartWeights(total=total))
+        n_units, total = check.units.named or (merged.rows, float(merged.rows))
+        weights = PartWeights(total=total)
+        records = cls(source, task, SameRecords(merged.records), merged.rows, n_units, weights)
         return records._with_units(parts) if parts else records
 
     def _with_units(self, parts: list[tuple[UnitCounts, tuple[int, int]]]) -> CheckedRecords:
@@ -246,7 +244,7 @@ class SumsOfRecords:
         for report in reports(records.source, task, records.weights):
             merged += report.sums
         # Parts that the checking pass did not see have larger bounds than their units.
-        if not query.allows(merged, records.weights.total):
+        if not (task.here or query.allows(merged, records.weights.total)):
             raise DataError(PROBLEMS["report"])
         return merged
 
@@ -256,12 +254,15 @@ class SumsOfRecords:
 
 
 def reports(source: RowSource, task: PartTask, weights: PartWeights | None = None) -> Iterator[PartReport]:
-    """Yield the report of each part, or raise if one has a problem, or if no rows could have the report."""
+    """Yield the report of each part, or raise if one has a problem, or if no rows could have the report.
+
+    What this process computed itself is not vetted.
+    """
     weights = PartWeights() if weights is None else weights
     for report in source.results(task):
         # Neither ids nor counts are named: a refusal is not covered by the guarantee.
         problem = _problem_of(report)
-        if problem or not report.is_possible(task, weights):
+        if problem or not (task.here or report.is_possible(task, weights)):
             raise DataError(PROBLEMS[problem or "report"])
         yield report
 

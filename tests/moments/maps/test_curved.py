@@ -21,7 +21,7 @@ from dpensemble.moments.whole import WHOLE
 from dpensemble.persistence import load_classifier, save_classifier
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
-from dpensemble.rows.features import PrivateBlocks, blocks_of
+from tests.records import records_behind, whole_blocks
 
 
 def rows(n=1200, columns=4, seed=0):
@@ -76,7 +76,7 @@ def test_an_audit_sees_almost_all_of_mu_and_not_more(fitted, relation):
         at = [0, *place]
         targets, weights = np.zeros(len(at), dtype=np.int64), np.ones(len(at))
         sums = SumReleaser(relation=relation, meter=SumsMeter([Group("everyone", budget)]), noise=noise)
-        blocks = PrivateBlocks(blocks_of(features[at], targets, weights), lambda given: given)
+        blocks = whole_blocks(records_behind(lambda given: given, features[at], targets, weights))
         query = ClassSums(2)
         return sums, query, total_of(partial_sums(query, blocks))
 
