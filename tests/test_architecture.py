@@ -89,7 +89,7 @@ RATCHETS = {
     "class patterns on own types": 0,
     # Seven are in `_identity`, which reads types of numpy, pandas, Arrow and Polars, and may import none but numpy.
     "getattr and hasattr outside engine and rows": 84,
-    "lines with Any": 1092,
+    "lines with Any": 1088,
     # 252 with `StatedRelease`, which `Ledger.restored` takes.
     "exported names": 252,
     "circles of modules": 0,
@@ -97,10 +97,10 @@ RATCHETS = {
 # Counts of `scripts/size.py`, which state what a reader must know. They only fall as well.
 STRUCTURE = {
     "modules": 513,
-    "names used across modules": 1483,
+    "names used across modules": 1480,
     "modules below 100 lines with one user": 53,
     # 114 before `rows`, whose modules came out of four packages.
-    "pairs of packages": 125,
+    "pairs of packages": 123,
 }
 SIZE = types.SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "scripts" / "size.py"), run_name="size"))
 

@@ -559,7 +559,7 @@ def divided(folder, table, store, *, unit="who", on_source=lambda source: source
         if rest.stream is None:
             taught = rest.X_private["size"].tolist()
         elif rest.stream.parts is not None:
-            reports = rest.stream.parts.results(lambda tables: [one for part in tables for one in part["size"]])
+            reports = rest.stream.parts.results(lambda tables: [one for part in tables for one in part.X["size"]])
             taught = [one for report in reports for one in report]
         else:
             taught = [one for part, _ in rest.stream.read() for one in part["size"]]

@@ -10,6 +10,7 @@ from sklearn.naive_bayes import GaussianNB
 from dpensemble import LabelMomentsClassifier, PATEClassifier, WeightingPATEClassifier
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.ledger import Ledger
+from dpensemble.rows.source import Blocks
 from dpensemble.workflow import Tables, holdout, train
 from dpensemble.workflow.holdout import ASSUMPTIONS, hold_back
 from dpensemble.workflow.rehearsal import stand_ins
@@ -132,7 +133,7 @@ def test_a_rehearsal_without_public_rows_has_no_blanks_that_the_student_does_not
         ),
         (
             LabelMomentsClassifier(**SETTINGS),
-            {"stream": PrivateStream(1500, None, lambda: iter(()))},
+            {"stream": PrivateStream(1500, None, Blocks(lambda: iter(())))},
             0.2,
             "requires records with fixed places, which a database",
         ),

@@ -88,6 +88,8 @@ class ParquetOnSpark:
         As for `SparkParts`.
     """
 
+    fixed_places = True
+
     def __init__(
         self, session: Rows, path: Path | str, target: str, *, unit: str | None = None, columns: tuple[str, ...] = ()
     ) -> None:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, member
+from dpensemble._progress import ShownPasses
 from dpensemble.accounting import Group
 from dpensemble.allocation.units import unit_numbers
 from dpensemble.budget import Budget
@@ -64,7 +65,7 @@ def of_blocks(
     validate_data(method, public, skip_check_array=True)
     check = _row_check(method, public)
     if callable(read):
-        source: RowSource = Blocks(read)
+        source: RowSource = Blocks(read, ShownPasses())
         owners = Owners.in_blocks(read, units, None, zeroes=zeroes_bad(method))
         units = owners.units
         if units is not None:

@@ -7,7 +7,7 @@ this process, in another one, or on a worker. What differs between sources are t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -36,7 +36,7 @@ class Given(NamedTuple):
 class RowSource(Protocol):
     """Private rows in one or more parts, for `LabelMomentsClassifier.fit_blocks`.
 
-    A class that states no more than `target`, `unit` and `results` is read in the safest way.
+    A class may also state the `Facts` of its rows. What it does not state has the safe value.
 
     Attributes
     ----------
@@ -44,6 +44,27 @@ class RowSource(Protocol):
         Column of the labels. None if a table is a pair of features and labels, or a `Given`.
     unit : str or None
         Column that identifies whose record it is. Records with the same entry are one unit.
+    """
+
+    @property
+    def target(self) -> str | None:
+        """Column of the labels."""
+
+    @property
+    def unit(self) -> str | None:
+        """Column of the units."""
+
+    def results(self, work: Callable[[Iterator[Rows]], Report]) -> Iterator[Report]:
+        """Yield what `work` returns for the tables of each part, once a part."""
+        ...
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a source states about its rows, as attributes of its class or object. Each default is the safe value.
+
+    Parameters
+    ----------
     fixed_places : bool, default=False
         Whether all rows have the same places in every pass, as in files, but not in a database. Then the class has a
         method ``without(held)``, which returns the source without the rows at some places. Only such rows can be held
@@ -55,22 +76,6 @@ class RowSource(Protocol):
     names_rows : bool, default=False
         Whether an error may name the place of a row. False for a worker, which writes errors into its logs.
     """
-
-    target: str | None
-    unit: str | None
-    fixed_places: bool = False
-    may_change: bool = True
-    keeps_features: bool = False
-    names_rows: bool = False
-
-    def results(self, work: Callable[[Iterator[Rows]], Report]) -> Iterator[Report]:
-        """Yield what `work` returns for the tables of each part, once a part."""
-        ...
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a source states about its rows. `RowSource` describes each fact. The value here is the safe one."""
 
     fixed_places: bool = False
     may_change: bool = True
@@ -84,12 +89,12 @@ class Facts:
 
 
 class OnePart:
-    """Rows of one part in this process, whose places are those of their order."""
+    """Rows of one part in this process, which come in order."""
 
     target: str | None = None
     unit: str | None = None
-    fixed_places = True
-    may_change = True
+    fixed_places: bool = False
+    may_change: bool = True
     # Errors that name a row, and features, stay in this process.
     keeps_features = True
     names_rows = True
@@ -113,6 +118,7 @@ class InMemory(OnePart):
 
     X: Rows
     y: Rows
+    fixed_places = True
     may_change = False
 
     def tables(self) -> Iterator[Given]:
@@ -122,14 +128,18 @@ class InMemory(OnePart):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Blocks(OnePart):
-    """Rows that a function yields in blocks ``(X, y)``, the same in the same order at every call."""
+    """Rows that a function yields in blocks ``(X, y)``, the same in the same order at every call.
+
+    `shown` shows a bar for each pass. Files have `fixed_places`.
+    """
 
     read: Read
-    _shown: ShownPasses = field(default_factory=ShownPasses)
+    shown: ShownPasses | None = None
+    fixed_places: bool = False
 
     def tables(self) -> Iterator[Given]:
         """Yield all rows, block by block."""
-        for X, y in self._shown.over(self.read()):
+        for X, y in self.read() if self.shown is None else self.shown.over(self.read()):
             yield Given(as_given("X", X), as_given("y", y))
 
 
@@ -139,6 +149,7 @@ class _Rest(OnePart):
 
     source: OnePart
     held: NDArray[np.bool_]
+    fixed_places = True
 
     def tables(self) -> Iterator[Given]:
         """Yield the rows that remain. A table whose rows are all held back is left out."""
@@ -158,6 +169,14 @@ def as_rows(table: Rows, target: str | None, unit: str | None) -> Given:
         return Given(*table)
     features = table[[name for name in table.columns if name not in (target, unit)]]
     return Given(features, table[target], None if unit is None else table[unit])
+
+
+def rows_here(source: RowSource) -> Iterator[tuple[Rows, Rows]]:
+    """Yield features and labels of a source that is read in this process, table by table."""
+    for tables in source.results(lambda tables: tables):
+        for table in tables:
+            X, y, _ = as_rows(table, source.target, source.unit)
+            yield X, y
 
 
 class _Changed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,26 +13,9 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Rows
 from dpensemble._guard import guard_private_rows
-from dpensemble.clusters.parts import Report
 from dpensemble.datasets.parquet import stacked, state_of
 from dpensemble.errors import DataError
-
-Blocks = Callable[[], Iterator[tuple[pd.DataFrame, Rows]]]
-
-
-class PlacedParts(Protocol):
-    """A table in parts whose rows have fixed places, such as `dpensemble.datasets.parts.ParquetParts`."""
-
-    target: str
-    unit: str | None
-
-    def without(self, held: NDArray[np.bool_]) -> PlacedParts:
-        """Return the table without the rows at some places."""
-        ...
-
-    def results(self, work: Callable[[Iterator[Rows]], Report]) -> Iterator[Report]:
-        """Yield what `work` returns for the tables of each part, once a part."""
-        ...
+from dpensemble.rows.source import Convert, Read
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +50,8 @@ class RowsOfFiles:
     """
 
     files: UnchangedFiles
-    read: Blocks
-    convert: Callable[[pd.DataFrame, pd.Series], tuple[pd.DataFrame, Rows]]
+    read: Read
+    convert: Convert
     groups: tuple[str, ...]
     no_features: tuple[str, ...]
 
@@ -79,11 +62,11 @@ class RowsOfFiles:
         for block, entries, start, of_block in _with_places(self.read, held):
             features = block.drop(columns=list(self.no_features))
             try:
-                table, own = self.convert(features[of_block], pd.Series(entries[of_block], dtype=entries.dtype))
+                table, own = self.convert(features[of_block], entries[of_block])
             except DataError:
                 # The same error, with the row of the whole table.
                 numbered = features.set_axis(pd.RangeIndex(start, start + len(block)))
-                self.convert(numbered, pd.Series(entries, dtype=entries.dtype))
+                self.convert(numbered, entries)
                 raise
             tables.append(table)
             labels.append(own)
@@ -111,32 +94,7 @@ class UnchangedFiles:
             )
 
 
-class RemainingParts:
-    """A table in parts without the held-back rows, whose files must not change."""
-
-    def __init__(self, table: PlacedParts, held: NDArray[np.bool_], files: UnchangedFiles) -> None:
-        self._table, self._files = table.without(held), files
-        self.target, self.unit = table.target, table.unit
-
-    def results(self, work: Callable[[Iterator[Rows]], Report]) -> Iterator[Report]:
-        """Yield what `work` returns for the tables of each part, once a part. Raise if a file changed."""
-        yield from self._table.results(work)
-        self._files.require_same()
-
-
-def remaining_blocks(read: Blocks, held: NDArray[np.bool_], files: UnchangedFiles) -> Blocks:
-    """Return a function that reads the blocks without the held-back rows."""
-
-    def remaining() -> Iterator[tuple[pd.DataFrame, Rows]]:
-        for block, labels, _, of_block in _with_places(read, held):
-            if not of_block.all():
-                yield block[~of_block], labels[~of_block]
-        files.require_same()
-
-    return remaining
-
-
-def _with_places(read: Blocks, held: NDArray[np.bool_]) -> Iterator[tuple[pd.DataFrame, Rows, int, NDArray[np.bool_]]]:
+def _with_places(read: Read, held: NDArray[np.bool_]) -> Iterator[tuple[pd.DataFrame, Rows, int, NDArray[np.bool_]]]:
     """Yield each block and its labels, the place of its first row, and which of its rows are held back."""
     start = 0
     for block, labels in read():

@@ -26,6 +26,7 @@ from dpensemble.errors import BudgetError, DataError, TeacherError
 from dpensemble.moments.grid import declared_grid
 from dpensemble.persistence import save_classifier
 from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.source import Blocks
 from dpensemble.workflow.held_rows import HeldRows, UnchangedFiles
 from dpensemble.workflow.outputs import STUDENT, file_contents
 from dpensemble.workflow.streamed import PrivateStream
@@ -160,4 +161,4 @@ def _stream(rows: pd.DataFrame, labels: pd.Series, units: Any, groups: pd.DataFr
             yield rows[part], labels[part].to_numpy()
 
     entries = pd.DataFrame(index=rows.index) if groups is None else groups
-    return PrivateStream(len(rows), units, read, placed=_Rows(rows, labels, entries))
+    return PrivateStream(len(rows), units, Blocks(read, fixed_places=True), placed=_Rows(rows, labels, entries))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,19 +21,11 @@ from dpensemble.datasets.columns import labels_of
 from dpensemble.datasets.parquet import ParquetTable, files_of, is_parquet
 from dpensemble.datasets.tables import require_complete
 from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.rows.source import Blocks, Read, RowSource, converted, rows_here, without
 from dpensemble.workflow.column_kinds import LEAVE_OUT, ColumnKinds, require_two
-from dpensemble.workflow.held_rows import (
-    Blocks,
-    HeldRows,
-    Placed,
-    PlacedParts,
-    RemainingParts,
-    RowsOfFiles,
-    UnchangedFiles,
-    remaining_blocks,
-)
+from dpensemble.workflow.held_rows import HeldRows, Placed, RowsOfFiles, UnchangedFiles
 from dpensemble.workflow.table_files import TableFiles
-from dpensemble.workflow.workers import Conversion, ConvertedParts, Workers
+from dpensemble.workflow.workers import Workers
 
 #: Larger tables are read in blocks without a request. In bytes without compression.
 LARGE = 2**28
@@ -41,7 +33,7 @@ LARGE = 2**28
 
 @dataclass(frozen=True, eq=False)
 class PrivateStream:
-    """Private records in blocks: their number, their units, and a function that reads them again from the start.
+    """Private records that are read from the start again in each pass: their number, their units and their source.
 
     `parts` are the same records for processes or a cluster. Units of a table of Spark are known to the cluster only.
     `placed` is None if records have no fixed places, as in a database.
@@ -49,9 +41,14 @@ class PrivateStream:
 
     n_records: int
     units: Integers | None
-    read: Blocks
-    parts: ConvertedParts | None = None
+    source: RowSource
+    parts: RowSource | None = None
     placed: Placed | None = None
+
+    @guarded_rows
+    def read(self) -> Iterator[tuple[pd.DataFrame, Rows]]:
+        """Yield features and labels, block by block."""
+        yield from rows_here(self.source)
 
     @property
     def has_units(self) -> bool:
@@ -69,14 +66,11 @@ class PrivateStream:
         """Return the stream without the records at some places, and these records."""
         if self.placed is None:
             raise DataError("records of a database or a cluster have no fixed places: write them to files.")
-        files, rows, parts = self.placed.files, self.placed.at(held), self.parts
-        if parts is not None:
-            # Files in parts have places, too.
-            table = cast("PlacedParts", parts.table)
-            parts = ConvertedParts(RemainingParts(table, held, files), parts.conversion)
-        read = remaining_blocks(self.read, held, files)
+        rows, after_pass = self.placed.at(held), self.placed.files.require_same
+        source = without(self.source, held, after_pass)
+        parts = None if self.parts is None else without(self.parts, held, after_pass)
         units = None if self.units is None else _renumbered(self.units[~held])
-        return PrivateStream(self.n_records - len(rows.labels), units, read, parts), rows
+        return PrivateStream(self.n_records - len(rows.labels), units, source, parts), rows
 
 
 def _renumbered(units: Integers) -> Integers:
@@ -109,58 +103,57 @@ def private_stream(
     if workers is not None and workers.is_table(files.private):
         n_records = int(workers.frame(files.private).count())
         require_two(range(n_records))
-        return PrivateStream(n_records, None, _by_the_cluster, _parts(files, conversion, workers))
+        return PrivateStream(n_records, None, Blocks(_by_the_cluster), _parts(files, conversion, workers))
     source = None if workers is None else workers.source
     fixed = files_of(files.private) if source is None else source.files
     # Before anything is read, since places follow from what is read.
     unchanged = UnchangedFiles(fixed)
     parts = None if workers is None else _parts(files, conversion, workers)
     written = partial(_written, files, source, kinds.options.keep_bad)
-    blocks = written(files.drop)
-    require_two(range(blocks.n_records))
-
-    @guarded_rows
-    def read() -> Iterator[tuple[pd.DataFrame, Any]]:
-        start = 0
-        for block, entries in blocks():
-            # Errors name the row of the whole table.
-            rows = block.set_index(pd.RangeIndex(start, start + len(block)))
-            start += len(block)
-            yield conversion(rows, pd.Series(entries, dtype=entries.dtype))
-
+    records = written(files.drop)
+    require_two(range(records.n_records))
+    here = converted(Blocks(partial(_numbered, records.read), fixed_places=bool(fixed)), conversion)
     no_features = [name for name in groups if name in files.drop]
-    more = written([name for name in files.drop if name not in groups]) if no_features else blocks
-    placed = RowsOfFiles(unchanged, more, conversion, tuple(groups), tuple(no_features)) if fixed else None
-    return PrivateStream(blocks.n_records, blocks.units, read, parts, placed)
+    more = written([name for name in files.drop if name not in groups]) if no_features else records
+    placed = RowsOfFiles(unchanged, more.read, conversion, tuple(groups), tuple(no_features)) if fixed else None
+    return PrivateStream(records.n_records, records.units, here, parts, placed)
 
 
-def _written(
-    files: TableFiles, source: ArrowSource | None, keep_bad: bool, drop: Sequence[str]
-) -> ParquetBlocks | _Streamed:
-    """Return the private records in blocks, as they are written."""
-    if source is not None:
-        return _Streamed(source, files, drop, keep_bad)
-    return ParquetBlocks(files.private, files.target, unit=files.unit, drop=drop, keep_bad=keep_bad)
+def _numbered(read: Read) -> Iterator[tuple[pd.DataFrame, Rows]]:
+    """Yield blocks whose rows have their numbers in the whole table, which errors name."""
+    start = 0
+    for block, entries in read():
+        yield block.set_index(pd.RangeIndex(start, start + len(block))), entries
+        start += len(block)
 
 
-class _Streamed:
-    """The rows of a source in blocks, like `ParquetBlocks`."""
+class _Written(NamedTuple):
+    """Private records as they are written: their number, their units, and a function that reads them in blocks."""
 
-    def __init__(self, source: ArrowSource, files: TableFiles, drop: Sequence[str], keep_bad: bool) -> None:
-        self._source, self._files, self._drop, self._keep_bad = source, files, drop, keep_bad
-        column = files.target if files.unit is None else files.unit
-        if files.unit is not None and files.unit in source.columns:
-            source.require_unit(files.unit)
-        self.n_records = sum(batch.num_rows for batch in source.stream([column]))
-        self.units = None if files.unit is None else self._read([column, files.target]).units
+    n_records: int
+    units: Integers | None
+    read: Read
 
-    def __call__(self) -> Iterator[tuple[pd.DataFrame, Rows]]:
-        """Yield records and their labels, block by block."""
-        return self._read([name for name in self._source.columns if name not in self._drop])()
 
-    def _read(self, columns: Sequence[str]) -> ArrowBlocks:
-        source = partial(self._source.stream, columns)
-        return ArrowBlocks(source, self._files.target, unit=self._files.unit, keep_bad=self._keep_bad)
+def _written(files: TableFiles, source: ArrowSource | None, keep_bad: bool, drop: Sequence[str]) -> _Written:
+    """Return the private records as they are written, without some columns."""
+    if source is None:
+        blocks = ParquetBlocks(files.private, files.target, unit=files.unit, drop=drop, keep_bad=keep_bad)
+        return _Written(blocks.n_records, blocks.units, blocks)
+    column = files.target if files.unit is None else files.unit
+    if files.unit is not None and files.unit in source.columns:
+        source.require_unit(files.unit)
+    n_records = sum(batch.num_rows for batch in source.stream([column]))
+
+    def of(columns: Sequence[str]) -> ArrowBlocks:
+        stream = partial(source.stream, columns)
+        return ArrowBlocks(stream, files.target, unit=files.unit, keep_bad=keep_bad)
+
+    def read() -> Iterator[tuple[pd.DataFrame, Rows]]:
+        yield from of([name for name in source.columns if name not in drop])()
+
+    units = None if files.unit is None else of([column, files.target]).units
+    return _Written(n_records, units, read)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +163,8 @@ class _RowsAndLabels:
     kinds: ColumnKinds
     target: str
 
-    def __call__(self, rows: pd.DataFrame, entries: pd.Series) -> tuple[pd.DataFrame, Rows]:
+    def __call__(self, rows: pd.DataFrame, entries: Rows) -> tuple[pd.DataFrame, Rows]:
+        entries = pd.Series(entries, dtype=entries.dtype)
         kinds, keep_bad = self.kinds, self.kinds.options.keep_bad
         table = kinds.private_features(rows)
         if not keep_bad:
@@ -189,13 +183,13 @@ class _RowsAndLabels:
         return table, labels_of(labels)
 
 
-def _parts(files: TableFiles, conversion: _RowsAndLabels, workers: Workers) -> ConvertedParts:
+def _parts(files: TableFiles, conversion: _RowsAndLabels, workers: Workers) -> RowSource:
     others = (files.target, files.unit, *files.drop)
     columns = [name for name in private_columns(files.private, workers) if name not in others]
     # Errors about columns name them here. A worker only returns a code.
     conversion.kinds.private_features(pd.DataFrame(columns=columns))
     table = workers.parts(files.private, files.target, files.unit, columns)
-    return ConvertedParts(table, Conversion(files.target, files.unit, conversion))
+    return converted(table, conversion)
 
 
 def private_columns(private: Path, workers: Workers | None) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -24,6 +25,7 @@ from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord
 from dpensemble.report.units import declared_noun
 from dpensemble.rows.bad_records import readable_rows, zeroes_bad
+from dpensemble.rows.source import Blocks, Facts, rows_here
 from dpensemble.student.fitting import class_probabilities, default_student, fit_student
 from dpensemble.workflow.holdout import HeldBack, hold_back
 from dpensemble.workflow.label_summary import about_teachers, label_shares, public_alone
@@ -35,6 +37,7 @@ from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.run_record import Measured, run_record
 from dpensemble.workflow.score import require_scorable, scored
 from dpensemble.workflow.score_account import WithScore
+from dpensemble.workflow.streamed import PrivateStream
 from dpensemble.workflow.tables import Tables
 
 
@@ -107,8 +110,8 @@ def train(
     noun = None if unit_name is None else declared_noun(unit_name, tables.unit_column)
     asked = QualityRequest(holdout_score, Costs.of(costs), positive_class)
     compared = _compared(tables)
-    if compared.read is not None and tables.stream is not None:
-        tables = replace(tables, stream=replace(tables.stream, read=compared.read))
+    if tables.stream is not None:
+        tables = replace(tables, stream=compared.heard(tables.stream))
     prepared = _prepare(tables, model, fill=fill, asked=asked, ledger=ledger)
     diagnostics = PrivateDiagnostics(votes=private_report)
     result = _fit(prepared, diagnostics, fewest_units).result_
@@ -141,6 +144,11 @@ class _Compared:
 
     equal: EqualRows | None = None
     read: ComparedOnce | None = None
+
+    def heard(self, stream: PrivateStream) -> PrivateStream:
+        """Return a stream whose first pass is compared."""
+        places = Facts.of(stream.source).fixed_places
+        return stream if self.read is None else replace(stream, source=Blocks(self.read, fixed_places=places))
 
     def counts(self, n_public: int) -> dict[str, tuple[int | None, int]]:
         """Return the count for the owner, or None if it is not known, and its digits. Nothing without public rows."""
@@ -236,10 +244,10 @@ def _fit(run: _Prepared, diagnostics: PrivateDiagnostics, fewest_units: int | No
     if tables.stream.parts is not None:
         # A column of the table identifies the units.
         del arguments["units"]
-        return model.fit_blocks(run.reader.in_parts(tables.stream.parts), **arguments)
+        return model.fit_blocks(run.reader.of(tables.stream.parts), **arguments)
     # Records are counted first, so that every record is checked before anything is spent.
-    blocks = run.reader.each(tables.stream)
-    return model.fit_blocks(blocks, **arguments | {"units": blocks.units})
+    read = partial(rows_here, run.reader.of(tables.stream.source))
+    return model.fit_blocks(read, **arguments | {"units": tables.stream.units})
 
 
 def _certified(
