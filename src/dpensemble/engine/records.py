@@ -20,9 +20,11 @@ from dpensemble.budget import Budget
 from dpensemble.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.relations import Relation
-from dpensemble.rows.arguments import require_dense, require_finite, require_workers, required
-from dpensemble.rows.bad_records import BAD, as_numbers, readable_array, zeroes_bad
-from dpensemble.rows.labels_and_units import Owners, class_ids, identities, ids_or_bad, one_per_record, sorted_classes
+from dpensemble.rows.arguments import require_as_many, require_dense, require_workers, required
+from dpensemble.rows.bad_records import BAD, as_numbers, zeroes_bad
+from dpensemble.rows.checked import Numbers, RowCheck
+from dpensemble.rows.labels_and_units import Owners, identities, one_per_record, sorted_classes
+from dpensemble.rows.source import InMemory
 
 # Largest delta of a guarantee if the number of units is private and no lower bound was declared.
 _LARGEST_DELTA = 0.01
@@ -120,9 +122,12 @@ def private_records(
     zeroes = zeroes_bad(estimator)
     require_rows("X", X, keep_bad=zeroes)
     require_labels(y, keep_bad=zeroes)
-    X, classes, targets = (_with_zeros if zeroes else _all_good)(estimator, X, y, nan)
+    X, y = (_numbers if zeroes else _numbers_and_labels)(estimator, X, y)
+    classes = sorted_classes(estimator.classes)
+    (block,) = RowCheck(Numbers(nan), classes, zeroes).here(InMemory(X, y))
     require_workers(estimator.n_jobs)
-    records, owners = owned_records(X, targets, units, relation, zeroes=zeroes)
+    rows = np.where((block.targets == BAD)[:, None], 0.0, block.rows) if zeroes else block.rows
+    records, owners = owned_records(rows, block.targets, units, relation, zeroes=zeroes)
     return records, classes, owners
 
 
@@ -135,20 +140,16 @@ def owned_records(
     return PrivateRecords(X, targets, owners.units, identities(X, targets, owners.units, relation)), owners
 
 
-def _all_good(estimator: Any, X: Any, y: Any, nan: bool) -> tuple[Floats, NDArray[Any], Integers]:
-    X, y = read_rows(
+def _numbers_and_labels(estimator: Any, X: Any, y: Any) -> tuple[Floats, Any]:
+    checked: tuple[Floats, Any] = read_rows(
         "X",
         lambda: validate_data(estimator, X, y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2),
     )
-    require_finite("X", X, nan=nan)
-    classes = sorted_classes(estimator.classes)
-    return X, classes, class_ids(classes, y)
+    return checked
 
 
-def _with_zeros(estimator: Any, X: Any, y: Any, nan: bool) -> tuple[Floats, NDArray[Any], Integers]:
+def _numbers(estimator: Any, X: Any, y: Any) -> tuple[Floats, Any]:
     numbers = as_numbers(blanked(X))
     rows: Floats = validate_data(estimator, numbers, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
-    classes = sorted_classes(estimator.classes)
-    targets = ids_or_bad(classes, required(y), len(rows))
-    targets[~readable_array(rows, nan=nan)] = BAD
-    return np.where((targets == BAD)[:, None], 0.0, rows), classes, targets
+    require_as_many(rows, required(y))
+    return rows, y

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
-from dpensemble._arrays import Floats, Integers
+from dpensemble._arrays import Integers
 from dpensemble._checks import member
-from dpensemble._entries import blanked
-from dpensemble._given import read_rows, require_labels, require_rows
 from dpensemble.allocation.units import declared_units
 from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.engine.records import PrivateRecords
@@ -23,11 +22,11 @@ from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments as inputs
-from dpensemble.rows.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
-from dpensemble.rows.labels_and_units import Owners, class_ids, sorted_classes
+from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.checked import AsNumbers, Block, RowCheck, UnitsByPlace
+from dpensemble.rows.labels_and_units import Owners, sorted_classes
+from dpensemble.rows.source import Blocks, Read
 from dpensemble.teachers.turns import RowsInBlocks
-
-_Read = Callable[[], Iterator[tuple[Any, Any]]]
 
 
 class VotesInBlocks(VotingEnsembleClassifier):
@@ -35,7 +34,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
 
     def fit_blocks(
         self,
-        read: _Read,
+        read: Read,
         *,
         X_public: Any = None,
         units: ArrayLike | None = None,
@@ -79,7 +78,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
 
     def _checked_blocks(
         self,
-        read: _Read,
+        read: Read,
         X_public: Any,
         units: ArrayLike | None,
         fewest_units: int | None,
@@ -97,52 +96,26 @@ class VotesInBlocks(VotingEnsembleClassifier):
             validate_data(self, X_public, skip_check_array=True)
         rows = inputs.public_rows(self, X_public, nan=self._takes_nan())
         inputs.require_workers(self.n_jobs)
-        classes = sorted_classes(self.classes)
-        targets = self._first_pass(read, classes)
-        owners = Owners.in_blocks(read, units, len(targets), zeroes=zeroes_bad(self))
+        classes, zeroes = sorted_classes(self.classes), zeroes_bad(self)
+        check = RowCheck(AsNumbers(self._takes_nan(), self, zeroes), classes, zeroes)
+        source = Blocks(read)
+        targets = _class_ids(check.here(source), len(classes))
+        owners = Owners.in_blocks(read, units, len(targets), zeroes=zeroes)
         (targets,) = owners.kept(targets)
-        X = RowsInBlocks(lambda: self._rows_of(read, owners), len(targets), rows.shape[1])
+        if not owners.present.all():
+            check = replace(check, units=UnitsByPlace.of_present(owners.present, np.arange(len(targets)), np.ones(1)))
+        X = RowsInBlocks(lambda: (block.rows for block in check.here(source)), len(targets), rows.shape[1])
         by_place = range(len(targets)) if owners.units is None else declared_units(owners.units, len(targets))
         records = PrivateRecords(X, targets, owners.units, cast("Sequence[Hashable]", by_place))
         return self.steps(self, records, classes, rows, fewest_units, diagnostics)
 
-    def _first_pass(self, read: _Read, classes: NDArray[Any]) -> Integers:
-        """Return each record's class. Raise for bad records, or mark them, before anything is spent."""
-        ids_of_blocks: list[Integers] = []
-        n_records, zeroes, nan = 0, zeroes_bad(self), self._takes_nan()
-        for X, y in read():
-            if len(X) != len(y):
-                raise DataError(f"a block has {len(X)} rows but {len(y)} labels: give one for each.")
-            if not len(X):
-                continue
-            rows = self._block(X, first=n_records)
-            require_labels(y, keep_bad=zeroes, first=n_records)
-            if zeroes:
-                ids = class_ids_or_bad(classes, y)
-                ids[~readable_array(rows, nan=nan)] = BAD
-            else:
-                inputs.require_finite("X", rows, nan=nan, first=n_records)
-                ids = class_ids(classes, y, first=n_records)
-            ids_of_blocks.append(ids.astype(np.min_scalar_type(-len(classes))))
-            n_records += len(ids)
-        if n_records < 2:
-            raise DataError(f"the blocks hold {n_records} records, too few for private learning: give more.")
-        return np.concatenate(ids_of_blocks).astype(np.int64)
 
-    def _rows_of(self, read: _Read, owners: Owners) -> Iterator[Floats]:
-        start = 0
-        for X, _ in read():
-            if len(X):
-                (rows,) = owners.part(start, len(X)).kept(self._block(X))
-                start += len(X)
-                yield rows
-
-    def _block(self, X: Any, *, first: int = 0) -> Floats:
-        inputs.require_dense("X", X)
-        zeroes = zeroes_bad(self)
-        require_rows("X", X, keep_bad=zeroes, first=first)
-        rows = as_numbers(blanked(X)) if zeroes else X
-        block: Floats = read_rows(
-            "X", lambda: validate_data(self, rows, dtype=np.float64, ensure_all_finite=False, reset=False)
-        )
-        return block
+def _class_ids(blocks: Iterator[Block], n_classes: int) -> Integers:
+    """Return each record's class. Bad records raise, or are marked, before anything is spent."""
+    # One byte a record, as a rule.
+    small = np.min_scalar_type(-n_classes)
+    ids = [block.targets.astype(small) for block in blocks]
+    n_records = sum(map(len, ids))
+    if n_records < 2:
+        raise DataError(f"the blocks hold {n_records} records, too few for private learning: give more.")
+    return np.concatenate(ids).astype(np.int64)

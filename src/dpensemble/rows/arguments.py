@@ -212,10 +212,15 @@ def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any
         labels = {} if zeroes_bad(estimator) else {"y": y}
         checked = validate_data(estimator, X, **labels, dtype=None, ensure_all_finite=False, ensure_min_samples=2)
         X, y = (checked, y) if zeroes_bad(estimator) else checked
+    require_as_many(X, y)
+    return X, y, public
+
+
+def require_as_many(X: Any, y: Any) -> None:
+    """Raise unless there are as many labels as rows."""
     n_labels = len(label_array(y))
     if n_labels != len(X):
         raise DataError(f"X has {len(X)} records, but y has {n_labels} labels: give one for each.")
-    return X, y, public
 
 
 def each_alone(name: str, X: Any) -> Any:

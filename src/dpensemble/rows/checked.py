@@ -107,11 +107,30 @@ class AsTables:
 
 
 @dataclass(frozen=True, eq=False)
-class AsNumbers:
-    """Rows as arrays of numbers, with the columns that an estimator knows. With `nan`, a row may have blanks."""
+class Numbers:
+    """Rows that are arrays of numbers already. With `nan`, a row may have blanks."""
+
+    nan: bool
+
+    def of(self, X: Rows, first: int) -> Rows:  # noqa: ARG002
+        """Return the array."""
+        return X
+
+    def judged(self, rows: Floats) -> tuple[Floats, _Mask]:
+        """Return an array in which bad rows are zeros, and which rows are good."""
+        good = readable_array(rows, nan=self.nan)
+        return np.where(good[:, None], rows, 0.0), good
+
+    def require_good(self, rows: Floats, first: int) -> None:
+        """Raise for infinite entries, and for blanks unless they are allowed."""
+        require_finite("X", rows, nan=self.nan, first=first)
+
+
+@dataclass(frozen=True, eq=False)
+class AsNumbers(Numbers):
+    """Rows as arrays of numbers, with the columns that an estimator knows."""
 
     estimator: Rows
-    nan: bool
     zeroes: bool
 
     def of(self, X: Rows, first: int) -> Floats:
@@ -123,15 +142,6 @@ class AsNumbers:
             "X", lambda: validate_data(self.estimator, rows, dtype=np.float64, ensure_all_finite=False, reset=False)
         )
         return numbers
-
-    def judged(self, rows: Floats) -> tuple[Floats, _Mask]:
-        """Return an array in which bad rows are zeros, and which rows are good."""
-        good = readable_array(rows, nan=self.nan)
-        return np.where(good[:, None], rows, 0.0), good
-
-    def require_good(self, rows: Floats, first: int) -> None:
-        """Raise for infinite entries, and for blanks unless they are allowed."""
-        require_finite("X", rows, nan=self.nan, first=first)
 
 
 class Units:
