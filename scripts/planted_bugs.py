@@ -165,6 +165,34 @@ BUGS = (
         'draws = DiscreteNoise(__import__("dpensemble._random", fromlist=["_"]).SeededNoise(7))',
         ("tests/releases", "tests/moments", "tests/methods/test_label_moments.py"),
     ),
+    Bug(
+        "rows",
+        "a unit's records are counted after bad records became zeros",
+        "hashes.append(as_hashes(part.units))",
+        "hashes.append(as_hashes(part.units)[part.targets >= 0])",
+        ("tests/rows",),
+    ),
+    Bug(
+        "rows",
+        "units are equal if their entries are written alike, and not if they are one id",
+        'hashes, present = RowChecksums(self.key).ids(cast("Rows", ids))',
+        "hashes, present = RowChecksums(self.key).texts(ids), np.ones(n_rows, dtype=bool)",
+        ("tests/rows",),
+    ),
+    Bug(
+        "rows",
+        "rows that nobody states to be fixed have no checksums",
+        "task = PartTask(check, key, wanted, checksums=facts.may_change, here=here, is_checked=is_checked)",
+        'task = PartTask(check, key, wanted, hasattr(source, "may_change"), here=here, is_checked=is_checked)',
+        ("tests/rows",),
+    ),
+    Bug(
+        "rows",
+        "rows are held back by their places although the places are not fixed",
+        "if not Facts.of(source).fixed_places:",
+        'if not hasattr(source, "without"):',
+        ("tests/rows",),
+    ),
 )
 
 

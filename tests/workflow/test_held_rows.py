@@ -15,7 +15,7 @@ from dpensemble.cli import main
 from dpensemble.datasets.arrow import ArrowPart
 from dpensemble.datasets.parts import ParquetParts
 from dpensemble.errors import DataError, FileError
-from dpensemble.rows.source import Blocks, converted, rows_here, without
+from dpensemble.rows.source import Blocks, rows_here, without
 from dpensemble.workflow.held_rows import RowsOfFiles, UnchangedFiles
 
 pytestmark = [pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")]
@@ -203,23 +203,6 @@ def test_a_block_of_held_back_rows_alone_is_left_out():
 
     blocks = rows_here(without(Blocks(read, fixed_places=True), np.array([True, False])))
     assert [block["x"].tolist() for block, _ in blocks] == [[2.0]]
-
-
-def test_rows_without_fixed_places_cannot_be_held_back():
-    """A source that states nothing about places is read as one whose places change."""
-
-    class Silent:
-        target, unit = "y", None
-
-        def results(self, work):
-            yield work(iter(()))
-
-        def without(self, held):
-            return self
-
-    for source in (Silent(), converted(Silent(), lambda X, y: (X, y)), Blocks(lambda: iter(()))):
-        with pytest.raises(DataError, match="have no fixed places: write them to files"):
-            without(source, np.array([True]))
 
 
 @pytest.fixture
