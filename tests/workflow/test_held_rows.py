@@ -38,6 +38,7 @@ def folder(tmp_path_factory):
         private.iloc[part].to_parquet(place / "parts" / f"{name}.parquet", index=False, row_group_size=100)
     private.to_parquet(place / "private.parquet", index=False)
     private.to_feather(place / "private.arrow")
+    private.to_orc(place / "private.orc", index=False)
     public.drop(columns="ward").to_parquet(place / "public.parquet", index=False)
     return place
 
@@ -77,6 +78,7 @@ def in_memory(folder):
         pytest.param("parts", (*UNITS, "--jobs", "-1"), marks=pytest.mark.nightly),
         pytest.param("private.parquet", (*ROWS, "--in-blocks"), marks=pytest.mark.nightly),
         pytest.param("private.arrow", (*ROWS, "--on-bad-record", "raise"), marks=pytest.mark.nightly),
+        pytest.param("private.orc", UNITS, marks=pytest.mark.nightly),
     ],
 )
 def test_the_score_is_that_of_a_table_in_memory(folder, capsys, in_memory, private, more):

@@ -4,7 +4,7 @@ Every route runs `RowCheck.over`: rows in memory, blocks, parts on this machine,
 of methods that vote. Four things in the loop change how far one unit can move a sum, and no result on clean data:
 
 - All of a unit's records count in its weight, bad ones too. `dpensemble.rows.bad_records` states why.
-- `dpensemble._identity` alone decides which ids of units are equal.
+- `dpensemble._identity` decides which ids of units are equal, and nothing else does.
 - Rows that may change between two passes have a checksum. `dpensemble.rows.source.Facts` states which rows may.
 - Rows are held back by place only if their places are fixed.
 """
@@ -40,7 +40,7 @@ _Mask = NDArray[np.bool_]
 
 
 class UnitTypeError(DataError):
-    """Some rows have a column of units whose entries are no ids."""
+    """Some rows have a column of units of a type that does not hold ids."""
 
 
 class Block(NamedTuple):
@@ -56,7 +56,7 @@ class Block(NamedTuple):
     units: ArrayLike | None = None
 
     def split(self, rows: int) -> Iterator[Block]:
-        """Yield the records in blocks of at most so many rows."""
+        """Yield the records in blocks of at most that many rows."""
         for start in range(0, len(self.targets), rows):
             part = slice(start, start + rows)
             units = None if self.units is None else np.asarray(self.units)[part]

@@ -220,7 +220,7 @@ def _on_converted(
 
 
 def converted(source: RowSource, convert: Convert) -> RowSource:
-    """Return a source whose rows and labels are converted where they are read, each row alone."""
+    """Return a source whose rows and labels are converted where they are read."""
     return _Converted(source, convert)
 
 
