@@ -14,7 +14,7 @@ from dpensemble._random import SeededNoise
 from dpensemble.accounting import Group, SumsMeter, gaussian_mu
 from dpensemble.audit import audit_pipeline
 from dpensemble.budget import Budget
-from dpensemble.engine import moments_inputs
+from dpensemble.engine import label_moments
 from dpensemble.errors import DataError
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.moments import MomentsSource, queries
@@ -309,13 +309,13 @@ def test_whole_runs_weigh_units_by_their_budgets(monkeypatch, way):
 
 
 def test_forgotten_weights_of_units_are_caught(monkeypatch, plant):
-    weights = moments_inputs._weights
+    weights = label_moments._weights
 
     def forgotten(method, units_of, epsilons):
         found, groups, total = weights(method, units_of, epsilons)
         return np.ones_like(found), groups, total
 
-    plant(moments_inputs, "_weights", forgotten)
+    plant(label_moments, "_weights", forgotten)
     for relation in Relation:
         assert max(ratios_of_runs(monkeypatch, relation.value)) > 1.5
 

@@ -16,7 +16,7 @@ from dpensemble.datasets.arrow import ArrowPart
 from dpensemble.datasets.parts import ParquetParts
 from dpensemble.errors import DataError, FileError
 from dpensemble.rows.source import Blocks, rows_here, without
-from dpensemble.workflow.held_rows import RowsOfFiles, UnchangedFiles
+from dpensemble.workflow.private_rows import RowsOfFiles, UnchangedFiles
 
 pytestmark = [pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")]
 

@@ -13,8 +13,8 @@ from dpensemble.ledger import Ledger
 from dpensemble.rows.source import Blocks
 from dpensemble.workflow import Tables, holdout, train
 from dpensemble.workflow.holdout import ASSUMPTIONS, hold_back
+from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.rehearsal import stand_ins
-from dpensemble.workflow.streamed import PrivateStream
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpensemble._arrays import Integers, is_table
-from dpensemble._entries import require_readable
+from dpensemble._refusals import require_readable
 from dpensemble.design.given_votes import GivenVotes
 from dpensemble.errors import DataError
 from dpensemble.releases import NamedVotes

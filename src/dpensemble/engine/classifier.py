@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import names_checked
-from dpensemble._given import read_rows, require_rows
+from dpensemble._refusals import read_rows, require_rows
 from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
 from dpensemble.engine.explaining import explained
 from dpensemble.engine.facts import Analysis

@@ -12,8 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between
-from dpensemble._entries import blanked
-from dpensemble._given import read_rows, require_labels, require_rows
+from dpensemble._refusals import blanked, read_rows, require_labels, require_rows
 from dpensemble.accounting import Group, weighted_groups
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget

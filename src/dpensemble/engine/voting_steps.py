@@ -18,8 +18,7 @@ from dpensemble.budget import Budget
 from dpensemble.design import VotingDesign, with_least_error
 from dpensemble.engine import guarantee_text
 from dpensemble.engine.facts import Analysis, Facts
-from dpensemble.engine.labelling import PrivateDiagnostics, Questions, Released, label_rows
-from dpensemble.engine.labelling_interactive import label_interactively
+from dpensemble.engine.labelling import PrivateDiagnostics, Questions, Released, label_interactively, label_rows
 from dpensemble.engine.records import DeclaredBudgets, PrivateRecords, ReleasedLabels
 from dpensemble.engine.result import LABELS, Result
 from dpensemble.engine.run import Steps

@@ -12,7 +12,7 @@ from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.design import NoisySums, noisy_sums
 from dpensemble.engine.classifier import TableClassifier
-from dpensemble.engine.moments_inputs import of_blocks, of_tables
+from dpensemble.engine.label_moments import of_blocks, of_tables
 from dpensemble.engine.params import store_params
 from dpensemble.engine.repeats import compared_once
 from dpensemble.engine.run import run

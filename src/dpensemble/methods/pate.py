@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpensemble.engine.params import store_params
-from dpensemble.engine.voting_in_blocks import VotesInBlocks
+from dpensemble.engine.voting import VotesInBlocks
 from dpensemble.laws import ReleaseLaw
 from dpensemble.methods.designs import PATE
 

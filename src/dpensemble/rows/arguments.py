@@ -15,9 +15,17 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import is_missing, names_checked, number_of_workers
-from dpensemble._entries import blanked, label_array, plain_array, require_readable, row_array
-from dpensemble._given import read_rows, require_labels, require_rows
 from dpensemble._guard import on_public_rows
+from dpensemble._refusals import (
+    blanked,
+    label_array,
+    plain_array,
+    read_rows,
+    require_labels,
+    require_readable,
+    require_rows,
+    row_array,
+)
 from dpensemble.allocation.units import unit_numbers
 from dpensemble.datasets import as_table, same_columns
 from dpensemble.datasets.equal_rows import share_memory

@@ -21,9 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers, Rows, rows_at
-from dpensemble._entries import blanked
-from dpensemble._given import read_rows, require_labels, require_rows
 from dpensemble._identity import is_id_type
+from dpensemble._refusals import blanked, read_rows, require_labels, require_rows
 from dpensemble.datasets.frames import as_given
 from dpensemble.errors import DataError
 from dpensemble.rows.arguments import block, require_dense, require_finite

@@ -27,9 +27,8 @@ from dpensemble.moments.grid import declared_grid
 from dpensemble.persistence import save_classifier
 from dpensemble.rows.bad_records import zeroes_bad
 from dpensemble.rows.source import Blocks
-from dpensemble.workflow.held_rows import HeldRows, UnchangedFiles
 from dpensemble.workflow.outputs import STUDENT, file_contents
-from dpensemble.workflow.streamed import PrivateStream
+from dpensemble.workflow.private_rows import HeldRows, PrivateStream, UnchangedFiles
 from dpensemble.workflow.tables import Tables
 from dpensemble.workflow.train import train
 

@@ -32,12 +32,12 @@ from dpensemble.workflow.label_summary import about_teachers, label_shares, publ
 from dpensemble.workflow.metrics import scores
 from dpensemble.workflow.outputs import CERTIFICATE, Outcome
 from dpensemble.workflow.personal import require_budgets
+from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.quality_facts import QualityRequest, quality_facts
 from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.run_record import Measured, run_record
 from dpensemble.workflow.score import require_scorable, scored
 from dpensemble.workflow.score_account import WithScore
-from dpensemble.workflow.streamed import PrivateStream
 from dpensemble.workflow.tables import Tables
 
 
