@@ -39,7 +39,7 @@ from dpensemble.report.units import declared_noun, unit_noun
 from dpensemble.rows.bad_records import zeroes_bad
 from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file_tables
 from dpensemble.workflow import train as run_training
-from dpensemble.workflow.charging import JournaledAccount
+from dpensemble.workflow.charging import JournaledAccount, about_run
 from dpensemble.workflow.group_columns import declared_groups, parse_groups
 from dpensemble.workflow.holdout import choose
 from dpensemble.workflow.journal import CHARGE
@@ -47,7 +47,6 @@ from dpensemble.workflow.outputs import REPORT, STUDENT, write_outcome
 from dpensemble.workflow.rehearsal import rehearse
 from dpensemble.workflow.run_folder import checked_folder, claimed_folder, resumed_folder
 from dpensemble.workflow.tables import adult_tables
-from dpensemble.workflow.unfinished import about_run
 from dpensemble.workflow.workers import Workers
 
 _FILES = ("private", "public", "target", "classes")

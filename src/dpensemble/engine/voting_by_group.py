@@ -14,9 +14,9 @@ from dpensemble.allocation.partition import number_units
 from dpensemble.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.design import Census, InfluenceRule
 from dpensemble.engine import guarantee_text
+from dpensemble.engine.classifier import store_params
 from dpensemble.engine.facts import Facts
 from dpensemble.engine.labelling import PrivateDiagnostics
-from dpensemble.engine.params import store_params
 from dpensemble.engine.records import DeclaredBudgets, PrivateRecords
 from dpensemble.engine.run import run
 from dpensemble.engine.voting import VotingEnsembleClassifier

@@ -18,8 +18,7 @@ from dpensemble.budget import Budget
 from dpensemble.datasets.notes import warn_of_columns
 from dpensemble.design import NoisySums
 from dpensemble.engine import guarantee_text
-from dpensemble.engine.classifier import ArrayClassifier
-from dpensemble.engine.params import store_params
+from dpensemble.engine.classifier import ArrayClassifier, store_params
 from dpensemble.engine.records import PrivateRecords, ReleasedLabels, private_records
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, run

@@ -21,9 +21,7 @@ from dpensemble._state import fingerprint
 from dpensemble.datasets import TableEncoder, as_table
 from dpensemble.datasets.encoding import statements_of
 from dpensemble.datasets.notes import warn_of_columns
-from dpensemble.engine.classifier import PrivateClassifier
-from dpensemble.engine.explaining import explained
-from dpensemble.engine.params import store_params
+from dpensemble.engine.classifier import PrivateClassifier, explained, store_params
 from dpensemble.engine.run import all_or_nothing
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError, SettingWarning
 from dpensemble.moments.explanation import Explanation

@@ -11,9 +11,8 @@ from dpensemble._checks import integer_between
 from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.design import NoisySums, noisy_sums
-from dpensemble.engine.classifier import TableClassifier
+from dpensemble.engine.classifier import TableClassifier, store_params
 from dpensemble.engine.label_moments import of_blocks, of_tables
-from dpensemble.engine.params import store_params
 from dpensemble.engine.repeats import compared_once
 from dpensemble.engine.run import run
 from dpensemble.moments.queries import statistics_of

@@ -14,8 +14,7 @@ from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.design import Answers, TeacherAverages, answers_of
 from dpensemble.engine.averages_steps import AveragesSteps
-from dpensemble.engine.classifier import ArrayClassifier
-from dpensemble.engine.params import store_params
+from dpensemble.engine.classifier import ArrayClassifier, store_params
 from dpensemble.engine.records import private_records
 from dpensemble.engine.run import run
 from dpensemble.errors import DataError

@@ -20,8 +20,7 @@ from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, require_co
 from dpensemble.design import BudgetRequest
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.grid import declared_grid
-from dpensemble.workflow.class_labels import alike_labels
-from dpensemble.workflow.column_kinds import ColumnKinds, declared_features
+from dpensemble.workflow.column_kinds import ColumnKinds, alike_labels, declared_features
 from dpensemble.workflow.group_columns import declared_groups
 from dpensemble.workflow.private_rows import PrivateStream, private_columns, private_stream, wants_blocks
 from dpensemble.workflow.table_files import ReadOptions, TableFiles

@@ -36,8 +36,7 @@ from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.quality_facts import QualityRequest, quality_facts
 from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.run_record import Measured, run_record
-from dpensemble.workflow.score import require_scorable, scored
-from dpensemble.workflow.score_account import WithScore
+from dpensemble.workflow.score import WithScore, require_scorable, scored
 from dpensemble.workflow.tables import Tables
 
 
