@@ -2,7 +2,7 @@
 
 ``messages_of_rows.json`` holds, for each provocation in plain words, each outcome and the routes that have it. An
 outcome is the type and the text of an error, or "accepted", and the texts of warnings. A text may only change on
-purpose: `python -m tests.golden.test_messages_of_rows` writes the file anew, to be read in a diff. The file also lists
+purpose: `python -m tests.golden.test_messages_of_rows` writes the file again, to be read in a diff. The file also lists
 the texts of `MODULES` that no provocation reaches. Readers of files and workers that fail have tests of their own.
 """
 
@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import sparse
@@ -42,6 +41,7 @@ from dpensemble.methods import label_moments as moments_module
 from dpensemble.moments.maps.general import BoundedMap
 from dpensemble.releases import SumReleaser
 
+pl = pytest.importorskip("polars")
 FILE = Path(__file__).with_name("messages_of_rows.json")
 N = 20
 
@@ -427,7 +427,7 @@ def in_parts(given, model):
     try:
         table, unit = as_one_table(given)
     except Exception:
-        # What is no table cannot be in parts.
+        # Only tables can be in parts.
         return None
     return model.fit_blocks(InParts(table, unit), X_public=given.public, **given.more)
 
