@@ -54,7 +54,7 @@ class PrivateTable:
 
     @property
     def parts(self):
-        """The same table as a folder of files, of which two are empty."""
+        """The same table as a folder of files. Two of them are empty."""
         return self.folder / "parts"
 
     @property
@@ -129,7 +129,7 @@ def blocks(rows, *, size):
 
 
 def uneven_blocks(rows):
-    """Blocks of which some have no row, with labels and units as arrays of objects."""
+    """Blocks with labels and units as arrays of objects. Some blocks are empty."""
     pieces = [rows.table[start:end] for start, end in pairwise(rows.places)]
     units = None if rows.units is None else rows.units.to_numpy(dtype=object)
     return lambda: ((one[rows.features], one["y"].to_numpy(dtype=object)) for one in pieces), units

@@ -1,4 +1,4 @@
-"""One release, whichever way private rows arrive: sums, charges, noise and the model are equal to the last bit.
+"""One release by every route of private rows: sums, charges, noise and the model are equal to the last bit.
 
 The matrix is route x relation x units x bad records x classes, for label moments. `routes` holds the routes. By day
 each case of the matrix takes some routes, so that each route meets each value, and at night all of them.

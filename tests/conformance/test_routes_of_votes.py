@@ -1,4 +1,4 @@
-"""One vote, whichever way private rows arrive: the votes, labels, charges and the student are equal to the last bit.
+"""One vote by every route of private rows: the votes, labels, charges and the student are equal to the last bit.
 
 The matrix is method x route x units x bad records x classes. Voting methods take rows in blocks. What they do not take
 is stated here, as a known difference.
@@ -181,7 +181,7 @@ def test_places_are_not_public_when_records_are_added(tables, method):
 
 @pytest.mark.parametrize("route", IN_PARTS)
 def test_parts_are_for_sums(tables, route):
-    """A known difference: teachers learn from rows, so a table in parts is no reader of blocks."""
+    """A known difference: teachers learn from rows, which a table in parts does not return."""
     rows = tables(2, False, "who")
     with pytest.raises((TypeError, DataError)):
         by_route(IN_PARTS[route])(voting_model("saa", rows, 2), rows)
