@@ -35,11 +35,11 @@ from dpensemble import (
     WeightingPATEClassifier,
 )
 from dpensemble.engine.averages_steps import AveragesSteps
-from dpensemble.engine.moments_parts import PROBLEMS
 from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.methods import label_moments as moments_module
 from dpensemble.moments.maps.general import BoundedMap
 from dpensemble.releases import SumReleaser
+from dpensemble.rows.passes import PROBLEMS
 
 pl = pytest.importorskip("polars")
 FILE = Path(__file__).with_name("messages_of_rows.json")
@@ -527,11 +527,11 @@ def of_group(name):
 # Where private and public rows are refused. A module that moves is renamed here.
 SOURCE = Path(moments_module.__file__).parents[1]
 MODULES = [
-    *("_given", "_entries", "_identity", "allocation/units", "engine/inputs", "engine/table_inputs"),
-    *("engine/labels_and_units", "engine/moments_inputs", "engine/moments_parts", "engine/voting_in_blocks"),
-    *("moments/blocks", "teachers/turns", "releases/partial_sums", "datasets/parquet", "datasets/parts"),
-    *("datasets/arrow", "datasets/arrow_sources", "datasets/frames", "datasets/tables", "workflow/held_rows"),
-    *("workflow/streamed", "workflow/workers", "workflow/column_kinds"),
+    *("_refusals", "_identity", "allocation/units", "engine/records", "engine/label_moments", "engine/voting"),
+    *("rows/arguments", "rows/checked", "rows/labels_and_units", "rows/passes", "rows/source", "rows/features"),
+    *("teachers/turns", "releases/partial_sums", "datasets/parquet", "datasets/parts", "datasets/arrow"),
+    *("datasets/arrow_sources", "datasets/frames", "datasets/tables", "workflow/private_rows", "workflow/workers"),
+    "workflow/column_kinds",
 ]
 ERRORS = {"DataError", "FileError", "InvalidParameterError", "BudgetError", "TypeError"}
 
