@@ -12,14 +12,14 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between
-from dpensemble._refusals import blanked, read_rows, require_labels, require_rows
+from dpensemble._refusals import blanked, read_rows, require_labels, require_rows, row_array
 from dpensemble.accounting import Group, weighted_groups
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.relations import Relation
-from dpensemble.rows.arguments import require_as_many, require_dense, require_workers, required
+from dpensemble.rows.arguments import require_as_many, require_dense, require_workers, required, width_of
 from dpensemble.rows.bad_records import BAD, as_numbers, zeroes_bad
 from dpensemble.rows.checked import Numbers, RowCheck
 from dpensemble.rows.labels_and_units import Owners, identities, one_per_record, sorted_classes
@@ -114,11 +114,15 @@ def groups_by_epsilon(
 
 
 def private_records(
-    estimator: Any, X: Any, y: Any, units: ArrayLike | None, *, nan: bool, relation: Relation
+    estimator: Any, X: Any, y: Any, units: ArrayLike | None, *, nan: bool, relation: Relation, public: Any = None
 ) -> tuple[PrivateRecords, NDArray[Any], Owners]:
-    """Return records (bad records raise, or become zeros of the class `BAD`), declared classes, and the owners."""
+    """Return records (bad records raise, or become zeros of the class `BAD`), declared classes, and the owners.
+
+    A row of a list is bad if it has another width than the `public` rows.
+    """
     require_dense("X", X)
-    zeroes = zeroes_bad(estimator)
+    zeroes, width = zeroes_bad(estimator), width_of(public)
+    X = X if width is None or not zeroes else row_array(X, width)
     require_rows("X", X, keep_bad=zeroes)
     require_labels(y, keep_bad=zeroes)
     X, y = (_numbers if zeroes else _numbers_and_labels)(estimator, X, y)

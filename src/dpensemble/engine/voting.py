@@ -109,7 +109,8 @@ class VotingEnsembleClassifier(Planned, ArrayClassifier):
         inputs.require_others(X, X_public)
         warn_of_columns(X_public, has_unit=units is not None)
         relation, nan = member("relation", self.relation, Relation), self._takes_nan()
-        records, classes, owners = private_records(self, X, y, units, nan=nan, relation=relation)
+        given = {"nan": nan, "relation": relation, "public": X_public}
+        records, classes, owners = private_records(self, X, y, units, **given)
         rows = inputs.public_rows(self, X_public, nan=nan)
         if budgets is not None:
             budgets = replace(budgets, values=owners.kept_values("budgets", budgets.values))

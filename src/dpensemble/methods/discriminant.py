@@ -186,7 +186,7 @@ class DiscriminantClassifier(ArrayClassifier):
         def checked() -> DiscriminantSteps:
             arguments.require_others(X, X_public)
             relation = member("relation", self.relation, Relation)
-            records, classes, _ = private_records(self, X, y, units, nan=False, relation=relation)
+            records, classes, _ = private_records(self, X, y, units, nan=False, relation=relation, public=X_public)
             return DiscriminantSteps(self, records, classes, arguments.public_rows(self, X_public), fewest_units)
 
         return run(self, checked, ledger=ledger, records=(X, y, X_public))

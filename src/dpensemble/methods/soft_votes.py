@@ -168,7 +168,7 @@ class SoftVotesClassifier(ArrayClassifier):
         def checked() -> AveragesSteps:
             arguments.require_others(X, X_public)
             relation, nan = member("relation", self.relation, Relation), self._takes_nan()
-            records, classes, owners = private_records(self, X, y, units, nan=nan, relation=relation)
+            records, classes, owners = private_records(self, X, y, units, nan=nan, relation=relation, public=X_public)
             epsilons = owners.kept_values("personal_epsilons", personal_epsilons)
             rows = self._public_rows(X_public)
             return AveragesSteps(self, records, classes, rows, fewest_units=fewest_units, epsilons=epsilons)

@@ -142,6 +142,13 @@ def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
     return rows
 
 
+def width_of(X_public: object) -> int | None:
+    """Return the number of columns of public rows, or None if they are no table."""
+    shape = getattr(X_public, "shape", None)
+    shape = plain_array(X_public).shape if shape is None else shape
+    return int(shape[1]) if len(shape) == 2 else None
+
+
 def require_workers(n_jobs: int | None) -> None:
     """Raise unless the number of workers is valid."""
     if n_jobs is not None:

@@ -22,7 +22,7 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers, Rows, rows_at
 from dpensemble._identity import is_id_type
-from dpensemble._refusals import blanked, read_rows, require_labels, require_rows
+from dpensemble._refusals import blanked, read_rows, require_labels, require_rows, row_array
 from dpensemble.datasets.frames import as_given
 from dpensemble.errors import DataError
 from dpensemble.rows.arguments import block, require_dense, require_finite
@@ -135,6 +135,7 @@ class AsNumbers(Numbers):
     def of(self, X: Rows, first: int) -> Floats:
         """Return rows as an array."""
         require_dense("X", X)
+        X = row_array(X, self.estimator.n_features_in_) if self.zeroes else X
         require_rows("X", X, keep_bad=self.zeroes, first=first)
         rows = as_numbers(blanked(X)) if self.zeroes else X
         numbers: Floats = read_rows(
