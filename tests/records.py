@@ -2,8 +2,15 @@
 
 from dpensemble.releases.partial_sums import SameRecords
 from dpensemble.rows.checked import Block
-from dpensemble.rows.features import ROWS_AT_ONCE, Features
-from dpensemble.rows.passes import CheckedRecords, CheckedRows, PartTask, PartWeights, SumsOfRecords
+from dpensemble.rows.passes import (
+    ROWS_AT_ONCE,
+    CheckedRecords,
+    CheckedRows,
+    Features,
+    PartTask,
+    PartWeights,
+    SumsOfRecords,
+)
 
 
 def records_behind(transform, X, targets, weights):

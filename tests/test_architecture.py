@@ -96,8 +96,8 @@ RATCHETS = {
 }
 # Counts of `scripts/size.py`, which state what a reader must know. They only fall as well.
 STRUCTURE = {
-    "modules": 497,
-    "names used across modules": 1467,
+    "modules": 496,
+    "names used across modules": 1466,
     "modules below 100 lines with one user": 53,
     # 114 before `rows`, whose modules came out of four packages.
     "pairs of packages": 123,

@@ -116,7 +116,7 @@ def test_blocks_are_the_same_when_they_are_kept(thin, monkeypatch):
     assert np.array_equal(first[0][0], second[0][0])
     assert first[0][1:] == second[0][1:]
     # Too large to keep: read again.
-    monkeypatch.setattr("dpensemble.rows.features._KEPT_BYTES", 10)
+    monkeypatch.setattr("dpensemble.rows.passes._KEPT_BYTES", 10)
     blocks = records_behind(transform, X, targets, weights)
     calls.clear()
     first, second, third = read(), read(), read()

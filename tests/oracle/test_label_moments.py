@@ -24,7 +24,7 @@ from dpensemble.moments.queries import FeatureMean, FeatureProducts, Residuals, 
 from dpensemble.moments.whole import UNIT, WHOLE, whole_features
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
-from dpensemble.rows import features as blocks
+from dpensemble.rows import passes as blocks
 from tests.records import records_behind, whole_blocks
 
 S = math.sqrt(0.5)
