@@ -101,6 +101,18 @@ def test_rows_in_memory_are_converted_once_and_need_no_checksum():
     assert not records.task.checksums
 
 
+def test_features_of_one_part_never_stand_for_another():
+    class Hasty(Silent):
+        keeps_features = names_rows = True
+
+    for may_change in (True, False):
+        source = Hasty(TABLE)
+        source.may_change = may_change
+        records = CheckedRecords.of(source, check())
+        sums = records.behind(lambda table: table.to_numpy(), alone=False, zeroes_bad=True, n_features=1)
+        assert [sums.sums(UnitCount(), number).total[0, 0] / UnitCount().unit for number in (0, 1)] == [5, 5]
+
+
 def test_a_loop_that_has_more_or_fewer_rows_than_units_ends():
     units = UnitsByPlace(np.zeros(4, dtype=np.int64), np.full(4, 0.25))
     with pytest.raises(DataError, match="units has fewer entries"):

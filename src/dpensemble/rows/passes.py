@@ -290,7 +290,10 @@ class CheckedRows(OnePart):
 
 @dataclass(frozen=True, eq=False)
 class CheckedRecords:
-    """Private records after the checking pass. `n_units` is public under replace-one only."""
+    """Private records after the checking pass. `n_units` is public under replace-one only.
+
+    If `keeps`, features of all records may be kept between passes, which are over one part in this process.
+    """
 
     source: RowSource
     task: PartTask
@@ -298,6 +301,7 @@ class CheckedRecords:
     n_records: int
     n_units: int
     weights: PartWeights
+    keeps: bool = False
 
     @classmethod
     def of(cls, source: RowSource, check: RowCheck) -> CheckedRecords:
@@ -314,14 +318,16 @@ class CheckedRecords:
         here = facts.names_rows
         wanted = {} if here else versions()
         task = PartTask(check, key, wanted, checksums=facts.may_change, here=here, is_checked=is_checked)
-        merged, parts = PartialSums(None), []
+        merged, parts, n_parts = PartialSums(None), [], 0
         for report in reports(source, task):
-            merged += report.sums
+            merged, n_parts = merged + report.sums, n_parts + 1
             if report.units is not None:
                 parts.append((report.units, report.sums.records))
         n_units, total = check.units.named or (merged.rows, float(merged.rows))
         weights = PartWeights(total=total)
-        records = cls(source, task, SameRecords(merged.records), merged.rows, n_units, weights)
+        # Features of one part must not stand for those of another.
+        keeps = facts.keeps_features and n_parts == 1
+        records = cls(source, task, SameRecords(merged.records), merged.rows, n_units, weights, keeps)
         return records._with_units(parts) if parts else records
 
     def _with_units(self, parts: list[tuple[UnitCounts, tuple[int, int]]]) -> CheckedRecords:
@@ -340,8 +346,7 @@ class CheckedRecords:
 
     def behind(self, transform: Transform, *, alone: bool, zeroes_bad: bool, n_features: int) -> SumsOfRecords:
         """Return the records behind a public map. `Features` describes the arguments."""
-        keeps = Facts.of(self.source).keeps_features
-        features = Features(transform, alone=alone, zeroes_bad=zeroes_bad, n_features=n_features, keeps=keeps)
+        features = Features(transform, alone, zeroes_bad, n_features, keeps=self.keeps)
         return SumsOfRecords(self, features)
 
 
