@@ -109,7 +109,8 @@ install-clusters: $(VENV)/.installed-dev
 # Teachers, sums and predictions on clusters of several local processes, and private tables in databases. Tests are
 # skipped without Dask, without Spark and Java, or without PostgreSQL. It only tests.
 test-clusters: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -q tests/clusters tests/conformance/test_frames.py tests/datasets/test_arrow.py \
+	$(BIN)/python -m pytest -q tests/clusters tests/conformance/test_frames.py tests/conformance/test_routes.py \
+		tests/conformance/test_route_sensitivities.py tests/golden/test_messages_of_rows.py tests/datasets/test_arrow.py \
 		tests/datasets/test_frames.py tests/teachers/test_ensemble.py \
 		tests/workflow/test_predict.py tests/workflow/test_predicted_columns.py tests/workflow/test_streams.py \
 		tests/workflow/test_workers.py

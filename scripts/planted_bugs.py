@@ -148,14 +148,14 @@ BUGS = (
         "landmarks",
         "landmarks and the rest of the map are made of private rows",
         "method, public = self.method, self.public",
-        "method, public = self.method, next(iter(self.records.read())).rows",
+        "method, public = self.method, next(self.records.source.tables()).rows",
         ("tests/moments", "tests/methods/test_label_moments.py", "tests/oracle"),
     ),
     Bug(
         "gate",
         "a private label decides how many rounds follow",
         "has_decoder = statements_of(self.feature_map).decoder_ is not None",
-        "has_decoder = bool(getattr(self.feature_map, 'decoder_', 0)) and not next(self.records.read()).targets[0]",
+        "has_decoder = bool(getattr(self.feature_map, 'decoder_', 0)) and not next(self.records.source.tables())[1][0]",
         ("tests/moments", "tests/methods/test_label_moments.py", "tests/oracle"),
     ),
     Bug(
@@ -164,6 +164,34 @@ BUGS = (
         "draws = DiscreteNoise(self.noise)",
         'draws = DiscreteNoise(__import__("dpensemble._random", fromlist=["_"]).SeededNoise(7))',
         ("tests/releases", "tests/moments", "tests/methods/test_label_moments.py"),
+    ),
+    Bug(
+        "rows",
+        "a unit's records are counted after bad records became zeros",
+        "hashes.append(as_hashes(part.units))",
+        "hashes.append(as_hashes(part.units)[part.targets >= 0])",
+        ("tests/rows",),
+    ),
+    Bug(
+        "rows",
+        "units are equal if their entries are written alike, and not if they are one id",
+        'hashes, present = RowChecksums(self.key).ids(cast("Rows", ids))',
+        "hashes, present = RowChecksums(self.key).texts(ids), np.ones(n_rows, dtype=bool)",
+        ("tests/rows",),
+    ),
+    Bug(
+        "rows",
+        "rows that nobody states to be fixed have no checksums",
+        "task = PartTask(check, key, wanted, checksums=facts.may_change, here=here, is_checked=is_checked)",
+        'task = PartTask(check, key, wanted, hasattr(source, "may_change"), here=here, is_checked=is_checked)',
+        ("tests/rows",),
+    ),
+    Bug(
+        "rows",
+        "rows are held back by their places although the places are not fixed",
+        "if not Facts.of(source).fixed_places:",
+        'if not hasattr(source, "without"):',
+        ("tests/rows",),
     ),
 )
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dpensemble._class_names import declared_classes, declared_labels, folded, sorted_array, split_names
 from dpensemble.errors import InvalidParameterError
-from dpensemble.workflow.class_labels import alike_labels, as_labels
+from dpensemble.workflow.column_kinds import alike_labels, as_labels
 
 NO_YES = [
     "no,yes",

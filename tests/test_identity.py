@@ -20,10 +20,10 @@ from dpensemble.allocation.partition import number_units
 from dpensemble.allocation.units import named_units, unit_numbers
 from dpensemble.datasets.arrow import ArrowBlocks
 from dpensemble.datasets.parquet import UnitNumbers
-from dpensemble.datasets.row_checksums import RowChecksums
-from dpensemble.engine.labels_and_units import Owners
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.relations import Relation
+from dpensemble.rows.checksums import RowChecksums
+from dpensemble.rows.labels_and_units import Owners
 from dpensemble.workflow.holdout import _numbers
 from dpensemble.workflow.tables import Tables
 

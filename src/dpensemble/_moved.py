@@ -64,6 +64,7 @@ MODULES: dict[str, str] = {
     "dpensemble.darrm.optimise": "dpensemble.darrm.gamma",
     "dpensemble.darrm.priors": "dpensemble.darrm.gamma",
     "dpensemble.darrm.solution": "dpensemble.darrm.gamma",
+    "dpensemble.datasets.row_checksums": "dpensemble.rows.checksums",
     "dpensemble.design.aggregators": "dpensemble.design.private_answers",
     "dpensemble.design.averages": "dpensemble.design.sums",
     "dpensemble.design.bagged_models": "dpensemble.design.sums",
@@ -88,6 +89,8 @@ MODULES: dict[str, str] = {
     "dpensemble.ledger.ledger": "dpensemble.server.ledger",
     "dpensemble.ledger.restoring": "dpensemble.server.ledger",
     "dpensemble.ledger.verify": "dpensemble.server.entry_log",
+    "dpensemble.moments.base_rate": "dpensemble.moments.evidence",
+    "dpensemble.moments.linear": "dpensemble.moments.softmax",
     "dpensemble.neural.augmentation": "dpensemble.neural.training",
     "dpensemble.neural.optimizers": "dpensemble.neural.training",
     "dpensemble.neural.together": "dpensemble.neural.blocks",
@@ -113,10 +116,10 @@ MODULES: dict[str, str] = {
 
 #: "module:name" -> "module:name", for a name that left its neighbours, has a new name, or whose old module stays.
 NAMES: dict[str, str] = {
-    "dpensemble.accounting:gaussian_delta": "dpensemble.cost:gaussian_delta",
-    "dpensemble.accounting:gaussian_epsilon": "dpensemble.cost:gaussian_epsilon",
-    "dpensemble.accounting:gaussian_mu": "dpensemble.cost:gaussian_mu",
     "dpensemble.accounting.worst_case.two_gaps.covering:GapLaw": "dpensemble.accounting.two_gaps:_GapLaw",
+    "dpensemble.accounting:gaussian_delta": "dpensemble.cost.gaussian:gaussian_delta",
+    "dpensemble.accounting:gaussian_epsilon": "dpensemble.cost.gaussian:gaussian_epsilon",
+    "dpensemble.accounting:gaussian_mu": "dpensemble.cost.gaussian:gaussian_mu",
     "dpensemble.darrm:MajorityAggregator": "dpensemble.design.private_answers:MajorityAggregator",
     "dpensemble.design:AggregatorComparison": "dpensemble.design.private_answers:AggregatorComparison",
     "dpensemble.design:Answers": "dpensemble.design.sums:Answers",

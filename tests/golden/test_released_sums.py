@@ -15,10 +15,10 @@ from dpensemble.accounting import GaussianSum, Group, SumsMeter
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, SparseNoisyMax
 from dpensemble.moments import Moments, MomentsSource
 from dpensemble.moments.averages import AnswerBound, noisy_average
-from dpensemble.moments.blocks import PrivateBlocks, blocks_of
 from dpensemble.moments.queries import ClassSums, FeatureMean, FeatureProducts, Residuals, UnitCount
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
+from tests.records import records_behind
 
 CASES = json.loads(Path(__file__).with_name("released_sums.json").read_text())
 BUDGET = Budget(epsilon=2.0, delta=1e-5)
@@ -64,7 +64,7 @@ def test_sums_of_label_moments(kind, n_classes, relation, nonnegative):
     y = rng.integers(0, n_classes, N_ROWS)
     meter = SumsMeter([Group("everyone", BUDGET)])
     source = MomentsSource(
-        blocks=PrivateBlocks(blocks_of(X, y, weights), lambda rows: rows),
+        blocks=records_behind(lambda rows: rows, X, y, weights),
         nonnegative=nonnegative,
         sums=SumReleaser(relation=relation, meter=meter, noise=SeededNoise(5)),
     )

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
 
 from dpensemble import (
@@ -20,12 +21,12 @@ from dpensemble import (
 )
 from dpensemble.allocation.units import present_numbers, units_or_none
 from dpensemble.datasets import ParquetBlocks
-from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, readable_rows
 from dpensemble.datasets.columns import as_text
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import ImageMap
 from dpensemble.moments.whole import WHOLE
 from dpensemble.releases import SumReleaser
+from dpensemble.rows.bad_records import BAD, class_ids_or_bad, readable_rows
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
@@ -390,3 +391,29 @@ def test_a_bad_row_behind_an_encoder_stops_no_run():
         method = PATEClassifier(**SETTINGS | {"n_teachers": 5, "random_state": 0, "epsilon": 50.0})
         EncodedClassifier(method, encoder=encoder).fit(table[columns], LABELS, X_public=PUBLIC[columns])
     AutoClassifier(**SETTINGS | {"random_state": 0}).fit(table, LABELS, X_public=PUBLIC)
+
+
+@pytest.mark.parametrize("odd", [[], [1.0], None, "ab", [1.0, 2.0, 3.0], np.ma.masked_array([1.0, 2.0], mask=[1, 0])])
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_one_row_of_another_width_stops_no_vote(odd, in_blocks):
+    """The row of a list is bad, and what the others are does not depend on it."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), rng.integers(2, size=60)
+    public = rng.normal(size=(12, 2))
+
+    def labels(rows):
+        model = SubsampleAggregateClassifier(
+            GaussianNB(), GaussianNB(), classes=[0, 1], n_teachers=5, epsilon=30.0, delta=1e-3, random_state=0,
+            insecure_release_seed=1, on_bad_record="zero",
+        )  # fmt: skip
+        if in_blocks:
+            model.fit_blocks(lambda: iter([(rows[:20], y[:20]), (rows[20:], y[20:])]), X_public=public)
+        else:
+            model.fit(rows, y, X_public=public)
+        return model.labels_.labels.tolist(), model.predict_proba(public).tolist()
+
+    rows = X.tolist()
+    rows[7] = odd
+    blank = X.copy()
+    blank[7] = np.nan
+    assert labels(rows) == labels(blank)

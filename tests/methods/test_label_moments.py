@@ -20,6 +20,7 @@ from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.moments import MomentsSource, TableMap
 from dpensemble.moments.whole import WHOLE
 from dpensemble.releases import SumReleaser
+from tests.records import whole_blocks
 
 ODD = "Zaphod"
 ODD_NUMBER = 987654321.5
@@ -215,7 +216,7 @@ def test_a_centre_from_private_labels_shows(small, monkeypatch, plant):
     release = MomentsSource.release
 
     def private(self, query, share, total_weight=1.0, **more):
-        labels = np.concatenate([block.targets for block in self.blocks])
+        labels = np.concatenate([block.targets for block in whole_blocks(self.blocks)])
         if getattr(query, "centre", None) is not None:
             query = replace(query, centre=query.centre + labels.mean())
         return release(self, query, share, total_weight, **more)

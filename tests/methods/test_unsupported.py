@@ -6,9 +6,9 @@ import pytest
 import scipy.sparse as sp
 
 from dpensemble import AutoClassifier, DiscriminantClassifier, LabelMomentsClassifier, PATEClassifier
-from dpensemble._given import require_labels
-from dpensemble.engine.labels_and_units import class_ids, sorted_classes
+from dpensemble._refusals import require_labels
 from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.rows.labels_and_units import class_ids, sorted_classes
 from dpensemble.workflow import TableFiles, file_tables
 
 X = np.random.default_rng(0).normal(size=(60, 3))

@@ -6,8 +6,8 @@ import pytest
 
 from dpensemble.moments import TableMap
 from dpensemble.moments.evidence import Fit, starting_fit
-from dpensemble.moments.feature_weights import weights_of_features
 from dpensemble.moments.public_rows import PublicRows
+from dpensemble.moments.rounds import weights_of_features
 from dpensemble.moments.whole import UNIT, whole_features
 
 

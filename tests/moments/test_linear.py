@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dpensemble.moments.linear import fit_linear
 from dpensemble.moments.model import expected, probabilities
+from dpensemble.moments.softmax import fit_linear
 
 
 def linear(rounds, public, n_units):

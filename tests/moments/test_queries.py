@@ -12,7 +12,6 @@ from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.moments import MomentsSource
-from dpensemble.moments.blocks import PrivateBlocks, blocks_of
 from dpensemble.moments.model import expected, probabilities
 from dpensemble.moments.queries import (
     ClassShares,
@@ -27,6 +26,7 @@ from dpensemble.moments.whole import WHOLE, WholeBlock, whole_features
 from dpensemble.relations import Relation
 from dpensemble.releases import DiscreteNoise, ReleasedTable, SumReleaser, sums
 from dpensemble.releases.sums import PartialSums
+from tests.records import records_behind, whole_blocks
 
 FALSE_ALARM = 1e-6
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -43,7 +43,7 @@ def source(
         meter=SumsMeter([Group("everyone", BUDGET)]) if meter is None else meter,
         noise=SeededNoise(3) if noise is None else noise,
     )
-    blocks = PrivateBlocks(blocks_of(X, targets, weights), lambda rows: rows)
+    blocks = records_behind(lambda rows: rows, X, targets, weights)
     return MomentsSource(blocks=blocks, nonnegative=nonnegative, sums=releaser)
 
 
@@ -236,7 +236,7 @@ def test_sums_of_parts_of_the_records_are_the_sum_of_all():
         return [
             block
             for part in parts
-            for block in PrivateBlocks(blocks_of(rows[part], targets[part], weights[part]), lambda part: part)
+            for block in whole_blocks(records_behind(lambda part: part, rows[part], targets[part], weights[part]))
         ]
 
     for query in (UnitCount(), FeatureMean(True), FeatureProducts(), ClassSums(3), Residuals(3, centre, scale)):

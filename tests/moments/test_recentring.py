@@ -8,7 +8,7 @@ from dpensemble.moments.evidence import Fit
 from dpensemble.moments.model import expected
 from dpensemble.moments.public_rows import PublicRows
 from dpensemble.moments.queries import ClassSums, Residuals
-from dpensemble.moments.recentring import around_share, best_centre, error_of_rows
+from dpensemble.moments.softmax import around_share, best_centre, error_of_rows
 
 
 @pytest.fixture

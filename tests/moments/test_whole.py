@@ -8,8 +8,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from dpensemble.errors import DataError
-from dpensemble.moments.blocks import PrivateBlocks, blocks_of
 from dpensemble.moments.whole import ANSWER_UNIT, UNIT, WHOLE, ExactSum, scaled, whole_answers, whole_features
+from tests.records import records_behind, whole_blocks
 
 anything = arrays(np.float64, (4, 5), elements=st.floats(allow_nan=False, allow_infinity=False, width=64))
 
@@ -106,18 +106,18 @@ def test_blocks_are_the_same_when_they_are_kept(thin, monkeypatch):
         calls.append(len(rows))
         return sparse.csr_matrix(rows) if thin else rows
 
-    blocks = PrivateBlocks(blocks_of(X, targets, weights), transform)
+    blocks = records_behind(transform, X, targets, weights)
 
     def read():
-        return [(f.toarray() if thin else f, t.tolist(), w.tolist()) for f, t, w, _ in blocks]
+        return [(f.toarray() if thin else f, t.tolist(), w.tolist()) for f, t, w, _ in whole_blocks(blocks)]
 
     first, second = read(), read()
     assert calls == [50]
     assert np.array_equal(first[0][0], second[0][0])
     assert first[0][1:] == second[0][1:]
     # Too large to keep: read again.
-    monkeypatch.setattr("dpensemble.moments.blocks._KEPT_BYTES", 10)
-    blocks = PrivateBlocks(blocks_of(X, targets, weights), transform)
+    monkeypatch.setattr("dpensemble.rows.passes._KEPT_BYTES", 10)
+    blocks = records_behind(transform, X, targets, weights)
     calls.clear()
     first, second, third = read(), read(), read()
     assert calls == [50] * 3

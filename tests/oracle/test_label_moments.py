@@ -15,17 +15,18 @@ from dpensemble.accounting import Group, SumsMeter
 from dpensemble.audit import audit_pipeline
 from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_mu
-from dpensemble.engine import moments_inputs
+from dpensemble.engine import label_moments
 from dpensemble.errors import DataError
 from dpensemble.methods.label_moments import LabelMomentsClassifier
-from dpensemble.moments import MomentsSource, blocks, queries
-from dpensemble.moments.blocks import PrivateBlocks, blocks_of
+from dpensemble.moments import MomentsSource, queries
 from dpensemble.moments.maps import landmarks
 from dpensemble.moments.maps.curved import CurvedMap
 from dpensemble.moments.queries import FeatureMean, FeatureProducts, Residuals, UnitCount
 from dpensemble.moments.whole import UNIT, WHOLE, whole_features
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
+from dpensemble.rows import passes as blocks
+from dpensemble.rows.passes import PrivateBlocks, blocks_of
 
 S = math.sqrt(0.5)
 #: The values of a public map at rows 0, 1 and 2.
@@ -309,13 +310,13 @@ def test_whole_runs_weigh_units_by_their_budgets(monkeypatch, way):
 
 
 def test_forgotten_weights_of_units_are_caught(monkeypatch, plant):
-    weights = moments_inputs._weights
+    weights = label_moments._weights
 
     def forgotten(method, units_of, epsilons):
         found, groups, total = weights(method, units_of, epsilons)
         return np.ones_like(found), groups, total
 
-    plant(moments_inputs, "_weights", forgotten)
+    plant(label_moments, "_weights", forgotten)
     for relation in Relation:
         assert max(ratios_of_runs(monkeypatch, relation.value)) > 1.5
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,8 @@ from dpensemble.cli import main
 from dpensemble.datasets.arrow import ArrowPart
 from dpensemble.datasets.parts import ParquetParts
 from dpensemble.errors import DataError, FileError
-from dpensemble.workflow.held_rows import RemainingParts, RowsOfFiles, UnchangedFiles, remaining_blocks
-from dpensemble.workflow.workers import ConvertedParts
+from dpensemble.rows.source import Blocks, rows_here, without
+from dpensemble.workflow.private_rows import RowsOfFiles, UnchangedFiles
 
 pytestmark = [pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")]
 
@@ -37,6 +38,7 @@ def folder(tmp_path_factory):
         private.iloc[part].to_parquet(place / "parts" / f"{name}.parquet", index=False, row_group_size=100)
     private.to_parquet(place / "private.parquet", index=False)
     private.to_feather(place / "private.arrow")
+    private.to_orc(place / "private.orc", index=False)
     public.drop(columns="ward").to_parquet(place / "public.parquet", index=False)
     return place
 
@@ -76,6 +78,7 @@ def in_memory(folder):
         pytest.param("parts", (*UNITS, "--jobs", "-1"), marks=pytest.mark.nightly),
         pytest.param("private.parquet", (*ROWS, "--in-blocks"), marks=pytest.mark.nightly),
         pytest.param("private.arrow", (*ROWS, "--on-bad-record", "raise"), marks=pytest.mark.nightly),
+        pytest.param("private.orc", UNITS, marks=pytest.mark.nightly),
     ],
 )
 def test_the_score_is_that_of_a_table_in_memory(folder, capsys, in_memory, private, more):
@@ -108,13 +111,13 @@ def test_held_back_units_teach_nothing(folder, capsys, monkeypatch, more):
         return rows
 
     monkeypatch.setattr(RowsOfFiles, "at", at)
-    results = ConvertedParts.results
+    results = ParquetParts.results
 
     def counted(self, work):
         seen["whos"] = []
         return results(self, lambda tables: work(_noted(tables, seen["whos"])))
 
-    monkeypatch.setattr(ConvertedParts, "results", counted)
+    monkeypatch.setattr(ParquetParts, "results", counted)
     assert train(folder, capsys, "parts", *UNITS, "--holdout-score", "0.3", *more)[1]["units"] > 20
     private = pd.read_parquet(folder / "private.parquet")
     held = seen["held"]
@@ -154,12 +157,12 @@ def test_a_file_that_changes_after_records_were_held_back_ends_the_pass(tmp_path
     table.to_parquet(file, index=False)
     held = np.array([True, False, False])
     parts, files = ParquetParts(file, "y"), UnchangedFiles([file])
-    rest = RemainingParts(parts, held, files)
+    rest = without(parts, held, files.require_same)
 
     def read():
         yield pd.read_parquet(file)[["x"]], pd.read_parquet(file)["y"].to_numpy()
 
-    blocks = remaining_blocks(read, held, files)
+    blocks = partial(rows_here, without(Blocks(read, fixed_places=True), held, files.require_same))
     assert [frame["x"].tolist() for frame in rest.results(lambda tables: next(iter(tables)))] == [[2.0, 3.0]]
     assert [block["x"].tolist() for block, _ in blocks()] == [[2.0, 3.0]]
     table.iloc[[1, 0, 2]].to_parquet(file, index=False)
@@ -192,7 +195,7 @@ def test_other_numbers_of_records_than_before_are_refused():
         yield pd.DataFrame({"x": [1.0]}), np.array([0])
 
     with pytest.raises(DataError, match="changed its number of records"):
-        list(remaining_blocks(read, np.array([True, False]), UnchangedFiles([]))())
+        list(rows_here(without(Blocks(read, fixed_places=True), np.array([True, False]))))
 
 
 def test_a_block_of_held_back_rows_alone_is_left_out():
@@ -200,8 +203,8 @@ def test_a_block_of_held_back_rows_alone_is_left_out():
         for x in (1.0, 2.0):
             yield pd.DataFrame({"x": [x]}), np.array([0])
 
-    blocks = remaining_blocks(read, np.array([True, False]), UnchangedFiles([]))
-    assert [block["x"].tolist() for block, _ in blocks()] == [[2.0]]
+    blocks = rows_here(without(Blocks(read, fixed_places=True), np.array([True, False])))
+    assert [block["x"].tolist() for block, _ in blocks] == [[2.0]]
 
 
 @pytest.fixture

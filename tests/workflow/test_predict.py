@@ -152,7 +152,7 @@ def test_a_stream_that_breaks_does_not_quote_its_rows(folder, tmp_path, monkeypa
             yield pa.record_batch({"age": [30.0]})
             raise ValueError("the row of Ann")
 
-    monkeypatch.setattr(arrow_sources, "_arrow_file", lambda _: Broken("new.arrow", ["age", "ward", "admitted"], ()))
+    monkeypatch.setitem(arrow_sources._FILES, ".arrow", lambda _: Broken("new.arrow", ["age", "ward", "admitted"], ()))
     with pytest.raises(DataError, match=r"new.arrow cannot be read to its end \(ValueError\)"):
         list(predictions(load_student(folder / "moments"), "new.arrow"))
 
@@ -203,7 +203,7 @@ def test_an_error_ends_the_connection(folder, monkeypatch):
                 ended.append(True)
 
     names = ["age", "ward", "admitted"]
-    monkeypatch.setattr(arrow_sources, "_arrow_file", lambda _: Rows("new.arrow", names, ()))
+    monkeypatch.setitem(arrow_sources._FILES, ".arrow", lambda _: Rows("new.arrow", names, ()))
     with pytest.raises(DataError, match="not numbers") as error:
         list(predictions(load_student(folder / "moments"), "new.arrow", at_once=1))
     # The error still holds the frames of its traceback.

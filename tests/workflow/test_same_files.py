@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from dpensemble.cli import main
-from dpensemble.workflow import outputs, same_files
-from dpensemble.workflow.same_files import is_same_file, share_files
+from dpensemble.workflow import outputs, table_files
+from dpensemble.workflow.table_files import is_same_file, share_files
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 ROLES = "--target y --classes no,yes"
@@ -64,7 +64,7 @@ def test_two_mounts_of_one_server_hold_one_file(folder, monkeypatch):
     mounts = [f"36 35 0:{n} /data {point} rw - nfs host:/export rw" for n, point in enumerate(points[:2])]
     mounts += [f"37 35 0:9 / {points[2]} rw - tmpfs tmpfs rw", "22 1 0:1 / / rw - overlay overlay rw"]
     (folder / "mounts").write_text("\n".join(mounts) + "\n")
-    monkeypatch.setattr(same_files, "_MOUNTS", folder / "mounts")
+    monkeypatch.setattr(table_files, "_MOUNTS", folder / "mounts")
     one, two, other = (path / "t.csv" for path in paths)
     assert is_same_file(one, two)
     assert not is_same_file(one, other)

@@ -10,7 +10,7 @@ import pytest
 from dpensemble.cli import main
 from dpensemble.errors import DataError
 from dpensemble.methods import LabelMomentsClassifier
-from dpensemble.workflow import streamed
+from dpensemble.workflow import private_rows
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning"),
@@ -54,8 +54,8 @@ def test_a_folder_and_a_file_in_blocks_release_what_memory_does(files, capsys, m
     assert code == 0
     student = (files / "out" / "labels.csv").read_bytes()
     read = []
-    plain = streamed.ParquetBlocks.__call__
-    monkeypatch.setattr(streamed.ParquetBlocks, "__call__", lambda self: read.append(self) or plain(self))
+    plain = private_rows.ParquetBlocks.__call__
+    monkeypatch.setattr(private_rows.ParquetBlocks, "__call__", lambda self: read.append(self) or plain(self))
     for private, more in (("parts", ()), ("private.parquet", ("--in-blocks",))):
         read.clear()
         code, found = train(files, private, capsys, *unit, *more)
@@ -70,10 +70,10 @@ def test_a_folder_and_a_file_in_blocks_release_what_memory_does(files, capsys, m
 
 def test_a_large_file_is_read_in_blocks_unasked(files, monkeypatch):
     file = files / "private.parquet"
-    assert not streamed.wants_blocks(file, able=True, asked=False)
-    monkeypatch.setattr(streamed, "LARGE", 100)
-    assert streamed.wants_blocks(file, able=True, asked=False)
-    assert not streamed.wants_blocks(file, able=False, asked=False)
+    assert not private_rows.wants_blocks(file, able=True, asked=False)
+    monkeypatch.setattr(private_rows, "LARGE", 100)
+    assert private_rows.wants_blocks(file, able=True, asked=False)
+    assert not private_rows.wants_blocks(file, able=False, asked=False)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyarrow import orc
 
 import dpensemble.cli.train
 from dpensemble.cli import main
@@ -114,6 +115,34 @@ def write_ipc(path, table, *, index):
 )
 def test_arrow_files_release_what_parquet_releases(folder, capsys, private, expected, name, index):
     require_same(folder, capsys, write_ipc(folder / name, private, index=index), name, expected)
+
+
+def as_orc(folder, private):
+    orc.write_table(private, folder / "private.orc", stripe_size=2048)
+    return folder / "private.orc"
+
+
+def test_an_orc_file_releases_what_parquet_releases(folder, capsys, private, expected):
+    require_same(folder, capsys, as_orc(folder, private), "private.orc", expected)
+
+
+def test_an_orc_file_is_read_stripe_by_stripe(folder, private):
+    orc.write_table(pa.concat_tables([private] * 40), folder / "long.orc", stripe_size=1024, batch_size=100)
+    with arrow_sources.opened_source(str(folder / "long.orc")) as source:
+        batches = list(source.stream(["y", "who"]))
+        assert source.columns == private.column_names
+    assert len(batches) > 1
+    assert pa.Table.from_batches(batches)["who"].to_pylist() == private["who"].to_pylist() * 40
+
+
+def test_an_orc_file_that_cannot_be_read_is_refused(tmp_path):
+    (tmp_path / "broken.orc").write_bytes(b"ORC")
+    for name, reason in (("broken.orc", "Arrow|OSError"), ("missing.orc", "there is no such file")):
+        with (
+            pytest.raises(FileError, match=rf"cannot be read as an ORC file \(({reason})"),
+            arrow_sources.opened_source(str(tmp_path / name)),
+        ):
+            pass
 
 
 @pytest.mark.nightly

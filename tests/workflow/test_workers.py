@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from dpensemble.cli import main
-from dpensemble.engine.moments_parts import PROBLEMS
-from dpensemble.workflow.workers import ConvertedParts, Workers
+from dpensemble.datasets.parts import ParquetParts
+from dpensemble.rows.passes import PROBLEMS
+from dpensemble.workflow.workers import Workers
 
 pytestmark = [pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")]
 
@@ -53,12 +54,12 @@ def train(folder, capsys, *more, private="parts", public=("--public", "public.pa
 def test_parts_release_what_one_process_releases(folder, capsys, monkeypatch, bad):
     expected = train(folder, capsys, "--on-bad-record", bad)
     passes = []
-    plain = ConvertedParts.results
-    monkeypatch.setattr(ConvertedParts, "results", lambda self, work: passes.append(self) or plain(self, work))
+    plain = ParquetParts.results
+    monkeypatch.setattr(ParquetParts, "results", lambda self, work: passes.append(work) or plain(self, work))
     assert train(folder, capsys, "--jobs", "1", "--on-bad-record", bad) == expected
     assert len(passes) > 2
     # A part is converted elsewhere, without any public row.
-    assert len(pickle.dumps(passes[0].conversion)) < 20_000
+    assert len(pickle.dumps(passes[0])) < 30_000
 
 
 @pytest.mark.nightly

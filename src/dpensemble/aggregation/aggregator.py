@@ -18,10 +18,10 @@ from numpy.typing import ArrayLike
 from dpensemble._arrays import Integers, is_table
 from dpensemble._checks import integer_between, member, shown
 from dpensemble._class_names import declared_classes
-from dpensemble._entries import require_readable
 from dpensemble._guard import guard_private_rows
 from dpensemble._original import Original
 from dpensemble._random import NOISE_BITS, NoiseSource, noise_source
+from dpensemble._refusals import require_readable
 from dpensemble._spending import announce
 from dpensemble.accounting.price import GaussianSum
 from dpensemble.aggregation.answers import Answer, Book, MemoryBook, as_text, check_key, from_text, require_left

@@ -9,9 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import is_missing
-from dpensemble._entries import require_readable
-from dpensemble._given import require_one_per_record
 from dpensemble._identity import entries_of, is_id
+from dpensemble._refusals import require_one_per_record, require_readable
 from dpensemble.allocation.partition import number_units
 from dpensemble.errors import DataError
 

@@ -35,7 +35,6 @@ from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.cli.where import cluster_of, opened_private, opened_workers
 from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.arrow_sources import ArrowSource
-from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.notes import lines, refuse_doubts
 from dpensemble.design.by_group import parse_budgets
 from dpensemble.engine.repeats import uncounted
@@ -49,9 +48,10 @@ from dpensemble.errors import (
 )
 from dpensemble.quality.result import Costs
 from dpensemble.report.record import declared_noun, unit_noun
+from dpensemble.rows.bad_records import zeroes_bad
 from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file_tables
 from dpensemble.workflow import train as run_training
-from dpensemble.workflow.charging import JournaledAccount
+from dpensemble.workflow.charging import JournaledAccount, about_run
 from dpensemble.workflow.durable import OWN_FILE
 from dpensemble.workflow.group_columns import declared_groups, parse_groups
 from dpensemble.workflow.holdout import choose
@@ -61,7 +61,6 @@ from dpensemble.workflow.outputs import REPORT, STUDENT, write_outcome
 from dpensemble.workflow.rehearsal import rehearse
 from dpensemble.workflow.run_folder import checked_folder, claimed_folder, resumed_folder
 from dpensemble.workflow.tables import adult_tables
-from dpensemble.workflow.unfinished import about_run
 from dpensemble.workflow.workers import Workers
 
 _DEFAULT_LEARNER = "logistic-regression"

@@ -23,25 +23,6 @@ class Part(Protocol):
         ...
 
 
-class TableInParts(Protocol):
-    """Private records in parts, for `LabelMomentsClassifier.fit_blocks`.
-
-    Attributes
-    ----------
-    target : str
-        Column of the labels.
-    unit : str or None
-        Column that identifies whose record it is. Records with the same entry are one unit.
-    """
-
-    target: str
-    unit: str | None
-
-    def results(self, work: Callable[[Iterator[Rows]], Report]) -> Iterator[Report]:
-        """Yield what `work` returns for the tables of each part, once a part."""
-        ...
-
-
 def results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[Part], n_jobs: int = 1) -> Iterator[Report]:
     """Yield what `work` returns for each part, on the cluster in use, else in `n_jobs` processes of this machine."""
     with pass_bar(len(parts), "parts") as advance:

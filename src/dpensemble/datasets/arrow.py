@@ -142,10 +142,11 @@ class ArrowPart:
     """Private records of an Arrow stream as one part, for `LabelMomentsClassifier.fit_blocks`.
 
     Units are recognised by their entries in every round, so rows may come in any order. `ArrowBlocks` describes the
-    arguments.
+    arguments. Rows of files have `fixed_places`, and can be held back.
     """
 
-    def __init__(self, source: Rows, target: str, *, unit: str | None = None) -> None:
+    def __init__(self, source: Rows, target: str, *, unit: str | None = None, fixed_places: bool = False) -> None:
+        self.fixed_places = fixed_places
         self._blocks = ArrowBlocks(source, target)
         if unit is not None:
             require_id_type(f"unit={unit!r}", self._blocks.type_of(unit))

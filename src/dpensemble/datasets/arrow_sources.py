@@ -1,4 +1,4 @@
-"""Tables with an Arrow stream that the command line can name: Arrow files, DuckDB, SQLite and PostgreSQL.
+"""Tables with an Arrow stream that the command line can name: Arrow and ORC files, DuckDB, SQLite and PostgreSQL.
 
 A source opens one connection and reads every round from it. PostgreSQL shows all rounds one snapshot, and a file that
 is open for reading in DuckDB is locked. The checksums of a run notice rows that change in any case.
@@ -7,7 +7,7 @@ is open for reading in DuckDB is locked. The checksums of a run notice rows that
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +18,10 @@ import pandas as pd
 from dpensemble._arrays import Rows
 from dpensemble.datasets.database_addresses import PostgreSQLAddress, file_and_table
 from dpensemble.datasets.database_tables import distinct_columns, duckdb_table, postgresql_table, sqlite_table
+from dpensemble.datasets.orc_files import orc_file
 from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
-_ENDINGS = (".arrow", ".feather", ".ipc")
 # What DuckDB and SQLite write beside their files.
 _BESIDE = (".wal", "-wal", "-shm", "-journal")
 _DUCKDB, _SQLITE, _POSTGRESQL = "duckdb:", "sqlite:", ("postgresql:", "postgres:")
@@ -58,8 +58,8 @@ class ArrowSource(Protocol):
 
 
 def names_source(text: str) -> bool:
-    """Return whether a text is the address of a database or the path of an Arrow file. See `opened_source`."""
-    known = text.startswith((_DUCKDB, _SQLITE, *_POSTGRESQL)) or text.lower().endswith(_ENDINGS)
+    """Return whether a text is the address of a database or the path of a file of `opened_source`."""
+    known = text.startswith((_DUCKDB, _SQLITE, *_POSTGRESQL)) or text.lower().endswith(tuple(_FILES))
     return known or _may_hold_a_password(text)
 
 
@@ -91,7 +91,7 @@ def opened_source(text: str, parameter: str = "private") -> Iterator[ArrowSource
     Parameters
     ----------
     text : str
-        A file in Arrow's IPC format (``.arrow``, ``.feather`` or ``.ipc``), ``duckdb:FILE:TABLE``,
+        A file in Arrow's IPC format (``.arrow``, ``.feather`` or ``.ipc``), an ``.orc`` file, ``duckdb:FILE:TABLE``,
         ``sqlite:FILE:TABLE``, or ``postgresql://USER@HOST/DATABASE?table=TABLE``. SQLite and PostgreSQL may have
         views, which must make each row from records of one unit alone. Without any password: PostgreSQL takes it from
         ``PGPASSWORD`` or ``~/.pgpass``.
@@ -124,7 +124,7 @@ def opened_source(text: str, parameter: str = "private") -> Iterator[ArrowSource
                 parameter=parameter,
             )
         else:
-            yield _arrow_file(Path(text))
+            yield _FILES.get(Path(text).suffix.lower(), _arrow_file)(Path(text))
 
 
 def _arrow_file(path: Path) -> ArrowFile:
@@ -227,3 +227,10 @@ def _require_end(path: Path) -> None:
             f"{path.name} is not complete: a stream of Arrow ends with a mark, which is missing. Write the file again "
             "to its end."
         )
+
+
+# Readers of files by their endings.
+_FILES: dict[str, Callable[[Path], ArrowSource]] = {
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), _arrow_file),
+    ".orc": orc_file,
+}

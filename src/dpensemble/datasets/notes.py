@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import is_table
-from dpensemble._entries import require_readable
+from dpensemble._refusals import require_readable
 from dpensemble.datasets.columns import as_text, in_parts, is_number, number_columns
 from dpensemble.datasets.csv_files import looks_like_decimal_comma
 from dpensemble.datasets.dates import date_formats

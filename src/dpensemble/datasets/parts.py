@@ -86,6 +86,9 @@ class ParquetParts:
     [2, 1]
     """
 
+    #: Files keep their order. `RowSource` describes what a source states.
+    fixed_places = True
+
     def __init__(
         self,
         path: Path | str,

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import is_table
-from dpensemble._entries import require_readable
+from dpensemble._refusals import require_readable
 from dpensemble.datasets.columns import as_text, assembled, in_parts, number_columns
 from dpensemble.datasets.dates import DATE_PARTS, date_formats, date_parts, unreadable_dates
 from dpensemble.datasets.encoding import LibraryTransformer, fit_encoder

@@ -8,22 +8,68 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from copy import copy
 from functools import partial
 from pathlib import Path
+from threading import Event, Thread
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Rows
 from dpensemble._identity import require_id_type
+from dpensemble._progress import bars_are_shown, pass_bar
 from dpensemble.clusters.parts import Report
 from dpensemble.clusters.spark_settings import require_encryption
 from dpensemble.clusters.vetting import other_versions, require_unchanged, versions
 from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.datasets.parts import ParquetParts, RowGroups
-from dpensemble.datasets.spark_progress import partitions_shown
 from dpensemble.errors import DataError
+
+_SECONDS = 0.5
+
+
+@contextmanager
+def partitions_shown(frame: Rows) -> Iterator[None]:
+    """Show how many partitions the jobs of the block have done. Spark Connect does not report it."""
+    over, watch = Event(), None
+    if bars_are_shown():
+        with suppress(Exception):
+            # A session of Spark Connect has no context.
+            tracker = frame.sparkSession.sparkContext.statusTracker()
+            # The job blocks this thread.
+            watch = Thread(target=copy_context().run, args=(_watch, tracker, over), daemon=True)
+            watch.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if watch is not None:
+            watch.join()
+
+
+def _watch(tracker: Rows, over: Event) -> None:
+    with suppress(Exception):
+        while not over.wait(_SECONDS):
+            stages = sorted(tracker.getActiveStageIds())
+            if stages:
+                # Earlier stages are shuffles of the plan itself.
+                _follow(tracker, stages[-1], over)
+
+
+def _follow(tracker: Rows, stage: int, over: Event) -> None:
+    about, n_done = tracker.getStageInfo(stage), 0
+    with pass_bar(about.numTasks, "parts") as advance:
+        while stage in tracker.getActiveStageIds():
+            about = tracker.getStageInfo(stage)
+            advance(about.numCompletedTasks - n_done)
+            n_done = about.numCompletedTasks
+            if over.wait(_SECONDS):
+                break
+        about = tracker.getStageInfo(stage)
+        advance(about.numCompletedTasks - n_done)
 
 
 class SparkParts:
@@ -87,6 +133,8 @@ class ParquetOnSpark:
     InvalidParameterError
         As for `SparkParts`.
     """
+
+    fixed_places = True
 
     def __init__(
         self, session: Rows, path: Path | str, target: str, *, unit: str | None = None, columns: tuple[str, ...] = ()

@@ -15,7 +15,6 @@ from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
-from dpensemble.datasets.bad_records import BAD
 from dpensemble.design.sums import Answers, TeacherAverages
 from dpensemble.engine import guarantee_text
 from dpensemble.engine.records import PrivateRecords, ReleasedLabels, groups_by_epsilon
@@ -24,6 +23,7 @@ from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.averages import AnswerBound, noisy_average
 from dpensemble.releases import SumReleaser
+from dpensemble.rows.bad_records import BAD
 from dpensemble.student.fitting import fit_soft_student
 from dpensemble.student.published import published
 from dpensemble.teachers import SoftTeacherEnsemble

@@ -16,7 +16,6 @@ from dpensemble.accounting import largest_subsample, published_bagging
 from dpensemble.accounting.subsampling import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.allocation.partition import number_units
-from dpensemble.datasets.bad_records import BAD
 from dpensemble.design.sums import BaggedModels
 from dpensemble.engine.guarantee_text import UNITS_TOGETHER
 from dpensemble.engine.records import PrivateRecords, ReleasedLabels
@@ -25,6 +24,7 @@ from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
+from dpensemble.rows.bad_records import BAD
 from dpensemble.student.published import published
 from dpensemble.teachers.ensemble import constant_voters, fit_separately
 

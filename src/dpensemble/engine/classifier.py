@@ -13,14 +13,47 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import names_checked
-from dpensemble._given import read_rows, require_rows
+from dpensemble._refusals import read_rows, require_rows
 from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
-from dpensemble.engine import inputs, table_inputs
-from dpensemble.engine.explaining import explained
 from dpensemble.engine.facts import Analysis
 from dpensemble.engine.result import Result
+from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.explanation import Explanation
+from dpensemble.rows import arguments
 from dpensemble.student.fitting import class_probabilities
+
+
+def store_params(estimator: Any, arguments: dict[str, Any]) -> None:
+    """Store a constructor's arguments unchanged, under their own names, as scikit-learn requires."""
+    for name, value in arguments.items():
+        if name not in ("self", "__class__"):
+            setattr(estimator, name, value)
+
+
+def require_explainable(student: object) -> None:
+    """Raise if a student has no explanation.
+
+    Raises
+    ------
+    InvalidParameterError
+        The message names methods whose students can be explained.
+    """
+    if hasattr(student, "explain"):
+        return
+    last = student.steps[-1][1] if hasattr(student, "steps") else student
+    raise InvalidParameterError(
+        f"explain cannot divide the predictions of a {type(last).__name__} among columns: use LabelMomentsClassifier "
+        "or AutoClassifier without a student of your own, or DiscriminantClassifier.",
+        parameter="explain",
+    )
+
+
+def explained(student: object, rows: ArrayLike, *, bands: bool) -> Explanation:
+    """Return what each column adds to a student's logits."""
+    require_explainable(student)
+    explanation: Explanation = student.explain(rows, bands=bands)  # type: ignore[attr-defined]
+    return explanation
+
 
 # Methods that take rows.
 _READERS = frozenset({"fit", "fit_blocks", "predict", "predict_proba", "score", "explain"})
@@ -144,7 +177,7 @@ class ArrayClassifier(PrivateClassifier):
     student: Any
 
     def _takes_nan(self) -> bool:
-        return inputs.take_nan(self.teacher, self.student)
+        return arguments.take_nan(self.teacher, self.student)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -169,7 +202,7 @@ class TableClassifier(PrivateClassifier):
     columns_: Any
 
     def _new_rows(self, X: Any) -> Any:
-        return table_inputs.new_rows(self, X, self.columns_)
+        return arguments.new_rows(self, X, self.columns_)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label of each row. This costs no privacy."""

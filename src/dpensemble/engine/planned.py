@@ -10,8 +10,8 @@ from dpensemble._checks import integer_between, member
 from dpensemble.accounting import Accounting
 from dpensemble.budget import Budget
 from dpensemble.design import VotingDesign
+from dpensemble.engine.classifier import store_params
 from dpensemble.engine.facts import Facts
-from dpensemble.engine.params import store_params
 from dpensemble.laws import LawChoice, ReleaseLaw
 from dpensemble.relations import Relation
 

@@ -8,15 +8,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
 
+from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between
+from dpensemble._refusals import blanked, read_rows, require_labels, require_rows, row_array
 from dpensemble.accounting import Group, weighted_groups
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
-from dpensemble.engine.labels_and_units import one_per_record
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.relations import Relation
+from dpensemble.rows.arguments import require_as_many, require_dense, require_workers, required, width_of
+from dpensemble.rows.bad_records import BAD, as_numbers, zeroes_bad
+from dpensemble.rows.checked import Numbers, RowCheck
+from dpensemble.rows.labels_and_units import Owners, identities, one_per_record, sorted_classes
+from dpensemble.rows.source import InMemory
 
 # Largest delta of a guarantee if the number of units is private and no lower bound was declared.
 _LARGEST_DELTA = 0.01
@@ -104,3 +111,48 @@ def groups_by_epsilon(
     values = one_per_record("personal_epsilons", epsilons, n_records)
     personal = personal_budgets(values, delta=delta)
     return personal, weighted_groups(personal.names, personal.budgets)
+
+
+def private_records(
+    estimator: Any, X: Any, y: Any, units: ArrayLike | None, *, nan: bool, relation: Relation, public: Any = None
+) -> tuple[PrivateRecords, NDArray[Any], Owners]:
+    """Return records (bad records raise, or become zeros of the class `BAD`), declared classes, and the owners.
+
+    A row of a list is bad if it has another width than the `public` rows.
+    """
+    require_dense("X", X)
+    zeroes, width = zeroes_bad(estimator), width_of(public)
+    X = X if width is None or not zeroes else row_array(X, width)
+    require_rows("X", X, keep_bad=zeroes)
+    require_labels(y, keep_bad=zeroes)
+    X, y = (_numbers if zeroes else _numbers_and_labels)(estimator, X, y)
+    classes = sorted_classes(estimator.classes)
+    (block,) = RowCheck(Numbers(nan), classes, zeroes).here(InMemory(X, y))
+    require_workers(estimator.n_jobs)
+    rows = np.where((block.targets == BAD)[:, None], 0.0, block.rows) if zeroes else block.rows
+    records, owners = owned_records(rows, block.targets, units, relation, zeroes=zeroes)
+    return records, classes, owners
+
+
+def owned_records(
+    X: Floats, targets: Integers, units: ArrayLike | None, relation: Relation, *, zeroes: bool
+) -> tuple[PrivateRecords, Owners]:
+    """Return checked rows and class ids as private records, and their owners."""
+    owners = Owners.of(units, len(targets), zeroes=zeroes)
+    X, targets = owners.kept(X, targets)
+    return PrivateRecords(X, targets, owners.units, identities(X, targets, owners.units, relation)), owners
+
+
+def _numbers_and_labels(estimator: Any, X: Any, y: Any) -> tuple[Floats, Any]:
+    checked: tuple[Floats, Any] = read_rows(
+        "X",
+        lambda: validate_data(estimator, X, y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2),
+    )
+    return checked
+
+
+def _numbers(estimator: Any, X: Any, y: Any) -> tuple[Floats, Any]:
+    numbers = as_numbers(blanked(X))
+    rows: Floats = validate_data(estimator, numbers, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
+    require_as_many(rows, required(y))
+    return rows, y

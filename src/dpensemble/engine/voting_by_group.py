@@ -13,11 +13,10 @@ from dpensemble._checks import real_between, shown
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.allocation.partition import number_units
 from dpensemble.design import Census, InfluenceRule
-from dpensemble.engine import guarantee_text, inputs
+from dpensemble.engine import guarantee_text
+from dpensemble.engine.classifier import store_params
 from dpensemble.engine.facts import Facts
 from dpensemble.engine.labelling import PrivateDiagnostics
-from dpensemble.engine.labels_and_units import one_per_record
-from dpensemble.engine.params import store_params
 from dpensemble.engine.records import DeclaredBudgets, PrivateRecords
 from dpensemble.engine.run import run
 from dpensemble.engine.voting import VotingEnsembleClassifier
@@ -26,6 +25,8 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import GroupGuarantee, Guarantee
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Basis, Relation
+from dpensemble.rows import arguments as inputs
+from dpensemble.rows.labels_and_units import one_per_record
 
 
 class GroupSteps(VotingSteps):

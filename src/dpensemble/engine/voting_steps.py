@@ -15,18 +15,17 @@ from dpensemble.accounting import Meter
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
-from dpensemble.datasets.bad_records import BAD
 from dpensemble.design import VotingDesign, with_least_error
 from dpensemble.engine import guarantee_text
 from dpensemble.engine.facts import Analysis, Facts
-from dpensemble.engine.labelling import PrivateDiagnostics, Questions, Released, label_rows
-from dpensemble.engine.labelling_interactive import label_interactively
+from dpensemble.engine.labelling import PrivateDiagnostics, Questions, Released, label_interactively, label_rows
 from dpensemble.engine.records import DeclaredBudgets, PrivateRecords, ReleasedLabels
 from dpensemble.engine.result import LABELS, Result
 from dpensemble.engine.run import Steps
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis
+from dpensemble.rows.bad_records import BAD
 from dpensemble.student.fitting import Learner, default_student
 from dpensemble.student.published import published
 from dpensemble.teachers import TeacherEnsemble

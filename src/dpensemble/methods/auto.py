@@ -15,18 +15,17 @@ from dpensemble._guard import on_public_rows
 from dpensemble.allocation.units import unit_numbers
 from dpensemble.budget import Budget
 from dpensemble.datasets import fit_encoder
-from dpensemble.datasets.bad_records import readable_rows, zeroes_bad
 from dpensemble.datasets.notes import warn_of_columns
-from dpensemble.engine import inputs
-from dpensemble.engine.classifier import PrivateClassifier, TableClassifier
-from dpensemble.engine.labels_and_units import Owners
-from dpensemble.engine.params import store_params
+from dpensemble.engine.classifier import PrivateClassifier, TableClassifier, store_params
 from dpensemble.engine.recommendation import PublicFacts, recommend
 from dpensemble.engine.run import all_or_nothing
-from dpensemble.engine.table_inputs import public_unit_numbers, tables
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.relations import Relation
+from dpensemble.rows import arguments
+from dpensemble.rows.arguments import block, public_unit_numbers, tables
+from dpensemble.rows.bad_records import readable_rows, zeroes_bad
+from dpensemble.rows.labels_and_units import Owners
 from dpensemble.student.published import marked, with_names
 
 
@@ -131,9 +130,10 @@ class AutoClassifier(TableClassifier):
         -------
         self
         """
-        inputs.refuse_others(others)
+        arguments.refuse_others(others)
         with all_or_nothing(self, ledger, (X, y, X_public)):
-            X, y, public = tables(self, X, inputs.required(y), X_public)
+            X, y, public = tables(self, X, arguments.required(y), X_public)
+            X = block(self, X, public)
             # A wrong argument raises whichever method is chosen.
             public_unit_numbers(public_units, len(public))
             # A text as epsilon would end the choice of a method by another error.

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from dpensemble.engine.classifier import store_params
 from dpensemble.engine.facts import Analysis, Facts
-from dpensemble.engine.params import store_params
-from dpensemble.engine.voting_in_blocks import VotesInBlocks
+from dpensemble.engine.voting import VotesInBlocks
 from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
-from dpensemble.engine import inputs
 from dpensemble.engine.bagging_steps import BaggingSteps
-from dpensemble.engine.classifier import ArrayClassifier
-from dpensemble.engine.params import store_params
+from dpensemble.engine.classifier import ArrayClassifier, store_params
+from dpensemble.engine.records import private_records
 from dpensemble.engine.run import run
 from dpensemble.relations import Relation
+from dpensemble.rows import arguments
 from dpensemble.student.fitting import class_probabilities
 from dpensemble.votes import Votes
 
@@ -131,12 +131,12 @@ class BaggingPrivacyClassifier(ArrayClassifier):
         BudgetError
             If delta is too small for one record a model, or if every record would certainly be drawn.
         """
-        inputs.refuse_others(others)
+        arguments.refuse_others(others)
 
         def checked() -> BaggingSteps:
             # By position under either relation: equal records are separate units, and every position is equally likely.
             relation = Relation.REPLACE_ONE
-            records, classes, _ = inputs.private_records(self, X, y, units, nan=False, relation=relation)
+            records, classes, _ = private_records(self, X, y, units, nan=False, relation=relation)
             return BaggingSteps(self, records, classes)
 
         return run(self, checked, ledger=ledger, records=(X, y))

@@ -15,13 +15,11 @@ from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import EVERYONE, Group, SumsMeter
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
-from dpensemble.datasets.bad_records import BAD
 from dpensemble.datasets.notes import warn_of_columns
 from dpensemble.design.sums import NoisySums
-from dpensemble.engine import guarantee_text, inputs
-from dpensemble.engine.classifier import ArrayClassifier
-from dpensemble.engine.params import store_params
-from dpensemble.engine.records import PrivateRecords, ReleasedLabels
+from dpensemble.engine import guarantee_text
+from dpensemble.engine.classifier import ArrayClassifier, store_params
+from dpensemble.engine.records import PrivateRecords, ReleasedLabels, private_records
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, run
 from dpensemble.moments.class_sums import ClassMeans, ClassProducts, OwnScore
@@ -39,6 +37,8 @@ from dpensemble.moments.queries import AnyQuery, partial_sums, total_of
 from dpensemble.moments.whole import WholeBlock, whole_features
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
+from dpensemble.rows import arguments
+from dpensemble.rows.bad_records import BAD
 from dpensemble.student.fitting import fit_soft_student
 from dpensemble.student.published import published
 
@@ -181,13 +181,13 @@ class DiscriminantClassifier(ArrayClassifier):
         InvalidParameterError, DataError, BudgetError
             As for `LabelMomentsClassifier.fit`.
         """
-        inputs.refuse_others(others)
+        arguments.refuse_others(others)
 
         def checked() -> DiscriminantSteps:
-            inputs.require_others(X, X_public)
+            arguments.require_others(X, X_public)
             relation = member("relation", self.relation, Relation)
-            records, classes, _ = inputs.private_records(self, X, y, units, nan=False, relation=relation)
-            return DiscriminantSteps(self, records, classes, inputs.public_rows(self, X_public), fewest_units)
+            records, classes, _ = private_records(self, X, y, units, nan=False, relation=relation, public=X_public)
+            return DiscriminantSteps(self, records, classes, arguments.public_rows(self, X_public), fewest_units)
 
         return run(self, checked, ledger=ledger, records=(X, y, X_public))
 

@@ -15,21 +15,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats, dense, is_table, own_copy, row_count, rows_at
 from dpensemble._checks import names_checked
-from dpensemble._entries import require_readable
-from dpensemble._given import require_labels
 from dpensemble._guard import on_public_rows
+from dpensemble._refusals import require_labels, require_readable
 from dpensemble._state import fingerprint
 from dpensemble.datasets import TableEncoder, as_table
-from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.encoding import statements_of
 from dpensemble.datasets.notes import warn_of_columns
-from dpensemble.engine import inputs
-from dpensemble.engine.classifier import PrivateClassifier
-from dpensemble.engine.explaining import explained
-from dpensemble.engine.params import store_params
+from dpensemble.engine.classifier import PrivateClassifier, explained, store_params
 from dpensemble.engine.run import all_or_nothing
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError, SettingWarning
 from dpensemble.moments.explanation import Explanation
+from dpensemble.rows import arguments
+from dpensemble.rows.bad_records import zeroes_bad
 from dpensemble.student import NamedPipeline
 from dpensemble.student.published import marked, with_names
 
@@ -133,8 +130,8 @@ class EncodedClassifier(PrivateClassifier):
             )
         if X_public is None or not row_count(X_public):
             raise DataError("X_public is missing or empty, but the encoder is fitted on public rows: give some.")
-        inputs.require_others(X, X_public)
-        X = inputs.in_order_of(inputs.names_of(X_public), X)
+        arguments.require_others(X, X_public)
+        X = arguments.in_order_of(arguments.names_of(X_public), X)
         zeroes = zeroes_bad(self.method)
         require_readable("X", X, keep_bad=zeroes)
         require_labels(y, keep_bad=True)
@@ -143,7 +140,7 @@ class EncodedClassifier(PrivateClassifier):
             warn_of_columns(as_table(X_public), has_unit=more.get("units") is not None)
         with all_or_nothing(self, records=(X, y, X_public)):
             with on_public_rows():
-                if inputs.names_of(X_public):
+                if arguments.names_of(X_public):
                     validate_data(self, X_public, skip_check_array=True)
                 encoder = clone(TableEncoder(self.fill) if self.encoder is None else self.encoder)
                 encoder.fit(own_copy(X_public))
@@ -157,7 +154,7 @@ class EncodedClassifier(PrivateClassifier):
             model = clone(self.method).fit(private, y, X_public=public, **more)
             self.fitted_, self.encoder_ = model, encoder
             student = Pipeline([("encoder", encoder), ("student", model.student_)])
-            student = with_names(student, inputs.names_of(X_public))
+            student = with_names(student, arguments.names_of(X_public))
             stated = replace(model.guarantee_, assumptions=(*model.guarantee_.assumptions, _ASSUMPTION))
             self.result_ = replace(
                 model.result_, student=marked(student, for_release=stated.for_release), guarantee=stated
@@ -167,7 +164,7 @@ class EncodedClassifier(PrivateClassifier):
     def _new_rows(self, X: Any) -> Any:
         require_readable("X", X)
         if self.column_names is not None and is_table(X):
-            X = inputs.in_order_of(list(self.column_names), X)
+            X = arguments.in_order_of(list(self.column_names), X)
             with names_checked():
                 validate_data(self, X, skip_check_array=True, reset=False)
         rows = self.student_.in_order(X) if isinstance(self.student_, NamedPipeline) else X

@@ -10,15 +10,14 @@ from numpy.typing import ArrayLike
 from dpensemble._checks import integer_between
 from dpensemble.accounting import Group
 from dpensemble.budget import Budget
-from dpensemble.clusters.parts import TableInParts
 from dpensemble.design.sums import NoisySums, noisy_sums
-from dpensemble.engine import inputs
-from dpensemble.engine.classifier import TableClassifier
-from dpensemble.engine.moments_inputs import Read, of_blocks, of_tables
-from dpensemble.engine.params import store_params
+from dpensemble.engine.classifier import TableClassifier, store_params
+from dpensemble.engine.label_moments import of_blocks, of_tables
 from dpensemble.engine.repeats import compared_once
 from dpensemble.engine.run import run
 from dpensemble.moments.queries import statistics_of
+from dpensemble.rows import arguments
+from dpensemble.rows.source import Read, RowSource
 
 _EVERYONE = "everyone"
 
@@ -200,13 +199,13 @@ class LabelMomentsClassifier(TableClassifier):
         -------
         self
         """
-        inputs.refuse_others(others)
+        arguments.refuse_others(others)
         given = (X, y, X_public, units, personal_epsilons, fewest_units, public_units)
         return run(self, lambda: of_tables(self, *given), ledger=ledger, records=(X, y, X_public))
 
     def fit_blocks(
         self,
-        read: Read | TableInParts,
+        read: Read | RowSource,
         *,
         X_public: Any = None,
         n_records: int | None = None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpensemble.engine.params import store_params
-from dpensemble.engine.voting_in_blocks import VotesInBlocks
+from dpensemble.engine.classifier import store_params
+from dpensemble.engine.voting import VotesInBlocks
 from dpensemble.laws import ReleaseLaw
 from dpensemble.methods.designs import PATE
 

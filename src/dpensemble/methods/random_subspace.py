@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from dpensemble._random import Stream
-from dpensemble.engine.params import store_params
-from dpensemble.engine.voting_in_blocks import VotesInBlocks
+from dpensemble.engine.classifier import store_params
+from dpensemble.engine.voting import VotesInBlocks
 from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.laws import ReleaseLaw
 from dpensemble.methods.designs import RandomSubspace

@@ -13,13 +13,13 @@ from dpensemble._checks import integer_between, member
 from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.design.sums import Answers, TeacherAverages, answers_of
-from dpensemble.engine import inputs
 from dpensemble.engine.averages_steps import AveragesSteps
-from dpensemble.engine.classifier import ArrayClassifier
-from dpensemble.engine.params import store_params
+from dpensemble.engine.classifier import ArrayClassifier, store_params
+from dpensemble.engine.records import private_records
 from dpensemble.engine.run import run
 from dpensemble.errors import DataError
 from dpensemble.relations import Relation
+from dpensemble.rows import arguments
 
 _EVERYONE = "everyone"
 # Of public rows: squares and products must stay finite.
@@ -163,12 +163,12 @@ class SoftVotesClassifier(ArrayClassifier):
         -------
         self
         """
-        inputs.refuse_others(others)
+        arguments.refuse_others(others)
 
         def checked() -> AveragesSteps:
-            inputs.require_others(X, X_public)
+            arguments.require_others(X, X_public)
             relation, nan = member("relation", self.relation, Relation), self._takes_nan()
-            records, classes, owners = inputs.private_records(self, X, y, units, nan=nan, relation=relation)
+            records, classes, owners = private_records(self, X, y, units, nan=nan, relation=relation, public=X_public)
             epsilons = owners.kept_values("personal_epsilons", personal_epsilons)
             rows = self._public_rows(X_public)
             return AveragesSteps(self, records, classes, rows, fewest_units=fewest_units, epsilons=epsilons)
@@ -178,7 +178,7 @@ class SoftVotesClassifier(ArrayClassifier):
     def _public_rows(self, X_public: Any) -> Floats:
         if X_public is None and answers_of(self.answers) is Answers.PARAMETERS and self.student is None:
             return np.empty((0, self.n_features_in_))
-        rows = inputs.public_rows(self, X_public, nan=self._takes_nan())
+        rows = arguments.public_rows(self, X_public, nan=self._takes_nan())
         largest = np.abs(rows).max(initial=0.0, where=np.isfinite(rows))
         if largest > _LARGEST_ENTRY:
             raise DataError(

@@ -1,22 +1,98 @@
-"""The rounds of a run: private records behind a map, the released moments, and the model fitted to them."""
+"""The rounds of a run: private records behind a map, the released moments, and the model fitted to them.
+
+Features have public weights before a later round, so that sensitivity is spent where signal is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, Self
 
-from dpensemble._arrays import Floats
+import numpy as np
+from scipy import sparse
+
+from dpensemble._arrays import Floats, Rows
 from dpensemble._progress import pass_named
-from dpensemble.moments.blocks import RecordSums
 from dpensemble.moments.evidence import Fit, fit_moments, starting_fit
-from dpensemble.moments.feature_weights import weights_of_features
 from dpensemble.moments.public_rows import PublicRows
-from dpensemble.moments.queries import ClassSums, Moments, RecordsQuery, Residuals, total_of
+from dpensemble.moments.queries import AnyQuery, ClassSums, Moments, RecordsQuery, Residuals, total_of
 from dpensemble.moments.softmax import fit_softmax
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
-from dpensemble.releases.sums import Outcome, SameRecords
+from dpensemble.releases.sums import Outcome, PartialSums, SameRecords
+
+# Share of its present part that every block keeps.
+_FLOOR = 0.2
+
+
+def weights_of_features(fitted: Fit, public: PublicRows, feature_map: Any, spread: float) -> Floats:
+    """Return factors for the features of the next round, from the model published so far.
+
+    A block with squared length ``a`` of prior scale ``tau`` leaves an uncertainty of about ``sum of h tau**2 / (1 + a
+    h**2 tau**2 / spread**2)`` over its features, where ``h`` is a feature's curvature. The squared lengths that make
+    the sum over blocks least, and sum to what they do now, are found by bisection. A row that has no entry in a
+    column has that column's whole length, as before, so that no row becomes longer than 1.
+    """
+    p = public.probabilities(fitted.coefficients)
+    curvature = (p * (1 - p)).mean(axis=1)
+    squared = public.features.power(2) if sparse.issparse(public.features) else public.features**2
+    h = np.asarray(squared.T @ curvature).ravel() / len(p)
+    now, blocks = feature_map.squares_, feature_map.blocks_
+    gains = h**2 * fitted.scales[blocks] ** 2 / spread**2
+    squares = _divided(h * fitted.scales[blocks] ** 2, gains / now[blocks], blocks, now)
+    factors: Floats = np.sqrt(squares / now)[blocks]
+    owners = feature_map.columns_of_blocks_
+    for column, feature in enumerate(feature_map.missing_):
+        factors[feature] = np.sqrt(squares[owners == column].sum() / now[owners == column].sum())
+    return factors
+
+
+def _divided(losses: Floats, gains: Floats, blocks: Any, now: Floats) -> Floats:
+    """Return squared lengths of blocks, the last as it is, that minimise ``sum of losses / (1 + a gains)``."""
+    total, least = 1 - now[-1], _FLOOR * now[:-1]
+
+    def lengths(price: float) -> Floats:
+        low, high = least.copy(), np.full(len(least), total)
+        for _ in range(40):
+            middle = np.sqrt(low * high)
+            a = np.append(middle, now[-1])[blocks]
+            worth = np.bincount(blocks, losses * gains / (1 + a * gains) ** 2)[:-1]
+            low, high = np.where(worth > price, middle, low), np.where(worth > price, high, middle)
+        return np.sqrt(low * high)
+
+    cheap, dear = 1e-30, 1e30
+    for _ in range(80):
+        price = np.sqrt(cheap * dear)
+        cheap, dear = (price, dear) if lengths(price).sum() > total else (cheap, price)
+    best = lengths(dear)
+    return np.append(best * total / best.sum(), now[-1])
+
+
+#: A public map from rows to features.
+Transform = Callable[[Rows], Rows]
+
+
+class RecordSums(Protocol):
+    """Private records behind a public map, in one place or in parts, whose exact sums can be computed."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether the map transforms one row at a time."""
+        ...
+
+    @property
+    def zeroes_bad(self) -> bool:
+        """Whether a bad record adds zeros. Otherwise it raises an error."""
+        ...
+
+    def sums(self, query: AnyQuery, number: int) -> PartialSums:
+        """Return the exact sum of all records for the release with a number. Private."""
+        ...
+
+    def reading(self, transform: Transform) -> Self:
+        """Return the same records behind a map of the library, with the same bad ones."""
+        ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,10 +1,10 @@
-r"""Several classes: a softmax that is fitted to noisy moments of labels, with calibrated probabilities.
+"""Several classes: a softmax that is fitted to noisy moments of labels, with calibrated probabilities.
 
 The likelihood of a softmax depends on the labels only through the class sums, the means of ``phi 1{y = c}``. A round
 releases such moments with noise. Each moment is a normal observation with mean ``E[omega phi (p_c - centre_c)]``, an
 average over public rows, and a known covariance. Coefficients of a block of features have a normal prior. The prior
 scale of each block is set by evidence, as in `dpensemble.moments.evidence`, with the mean curvature over classes. The
-most likely coefficients come from a quasi-Newton method that starts at `dpensemble.moments.linear`.
+most likely coefficients come from a quasi-Newton method that starts at linear chances.
 
 Where rounds are residuals, as for images, logits are averaged with those of linear chances. The two fits err in
 different ways. Linear chances were better on MNIST, whose classes can almost be separated.
@@ -15,6 +15,20 @@ excess is the covariance of noise and prediction (B. Efron, "The estimation of p
 and cross-validation", JASA 2004). Two more fits, to moments with noise added and subtracted, estimate the covariance
 (S. Ramani, T. Blu and M. Unser, "Monte-Carlo SURE", IEEE Transactions on Image Processing 2008). A factor of 0 leads
 to the shares of the classes. All of this reads released quantities and public rows only.
+
+Linear chances are fitted to all rounds together, in closed form. The chance of class ``c`` in a row is modelled as ``1
+/ C + phi(x) . b_c``. Every released moment is then linear in ``b``. Its expectation is ``E[omega phi (1 / C + phi . b_c
+- c)]`` over public rows. So the most likely coefficients under normal priors solve one linear system, which all classes
+share. The solution needs no iteration that could fail to converge. Noise and the prior scales of blocks are as in
+`dpensemble.moments.evidence`. A linear chance may lie outside 0 to 1. The softmax starts from these coefficients.
+
+Class sums of two classes are read around the share of the second class instead of one half. A round of class sums
+releases ``S_0`` and ``S_1``, the means of ``phi 1{y = c}`` with noise. The difference ``(S_1 - S_0) / 2`` is the mean
+of ``phi (y - 1 / 2)``. Public rows stand for private ones in its expectation, and they do so with an error that grows
+with ``(p - 1 / 2)**2``. That error is large where one class is rare. The mean of ``phi (y - c)`` is known as well: ``(1
+- c) S_1 - c S_0``. Its error by public rows grows with ``(p - c)**2``, and its noise with ``(1 - c)**2 + c**2``. The
+centre ``c`` between one half and the share of the class makes the sum of both least. All of this reads released
+quantities and public rows only.
 """
 
 from __future__ import annotations
@@ -30,13 +44,139 @@ from numpy.typing import NDArray
 from scipy import linalg, optimize
 
 from dpensemble._arrays import Floats
-from dpensemble.moments.evidence import Fit, inverted, positive_root
-from dpensemble.moments.linear import fit_linear, round_covariance
+from dpensemble.moments.evidence import Fit, inverted, positive_root, within
 from dpensemble.moments.model import columns, expected
 from dpensemble.moments.public_rows import CONSTANT_LOGIT, PublicRows
 from dpensemble.moments.queries import Moments
-from dpensemble.moments.recentring import around_share
 from dpensemble.moments.uncertainty import Information
+
+# Standard deviation of the constant's part of a chance, and bounds of all other prior scales, of linear chances.
+_CONSTANT_CHANCE, _LINEAR_SMALLEST_SCALE, _LINEAR_LARGEST_SCALE = 1.0, 1e-3, 100.0
+# Times the covariance of the moments is renewed at the present fit, and updates of the scales each time.
+_LINEAR_TURNS, _LINEAR_UPDATES = 3, 12
+# Least variance of a label that is assumed anywhere.
+_LEAST_VARIANCE = 0.02
+
+
+def fit_linear(
+    rounds: Sequence[Moments], about: Sequence[tuple[Floats, Floats]], public: PublicRows, *, n_units: float
+) -> Fit:
+    """Fit linear chances of all classes to all rounds. `about` holds centres and weights of public rows."""
+    n_classes = public.n_classes
+    systems = [_system(m, c, omega, public) for m, (c, omega) in zip(rounds, about, strict=True)]
+    scales = np.ones(int(public.blocks.max()) + 1)
+    scales[-1] = _CONSTANT_CHANCE / public.constant
+    fitted: Floats | None = None
+    for _ in range(_LINEAR_TURNS):
+        size = public.features.shape[1]
+        information, target = np.zeros((size, size)), np.zeros((size, n_classes))
+        for moments, (c, omega), (slope, rest) in zip(rounds, about, systems, strict=True):
+            covariance = _covariance(fitted, c, omega, public, n_units)
+            covariance[np.diag_indices_from(covariance)] += (moments.spread / moments.scale) ** 2
+            weighted = linalg.cho_solve((positive_root(covariance), True), slope)
+            information += slope.T @ weighted
+            target += weighted.T @ rest
+        coefficients, scales = _most_likely(information, target, public.blocks, scales)
+        fitted = 1 / n_classes + np.asarray(public.features @ coefficients)
+    return Fit(coefficients, scales)
+
+
+def _system(moments: Moments, c: Floats, omega: Floats, public: PublicRows) -> tuple[Floats, Floats]:
+    """Return how a round's moments grow with the coefficients, and the moments less their part without any."""
+    fixed = public.average(omega[:, None] * (1 / public.n_classes - c))
+    rest = moments.values / moments.scale[:, None] - fixed
+    return public.slope(omega), rest - rest.mean(axis=1, keepdims=True)
+
+
+def _covariance(fitted: Floats | None, c: Floats, omega: Floats, public: PublicRows, n_units: float) -> Floats:
+    n_classes = public.n_classes
+    if fitted is None:
+        # Before the first fit the error of the centres is unknown.
+        return public.curvature(omega**2 / n_classes / n_units)
+    chances = fitted.clip(0.0, 1.0)
+    chances = chances / np.maximum(chances.sum(axis=1, keepdims=True), 1e-6)
+    return round_covariance(chances, fitted, c, omega, public, n_units)
+
+
+def round_covariance(
+    chances: Floats, fitted: Floats, centre: Floats, omega: Floats, public: PublicRows, n_units: float
+) -> Floats:
+    """Return the covariance of a round's moments along a contrast of classes, without that of the added noise.
+
+    Labels vary by their `chances` in a sample of units. Public rows stand for private rows, which matters the more the
+    more `fitted` values differ from the centre in some rows and not in others.
+    """
+    contrasts = public.n_classes - 1
+    labels = np.maximum(1 - (chances**2).sum(axis=1), _LEAST_VARIANCE) / contrasts
+    of_rows = public.covariance(omega[:, None] * (fitted - centre)) / contrasts
+    return public.curvature(omega**2 * labels / n_units) + (1 / n_units + public.doubt) * of_rows
+
+
+def _most_likely(
+    information: Floats, target: Floats, blocks: NDArray[np.int64], scales: Floats
+) -> tuple[Floats, Floats]:
+    """Return the best coefficients under the prior, whose scales are moved to where the evidence is largest."""
+    sizes, contrasts, of_constant = np.bincount(blocks), target.shape[1] - 1, scales[-1]
+    for _ in range(_LINEAR_UPDATES):
+        precision = 1 / scales[blocks] ** 2
+        root, variances = inverted(information + np.diag(precision))
+        coefficients = linalg.cho_solve((root, True), target)
+        determined = np.maximum(sizes - np.bincount(blocks, variances * precision), 1e-3)
+        squares = np.bincount(blocks, (coefficients**2).sum(axis=1)) / contrasts
+        scales = np.sqrt(squares / determined).clip(_LINEAR_SMALLEST_SCALE, _LINEAR_LARGEST_SCALE)
+        scales[-1] = of_constant
+    return coefficients, scales
+
+
+def around_share(
+    moments: Moments, about: tuple[Floats, Floats], public: PublicRows, n_units: float
+) -> tuple[Moments, tuple[Floats, Floats]]:
+    """Return moments of two classes around another centre. Rounds of residuals stay as they are.
+
+    Parameters
+    ----------
+    moments : Moments
+        One round, with one column.
+    about : tuple of ndarray
+        Centres, shape (n_rows, 1), and weights, shape (n_rows,), of public rows.
+    public : PublicRows
+        Public rows.
+    n_units : float
+        Number of private units.
+
+    Returns
+    -------
+    moments, about
+        Both, around the new centre.
+    """
+    if moments.centre is not None or moments.mean is None:
+        return moments, about
+    constant = public.constant
+    share = within(float(moments.values[-1, 0]) / constant + 0.5, moments.spread / constant)
+    centre = best_centre(share, error_of_rows(public, n_units), len(moments.values) * moments.spread**2)
+    values = moments.values + (0.5 - centre) * moments.mean[:, None]
+    spread = math.hypot(moments.spread, (0.5 - centre) * moments.mean_spread)
+    return replace(moments, values=values, spread=spread), (np.full_like(about[0], centre), about[1])
+
+
+def best_centre(share: float, of_rows: float, of_noise: float) -> float:
+    """Return the centre of least error, ``of_rows (share - c)**2 + of_noise (1 + 4 (1 / 2 - c)**2)``.
+
+    Examples
+    --------
+    >>> best_centre(0.1, 1.0, 0.0)
+    0.1
+    >>> best_centre(0.1, 0.0, 1.0)
+    0.5
+    """
+    return (of_rows * share + 2 * of_noise) / (of_rows + 4 * of_noise)
+
+
+def error_of_rows(public: PublicRows, n_units: float) -> float:
+    """Return the summed variance of mean features, of a sample of units against the public rows."""
+    ones: Floats = np.ones((public.features.shape[0], 1))
+    return (1 / n_units + public.doubt) * float(np.trace(public.covariance(ones)))
+
 
 Singles = NDArray[np.float32]
 _Floating = TypeVar("_Floating", np.float32, np.float64)

@@ -126,7 +126,7 @@ class PartialSums:
     rows : int
         Number of records.
     checksum : int
-        Sum of keyed hashes of the records, modulo ``2**128`` (`dpensemble.datasets.row_checksums`). It does not depend
+        Sum of keyed hashes of the records, modulo ``2**128`` (`dpensemble.rows.checksums`). It does not depend
         on the order of records. The sum is 0 for records that cannot change.
     round : int
         Number of the release that the sum is for.

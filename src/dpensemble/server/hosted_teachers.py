@@ -13,13 +13,14 @@ from dpensemble._checks import integer_between, member
 from dpensemble._guard import guard_private_rows
 from dpensemble.allocation.partition import partitions
 from dpensemble.datasets import CSVFormat, TableEncoder
-from dpensemble.datasets.bad_records import BAD, OnBadRecord
 from dpensemble.datasets.tables import as_kinds
-from dpensemble.engine.inputs import owned_records
-from dpensemble.engine.labels_and_units import sorted_classes
-from dpensemble.engine.table_inputs import table_targets
+from dpensemble.engine.records import owned_records
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
+from dpensemble.rows.bad_records import BAD, OnBadRecord
+from dpensemble.rows.checked import AsTables, RowCheck, RowRules
+from dpensemble.rows.labels_and_units import sorted_classes
+from dpensemble.rows.source import InMemory
 from dpensemble.server.settings import GrantSettings, ServiceSettings
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.workflow import ReadOptions, TableFiles, file_tables
@@ -62,8 +63,11 @@ class HostedEnsemble:
         self._encoder = TableEncoder("median").fit(tables.X_public)
         classes = sorted_classes(tables.classes)
         zeroes = member("bad_records", hosted.bad_records, OnBadRecord) is OnBadRecord.ZERO
-        table, y = table_targets(classes, tables.X_private, tables.y_private.to_numpy(), zeroes=zeroes)
-        X = np.where((y == BAD)[:, None], 0.0, self._encoder.transform(table))
+        form = AsTables(RowRules(hosted.bad_records, None), self._public)
+        given = InMemory(tables.X_private, tables.y_private.to_numpy())
+        (block,) = RowCheck(form, classes, zeroes).here(given)
+        y = block.targets
+        X = np.where((y == BAD)[:, None], 0.0, self._encoder.transform(block.rows))
         records, _ = owned_records(X, y, tables.units, relation, zeroes=zeroes)
         records.check_delta(grant.budget, relation)
         seed = integer_between("seed", hosted.seed, 0)

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from dpensemble._checks import integer_between, real_between
 from dpensemble._untrusted import file_bytes
 from dpensemble.budget import Budget
-from dpensemble.datasets.bad_records import OnBadRecord
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.laws import LawChoice
 from dpensemble.releases import RELEASES
+from dpensemble.rows.bad_records import OnBadRecord
 from dpensemble.server.names import look_alike
 from dpensemble.server.sign_in import OidcSettings
 

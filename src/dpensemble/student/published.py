@@ -13,8 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from dpensemble._arrays import is_table
 from dpensemble._checks import by_name
-from dpensemble._entries import require_readable
-from dpensemble._given import read_rows, require_labels
+from dpensemble._refusals import read_rows, require_labels, require_readable
 from dpensemble.datasets.frames import as_given, reads_frames
 from dpensemble.errors import DataError
 

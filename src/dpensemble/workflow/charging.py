@@ -1,16 +1,22 @@
-"""A ledger account that is charged once for a run, after the run's journal has recorded the planned charge."""
+"""One charge for a run, after its journal has recorded the planned charge, and what is needed to finish the run.
+
+An interrupted run needs its command and unchanged inputs.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from dpensemble._spending import Spending
-from dpensemble.errors import LedgerError
+from dpensemble.errors import FileError, LedgerError
 from dpensemble.workflow import durable
-from dpensemble.workflow.journal import CHARGE, Journal
+from dpensemble.workflow.journal import CHARGE, COMMAND, INPUTS, WORKING_FOLDER, Journal
 from dpensemble.workflow.run_folder import RunFolder
 
 _LEDGER, _DATA_SET, _RELEASE = "ledger", "data_set", "release"
@@ -55,3 +61,34 @@ def where_charged(journal: Journal) -> tuple[str, str, str]:
     """Return the ledger, the data set and the key of a run's planned charge."""
     charge = journal.about[CHARGE]
     return charge[_LEDGER], charge[_DATA_SET], charge[_RELEASE]
+
+
+def about_run(command: Sequence[str], inputs: Sequence[Path], **facts: Any) -> dict[str, Any]:
+    """Return a journal's facts about a run: its command (empty if it cannot be repeated), inputs and more facts."""
+    if not command:
+        return facts
+    states = {str(path): _state(path) for path in inputs}
+    return facts | {COMMAND: list(command), WORKING_FOLDER: os.getcwd(), INPUTS: states}
+
+
+def require_unchanged(journal: Journal) -> None:
+    """Raise if the inputs of a run have changed since it began."""
+    working_folder = Path(journal.about[WORKING_FOLDER])
+    for name, state in journal.about[INPUTS].items():
+        if _state(working_folder / name) != state:
+            raise FileError(
+                f"{name} has changed since the run into {journal.out} began, so it cannot be finished: restore the "
+                "file, or give --give-up to keep the account of what was spent."
+            )
+
+
+def _state(path: Path) -> list[Any]:
+    """Return names and digests of the contents of a file or of all files in a folder. For their owner only."""
+    files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+    # By content: a restored file counts as the same file, but a file of the same size and time may not.
+    return [[one.name, _digest(one)] for one in files if one.exists()]
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -14,7 +14,7 @@ from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import DPEnsembleError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.workflow.comparison_data import ComparedRows, ComparisonData
-from dpensemble.workflow.comparison_learners import compared_learner
+from dpensemble.workflow.comparison_learners import Trial, TrialResult, compared_learner
 from dpensemble.workflow.comparison_methods import (
     METHODS,
     REFERENCES,
@@ -24,7 +24,6 @@ from dpensemble.workflow.comparison_methods import (
     fitting_trial,
 )
 from dpensemble.workflow.comparison_results import ComparedMethod, Comparison
-from dpensemble.workflow.comparison_trial import Trial, TrialResult
 
 _MOST_REPEATS = 1000
 _MOST_TEACHERS, _FEWEST_TEACHERS, _RECORDS_A_TEACHER = 250, 2, 25

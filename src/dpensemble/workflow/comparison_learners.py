@@ -1,14 +1,16 @@
-"""The base learner of a comparison, in the form that each method requires."""
+"""What one method of a comparison gets and returns, and its base learner in the form that the method requires."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from dpensemble.budget import Budget
 from dpensemble.errors import InvalidParameterError
 from dpensemble.neural import SGD, DPSGDClassifier, TorchClassifier, bagging_cnn, digit_cnn, linear_network
-from dpensemble.workflow.comparison_data import ComparisonData
+from dpensemble.relations import Relation
+from dpensemble.workflow.comparison_data import ComparedRows, ComparisonData
 from dpensemble.workflow.learners import LEARNERS, learner
 
 LINEAR, NETWORK = "logistic-regression", "cnn"
@@ -94,3 +96,44 @@ def _network(data: ComparisonData) -> ComparedLearner:
 def _dp_sgd(name: str, module: Any, shape: tuple[int, int, int] | None, n_rows: int) -> DPSGDClassifier:
     batch_size = -(-n_rows // _BATCHES_AN_EPOCH)
     return DPSGDClassifier(module, input_shape=shape, batch_size=batch_size, **_OF_DP_SGD[name])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trial:
+    """One repeat's rows, budget and settings. They are the same for every method."""
+
+    rows: ComparedRows
+    classes: list[Any]
+    learner: ComparedLearner
+    budget: Budget
+    relation: Relation
+    n_teachers: int
+    seed: int
+    insecure_release_seed: int | None
+    n_jobs: int | None
+
+    @property
+    def n_records(self) -> int:
+        """Number of private records."""
+        return len(self.rows.X_private)
+
+    def seeds(self) -> dict[str, Any]:
+        """Return the random-state settings that all methods share."""
+        return {"random_state": self.seed, "insecure_release_seed": self.insecure_release_seed}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrialResult:
+    """The result of one run of one method. Epsilon and delta are None if it has no guarantee."""
+
+    accuracy: float
+    # AUROC for two classes, balanced accuracy for more, and the Brier score if there are probabilities.
+    measures: dict[str, float] = field(default_factory=dict)
+    epsilon: float | None = None
+    delta: float | None = None
+    # What the budget bought, by name and as text for people.
+    bought: dict[str, Any] = field(default_factory=dict)
+    text: str
+    released: str | None = None
+    # A note if the budget was not the requested one.
+    note: str | None = None

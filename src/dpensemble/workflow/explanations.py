@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from dpensemble.engine.explaining import explained, require_explainable
+from dpensemble.engine.classifier import explained, require_explainable
 from dpensemble.errors import DataError
 from dpensemble.moments.explanation import Explanation
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from dpensemble._given import SEVERAL_LABELS
 from dpensemble._guard import guard_private_rows
+from dpensemble._refusals import SEVERAL_LABELS
 from dpensemble.datasets.columns import is_number, number_columns, unit_entries
 from dpensemble.datasets.csv_files import is_csv
 from dpensemble.datasets.csv_layout import Expected
@@ -20,10 +20,9 @@ from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, require_co
 from dpensemble.design.by_group import BudgetRequest
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.grid import declared_grid
-from dpensemble.workflow.class_labels import alike_labels
-from dpensemble.workflow.column_kinds import ColumnKinds, declared_features
+from dpensemble.workflow.column_kinds import ColumnKinds, alike_labels, declared_features
 from dpensemble.workflow.group_columns import declared_groups
-from dpensemble.workflow.streamed import PrivateStream, private_columns, private_stream, wants_blocks
+from dpensemble.workflow.private_rows import PrivateStream, private_columns, private_stream, wants_blocks
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
 from dpensemble.workflow.tables import Tables, with_budgets
 

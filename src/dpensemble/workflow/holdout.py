@@ -15,11 +15,11 @@ from dpensemble._checks import real_between
 from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble.allocation.partition import number_units
 from dpensemble.allocation.units import units_or_none
-from dpensemble.engine.labels_and_units import sorted_classes
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.quality.release import Layout, plan_layout
 from dpensemble.quality.result import Costs
 from dpensemble.relations import Relation
+from dpensemble.rows.labels_and_units import sorted_classes
 from dpensemble.workflow.group_columns import group_places
 from dpensemble.workflow.tables import Tables
 

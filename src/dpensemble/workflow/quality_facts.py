@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
-from dpensemble.datasets.bad_records import BAD, class_ids_or_bad
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.quality.areas import area_of_rows
 from dpensemble.quality.figures import PlainValues
@@ -25,6 +24,7 @@ from dpensemble.quality.release import (
     split_cells,
 )
 from dpensemble.quality.result import Costs, ReleasedQuality, decide, quality_of
+from dpensemble.rows.bad_records import BAD, class_ids_or_bad
 from dpensemble.workflow.group_columns import group_places
 from dpensemble.workflow.holdout import positive_place
 from dpensemble.workflow.reader import Reader

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,29 +12,15 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from dpensemble._arrays import Integers
+from dpensemble._arrays import Rows
 from dpensemble.datasets import TableEncoder, TablePreparation
-from dpensemble.datasets.bad_records import readable_array, readable_rows, zeroes_bad
 from dpensemble.datasets.columns import number_columns
 from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.rows.bad_records import readable_array, readable_rows, zeroes_bad
+from dpensemble.rows.source import RowSource, converted
 from dpensemble.student.published import marked, release_mark, with_names
-from dpensemble.workflow.streamed import PrivateStream
-from dpensemble.workflow.workers import ConvertedParts
 
 _MOST_COLUMNS_NAMED = 200
-
-
-@dataclass(frozen=True, eq=False)
-class ConvertedBlocks:
-    """Private records in blocks, whose rows are converted for the method, and the numbers of their units."""
-
-    read: Callable[[], Iterator[tuple[pd.DataFrame, Any]]]
-    convert: Callable[[pd.DataFrame], Any]
-    units: Integers | None
-
-    def __call__(self) -> Iterator[tuple[Any, Any]]:
-        """Yield records and their labels, block by block."""
-        return ((self.convert(table), labels) for table, labels in self.read())
 
 
 class Reader:
@@ -100,16 +84,15 @@ class Reader:
             readable &= ~np.isnan(rows).all(axis=1)
         return np.where(readable[:, None], rows, 0.0), readable
 
-    def each(self, stream: PrivateStream) -> ConvertedBlocks:
-        """Return a reader of blocks of rows and labels that converts the rows for the method."""
-        return ConvertedBlocks(stream.read, self.private, stream.units)
-
-    def in_parts(self, parts: ConvertedParts) -> ConvertedParts:
-        """Return private records in parts whose rows are converted for the method where they are."""
+    def of(self, source: RowSource) -> RowSource:
+        """Return private records whose rows are converted for the method where they are read."""
         reader = copy.copy(self)
         # Workers need no public rows.
         reader._public = self._public.iloc[:0]
-        return parts.prepared_by(reader.private)
+        return converted(source, reader._with_labels)
+
+    def _with_labels(self, table: pd.DataFrame, labels: Rows) -> tuple[Rows, Rows]:
+        return self.private(table), labels
 
     def encoded(self, table: pd.DataFrame | None) -> Any:
         """Return rows as numbers, even if the method reads tables."""

@@ -20,15 +20,15 @@ from sklearn.utils import get_tags
 from dpensemble._drawn import kept_in
 from dpensemble._guard import on_public_rows
 from dpensemble._progress import progress_heard_by, show_progress
-from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.columns import assembled, number_columns
 from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import BudgetError, DataError, TeacherError
 from dpensemble.moments.grid import declared_grid
 from dpensemble.persistence import save_classifier
-from dpensemble.workflow.held_rows import HeldRows, UnchangedFiles
+from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.source import Blocks
 from dpensemble.workflow.outputs import STUDENT, file_contents
-from dpensemble.workflow.streamed import PrivateStream
+from dpensemble.workflow.private_rows import HeldRows, PrivateStream, UnchangedFiles
 from dpensemble.workflow.tables import Tables
 from dpensemble.workflow.train import train
 
@@ -160,4 +160,4 @@ def _stream(rows: pd.DataFrame, labels: pd.Series, units: Any, groups: pd.DataFr
             yield rows[part], labels[part].to_numpy()
 
     entries = pd.DataFrame(index=rows.index) if groups is None else groups
-    return PrivateStream(len(rows), units, read, placed=_Rows(rows, labels, entries))
+    return PrivateStream(len(rows), units, Blocks(read, fixed_places=True), placed=_Rows(rows, labels, entries))

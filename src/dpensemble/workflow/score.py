@@ -1,4 +1,4 @@
-"""The released quality of a student on held-back units."""
+"""The released quality of a student on held-back units, and one charge for the fit and the score together."""
 
 from __future__ import annotations
 
@@ -13,13 +13,56 @@ from numpy.typing import NDArray
 from dpensemble._arrays import Floats, Rows
 from dpensemble._guard import guard_private_rows
 from dpensemble._random import Stream, noise_source, seed_integer
-from dpensemble._spending import announce
-from dpensemble.datasets.bad_records import BAD, class_ids_or_bad
-from dpensemble.engine.labels_and_units import sorted_classes
-from dpensemble.errors import DataError
-from dpensemble.quality.release import HeldRecords, NoisyHistograms, exact_total, public_edges, release_histograms
+from dpensemble._spending import Spending, announce
+from dpensemble.errors import BudgetError, DataError
+from dpensemble.quality.release import (
+    HeldRecords,
+    NoisyHistograms,
+    exact_total,
+    public_edges,
+    quality_cost,
+    release_histograms,
+)
+from dpensemble.rows.bad_records import BAD, class_ids_or_bad
+from dpensemble.rows.labels_and_units import sorted_classes
 from dpensemble.workflow.holdout import HeldBack
-from dpensemble.workflow.score_account import WithScore
+
+
+class WithScore:
+    """An account that is charged for a fit and its score together, before either is drawn.
+
+    The place of a unit decides whether the unit is used for the fit or for the score. So a replaced unit changes either
+    the fit, whose score is then computed as before, or only the score. Together they cost the larger of both, for each
+    Renyi order and as a trade-off (parallel composition: F. McSherry, SIGMOD 2009, Theorem 4).
+    """
+
+    def __init__(self, ledger: Any) -> None:
+        self._ledger = ledger
+        self._paid: list[Spending] = []
+
+    def one_release(self, what: str) -> Callable[[Sequence[Spending]], None]:
+        """Return the function that charges one fit and its score."""
+        charge = self._ledger.one_release(f"{what} and its score")
+
+        def both(spendings: Sequence[Spending]) -> None:
+            # Of several spendings on one account, the ledger takes the largest.
+            charge([*spendings, *(_score_of(one) for one in spendings)])
+            self._paid.extend(spendings)
+
+        return both
+
+    def require_paid(self, epsilon: float, delta: float) -> None:
+        """Raise unless a single charge of the fit covers the score. Charges of parts are not added up."""
+        if not any(epsilon <= one.epsilon and delta <= one.delta for one in self._paid):
+            raise BudgetError(
+                f"holdout_score: a score at epsilon={epsilon:g}, delta={delta:g} was not charged to the ledger, "
+                "because the fit was charged in parts; leave it out."
+            )
+
+
+def _score_of(fit: Spending) -> Spending:
+    return replace(fit, find_cost=lambda: quality_cost(fit.epsilon, fit.delta))
+
 
 # What `Reader.held_back` does: rows for the student, and which of them are readable.
 _Read = Callable[[pd.DataFrame], tuple[Rows, NDArray[np.bool_]]]

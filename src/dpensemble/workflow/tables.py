@@ -16,7 +16,7 @@ from dpensemble.datasets.notes import Note
 from dpensemble.design.by_group import BudgetRequest, parse_budgets
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow.budgets import assign_at_random, column_entries
-from dpensemble.workflow.streamed import PrivateStream
+from dpensemble.workflow.private_rows import PrivateStream
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

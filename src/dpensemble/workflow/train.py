@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -14,7 +15,6 @@ from sklearn.base import clone
 from dpensemble._guard import guard_private_rows
 from dpensemble.allocation.budget_groups import PersonalBudgets
 from dpensemble.certificates import certificate_of_fit
-from dpensemble.datasets.bad_records import readable_rows, zeroes_bad
 from dpensemble.datasets.equal_rows import ComparedOnce, EqualRows, equal_rows
 from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.errors import AccountingError, InvalidParameterError
@@ -23,17 +23,19 @@ from dpensemble.quality.release import NoisyHistograms
 from dpensemble.quality.result import Costs
 from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord, declared_noun
+from dpensemble.rows.bad_records import readable_rows, zeroes_bad
+from dpensemble.rows.source import Blocks, Facts, rows_here
 from dpensemble.student.fitting import class_probabilities, default_student, fit_student
 from dpensemble.workflow.holdout import HeldBack, hold_back
 from dpensemble.workflow.label_summary import about_teachers, label_shares, public_alone
 from dpensemble.workflow.metrics import scores
 from dpensemble.workflow.outputs import CERTIFICATE, Outcome
 from dpensemble.workflow.personal import require_budgets
+from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.quality_facts import QualityRequest, quality_facts
 from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.run_record import Measured, run_record
-from dpensemble.workflow.score import require_scorable, scored
-from dpensemble.workflow.score_account import WithScore
+from dpensemble.workflow.score import WithScore, require_scorable, scored
 from dpensemble.workflow.tables import Tables
 
 
@@ -106,8 +108,8 @@ def train(
     noun = None if unit_name is None else declared_noun(unit_name, tables.unit_column)
     asked = QualityRequest(holdout_score, Costs.of(costs), positive_class)
     compared = _compared(tables)
-    if compared.read is not None and tables.stream is not None:
-        tables = replace(tables, stream=replace(tables.stream, read=compared.read))
+    if tables.stream is not None:
+        tables = replace(tables, stream=compared.heard(tables.stream))
     prepared = _prepare(tables, model, fill=fill, asked=asked, ledger=ledger)
     diagnostics = PrivateDiagnostics(votes=private_report)
     result = _fit(prepared, diagnostics, fewest_units).result_
@@ -140,6 +142,11 @@ class _Compared:
 
     equal: EqualRows | None = None
     read: ComparedOnce | None = None
+
+    def heard(self, stream: PrivateStream) -> PrivateStream:
+        """Return a stream whose first pass is compared."""
+        places = Facts.of(stream.source).fixed_places
+        return stream if self.read is None else replace(stream, source=Blocks(self.read, fixed_places=places))
 
     def counts(self, n_public: int) -> dict[str, tuple[int | None, int]]:
         """Return the count for the owner, or None if it is not known, and its digits. Nothing without public rows."""
@@ -235,10 +242,10 @@ def _fit(run: _Prepared, diagnostics: PrivateDiagnostics, fewest_units: int | No
     if tables.stream.parts is not None:
         # A column of the table identifies the units.
         del arguments["units"]
-        return model.fit_blocks(run.reader.in_parts(tables.stream.parts), **arguments)
+        return model.fit_blocks(run.reader.of(tables.stream.parts), **arguments)
     # Records are counted first, so that every record is checked before anything is spent.
-    blocks = run.reader.each(tables.stream)
-    return model.fit_blocks(blocks, **arguments | {"units": blocks.units})
+    read = partial(rows_here, run.reader.of(tables.stream.source))
+    return model.fit_blocks(read, **arguments | {"units": tables.stream.units})
 
 
 def _certified(

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import pandas as pd
-
 from dpensemble._arrays import Rows
 from dpensemble._checks import number_of_workers
-from dpensemble.clusters.parts import Report, TableInParts
 from dpensemble.datasets.arrow import ArrowPart
 from dpensemble.datasets.arrow_sources import ArrowSource
-from dpensemble.datasets.columns import labels_of
 from dpensemble.datasets.parquet import is_parquet
 from dpensemble.datasets.parts import ParquetParts
 from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
 from dpensemble.errors import InvalidParameterError
+from dpensemble.rows.source import RowSource
 
 _TABLE = "spark:"
 
@@ -80,56 +77,14 @@ class Workers:
             parameter="private",
         )
 
-    def parts(self, private: Path, target: str, unit: str | None, columns: Sequence[str]) -> TableInParts:
+    def parts(self, private: Path, target: str, unit: str | None, columns: Sequence[str]) -> RowSource:
         """Return the private table in parts."""
         if self.source is not None:
             named = (*columns, target, *(() if unit is None else (unit,)))
-            return ArrowPart(partial(self.source.stream, named), target, unit=unit)
+            fixed = bool(self.source.files)
+            return ArrowPart(partial(self.source.stream, named), target, unit=unit, fixed_places=fixed)
         if self.session is not None:
             if self.is_table(private):
                 return SparkParts(self.frame(private), target, unit=unit, columns=tuple(columns))
             return ParquetOnSpark(self.session, private, target, unit=unit, columns=tuple(columns))
         return ParquetParts(private, target, unit=unit, columns=tuple(columns), n_jobs=self.jobs)
-
-
-@dataclass(frozen=True, eq=False)
-class Conversion:
-    """Converts the rows of a private table for a method, on the machine that reads them."""
-
-    target: str
-    unit: str | None
-    #: Converts features and labels.
-    convert: Callable[[Rows, pd.Series], tuple[Rows, Rows]]
-    #: Converts features for the method.
-    prepare: Callable[[Rows], Rows] | None = None
-
-    def __call__(self, rows: Rows) -> Rows:
-        """Return a table with converted features, labels and the units as they are."""
-        others = [self.target] if self.unit is None else [self.target, self.unit]
-        entries = labels_of(rows[self.target])
-        features, labels = self.convert(rows.drop(columns=others), pd.Series(entries, dtype=entries.dtype))
-        if self.prepare is not None:
-            features = self.prepare(features)
-        more = {self.target: labels} if self.unit is None else {self.target: labels, self.unit: rows[self.unit]}
-        return pd.concat([features, pd.DataFrame(more, index=features.index)], axis=1)
-
-
-class ConvertedParts:
-    """A table in parts whose rows are converted where they are read."""
-
-    def __init__(self, table: TableInParts, conversion: Conversion) -> None:
-        self.table, self.conversion = table, conversion
-        self.target, self.unit = table.target, table.unit
-
-    def prepared_by(self, prepare: Callable[[Rows], Rows]) -> ConvertedParts:
-        """Return the same parts whose features are also converted for a method."""
-        return ConvertedParts(self.table, replace(self.conversion, prepare=prepare))
-
-    def results(self, work: Callable[[Iterator[Rows]], Report]) -> Iterator[Report]:
-        """Yield what `work` returns for the converted tables of each part, once a part."""
-        return self.table.results(partial(_on_converted, work, self.conversion))
-
-
-def _on_converted(work: Callable[[Iterator[Rows]], Report], conversion: Conversion, tables: Iterator[Rows]) -> Report:
-    # Rows are converted when the work asks for them, so that the work handles errors of the conversion.
-    return work(conversion(table) for table in tables)

@@ -14,7 +14,6 @@ from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_mu
 from dpensemble.moments import DirectionsMap, TableMap
-from dpensemble.moments.blocks import PrivateBlocks, blocks_of
 from dpensemble.moments.maps import landmarks
 from dpensemble.moments.maps.curved import CurvedMap
 from dpensemble.moments.maps.landmarks import WhitenedNumbers, are_measured, chosen_landmarks
@@ -23,6 +22,7 @@ from dpensemble.moments.whole import WHOLE
 from dpensemble.persistence import load_classifier, save_classifier
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
+from tests.records import records_behind, whole_blocks
 
 
 def rows(n=1200, columns=4, seed=0):
@@ -77,7 +77,7 @@ def test_an_audit_sees_almost_all_of_mu_and_not_more(fitted, relation):
         at = [0, *place]
         targets, weights = np.zeros(len(at), dtype=np.int64), np.ones(len(at))
         sums = SumReleaser(relation=relation, meter=SumsMeter([Group("everyone", budget)]), noise=noise)
-        blocks = PrivateBlocks(blocks_of(features[at], targets, weights), lambda given: given)
+        blocks = whole_blocks(records_behind(lambda given: given, features[at], targets, weights))
         query = ClassSums(2)
         return sums, query, total_of(partial_sums(query, blocks))
 

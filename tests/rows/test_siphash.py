@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpensemble.datasets.siphash import siphash
+from dpensemble.rows.checksums import siphash
 
 KEY = bytes(range(16))
 # Of the messages 00, 01, 02 and so on. The first is in the reference implementation, the others come from OpenSSL.

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Integers, is_table
 from dpensemble._checks import member
-from dpensemble._entries import as_array
+from dpensemble._refusals import as_array
 from dpensemble.datasets.columns import assembled, number_columns, numbers_of, text_of
 
 #: Class id of a bad record.

@@ -13,9 +13,10 @@ from dpensemble import LabelMomentsClassifier
 from dpensemble.accounting import SumsMeter
 from dpensemble.clusters.parts import results_of
 from dpensemble.datasets.parts import ParquetParts
-from dpensemble.engine.moments_parts import PROBLEMS, PartReport, UnitCounts
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import queries
+from dpensemble.rows.checked import UnitCounts
+from dpensemble.rows.passes import PROBLEMS, PartReport
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 

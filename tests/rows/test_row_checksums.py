@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpensemble.datasets.row_checksums import RowChecksums
+from dpensemble.rows.checksums import RowChecksums
 
 KEY = bytes(range(32))
 ROWS = pd.DataFrame({"a": [1.0, np.nan, -0.0, 7.0], "b": ["x", None, "y", "x"], "c": [5, 6, 7, 8]})

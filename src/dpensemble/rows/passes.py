@@ -1,0 +1,405 @@
+"""Passes over private rows: one that checks and counts all of them, and then one for each sum of their features.
+
+A part of the rows is read where it is, and returns a `PartReport`: its exact sum, its number of rows and their
+checksum, and no row. Charge and noise stay in the process that calls `fit`.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dpensemble._arrays import Integers, Rows, rows_at
+from dpensemble._guard import guard_private_rows
+from dpensemble._state import fingerprint
+from dpensemble._threads import one_thread
+from dpensemble.clusters.vetting import versions
+from dpensemble.errors import DataError, DPEnsembleError
+from dpensemble.moments.queries import AnyQuery, partial_sums
+from dpensemble.moments.rounds import Transform
+from dpensemble.moments.whole import WholeBlock, whole_features
+from dpensemble.releases.sums import CHECKSUMS, PartialSums, SameRecords
+from dpensemble.rows.bad_records import BAD
+from dpensemble.rows.checked import Block, RowCheck, UnitCounts, UnitsByEntry, UnitTypeError, as_hashes
+from dpensemble.rows.checksums import RowChecksums
+from dpensemble.rows.source import Facts, OnePart, RowSource
+
+#: Rows whose features are in memory at a time.
+ROWS_AT_ONCE = 2048
+# Most bytes of features that are kept between rounds. Whole features fit a 16-bit integer.
+_KEPT_BYTES = 2**29
+
+
+@dataclass(eq=False)
+class Features:
+    """Whole features of private records behind a public map, kept between passes if they are small enough.
+
+    With `alone` the map transforms one row at a time. A map from outside the library may read rows together, and a
+    product of matrices rounds a row differently in a larger block. With `zeroes_bad`, a row that the map cannot read is
+    a bad record, and its features are zeros. Otherwise such a row raises an error. `judge` is another map, whose bad
+    records are bad here too. With `keeps`, all passes are over the same records in this process.
+    """
+
+    transform: Transform
+    alone: bool = False
+    zeroes_bad: bool = False
+    n_features: int = 0
+    judge: Features | None = None
+    keeps: bool = True
+    _kept: list[WholeBlock] | None = field(default_factory=list, init=False)
+    _complete: bool = field(default=False, init=False)
+
+    def of(self, blocks: Iterable[Block], checksums: RowChecksums | None = None) -> Iterator[WholeBlock]:
+        """Yield whole features, class ids and weights. A bad record has zeros, the class `BAD` and its own weight.
+
+        `checksums` hash rows that may change between two passes. Blocks are not read if their features were kept.
+        """
+        if self._complete and self._kept is not None:
+            for block in self._kept:
+                yield block._replace(features=block.features.astype(np.float64))
+            return
+        kept_bytes = 0
+        self._kept = [] if self.keeps and not self._complete else None
+        state = fingerprint(self._map) if self.alone else None
+        for rows, targets, weights, units in blocks:
+            checksum = 0 if checksums is None else checksums.of(rows, targets, units)
+            features, good = self._whole(rows, targets)
+            block = WholeBlock(features, np.where(good, targets, BAD), weights, checksum)
+            if self._kept is not None:
+                small = features.astype(np.int16)
+                kept_bytes += (small.data.nbytes + small.indices.nbytes) if sparse.issparse(small) else small.nbytes
+                self._kept.append(block._replace(features=small))
+                if kept_bytes > _KEPT_BYTES:
+                    self._kept = None
+            yield block
+        if state is not None and fingerprint(self._map) != state:
+            raise DataError(
+                f"feature_map={type(self._map).__name__} changes its own state when it transforms rows, so that one "
+                "record could change the features of others: use a map whose transform changes nothing."
+            )
+        self._complete = True
+
+    def reading(self, transform: Transform) -> Features:
+        """Return the features of a map of the library, for the same bad records."""
+        judge = self if self.alone and self.zeroes_bad else self.judge
+        return Features(transform, zeroes_bad=self.zeroes_bad, judge=judge, keeps=self.keeps)
+
+    @property
+    def _map(self) -> Any:
+        return getattr(self.transform, "__self__", self.transform)
+
+    def _whole(self, rows: Any, targets: Integers) -> tuple[Any, NDArray[np.bool_]]:
+        """Return whole features of rows, zeros for bad ones, and which are good."""
+        if not self.zeroes_bad:
+            features = self._each(rows) if self.alone else _guarded(self.transform, rows)
+            return whole_features(features), np.ones(len(targets), dtype=bool)
+        good = targets >= 0
+        if self.judge is not None:
+            good &= self.judge.readable(rows, good)[1]
+        features, readable = self.readable(rows, good)
+        if not readable.all():
+            readable_rows = sparse.diags_array(readable.astype(np.float64))
+            features = (
+                readable_rows @ features if sparse.issparse(features) else np.where(readable[:, None], features, 0.0)
+            )
+        return whole_features(features), readable
+
+    def readable(self, rows: Any, good: NDArray[np.bool_]) -> tuple[Any, NDArray[np.bool_]]:
+        """Return features of rows, zeros for those that are bad or cannot be read, and which could be read."""
+        if not self.alone:
+            # Maps of the library read every row.
+            return _guarded(self.transform, rows), good
+        features = [self._row(rows, place) if good[place] else None for place in range(len(good))]
+        readable = np.array([one is not None for one in features], dtype=bool)
+        of_sparse = any(sparse.issparse(one) for one in features)
+        empty = sparse.csr_matrix((1, self.n_features)) if of_sparse else np.zeros((1, self.n_features))
+        stacked = [empty if one is None else one for one in features]
+        return sparse.vstack(stacked, format="csr") if of_sparse else np.vstack(stacked), readable
+
+    def _row(self, rows: Any, place: int) -> Any:
+        """Return the features of one row, None if the map cannot read the row."""
+        try:
+            features = self.transform(rows_at(rows, slice(place, place + 1)))
+            entries = features.data if sparse.issparse(features) else np.asarray(features, dtype=np.float64)
+        except Exception:
+            return None
+        return features if np.isfinite(entries).all() else None
+
+    def _each(self, rows: Any) -> Any:
+        features = [_guarded(self.transform, rows_at(rows, slice(place, place + 1))) for place in range(len(rows))]
+        return sparse.vstack(features, format="csr") if sparse.issparse(features[0]) else np.vstack(features)
+
+
+def _guarded(transform: Transform, rows: Any) -> Any:
+    """Return features of private rows. An error of another library is replaced, since its text may quote a row."""
+    try:
+        return transform(rows)
+    except DPEnsembleError:
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+    # Raised outside the handler, so that the original error is not the context of this one.
+    raise DataError(
+        f"feature_map cannot read a private row ({kind}): use a map that accepts any value, such as a "
+        "category that no public row has, or give on_bad_record='zero'."
+    )
+
+
+#: Problems of a part by code. A worker returns a code and raises nothing, since engines write errors into their logs.
+PROBLEMS = {
+    "record": (
+        "a private record cannot be used: an undeclared label, an infinite entry, a missing unit, or a row that the "
+        "map cannot read; run dpensemble check, or give on_bad_record='zero'."
+    ),
+    "unit": (
+        "a part of the private records has a column of units of a type in which one id may have several forms, such as "
+        "floats: give whole numbers or texts in every part, of the type that the table declares."
+    ),
+    "versions": (
+        "a worker has other versions of Python, numpy, scipy or scikit-learn, or another copy of dpensemble, so that "
+        "sums could differ; "
+        "install the same versions there, and start the workers again."
+    ),
+    "file": "a file of the private table was changed or removed while it was read; give files that stay as they are.",
+    "report": (
+        "a worker returned a sum or a number of records that no rows could give, so nothing more was released, and "
+        "what was charged stays charged: check the memory and the libraries of the workers."
+    ),
+    "error": "a part of the private records could not be read or summed; look at the part on your own machine.",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartReport:
+    """What a part returns: its sums, and in the checking pass its units. Or the code of a problem. Private."""
+
+    sums: PartialSums
+    units: UnitCounts | None = None
+    problem: str = ""
+
+    def is_possible(self, task: PartTask, weights: PartWeights) -> bool:
+        """Return whether some rows could have this report of a task. A wrong sum within the bound goes unnoticed."""
+        sums, units = self.sums, self.units
+        try:
+            if not sums.is_sound or sums.round != task.number:
+                return False
+            if task.query is None:
+                owned = task.check.unit is not None and sums.rows > 0
+                return sums.total is None and (units is not None and units.are_of(sums.rows) if owned else not units)
+            summed = (sums.total is None) == (sums.rows == 0)
+            return summed and units is None and task.query.allows(sums, weights.of(sums.records))
+        except (AttributeError, TypeError, ValueError):
+            # Only a faulty worker sends entries of other types.
+            return False
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartWeights:
+    """Total weight of the units of each part, and of all parts, from the checking pass. Private.
+
+    A record has the weight 1, or its share of its unit. Parts are known by their records. Spark may cut a table into
+    other parts in a later pass: these have a weight of at most 1 for each row.
+    """
+
+    of_parts: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    total: float = 0.0
+
+    def of(self, records: tuple[int, int]) -> float:
+        """Return the largest possible weight of a part with these records."""
+        return self.of_parts.get(records, float(records[0]))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartTask:
+    """The work on a part: the checking pass, or the exact sum of a query.
+
+    `key` is that of hashes, and `wanted` are the versions of libraries that a worker must have. Rows that may change
+    have `checksums`. If `here`, the part is read in this process, and an error may name a row. If `is_checked`, tables
+    are blocks that were checked before.
+    """
+
+    check: RowCheck
+    key: bytes
+    wanted: dict[str, str]
+    checksums: bool = True
+    here: bool = False
+    is_checked: bool = False
+    query: AnyQuery | None = None
+    features: Features | None = None
+    number: int = 0
+
+    def __call__(self, tables: Iterator[Rows]) -> PartReport:
+        """Return the report of the part. On a worker, an error becomes the code of a problem."""
+        return self._report(tables) if self.here else self._on_worker(tables)
+
+    def _on_worker(self, tables: Iterator[Rows]) -> PartReport:
+        nothing = PartialSums(None, round=self.number)
+        if versions() != self.wanted:
+            return PartReport(nothing, problem="versions")
+        # Many small products: threads that wait for each other take many times as long on a busy machine.
+        with guard_private_rows(), one_thread():
+            # Within the guard, which would make an error of any kind one of this library.
+            try:
+                return self._report(tables)
+            except OSError:
+                return PartReport(nothing, problem="file")
+            except UnitTypeError:
+                return PartReport(nothing, problem="unit")
+            except DPEnsembleError:
+                return PartReport(nothing, problem="record")
+            except Exception:
+                return PartReport(nothing, problem="error")
+
+    def _report(self, tables: Iterator[Rows]) -> PartReport:
+        checked = tables if self.is_checked else self.check.over(tables)
+        blocks = (part for block in checked for part in block.split(ROWS_AT_ONCE))
+        checksums = RowChecksums(self.key) if self.checksums else None
+        if self.query is None or self.features is None:
+            return self._counted(blocks, checksums)
+        return PartReport(partial_sums(self.query, self.features.of(blocks, checksums), number=self.number))
+
+    def _counted(self, blocks: Iterator[Block], checksums: RowChecksums | None) -> PartReport:
+        rows, checksum, hashes = 0, 0, []
+        for part in blocks:
+            rows += len(part.targets)
+            checksum += 0 if checksums is None else checksums.of(part.rows, part.targets, part.units)
+            if self.check.unit is not None and part.units is not None:
+                hashes.append(as_hashes(part.units))
+        sums = PartialSums(None, rows, checksum % CHECKSUMS)
+        return PartReport(sums, UnitCounts(*np.unique(np.concatenate(hashes), return_counts=True)) if hashes else None)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CheckedRows(OnePart):
+    """Checked records in memory, as a source whose tables are blocks."""
+
+    blocks: tuple[Block, ...]
+    may_change = False
+
+    def tables(self) -> Iterator[Rows]:
+        """Yield the blocks."""
+        return iter(self.blocks)
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedRecords:
+    """Private records after the checking pass. `n_units` is public under replace-one only.
+
+    If `keeps`, features of all records may be kept between passes, which are over one part in this process.
+    """
+
+    source: RowSource
+    task: PartTask
+    same: SameRecords
+    n_records: int
+    n_units: int
+    weights: PartWeights
+    keeps: bool = False
+
+    @classmethod
+    def of(cls, source: RowSource, check: RowCheck) -> CheckedRecords:
+        """Pass over all records once, check every record, and count records and units."""
+        facts, check = Facts.of(source), check.of(source)
+        # The key is secret and new, so that nobody can make rows whose change would not be noticed.
+        key = secrets.token_bytes(32)
+        if source.unit is not None:
+            check = replace(check, units=UnitsByEntry(key))
+        is_checked = facts.keeps_features and not facts.may_change
+        if is_checked:
+            # Converted once. The rows are in memory anyway.
+            source = CheckedRows(tuple(check.here(source)))
+        here = facts.names_rows
+        wanted = {} if here else versions()
+        task = PartTask(check, key, wanted, checksums=facts.may_change, here=here, is_checked=is_checked)
+        merged, parts, n_parts = PartialSums(None), [], 0
+        for report in reports(source, task):
+            merged, n_parts = merged + report.sums, n_parts + 1
+            if report.units is not None:
+                parts.append((report.units, report.sums.records))
+        n_units, total = check.units.named or (merged.rows, float(merged.rows))
+        weights = PartWeights(total=total)
+        # Features of one part must not stand for those of another.
+        keeps = facts.keeps_features and n_parts == 1
+        records = cls(source, task, SameRecords(merged.records), merged.rows, n_units, weights, keeps)
+        return records._with_units(parts) if parts else records
+
+    def _with_units(self, parts: list[tuple[UnitCounts, tuple[int, int]]]) -> CheckedRecords:
+        """Return the records with the weights of units that each part counted."""
+        hashes, counts = [one.hashes for one, _ in parts], np.concatenate([one.counts for one, _ in parts])
+        distinct, places = np.unique(np.concatenate(hashes), return_inverse=True)
+        total = np.zeros(len(distinct), dtype=np.int64)
+        np.add.at(total, places, counts)
+        several = total > 1
+        units = UnitCounts(distinct[several], total[several])
+        shares = np.split(counts / total[places], np.cumsum([len(one) for one in hashes])[:-1])
+        of_parts = {part: math.fsum(share.tolist()) for (_, part), share in zip(parts, shares, strict=True)}
+        check = replace(self.task.check, units=UnitsByEntry(self.task.key, units))
+        weights = PartWeights(of_parts, float(len(distinct)))
+        return replace(self, task=replace(self.task, check=check), n_units=len(distinct), weights=weights)
+
+    def behind(self, transform: Transform, *, alone: bool, zeroes_bad: bool, n_features: int) -> SumsOfRecords:
+        """Return the records behind a public map. `Features` describes the arguments."""
+        features = Features(transform, alone, zeroes_bad, n_features, keeps=self.keeps)
+        return SumsOfRecords(self, features)
+
+
+@dataclass(frozen=True, eq=False)
+class SumsOfRecords:
+    """Private records behind a public map."""
+
+    records: CheckedRecords
+    features: Features
+
+    @property
+    def alone(self) -> bool:
+        """Whether the map transforms one row at a time."""
+        return self.features.alone
+
+    @property
+    def zeroes_bad(self) -> bool:
+        """Whether a bad record adds zeros. Otherwise it raises an error."""
+        return self.features.zeroes_bad
+
+    def sums(self, query: AnyQuery, number: int) -> PartialSums:
+        """Return the exact sum of all records for the release with a number. Private."""
+        records, merged = self.records, PartialSums(None, round=number)
+        task = replace(records.task, query=query, features=self.features, number=number)
+        for report in reports(records.source, task, records.weights):
+            merged += report.sums
+        # Parts that the checking pass did not see have larger bounds than their units.
+        if not (task.here or query.allows(merged, records.weights.total)):
+            raise DataError(PROBLEMS["report"])
+        return merged
+
+    def reading(self, transform: Transform) -> Self:
+        """Return the same records behind a map of the library, with the same bad ones."""
+        return replace(self, features=self.features.reading(transform))
+
+
+def reports(source: RowSource, task: PartTask, weights: PartWeights | None = None) -> Iterator[PartReport]:
+    """Yield the report of each part, or raise if one has a problem, or if no rows could have the report.
+
+    What this process computed itself is not vetted.
+    """
+    weights = PartWeights() if weights is None else weights
+    for report in source.results(task):
+        # Neither ids nor counts are named: a refusal is not covered by the guarantee.
+        problem = _problem_of(report)
+        if problem or not (task.here or report.is_possible(task, weights)):
+            raise DataError(PROBLEMS[problem or "report"])
+        yield report
+
+
+def _problem_of(report: PartReport) -> str:
+    """Return the code of a report's problem, empty without one. What a faulty worker sends may be no report at all."""
+    try:
+        return report.problem if report.problem in ("", *PROBLEMS) else "report"
+    except AttributeError:
+        return "report"

@@ -1,0 +1,291 @@
+"""Private records of one run that are read in blocks or parts, and those that are held back by their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpensemble._arrays import Integers, Rows
+from dpensemble._guard import guard_private_rows, guarded_rows
+from dpensemble.datasets import ParquetBlocks
+from dpensemble.datasets.arrow import ArrowBlocks
+from dpensemble.datasets.arrow_sources import ArrowSource
+from dpensemble.datasets.columns import labels_of
+from dpensemble.datasets.parquet import ParquetTable, files_of, is_parquet, stacked, state_of
+from dpensemble.datasets.tables import require_complete
+from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.rows.source import Blocks, Convert, Read, RowSource, converted, rows_here, without
+from dpensemble.workflow.column_kinds import LEAVE_OUT, ColumnKinds, require_two
+from dpensemble.workflow.table_files import TableFiles
+from dpensemble.workflow.workers import Workers
+
+
+@dataclass(frozen=True, eq=False)
+class HeldRows:
+    """Private records that are held back: converted rows and labels, and entries of the group columns as written."""
+
+    rows: pd.DataFrame
+    labels: Rows
+    groups: pd.DataFrame
+
+
+class Placed(Protocol):
+    """Private records with fixed places."""
+
+    @property
+    def files(self) -> UnchangedFiles:
+        """Files that hold all records, as they were before any of them was read."""
+        ...
+
+    def at(self, held: NDArray[np.bool_]) -> HeldRows:
+        """Return the records at some places. `held` has an entry for each record."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOfFiles:
+    """Private records of files, where each has a fixed place.
+
+    `files` are as they were before any of them was read. `read` yields rows and labels as written. `convert` returns
+    them with the public kinds. `groups` are columns to keep as written, and `no_features` are those of them that
+    `convert` does not take.
+    """
+
+    files: UnchangedFiles
+    read: Read
+    convert: Convert
+    groups: tuple[str, ...]
+    no_features: tuple[str, ...]
+
+    @guard_private_rows()
+    def at(self, held: NDArray[np.bool_]) -> HeldRows:
+        """Return the records at some places. `held` has an entry for each record."""
+        tables, labels, groups = [], [], []
+        for block, entries, start, of_block in _with_places(self.read, held):
+            features = block.drop(columns=list(self.no_features))
+            try:
+                table, own = self.convert(features[of_block], entries[of_block])
+            except DataError:
+                # The same error, with the row of the whole table.
+                numbered = features.set_axis(pd.RangeIndex(start, start + len(block)))
+                self.convert(numbered, entries)
+                raise
+            tables.append(table)
+            labels.append(own)
+            groups.append(block.loc[of_block, list(self.groups)])
+        self.files.require_same()
+        return HeldRows(stacked(tables), np.concatenate(labels), stacked(groups))
+
+
+class UnchangedFiles:
+    """The size and the times of the last changes of each file, to be compared after each pass.
+
+    If a file changed after its units were numbered or its held-back rows were read, a record could be held back and
+    remain.
+    """
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._states = {file: state_of(file) for file in files}
+
+    def require_same(self) -> None:
+        """Raise if a file changed."""
+        if any(state_of(file) != state for file, state in self._states.items()):
+            raise DataError(
+                "a file of the private table was changed or removed during the run, so nothing more was released: "
+                "train on a copy that does not change."
+            )
+
+
+def _with_places(read: Read, held: NDArray[np.bool_]) -> Iterator[tuple[pd.DataFrame, Rows, int, NDArray[np.bool_]]]:
+    """Yield each block and its labels, the place of its first row, and which of its rows are held back."""
+    start = 0
+    for block, labels in read():
+        yield block, np.asarray(labels), start, held[start : start + len(block)]
+        start += len(block)
+    if start != len(held):
+        raise DataError("the private table changed its number of records while it was read: train on a copy.")
+
+
+#: Larger tables are read in blocks without a request. In bytes without compression.
+LARGE = 2**28
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateStream:
+    """Private records that are read from the start again in each pass: their number, their units and their source.
+
+    `parts` are the same records for processes or a cluster. Units of a table of Spark are known to the cluster only.
+    `placed` is None if records have no fixed places, as in a database.
+    """
+
+    n_records: int
+    units: Integers | None
+    source: RowSource
+    parts: RowSource | None = None
+    placed: Placed | None = None
+
+    @guarded_rows
+    def read(self) -> Iterator[tuple[pd.DataFrame, Rows]]:
+        """Yield features and labels, block by block."""
+        yield from rows_here(self.source)
+
+    @property
+    def has_units(self) -> bool:
+        """Whether a column identifies whose record it is."""
+        return self.units is not None or (self.parts is not None and self.parts.unit is not None)
+
+    @property
+    def n_units(self) -> int | None:
+        """Number of units, or of records if each record is a unit. None if it is not known here."""
+        if self.units is not None:
+            return int(self.units.max()) + 1
+        return None if self.has_units else self.n_records
+
+    def divided(self, held: NDArray[np.bool_]) -> tuple[PrivateStream, HeldRows]:
+        """Return the stream without the records at some places, and these records."""
+        if self.placed is None:
+            raise DataError("records of a database or a cluster have no fixed places: write them to files.")
+        rows, after_pass = self.placed.at(held), self.placed.files.require_same
+        source = without(self.source, held, after_pass)
+        parts = None if self.parts is None else without(self.parts, held, after_pass)
+        units = None if self.units is None else _renumbered(self.units[~held])
+        return PrivateStream(self.n_records - len(rows.labels), units, source, parts), rows
+
+
+def _renumbered(units: Integers) -> Integers:
+    """Return units with the numbers 0, 1, 2, and -1 for a record without a unit."""
+    present = units >= 0
+    numbers = np.full(len(units), -1, dtype=np.int64)
+    numbers[present] = np.unique(units[present], return_inverse=True)[1]
+    return numbers
+
+
+def wants_blocks(private: Path, *, able: bool, asked: bool) -> bool:
+    """Return whether to read private records in blocks: if `asked`, or if `able` and the table is a folder or large."""
+    if asked and not is_parquet(private):
+        raise InvalidParameterError(
+            f"in_blocks=True requires a private table in Parquet, but got {private.name}: write it as .parquet."
+        )
+    if not (able and private.exists() and is_parquet(private)):
+        return False
+    return asked or private.is_dir() or private.stat().st_size > LARGE or ParquetTable(private).n_bytes > LARGE
+
+
+def private_stream(
+    files: TableFiles, kinds: ColumnKinds, workers: Workers | None = None, groups: Sequence[str] = ()
+) -> PrivateStream:
+    """Return the private records in blocks, with the public table's columns and kinds. `workers` also get them.
+
+    `groups` are columns whose entries belong to held-back records. `files.drop` may leave them out of the features.
+    """
+    conversion = _RowsAndLabels(kinds.without_rows(), files.target)
+    if workers is not None and workers.is_table(files.private):
+        n_records = int(workers.frame(files.private).count())
+        require_two(range(n_records))
+        return PrivateStream(n_records, None, Blocks(_by_the_cluster), _parts(files, conversion, workers))
+    source = None if workers is None else workers.source
+    fixed = files_of(files.private) if source is None else source.files
+    # Before anything is read, since places follow from what is read.
+    unchanged = UnchangedFiles(fixed)
+    parts = None if workers is None else _parts(files, conversion, workers)
+    written = partial(_written, files, source, kinds.options.keep_bad)
+    records = written(files.drop)
+    require_two(range(records.n_records))
+    here = converted(Blocks(partial(_numbered, records.read), fixed_places=bool(fixed)), conversion)
+    no_features = [name for name in groups if name in files.drop]
+    more = written([name for name in files.drop if name not in groups]) if no_features else records
+    placed = RowsOfFiles(unchanged, more.read, conversion, tuple(groups), tuple(no_features)) if fixed else None
+    return PrivateStream(records.n_records, records.units, here, parts, placed)
+
+
+def _numbered(read: Read) -> Iterator[tuple[pd.DataFrame, Rows]]:
+    """Yield blocks whose rows have their numbers in the whole table, which errors name."""
+    start = 0
+    for block, entries in read():
+        yield block.set_index(pd.RangeIndex(start, start + len(block))), entries
+        start += len(block)
+
+
+class _Written(NamedTuple):
+    """Private records as they are written: their number, their units, and a function that reads them in blocks."""
+
+    n_records: int
+    units: Integers | None
+    read: Read
+
+
+def _written(files: TableFiles, source: ArrowSource | None, keep_bad: bool, drop: Sequence[str]) -> _Written:
+    """Return the private records as they are written, without some columns."""
+    if source is None:
+        blocks = ParquetBlocks(files.private, files.target, unit=files.unit, drop=drop, keep_bad=keep_bad)
+        return _Written(blocks.n_records, blocks.units, blocks)
+    column = files.target if files.unit is None else files.unit
+    if files.unit is not None and files.unit in source.columns:
+        source.require_unit(files.unit)
+    n_records = sum(batch.num_rows for batch in source.stream([column]))
+
+    def of(columns: Sequence[str]) -> ArrowBlocks:
+        stream = partial(source.stream, columns)
+        return ArrowBlocks(stream, files.target, unit=files.unit, keep_bad=keep_bad)
+
+    def read() -> Iterator[tuple[pd.DataFrame, Rows]]:
+        yield from of([name for name in source.columns if name not in drop])()
+
+    units = None if files.unit is None else of([column, files.target]).units
+    return _Written(n_records, units, read)
+
+
+@dataclass(frozen=True, eq=False)
+class _RowsAndLabels:
+    """Converts rows and labels as the public table defines them, and raises for incomplete records."""
+
+    kinds: ColumnKinds
+    target: str
+
+    def __call__(self, rows: pd.DataFrame, entries: Rows) -> tuple[pd.DataFrame, Rows]:
+        entries = pd.Series(entries, dtype=entries.dtype)
+        kinds, keep_bad = self.kinds, self.kinds.options.keep_bad
+        table = kinds.private_features(rows)
+        if not keep_bad:
+            require_complete("the private table", table, blanks=kinds.options.blanks, private=True)
+            if entries.isna().any():
+                raise DataError(
+                    f"the private table has rows without a target in column {self.target!r}: fill in what is missing, "
+                    f"or {LEAVE_OUT['target']}."
+                )
+        labels = kinds.private_labels(entries)
+        if not keep_bad and labels.isna().any():
+            raise DataError(
+                "the private table's target has labels that are not numbers, but all declared ones are: declare every "
+                f"possible label as it is written, or {LEAVE_OUT['target']}."
+            )
+        return table, labels_of(labels)
+
+
+def _parts(files: TableFiles, conversion: _RowsAndLabels, workers: Workers) -> RowSource:
+    others = (files.target, files.unit, *files.drop)
+    columns = [name for name in private_columns(files.private, workers) if name not in others]
+    # Errors about columns name them here. A worker only returns a code.
+    conversion.kinds.private_features(pd.DataFrame(columns=columns))
+    table = workers.parts(files.private, files.target, files.unit, columns)
+    return converted(table, conversion)
+
+
+def private_columns(private: Path, workers: Workers | None) -> list[str]:
+    """Return the columns of a private table that is not read as a whole."""
+    if workers is not None and workers.source is not None:
+        return list(workers.source.columns)
+    if workers is not None and workers.is_table(private):
+        return list(workers.frame(private).columns)
+    return list(ParquetTable(private).columns)
+
+
+def _by_the_cluster() -> Iterator[tuple[pd.DataFrame, Rows]]:
+    raise DataError("a table of Spark is read by its cluster only: give --cluster spark.")

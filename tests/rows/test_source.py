@@ -1,0 +1,121 @@
+"""Sources of private rows: what a source does not state has the safe value, and four things bound a unit."""
+
+from uuid import UUID
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpensemble.errors import DataError
+from dpensemble.moments.queries import UnitCount
+from dpensemble.rows.checked import AsTables, RowCheck, RowRules, UnitsByPlace
+from dpensemble.rows.passes import CheckedRecords
+from dpensemble.rows.source import Blocks, Facts, InMemory, converted, rows_here, without
+
+TABLE = pd.DataFrame({"size": [0.0, 1.0, np.inf, 3.0, 4.0], "y": ["p", "q", "p", "no class", "q"]})
+IDS = ["7", 7, np.int64(7), "seven", None]
+
+
+class Silent:
+    """A source that states nothing about its rows."""
+
+    target = "y"
+
+    def __init__(self, *tables, unit=None):
+        self.passes, self.unit = list(tables), unit
+
+    def results(self, work):
+        table = self.passes[0] if len(self.passes) == 1 else self.passes.pop(0)
+        return (work(iter([part])) for part in (table[:2], table[2:2], table[2:]))
+
+    def without(self, held):
+        return Silent(*(table[~held] for table in self.passes))
+
+
+def check(**more):
+    form = AsTables(RowRules("zero", None), TABLE[["size"]].iloc[:0])
+    return RowCheck(form, np.array(["p", "q"]), zeroes=True, **more)
+
+
+def counted(source, **more):
+    """Return the records of a source after the first pass, and the total weight of their units."""
+    records = CheckedRecords.of(source, check(**more))
+    sums = records.behind(lambda table: table.to_numpy(), alone=False, zeroes_bad=True, n_features=1)
+    return records, sums.sums(UnitCount(), 0).total[0, 0] / UnitCount().unit
+
+
+def owned(ids):
+    return TABLE.assign(who=pd.Series(ids, dtype=object))
+
+
+@pytest.mark.parametrize("bad", [False, True])
+def test_all_records_of_a_unit_count_in_its_weight(bad):
+    """Also those that became zeros, or a person with bad records would weigh more than 1."""
+    table = owned(["a", "b", "a", "b", "a"])
+    if not bad:
+        table["size"], table["y"] = np.arange(5.0), "p"
+    records, weight = counted(Silent(table, unit="who"))
+    assert (records.n_records, records.n_units) == (5, 2)
+    assert weight == pytest.approx(2, abs=1e-6)
+
+
+def test_units_are_those_of_equal_ids():
+    """7 is written in three ways, and nobody's record is in no sum."""
+    records, weight = counted(Silent(owned(IDS), unit="who"))
+    assert (records.n_records, records.n_units) == (4, 2)
+    assert weight == pytest.approx(2, abs=1e-6)
+    other = counted(Silent(owned([UUID(int=1), str(UUID(int=1)), b"a", "a", "b"]), unit="who"))[0]
+    assert other.n_units == 4
+
+
+def test_rows_that_nobody_states_to_be_fixed_have_checksums():
+    changed = TABLE.assign(size=TABLE["size"] + 1)
+    for source in (Silent(TABLE), converted(Silent(TABLE), lambda X, y: (X, y)), Blocks(lambda: iter(()))):
+        assert Facts.of(source).may_change
+    records = CheckedRecords.of(Silent(TABLE, changed), check())
+    sums = records.behind(lambda table: table.to_numpy(), alone=False, zeroes_bad=True, n_features=1)
+    with pytest.raises(DataError, match="changed between two passes"):
+        records.same.require(sums.sums(UnitCount(), 0).records)
+
+
+def test_rows_without_fixed_places_cannot_be_held_back():
+    held = np.array([True, False, False, False, False])
+    for source in (Silent(TABLE), converted(Silent(TABLE), lambda X, y: (X, y)), Blocks(lambda: iter(()))):
+        with pytest.raises(DataError, match="have no fixed places: write them to files"):
+            without(source, held)
+    rest = without(InMemory(TABLE[["size"]], TABLE["y"].to_numpy()), held)
+    assert [X["size"].tolist() for X, _ in rows_here(rest)] == [TABLE["size"].tolist()[1:]]
+
+
+def test_rows_in_memory_are_converted_once_and_need_no_checksum():
+    passes = []
+
+    def convert(X, y):
+        passes.append(len(X))
+        return X, y
+
+    units = UnitsByPlace(np.array([0, 1, 0, 1, -1]), np.array([0.5, 0.5, 0.5, 0.5, 0.0]))
+    source = converted(InMemory(TABLE[["size"]], TABLE["y"]), convert)
+    records, weight = counted(source, units=units)
+    assert (passes, records.n_records, records.n_units, weight) == ([5], 4, 2, pytest.approx(2, abs=1e-6))
+    assert not records.task.checksums
+
+
+def test_features_of_one_part_never_stand_for_another():
+    class Hasty(Silent):
+        keeps_features = names_rows = True
+
+    for may_change in (True, False):
+        source = Hasty(TABLE)
+        source.may_change = may_change
+        records = CheckedRecords.of(source, check())
+        sums = records.behind(lambda table: table.to_numpy(), alone=False, zeroes_bad=True, n_features=1)
+        assert [sums.sums(UnitCount(), number).total[0, 0] / UnitCount().unit for number in (0, 1)] == [5, 5]
+
+
+def test_a_loop_that_has_more_or_fewer_rows_than_units_ends():
+    units = UnitsByPlace(np.zeros(4, dtype=np.int64), np.full(4, 0.25))
+    with pytest.raises(DataError, match="units has fewer entries"):
+        counted(InMemory(TABLE[["size"]], TABLE["y"]), units=units)
+    with pytest.raises(DataError, match="units has more entries"):
+        counted(InMemory(TABLE[["size"]][:3], TABLE["y"][:3]), units=units)
