@@ -15,7 +15,7 @@ PACKAGE = Path(dpensemble.__file__).parent
 LAYERS = [
     {"_folders", "_moved"},
     {"_start", "errors", "relations", "_nouns", "_rounding", "_arrays", "_state", "_state_home"},
-    {"_checks", "_guard", "_untrusted"},
+    {"_checks", "_hide_private_rows", "_untrusted"},
     {"_class_names", "_drawn", "_identity", "_progress", "_workers"},
     {"_original", "_random", "_spending", "_threads", "_refusals", "clusters", "budget"},
     {"cost", "guarantee"},

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import Rows
-from dpensemble._guard import guard_private_rows, guarded_rows
+from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble._identity import require_id_type
 from dpensemble.clusters.parts import Report
 from dpensemble.datasets.columns import labels_of

@@ -19,7 +19,7 @@ from sklearn import config_context
 
 from dpensemble._arrays import Rows
 from dpensemble._checks import is_missing, shown
-from dpensemble._guard import guard_private_rows, on_public_rows
+from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
 from dpensemble._refusals import require_labels, require_readable
 from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError

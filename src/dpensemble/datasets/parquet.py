@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Integers, Rows
-from dpensemble._guard import guard_private_rows, guarded_rows
+from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble._identity import require_id_type
 from dpensemble.datasets.columns import distinct_ids, labels_of
 from dpensemble.datasets.frames import require_names

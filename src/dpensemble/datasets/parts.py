@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Integers, Rows
 from dpensemble._checks import number_of_workers
-from dpensemble._guard import guarded_rows
+from dpensemble._hide_private_rows import guarded_rows
 from dpensemble._identity import require_id_type
 from dpensemble.clusters.parts import Report, results_of
 from dpensemble.datasets.parquet import ROWS_AT_ONCE, ParquetTable, rows_without

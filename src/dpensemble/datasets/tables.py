@@ -19,7 +19,7 @@ import pandas as pd
 
 from dpensemble._arrays import Rows, is_table
 from dpensemble._checks import by_name, in_words
-from dpensemble._guard import guard_private_rows, guarded_rows
+from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble._refusals import require_readable
 from dpensemble.datasets.columns import (
     assembled,

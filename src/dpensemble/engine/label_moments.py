@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, member
-from dpensemble._guard import on_public_rows
+from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._progress import ShownPasses
 from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import Group, SumsMeter

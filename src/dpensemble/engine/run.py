@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import integer_between, member
-from dpensemble._guard import guard_private_rows, on_public_rows
+from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
 from dpensemble._progress import progress_bar
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_sequence
 from dpensemble._spending import announce, listen

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 
 from dpensemble._class_names import declared_classes
-from dpensemble._guard import on_public_rows
+from dpensemble._hide_private_rows import on_public_rows
 from dpensemble.allocation.units import unit_numbers
 from dpensemble.budget import Budget
 from dpensemble.datasets import fit_encoder

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from dpensemble._guard import on_public_rows
+from dpensemble._hide_private_rows import on_public_rows
 from dpensemble.datasets import fit_encoder
 from dpensemble.errors import DataError
 from dpensemble.moments.maps.curved import CurvedMap

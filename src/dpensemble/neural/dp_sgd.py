@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dpensemble._arrays import Integers
 from dpensemble._checks import delta_of, member, real_between
 from dpensemble._class_names import declared_classes
-from dpensemble._guard import guard_private_rows
+from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import NoiseSource, noise_source
 from dpensemble._refusals import require_labels, require_rows
 from dpensemble._rounding import round_up

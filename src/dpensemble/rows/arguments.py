@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import is_missing, names_checked, number_of_workers
-from dpensemble._guard import on_public_rows
+from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._refusals import (
     blanked,
     label_array,

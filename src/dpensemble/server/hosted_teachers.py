@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between, member
-from dpensemble._guard import guard_private_rows
+from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.allocation.partition import partitions
 from dpensemble.datasets import CSVFormat, TableEncoder
 from dpensemble.datasets.tables import as_kinds

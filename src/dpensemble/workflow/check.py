@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpensemble._guard import guard_private_rows
+from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.allocation.units import named_units
 from dpensemble.datasets.columns import number_columns
 from dpensemble.datasets.equal_rows import EqualRows

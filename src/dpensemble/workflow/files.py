@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpensemble._guard import guard_private_rows
+from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._refusals import SEVERAL_LABELS
 from dpensemble.datasets.columns import is_number, number_columns, unit_entries
 from dpensemble.datasets.csv_files import is_csv

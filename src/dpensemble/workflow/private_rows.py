@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Integers, Rows
-from dpensemble._guard import guard_private_rows, guarded_rows
+from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.arrow import ArrowBlocks
 from dpensemble.datasets.arrow_sources import ArrowSource

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats, Rows
-from dpensemble._guard import guard_private_rows
+from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, noise_source, seed_integer
 from dpensemble._spending import Spending, announce
 from dpensemble.errors import BudgetError, DataError

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from dpensemble._guard import guard_private_rows
+from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.allocation.budget_groups import PersonalBudgets
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.datasets.equal_rows import ComparedOnce, EqualRows, equal_rows

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from dpensemble._guard import guard_private_rows, on_public_rows
+from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
 from dpensemble.errors import DataError, LibraryWarning, SettingWarning
 
 SECRET = 7315.25
