@@ -19,7 +19,7 @@ from dpensemble._arrays import Integers, is_table
 from dpensemble._checks import integer_between, member, shown
 from dpensemble._class_names import declared_classes
 from dpensemble._hide_private_rows import guard_private_rows
-from dpensemble._original import Original
+from dpensemble._no_copies import Original
 from dpensemble._random import NOISE_BITS, NoiseSource, noise_source
 from dpensemble._refusals import require_readable
 from dpensemble._spending import announce

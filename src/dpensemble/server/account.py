@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpensemble._original import Original
+from dpensemble._no_copies import Original
 from dpensemble._spending import Spending
 from dpensemble.aggregation.answers import other_payload, require_left
 from dpensemble.budget import Budget

@@ -11,7 +11,7 @@ import pytest
 
 import dpensemble
 from dpensemble import Aggregator, Budget
-from dpensemble._original import Original
+from dpensemble._no_copies import Original
 from dpensemble._random import SystemNoise
 from dpensemble.accounting.sums import Group, SumsMeter
 from dpensemble.aggregation.aggregator import _Draws
