@@ -16,7 +16,7 @@ LAYERS = [
     {"_folders", "_moved"},
     {"_start", "errors", "relations", "_nouns", "_rounding", "_arrays", "_state", "_state_home"},
     {"_checks", "_hide_private_rows", "_untrusted"},
-    {"_class_names", "_drawn", "_identity", "_progress", "_workers"},
+    {"_class_names", "_draw_once", "_identity", "_progress", "_workers"},
     {"_no_copies", "_random", "_spending", "_threads", "_refusals", "clusters", "budget"},
     {"cost", "guarantee"},
     {"allocation", "votes", "laws"},

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from dpensemble._drawn import kept_in
+from dpensemble._draw_once import kept_in
 from dpensemble._random import SeededNoise, SystemNoise
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget

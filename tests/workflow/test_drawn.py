@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from dpensemble._drawn import drawn_once, drawn_together, kept_in
+from dpensemble._draw_once import drawn_once, drawn_together, kept_in
 from dpensemble.errors import FileError
 from dpensemble.workflow.drawn import DrawnFile, digest_of_drawn
 

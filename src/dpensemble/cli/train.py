@@ -21,7 +21,7 @@ import typer
 
 from dpensemble import methods
 from dpensemble._class_names import split_names
-from dpensemble._drawn import kept_in
+from dpensemble._draw_once import kept_in
 from dpensemble._progress import Hear, progress_heard_by, show_progress
 from dpensemble._spending import Spending, listen
 from dpensemble.cli.again import ARGUMENTS, Unfinished, unfinished

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._drawn import drawn_once
+from dpensemble._draw_once import drawn_once
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Meter
 from dpensemble.accounting.schedule import VotingSchedule

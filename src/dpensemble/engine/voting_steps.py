@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
-from dpensemble._drawn import drawn_together
+from dpensemble._draw_once import drawn_together
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, seed_integer
 from dpensemble.accounting import Meter

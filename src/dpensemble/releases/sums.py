@@ -22,7 +22,7 @@ import numpy as np
 
 from dpensemble._arrays import BigIntegers, Floats, Integers
 from dpensemble._checks import integer_between, member
-from dpensemble._drawn import drawn_once
+from dpensemble._draw_once import drawn_once
 from dpensemble._no_copies import Original
 from dpensemble._random import NOISE_BITS, NoiseSource
 from dpensemble.cost import noise_variance

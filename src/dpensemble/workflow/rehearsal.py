@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import get_tags
 
-from dpensemble._drawn import kept_in
+from dpensemble._draw_once import kept_in
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._progress import progress_heard_by, show_progress
 from dpensemble.datasets.columns import assembled, number_columns
