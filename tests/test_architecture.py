@@ -17,7 +17,7 @@ LAYERS = [
     {"_start", "errors", "relations", "_nouns", "_rounding", "_arrays", "_state", "_state_home"},
     {"_checks", "_hide_private_rows", "_untrusted"},
     {"_class_names", "_draw_once", "_identity", "_progress", "_workers"},
-    {"_no_copies", "_random", "_spending", "_threads", "_refusals", "clusters", "budget"},
+    {"_no_copies", "_random", "_announce", "_threads", "_refusals", "clusters", "budget"},
     {"cost", "guarantee"},
     {"allocation", "votes", "laws"},
     {"accounting", "darrm"},

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpensemble._announce import Spending, listen
 from dpensemble._arrays import Floats, Rows
-from dpensemble._spending import Spending, listen
 from dpensemble.budget import Budget
 from dpensemble.datasets.columns import row_hashes
 from dpensemble.datasets.equal_rows import Blocks, ComparedOnce, EqualRows, equal_rows, share_memory

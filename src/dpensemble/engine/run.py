@@ -12,12 +12,12 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+from dpensemble._announce import announce, listen
 from dpensemble._arrays import Integers
 from dpensemble._checks import integer_between, member
 from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
 from dpensemble._progress import progress_bar
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_sequence
-from dpensemble._spending import announce, listen
 from dpensemble.engine.classifier import PrivateClassifier
 from dpensemble.engine.repeats import counted
 from dpensemble.engine.result import Result

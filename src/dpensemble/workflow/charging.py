@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dpensemble._spending import Spending
+from dpensemble._announce import Spending
 from dpensemble.errors import FileError, LedgerError
 from dpensemble.workflow import durable
 from dpensemble.workflow.journal import CHARGE, COMMAND, INPUTS, WORKING_FOLDER, Journal

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpensemble._announce import Spending, announce
 from dpensemble._arrays import Floats, Rows
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, noise_source, seed_integer
-from dpensemble._spending import Spending, announce
 from dpensemble.errors import BudgetError, DataError
 from dpensemble.quality.release import (
     HeldRecords,
