@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats, dense, is_table, own_copy, row_count, rows_at
 from dpensemble._checks import names_checked
+from dpensemble._fingerprint import fingerprint
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._refusals import require_labels, require_readable
-from dpensemble._state import fingerprint
 from dpensemble.datasets import TableEncoder, as_table
 from dpensemble.datasets.encoding import statements_of
 from dpensemble.datasets.notes import warn_of_columns

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpensemble._arrays import Integers, Rows, rows_at
+from dpensemble._fingerprint import fingerprint
 from dpensemble._hide_private_rows import guard_private_rows
-from dpensemble._state import fingerprint
 from dpensemble._threads import one_thread
 from dpensemble.clusters.vetting import versions
 from dpensemble.errors import DataError, DPEnsembleError

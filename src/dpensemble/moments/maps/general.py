@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, own_copy
-from dpensemble._state import fingerprint
+from dpensemble._fingerprint import fingerprint
 from dpensemble.datasets.frames import reads_frames
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.maps.base import FeatureMap
