@@ -14,7 +14,7 @@ PACKAGE = Path(dpensemble.__file__).parent
 
 LAYERS = [
     {"_folders", "_moved"},
-    {"_start", "errors", "relations", "_nouns", "_rounding", "_arrays", "_fingerprint", "_state_home"},
+    {"_early_interrupts", "errors", "relations", "_nouns", "_rounding", "_arrays", "_fingerprint", "_state_home"},
     {"_checks", "_hide_private_rows", "_untrusted"},
     {"_class_names", "_draw_once", "_identity", "_progress", "_workers"},
     {"_no_copies", "_random", "_announce", "_threads", "_refusals", "clusters", "budget"},

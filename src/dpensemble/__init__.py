@@ -6,10 +6,10 @@ privacy cost is released. A student trained on those answers is what you publish
 
 from __future__ import annotations
 
-from dpensemble import _start
+from dpensemble import _early_interrupts
 
-if _start.is_the_command():
-    _start.heed_interrupts()
+if _early_interrupts.is_the_command():
+    _early_interrupts.heed_interrupts()
 
 from importlib import import_module
 

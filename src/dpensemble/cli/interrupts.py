@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from dpensemble._start import end_at_once
+from dpensemble._early_interrupts import end_at_once
 
 INTERRUPTED, TERMINATED = 130, 143
 _Hook = Callable[[threading.ExceptHookArgs], object]

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dpensemble import _start
+from dpensemble import _early_interrupts
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from dpensemble import _start
 def test_only_the_command_itself_is_meant(monkeypatch, name, given, expected):
     monkeypatch.setattr(sys, "argv", [name])
     monkeypatch.setattr(sys, "orig_argv", given)
-    assert _start.is_the_command() is expected
+    assert _early_interrupts.is_the_command() is expected
 
 
 def run(code):
@@ -31,7 +31,10 @@ def run(code):
     return subprocess.run([sys.executable, "-c", heeded], capture_output=True, text=True, check=False)
 
 
-INTERRUPT = "import signal; from dpensemble import _start; _start.heed_interrupts(); signal.raise_signal(signal.SIGINT)"
+INTERRUPT = (
+    "import signal; from dpensemble._early_interrupts import heed_interrupts; heed_interrupts(); "
+    "signal.raise_signal(signal.SIGINT)"
+)
 
 
 def test_an_interrupt_ends_with_one_sentence():
@@ -52,7 +55,7 @@ def test_the_command_takes_over_the_first_handler():
 
     before = signal.getsignal(signal.SIGINT)
     try:
-        signal.signal(signal.SIGINT, _start.end_at_once)
+        signal.signal(signal.SIGINT, _early_interrupts.end_at_once)
         ending = Interrupts()
         with ending.listening(for_good=False):
             assert signal.getsignal(signal.SIGINT) == ending._handle_signal
