@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dpensemble._checks import delta_of, epsilon_of, integer_between, member, real_between
-from dpensemble._nouns import plural
-from dpensemble._rounding import round_up
+from dpensemble._wording import plural, round_up
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Basis, Relation
 

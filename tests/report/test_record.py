@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpensemble._nouns import plural, with_article
+from dpensemble._wording import plural, with_article
 from dpensemble.engine.guarantee_text import MEMBERSHIP, UNITS_TOGETHER
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation

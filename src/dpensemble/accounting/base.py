@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between, real_between
 from dpensemble._no_copies import Original
-from dpensemble._rounding import round_up
+from dpensemble._wording import round_up
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, Cost, PrivacyCost
 from dpensemble.errors import BudgetError, InvalidParameterError

@@ -96,7 +96,7 @@ import numpy as np
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import delta_of, integer_between, member, real_between
-from dpensemble._rounding import round_up
+from dpensemble._wording import round_up
 from dpensemble.accounting.neighbours import Change
 from dpensemble.accounting.price import price
 from dpensemble.allocation import Bootstrap, BootstrapScheme

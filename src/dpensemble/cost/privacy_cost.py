@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import delta_of, integer_between, member
-from dpensemble._rounding import round_up
+from dpensemble._wording import round_up
 from dpensemble.budget import Budget
 from dpensemble.cost.composition import (
     MOST_ANSWERS,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._checks import delta_of, integer_between, real_between
-from dpensemble._rounding import round_up
+from dpensemble._wording import round_up
 from dpensemble.accounting import Accounting
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion

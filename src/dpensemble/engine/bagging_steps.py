@@ -11,7 +11,7 @@ from sklearn.dummy import DummyClassifier
 
 from dpensemble._checks import integer_between, member
 from dpensemble._random import Stream, seed_integer
-from dpensemble._rounding import round_up
+from dpensemble._wording import round_up
 from dpensemble.accounting import largest_subsample, published_bagging
 from dpensemble.accounting.subsampling import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme

@@ -25,7 +25,7 @@ from dpensemble._class_names import declared_classes
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import NoiseSource, noise_source
 from dpensemble._refusals import require_labels, require_rows
-from dpensemble._rounding import round_up
+from dpensemble._wording import round_up
 from dpensemble.budget import Budget
 from dpensemble.datasets.frames import reads_frames
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError

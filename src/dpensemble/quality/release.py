@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble._nouns import plural
 from dpensemble._random import NoiseSource
+from dpensemble._wording import plural
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost

@@ -16,8 +16,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpensemble._nouns import plural
-from dpensemble._rounding import round_up
+from dpensemble._wording import plural, round_up
 from dpensemble.relations import Relation
 from dpensemble.report import wording
 from dpensemble.report.quality import KnownArea

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dpensemble import _untrusted
-from dpensemble._nouns import plural, with_article
+from dpensemble._wording import plural, with_article
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation

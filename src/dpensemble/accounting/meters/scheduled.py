@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
-from dpensemble._rounding import round_up
+from dpensemble._wording import round_up
 from dpensemble.accounting.base import EVERYONE, Accounting, Group, Meter, require_one_delta
 from dpensemble.accounting.neighbours import FEW_ORDERS, Change
 from dpensemble.accounting.price import Price, price

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpensemble._rounding import round_up
+from dpensemble._wording import round_up
 
 
 @given(st.floats(1e-300, 1e300), st.integers(2, 8))
