@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import sys
@@ -37,6 +36,8 @@ def _start_silent_tracker() -> None:
 
 def end_with_parent() -> None:
     """Make this worker process end as soon as its parent process has ended, for any reason."""
+    import multiprocessing  # noqa: PLC0415  loaded in every worker, and not by a plan
+
     parent = multiprocessing.parent_process()
     if parent is None or parent.pid is None:
         return
