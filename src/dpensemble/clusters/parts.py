@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from dpensemble._arrays import Rows
+from dpensemble._processes import private_workers
 from dpensemble._progress import pass_bar
-from dpensemble._workers import private_workers
 from dpensemble.clusters.base import active_cluster
 from dpensemble.clusters.vetting import require_unchanged
 

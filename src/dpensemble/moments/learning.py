@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpensemble._arrays import Floats
-from dpensemble._threads import one_thread
+from dpensemble._processes import one_thread
 from dpensemble.datasets.encoding import statements_of
 from dpensemble.design.sums import NoisySums
 from dpensemble.moments.choice import FEW_ROWS

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import KMeans
 
 from dpensemble._arrays import Floats
-from dpensemble._threads import one_thread
+from dpensemble._processes import one_thread
 from dpensemble.datasets.columns import in_parts, is_number, numbers_of
 
 # Distinct public values from which a column counts as measured.

@@ -1,4 +1,8 @@
-"""Worker processes that do not write private records to files, and that end with their parent process."""
+"""Worker processes, and threads within a process.
+
+Worker processes do not write private records to files, and end with their parent process. Libraries of linear algebra
+use one thread where more threads would only wait for each other.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,11 @@ import signal
 import sys
 import threading
 import time
+from contextlib import AbstractContextManager
+from functools import lru_cache
 from typing import Any
+
+from threadpoolctl import ThreadpoolController
 
 _LOOK_SECONDS = 0.2
 
@@ -72,3 +80,20 @@ def _wait_for_end(parent: int) -> None:
             pass
     finally:
         os.close(handle)
+
+
+def one_thread(user_api: str | None = "blas") -> AbstractContextManager[object]:
+    """Return a context in which such libraries, by default those of linear algebra, use one thread.
+
+    Parameters
+    ----------
+    user_api : {"blas", "openmp"} or None
+        Kind of libraries, or None for all kinds.
+    """
+    return _controller(len(sys.modules)).limit(limits=1, user_api=user_api)
+
+
+@lru_cache(maxsize=1)
+def _controller(n_modules: int) -> ThreadpoolController:  # noqa: ARG001
+    """Return the libraries' threads. Looking them up takes milliseconds, and only an import loads another library."""
+    return ThreadpoolController()

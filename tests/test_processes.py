@@ -1,4 +1,7 @@
-"""Private records stay in the memory of the processes that need them, and go when those go."""
+"""Private records stay in the memory of the processes that need them, and go when those go.
+
+One thread for libraries of linear algebra.
+"""
 
 import os
 import signal
@@ -7,13 +10,16 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin
+from threadpoolctl import threadpool_info
 
-from dpensemble._workers import private_workers
+from dpensemble import _processes
+from dpensemble._processes import one_thread, private_workers
 from dpensemble.allocation import partitions
 from dpensemble.teachers import TeacherEnsemble
 
@@ -147,7 +153,7 @@ def test_workers_of_every_kind_end_with_their_parent(tmp_path, backend):
     code = f"""
 import os, sys, threading
 from joblib import Parallel, delayed, parallel_config
-from dpensemble._workers import private_workers
+from dpensemble._processes import private_workers
 def work(path):
     open(path, "a").write(str(os.getpid()) + "\\n")
     threading.Event().wait()
@@ -191,7 +197,7 @@ def test_locks_that_an_interrupt_leaves_behind_are_removed_without_a_word():
     code = """
 from joblib.externals.loky.backend.resource_tracker import register
 import _multiprocessing, os, sys
-from dpensemble._workers import private_workers
+from dpensemble._processes import private_workers
 private_workers()
 _multiprocessing.SemLock(0, 1, 1, sys.argv[1], False)
 # One lock that is there, and one that was removed in the moment of the interrupt.
@@ -214,3 +220,28 @@ def test_a_test_whose_workers_do_not_answer_ends():
     # And the next one finds workers that do.
     with deadline():
         assert Parallel(n_jobs=2)(delayed(abs)(number) for number in (-1, 2)) == [1, 2]
+
+
+@pytest.fixture(autouse=True)
+def product():
+    """Load a library of linear algebra."""
+    return np.ones((2, 2)) @ np.ones((2, 2))
+
+
+@pytest.mark.parametrize("user_api", ["blas", None])
+def test_libraries_use_one_thread_and_as_many_as_before_afterwards(user_api):
+    before = threadpool_info()
+    with one_thread(user_api):
+        within = [each["num_threads"] for each in threadpool_info() if user_api in (each["user_api"], None)]
+        assert set(within) == {1}
+    assert threadpool_info() == before
+
+
+def test_libraries_are_looked_up_again_only_after_an_import(monkeypatch):
+    one_thread()
+    looked_up = _processes._controller.cache_info().misses
+    one_thread()
+    assert _processes._controller.cache_info().misses == looked_up
+    monkeypatch.setitem(sys.modules, "a module that may load a library", ModuleType("another"))
+    one_thread()
+    assert _processes._controller.cache_info().misses == looked_up + 1
