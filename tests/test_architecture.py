@@ -441,3 +441,26 @@ def test_no_call_passes_names_of_columns_as_keywords(trees):
 def test_names_as_keywords_are_found():
     source = "t.assign(**{name: 1})\nDataFrame(**columns)\nt.query('a > 1')\nt.itertuples()\nt.eval('a')\nm.eval()"
     assert names_as_keywords(ast.parse(source)) == [1, 2, 3, 4, 5]
+
+
+ROOMS = types.SimpleNamespace(
+    **runpy.run_path(str(Path(__file__).parents[1] / "scripts" / "rooms.py"), run_name="rooms")
+)
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def test_every_package_has_one_room_of_the_picture_which_is_current():
+    packages = [package for packages, _ in ROOMS.ROOMS.values() for package in packages]
+    # Modules of the top level have no room but one, since votes belong to who teaches whom.
+    there = {path.parent.name for path in PACKAGE.glob("*/__init__.py")} | {"votes"}
+    assert sorted(packages) == sorted(there - {"cost"})
+    assert (DOCS / "images" / "rooms.svg").read_text(encoding="utf-8") == ROOMS.picture(), "run scripts/rooms.py"
+
+
+def test_the_page_of_the_architecture_names_files_and_rooms_that_exist():
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z_]+/[a-z_/]+(?:\.py|/))`", page)
+    assert len(named) > 20
+    places = (PACKAGE, PACKAGE.parents[1])
+    assert [name for name in named if not any((place / name).exists() for place in places)] == []
+    assert sorted(re.findall(r"^\| ([A-Z][a-z ]+) \| `", page, re.MULTILINE)) == sorted(ROOMS.ROOMS)
