@@ -88,7 +88,7 @@ ROOM_FENCES = {"server": {"cli", "__init__", "_moved"}}
 
 # Counts that may only fall. Lower the number here when a count has fallen.
 RATCHETS = {
-    "isinstance on own types": 20,
+    "isinstance on own types": 17,
     "type(x) is": 15,
     "class patterns on own types": 0,
     # Seven are in `_identity`, which reads types of numpy, pandas, Arrow and Polars, and may import none but numpy. One
@@ -103,7 +103,7 @@ RATCHETS = {
 # one name for another, so that all others can move.
 STRUCTURE = {
     "modules": 334,
-    "names used across modules": 1231,
+    "names used across modules": 1232,
     "modules below 100 lines with one user": 16,
     "pairs of packages": 118,
 }

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from dpensemble.errors import DataError, InvalidParameterError
 
 Choice = TypeVar("Choice", bound=StrEnum)
+Kind = TypeVar("Kind")
 _MOST_NAMED = 20
 # Compared by name, because neither library is imported here.
 _MISSING_OF_PANDAS = frozenset({"NAType", "NaTType"})
@@ -54,6 +55,13 @@ def number_of_workers(name: str, value: object) -> int:
             f"{name}=0 is not a number of workers: use 1 or more, or -1 for all cores.", parameter=name
         )
     return number
+
+
+def of_type(name: str, value: object, kind: type[Kind], what: str) -> Kind:
+    """Return `value` if it is an object of this type. Otherwise raise that it must be `what`."""
+    if not isinstance(value, kind):
+        raise InvalidParameterError(f"{name}={shown(value)} must be {what}.", parameter=name)
+    return value
 
 
 def shown(value: object) -> str:

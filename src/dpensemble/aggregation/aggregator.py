@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from dpensemble._announce import announce
 from dpensemble._arrays import Integers, is_table
-from dpensemble._checks import integer_between, member, shown
+from dpensemble._checks import integer_between, member, of_type, shown
 from dpensemble._class_names import declared_classes
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._no_copies import Original
@@ -363,8 +363,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         self.classes: Any = (
             range(integer_between("classes", classes, 2)) if numbered else tuple(declared_classes(classes))  # type: ignore[arg-type]
         )
-        if not isinstance(budget, Budget):
-            raise InvalidParameterError(f"budget={shown(budget)} must be a Budget: give Budget(epsilon=1, delta=1e-5).")
+        budget = of_type("budget", budget, Budget, "a Budget: give Budget(epsilon=1, delta=1e-5)")
         self.design = GivenVotes(
             release=release_of(law, n_voters, len(self.classes), clip=clip),
             n_classes=len(self.classes),

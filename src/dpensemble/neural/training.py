@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from dpensemble._checks import integer_between, member, real_between
+from dpensemble._checks import integer_between, member, of_type, real_between
 from dpensemble.errors import InvalidParameterError
 from dpensemble.neural._torch import Module, Tensor, for_processor, require_torch
 
@@ -161,17 +161,14 @@ class Training:
     def of(cls, estimator: Any, input_shape: Sequence[int]) -> Training:
         """Check an estimator's settings."""
         augmentation = estimator.augmentation
-        if augmentation is not None and not isinstance(augmentation, ImageAugmentation):
-            raise InvalidParameterError(f"augmentation={augmentation!r} must be an ImageAugmentation or None.")
+        if augmentation is not None:
+            augmentation = of_type("augmentation", augmentation, ImageAugmentation, "an ImageAugmentation or None")
         if augmentation is not None and len(input_shape) != 3:
             raise InvalidParameterError(
                 f"augmentation={augmentation!r} needs images: set input_shape=(channels, height, width)."
             )
         optimizer = estimator.default_optimizer if estimator.optimizer is None else estimator.optimizer
-        if not isinstance(optimizer, Optimizer):
-            raise InvalidParameterError(
-                f"optimizer={optimizer!r} must be Adam(learning_rate=...) or SGD(learning_rate=...)."
-            )
+        optimizer = of_type("optimizer", optimizer, Optimizer, "Adam(learning_rate=...) or SGD(learning_rate=...)")
         optimizer.checked()
         return cls(
             epochs=integer_between("epochs", estimator.epochs, 1),
