@@ -15,7 +15,7 @@ from dpensemble._arrays import Integers, Rows
 from dpensemble._checks import number_of_workers
 from dpensemble._hide_private_rows import guarded_rows
 from dpensemble._identity import require_id_type
-from dpensemble.clusters.parts import Report, results_of
+from dpensemble.clusters.base import Report, results_of
 from dpensemble.datasets.parquet import ROWS_AT_ONCE, ParquetTable, rows_without
 from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError, FileError

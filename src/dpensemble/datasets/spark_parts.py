@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dpensemble._arrays import Rows
 from dpensemble._identity import require_id_type
 from dpensemble._progress import bars_are_shown, pass_bar
-from dpensemble.clusters.parts import Report
+from dpensemble.clusters.base import Report
 from dpensemble.clusters.spark_settings import require_encryption
 from dpensemble.clusters.vetting import other_versions, require_unchanged, versions
 from dpensemble.datasets.parquet_columns import exact_frame

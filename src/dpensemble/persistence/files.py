@@ -2,7 +2,7 @@
 
 The format is skops. It rebuilds objects of named types instead of executing a
 pickle. Only the few estimator classes listed here are written or read. Data that their compiled code would use
-without a check (tree nodes, category counts) are checked.
+without a check (nodes of trees, category counts) are checked, because prediction follows such indices unchecked.
 
 A file of an earlier version names our classes by their paths of then. One exact table has these paths. A path that is
 not in the table is refused, also if something is there.
@@ -15,18 +15,22 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+from sklearn._loss.loss import HalfBinomialLoss, HalfMultinomialLoss
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.ensemble._hist_gradient_boosting.binning import _BinMapper
+from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
@@ -42,10 +46,107 @@ from dpensemble.moments.discriminant import DiscriminantModel
 from dpensemble.moments.maps.curved import CurvedDecoder
 from dpensemble.moments.maps.landmarks import KernelDirections, WhitenedNumbers
 from dpensemble.moments.maps.snapped import SnappedMap
-from dpensemble.persistence.skops_files import skops_io
-from dpensemble.persistence.trees import LOSSES, Unvetted, vet_boosted, vet_forest, vet_histogram_boosted, vet_tree
 from dpensemble.student import NamedPipeline
 from dpensemble.student.published import MARK, release_mark, with_names
+
+# skops lists all estimators of scikit-learn. For that it imports every package of scikit-learn, with adapters of array
+# libraries: PyTorch alone takes longer than predicting a file of rows.
+_ADAPTERS = tuple(f"sklearn.externals.array_api_compat.{library}" for library in ("cupy", "dask", "torch"))
+
+
+def skops_io() -> ModuleType:
+    """Return ``skops.io``. Adapters that are not imported yet are not imported."""
+    held_back = [] if "skops.io" in sys.modules else [name for name in _ADAPTERS if name not in sys.modules]
+    for name in held_back:
+        # Importing it fails from now on, and the search for estimators skips it.
+        sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        from skops import io  # noqa: PLC0415
+    finally:
+        for name in held_back:
+            # Another thread may have put the module there meanwhile.
+            if sys.modules.get(name, ...) is None:
+                del sys.modules[name]
+    return io
+
+
+#: Losses of boosted trees: for two classes, and for more.
+LOSSES = (HalfBinomialLoss, HalfMultinomialLoss)
+
+
+class Unvetted(Exception):  # noqa: N818
+    """A part of a classifier is not on the list, or not sound."""
+
+
+def vet_tree(tree: Any, n_features: int) -> None:
+    """Raise for child or feature indices that compiled prediction would follow out of bounds."""
+    nodes = np.arange(tree.node_count)
+    left, right = tree.children_left, tree.children_right
+    leaf = (left == -1) & (right == -1)
+    inside = (left > nodes) & (right > nodes) & (left < len(nodes)) & (right < len(nodes))
+    features = (tree.feature >= 0) & (tree.feature < n_features)
+    if len(nodes) == 0 or tree.n_features != n_features or not np.all(leaf | (inside & features)):
+        raise Unvetted("it holds a broken decision tree")
+
+
+def vet_forest(forest: Any) -> None:
+    """Raise for a forest with anything but sound trees."""
+    trees = forest.estimators_
+    if not isinstance(trees, list) or any(type(tree) is not DecisionTreeClassifier for tree in trees):
+        raise Unvetted("it holds a broken forest")
+    # A forest passes rows to its trees without checking their width again.
+    for tree in trees:
+        vet_tree(tree.tree_, forest.n_features_in_)
+
+
+def vet_boosted(model: Any) -> None:
+    """Raise for more boosted trees than the sums have columns."""
+    trees, n_classes = model.estimators_, len(model.classes_)
+    width = 1 if n_classes == 2 else n_classes
+    first = model.init_
+    if (
+        not isinstance(trees, np.ndarray)
+        or trees.ndim != 2
+        or trees.shape[1] != width
+        or (model.n_classes_, model.n_trees_per_iteration_) != (n_classes, width)
+        or type(first) is not DummyClassifier
+        or len(first.classes_) != n_classes
+        or len(first.class_prior_) != n_classes
+        or type(model._loss) is not LOSSES[width > 1]
+        or any(type(tree) is not DecisionTreeRegressor for tree in trees.ravel())
+    ):
+        raise Unvetted("it holds broken boosted trees")
+    for tree in trees.ravel():
+        vet_tree(tree.tree_, model.n_features_in_)
+        if (tree.tree_.n_outputs, tree.tree_.max_n_classes) != (1, 1):
+            raise Unvetted("it holds broken boosted trees")
+
+
+def vet_histogram_boosted(model: Any) -> None:
+    """Raise for nodes of boosted trees on histograms that lead out of bounds, and for trees that split categories."""
+    categories = getattr(model, "is_categorical_", None)
+    if model._preprocessor is not None or categories is not None or np.any(model._bin_mapper.is_categorical_):
+        raise Unvetted("it holds boosted trees that split categories; encode these first")
+    n_classes = len(model.classes_)
+    width = 1 if n_classes == 2 else n_classes
+    rounds = model._predictors
+    if not isinstance(rounds, list) or any(not isinstance(one, list) or len(one) != width for one in rounds):
+        raise Unvetted("it holds broken boosted trees")
+    for predictor in (tree for one in rounds for tree in one):
+        _vet_nodes(predictor.nodes, model.n_features_in_)
+
+
+def _vet_nodes(nodes: object, n_features: int) -> None:
+    if not isinstance(nodes, np.ndarray) or nodes.ndim != 1 or not len(nodes) or nodes.dtype != PREDICTOR_RECORD_DTYPE:
+        raise Unvetted("it holds broken boosted trees")
+    at, leaf = np.arange(len(nodes)), nodes["is_leaf"].astype(bool)
+    inside = np.ones(len(nodes), dtype=bool)
+    for side in ("left", "right"):
+        inside &= (nodes[side] > at) & (nodes[side] < len(nodes))
+    features = (nodes["feature_idx"] >= 0) & (nodes["feature_idx"] < n_features)
+    if nodes["is_categorical"].any() or not np.all(leaf | (inside & features)):
+        raise Unvetted("it holds broken boosted trees")
+
 
 _CLASSIFIERS = (
     LogisticRegression,
