@@ -21,11 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._untrusted import parse_json
-from dpensemble.datasets.download import NotDelivered, fetch, store
-from dpensemble.datasets.homes import ENVIRONMENT_VARIABLE
 from dpensemble.datasets.images import ImageDataset, dataset_of, kept_classes
-from dpensemble.datasets.published import NotAsPublished, PublishedFile
-from dpensemble.datasets.retrieval import look_up, read_published, stored
+from dpensemble.datasets.published import (
+    ENVIRONMENT_VARIABLE,
+    NotAsPublished,
+    NotDelivered,
+    PublishedFile,
+    fetch,
+    look_up,
+    read_published,
+    store,
+    stored,
+)
 from dpensemble.errors import FileError
 
 _Content = TypeVar("_Content")

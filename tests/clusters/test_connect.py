@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpensemble.clusters.spark_settings import require_encryption
-from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
+from dpensemble.datasets.partitions import ParquetOnSpark, SparkParts, require_encryption
 from dpensemble.errors import DataError
 
 from ..deadline import GUARD, until

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpensemble.clusters.spark_settings import require_encryption
+from dpensemble.datasets.partitions import require_encryption
 from dpensemble.errors import InvalidParameterError
 
 ALL = dict.fromkeys(("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled"), "true")

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from dpensemble.datasets import fit_encoder, read_table
 from dpensemble.datasets import tables as readers
 from dpensemble.datasets.columns import is_number, number_columns
-from dpensemble.datasets.encoding import numeric_columns
+from dpensemble.datasets.preparation import numeric_columns
 from dpensemble.errors import DataError
 
 KINDS = {

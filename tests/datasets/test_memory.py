@@ -4,7 +4,7 @@ import sys
 
 import pandas as pd
 
-from dpensemble.datasets.memory import release_unused
+from dpensemble.datasets.columns import release_unused
 
 
 def test_the_pool_is_told_where_there_is_one(monkeypatch):

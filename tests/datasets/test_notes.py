@@ -6,7 +6,7 @@ import pytest
 
 from dpensemble import LabelMomentsClassifier, SubsampleAggregateClassifier
 from dpensemble.datasets import TablePreparation
-from dpensemble.datasets.notes import lines, refuse_doubts, table_notes
+from dpensemble.datasets.public_facts import lines, refuse_doubts, table_notes
 from dpensemble.errors import ColumnWarning, DataError
 
 N = 40

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from dpensemble.datasets import load_adult
-from dpensemble.datasets.notes import warn_of_columns
-from dpensemble.datasets.number_like import number_like
+from dpensemble.datasets.public_facts import number_like, warn_of_columns
 from dpensemble.errors import ColumnWarning
 
 V = np.random.default_rng(0).integers(10, 80, 120).tolist()

@@ -5,8 +5,7 @@ import sys
 import pandas as pd
 import pytest
 
-from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
-from dpensemble.datasets.spark_session import spark_session
+from dpensemble.datasets.partitions import ParquetOnSpark, SparkParts, spark_session
 from dpensemble.errors import DataError, InvalidParameterError
 
 

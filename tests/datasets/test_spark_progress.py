@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from dpensemble import show_progress
-from dpensemble.datasets import spark_parts
-from dpensemble.datasets.spark_parts import partitions_shown
+from dpensemble.datasets import partitions
+from dpensemble.datasets.partitions import partitions_shown
 
 from ..deadline import GUARD
 
@@ -34,7 +34,7 @@ class Tracker:
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    monkeypatch.setattr(spark_parts, "_SECONDS", 0.001)
+    monkeypatch.setattr(partitions, "_SECONDS", 0.001)
 
 
 def test_tasks_of_the_last_stage_are_counted(capsys):
