@@ -31,7 +31,7 @@ from dpensemble.datasets.published import (
     look_up,
     read_published,
     store,
-    stored,
+    stored_content,
 )
 from dpensemble.errors import FileError
 
@@ -168,7 +168,7 @@ def _retrieve_archive(
 def _unpacked(folder: Path, published: PublishedArchive) -> dict[str, bytes] | None:
     """Return all files in a folder: unpacked, from the archive, or from pictures. Return None if a file is missing."""
     for place in (folder / published.inside, folder):
-        contents = {file.name: stored(place, file) for file in (*published.train, published.test)}
+        contents = {file.name: stored_content(place, file) for file in (*published.train, published.test)}
         whole = {name: content for name, content in contents.items() if content is not None}
         if len(whole) == len(contents):
             return whole

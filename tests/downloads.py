@@ -34,7 +34,7 @@ def _no_other_machine(monkeypatch):
 def cache(tmp_path, monkeypatch):
     """An empty cache of this user, and no other folder of data sets."""
     folder = tmp_path / "cache"
-    monkeypatch.setattr(published, "user_cache", lambda: folder)
+    monkeypatch.setattr(published, "_user_cache", lambda: folder)
     monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
     return folder
 

@@ -43,13 +43,13 @@ def test_the_digest_is_that_of_the_files(tmp_path, monkeypatch):
         monkeypatch.setattr(vetting, "_PACKAGE", str(tmp_path))
         monkeypatch.setattr(vetting, "_LOADED", vetting._stamps(str(tmp_path)))
         vetting._digest.cache_clear()
-        digests.add(vetting.source_digest())
+        digests.add(vetting._source_digest())
     vetting._digest.cache_clear()
     assert len(digests) == 2
     # An archive has no files to compare.
     monkeypatch.setattr(vetting, "_LOADED", ())
     monkeypatch.setattr(vetting, "_PACKAGE", str(tmp_path / "none.zip"))
-    assert vetting.source_digest() == vetting._OF_NOBODY
+    assert vetting._source_digest() == vetting._OF_NOBODY
 
 
 def test_a_process_whose_files_changed_works_with_no_other_process(changed):

@@ -18,9 +18,9 @@ from dpensemble.datasets.published import (
     MNIST,
     NotAsPublished,
     PublishedFile,
-    named_home,
+    _named_home,
+    _user_cache,
     retrieve,
-    user_cache,
 )
 from dpensemble.errors import FileError, InvalidParameterError
 
@@ -31,9 +31,9 @@ def test_the_argument_comes_before_the_environment(tmp_path, monkeypatch):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, str(tmp_path / "b"))
-    assert named_home(tmp_path / "a") == tmp_path / "a"
-    assert named_home(str(tmp_path / "a")) == tmp_path / "a"
-    assert named_home(None) == tmp_path / "b"
+    assert _named_home(tmp_path / "a") == tmp_path / "a"
+    assert _named_home(str(tmp_path / "a")) == tmp_path / "a"
+    assert _named_home(None) == tmp_path / "b"
 
 
 @pytest.mark.parametrize("value", [None, ""])
@@ -42,26 +42,26 @@ def test_nothing_need_be_named(monkeypatch, value):
         monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
     else:
         monkeypatch.setenv(ENVIRONMENT_VARIABLE, value)
-    assert named_home(None) is None
+    assert _named_home(None) is None
 
 
 def test_the_tilde_is_the_home_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     (tmp_path / "data").mkdir()
-    assert named_home("~/data") == tmp_path / "data"
+    assert _named_home("~/data") == tmp_path / "data"
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, "~/data")
-    assert named_home(None) == tmp_path / "data"
+    assert _named_home(None) == tmp_path / "data"
 
 
 def test_what_is_named_must_be_a_folder(tmp_path, monkeypatch):
     (tmp_path / "file").write_bytes(b"")
     for value in (tmp_path / "none", tmp_path / "file", "~nobody-of-this-name/data", 5, True):
         with pytest.raises(InvalidParameterError, match=r"data_home='.*' is not a folder: give the folder that holds"):
-            named_home(value)
+            _named_home(value)
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, str(tmp_path / "none"))
     with pytest.raises(InvalidParameterError, match=r"DPENSEMBLE_DATA='.*none' is not a folder"):
-        named_home(None)
+        _named_home(None)
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ def test_each_platform_has_its_place_for_caches(tmp_path, monkeypatch, platform,
     for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
     usual = tmp_path / inside / "dpensemble"
-    assert user_cache() == usual
+    assert _user_cache() == usual
     if variable is not None:
         monkeypatch.setenv(variable, str(tmp_path / "elsewhere"))
-        assert user_cache() == tmp_path / "elsewhere" / "dpensemble"
+        assert _user_cache() == tmp_path / "elsewhere" / "dpensemble"
         monkeypatch.setenv(variable, "relative")
-        assert user_cache() == usual
+        assert _user_cache() == usual
 
 
 def test_a_user_without_a_home_is_told_what_to_do(monkeypatch):
@@ -92,7 +92,7 @@ def test_a_user_without_a_home_is_told_what_to_do(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("LOCALAPPDATA", raising=False)
     with pytest.raises(FileError, match="no home folder to store downloads in: name a folder that holds"):
-        user_cache()
+        _user_cache()
     assert not Path("~").exists()
 
 
@@ -209,7 +209,7 @@ def test_a_named_folder_needs_no_cache(tmp_path, monkeypatch, publish, fill, con
     def homeless():
         raise AssertionError("asked for the cache")
 
-    monkeypatch.setattr(retrieval, "user_cache", homeless)
+    monkeypatch.setattr(retrieval, "_user_cache", homeless)
     fill(tmp_path / "tiny", packed=True)
     assert get(publish(), tmp_path) == contents["train-labels"]
 

@@ -17,7 +17,7 @@ from dpensemble._progress import pass_bar
 from dpensemble.clusters.vetting import require_unchanged
 from dpensemble.errors import InvalidParameterError
 
-BACKENDS = ("dask",)
+_BACKENDS = ("dask",)
 
 
 class Cluster(Protocol):
@@ -78,7 +78,7 @@ def on_cluster(backend: str, scheduler: str) -> Iterator[None]:
     Traceback (most recent call last):
     InvalidParameterError: scheduler='tcp://127.0.0.1:1' does not answer.
     """
-    if backend not in BACKENDS:
+    if backend not in _BACKENDS:
         raise InvalidParameterError(f"backend={backend!r} is unknown: use 'dask'.", parameter="backend")
     from dpensemble.clusters.on_dask import DaskCluster  # noqa: PLC0415  an optional extra
 
@@ -100,7 +100,7 @@ def refuse_cluster(why: str) -> None:
 Report = TypeVar("Report")
 
 
-class Part(Protocol):
+class _Part(Protocol):
     """A part of a table that can be read where it is needed. It holds a place, and no rows."""
 
     def tables(self) -> Iterator[Rows]:
@@ -108,7 +108,7 @@ class Part(Protocol):
         ...
 
 
-def results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[Part], n_jobs: int = 1) -> Iterator[Report]:
+def results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[_Part], n_jobs: int = 1) -> Iterator[Report]:
     """Yield what `work` returns for each part, on the cluster in use, else in `n_jobs` processes of this machine."""
     with pass_bar(len(parts), "parts") as advance:
         for result in _results_of(work, parts, n_jobs):
@@ -116,7 +116,7 @@ def results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[Part], 
             yield result
 
 
-def _results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[Part], n_jobs: int) -> Iterator[Report]:
+def _results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[_Part], n_jobs: int) -> Iterator[Report]:
     cluster = active_cluster()
     if cluster is not None:
         yield from cluster.results(_on_part, ((work, part) for part in parts))
@@ -139,5 +139,5 @@ def _results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[Part],
                 reports.close()
 
 
-def _on_part(work: Callable[[Iterator[Rows]], Report], part: Part) -> Report:
+def _on_part(work: Callable[[Iterator[Rows]], Report], part: _Part) -> Report:
     return work(part.tables())

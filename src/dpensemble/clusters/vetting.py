@@ -26,16 +26,16 @@ _PACKAGE = str(Path(__file__).parents[1])
 _Stamps: TypeAlias = tuple[tuple[str, int, int], ...]
 
 
-def source_digest() -> str:
+def _source_digest() -> str:
     """Return a digest of the source files that this process loaded.
 
     What a process has in memory is unknown if the files changed since. So its digest then equals that of no other
     process.
     """
-    return _digest() if _LOADED and not source_changed() else _OF_NOBODY
+    return _digest() if _LOADED and not _source_changed() else _OF_NOBODY
 
 
-def source_changed() -> bool:
+def _source_changed() -> bool:
     """Return whether source files of this library changed since this process loaded it."""
     return _stamps(_PACKAGE) != _LOADED
 
@@ -139,7 +139,7 @@ def _is_own(number: str) -> bool:
 
 def versions() -> dict[str, str]:
     """Return what must be the same on all machines: versions of libraries, and a digest of this library's source."""
-    return _of_packages() | {_SOURCE: source_digest()}
+    return _of_packages() | {_SOURCE: _source_digest()}
 
 
 @lru_cache(1)
@@ -167,7 +167,7 @@ def other_versions(wanted: dict[str, str]) -> str:
 
 def require_unchanged(parameter: str) -> None:
     """Raise if source files of this library changed under this process, so that workers could run other code."""
-    if source_changed():
+    if _source_changed():
         raise InvalidParameterError(
             "the source files of dpensemble changed since this process loaded them, so that workers could run other "
             "code: start this process and all workers again.",

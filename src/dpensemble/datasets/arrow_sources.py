@@ -30,7 +30,7 @@ from dpensemble.errors import DataError, FileError, InvalidParameterError
 
 
 @dataclass(frozen=True, eq=False)
-class OrcFile:
+class _OrcFile:
     """A table in one ORC file, which streams its rows as record batches of Arrow."""
 
     name: str
@@ -55,7 +55,7 @@ def _stripes(file: Rows, names: list[str]) -> Iterator[Rows]:
         yield file.read_stripe(place, columns=names).select(names)
 
 
-def orc_file(path: Path) -> OrcFile:
+def _orc_file(path: Path) -> _OrcFile:
     """Return the table in an ORC file.
 
     Raises
@@ -68,7 +68,7 @@ def orc_file(path: Path) -> OrcFile:
     from pyarrow.orc import ORCFile  # noqa: PLC0415  takes long to import
 
     try:
-        return OrcFile(path.name, distinct_columns(ORCFile(str(path)).schema.names, path.name), (path,))
+        return _OrcFile(path.name, distinct_columns(ORCFile(str(path)).schema.names, path.name), (path,))
     except DataError:
         raise
     except (OSError, ValueError) as error:
@@ -181,10 +181,10 @@ def opened_source(text: str, parameter: str = "private") -> Iterator[ArrowSource
             yield _FILES.get(Path(text).suffix.lower(), _arrow_file)(Path(text))
 
 
-def _arrow_file(path: Path) -> ArrowFile:
+def _arrow_file(path: Path) -> _ArrowFile:
     try:
         with _batches(path) as (schema, _):
-            return ArrowFile(path.name, distinct_columns(schema.names, path.name), (path,))
+            return _ArrowFile(path.name, distinct_columns(schema.names, path.name), (path,))
     except DataError:
         raise
     except (OSError, ValueError) as error:
@@ -226,7 +226,7 @@ def source_frames(source: ArrowSource, columns: Sequence[str], rows: int) -> Ite
 
 
 @dataclass(frozen=True, eq=False)
-class ArrowFile:
+class _ArrowFile:
     """A file in Arrow's IPC format, with or without an index of its batches."""
 
     name: str
@@ -286,5 +286,5 @@ def _require_end(path: Path) -> None:
 # Readers of files by their endings.
 _FILES: dict[str, Callable[[Path], ArrowSource]] = {
     **dict.fromkeys((".arrow", ".feather", ".ipc"), _arrow_file),
-    ".orc": orc_file,
+    ".orc": _orc_file,
 }

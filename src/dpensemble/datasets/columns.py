@@ -115,7 +115,7 @@ def entries_of(part: pd.DataFrame) -> NDArray[np.generic]:
     # `to_numpy` would round all integer categories if one entry is missing.
     with suppress(*_FROM_ENTRIES):
         return part.astype(object).to_numpy(dtype=object)
-    columns = [objects_of(part.iloc[:, place]) for place in range(part.shape[1])]
+    columns = [_objects_of(part.iloc[:, place]) for place in range(part.shape[1])]
     return np.stack(columns, axis=1)
 
 
@@ -130,7 +130,7 @@ def texts_of(part: pd.DataFrame) -> pd.DataFrame:
 
 def as_text(column: pd.Series) -> pd.Series:
     """Return entries as they are written, each separately: 5 and 5.0 as "5". Missing entries stay missing."""
-    entries = objects_of(column)
+    entries = _objects_of(column)
     # Most columns hold only texts, and writing each text again takes ten times as long.
     if set(map(type, entries)) != {str}:
         missing = pd.isna(entries)
@@ -139,26 +139,26 @@ def as_text(column: pd.Series) -> pd.Series:
     return pd.Series(entries, index=column.index, name=column.name, dtype=object)
 
 
-def objects_of(column: pd.Series) -> NDArray[np.generic]:
+def _objects_of(column: pd.Series) -> NDArray[np.generic]:
     """Return the entries of a column as objects, exactly as they are stored. What pandas cannot return is missing."""
     with suppress(*_FROM_ENTRIES):
         return column.astype(object).to_numpy(dtype=object)
     half = len(column) // 2
     if not half:
         return np.array([None], dtype=object)
-    return np.concatenate([objects_of(column.iloc[:half]), objects_of(column.iloc[half:])])
+    return np.concatenate([_objects_of(column.iloc[:half]), _objects_of(column.iloc[half:])])
 
 
 def labels_of(column: pd.Series) -> NDArray[np.generic]:
     """Return labels as they are stored: as an array of numbers if the type of the column is one of NumPy's."""
     plain = isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf"
-    return column.to_numpy() if plain else objects_of(column)
+    return column.to_numpy() if plain else _objects_of(column)
 
 
 def unit_entries(column: pd.Series) -> NDArray[np.generic]:
     """Return the entries of a column of units as they are stored. Raise for a column whose type does not hold ids."""
     require_id_type(f"unit={column.name!r}", column.dtype)
-    return objects_of(column)
+    return _objects_of(column)
 
 
 def text_of(entry: object) -> Any:
@@ -178,7 +178,7 @@ def distinct_ids(column: pd.Series) -> tuple[NDArray[np.intp], list[bytes]]:
     require_id_type("the column of units", column.dtype)
     kind = column.dtype
     if isinstance(kind, pd.CategoricalDtype) or kind.kind not in "iub":
-        return _numbered(map(identity, objects_of(column).tolist()))
+        return _numbered(map(identity, _objects_of(column).tolist()))
     # Entries of one type of whole numbers are one id only if they are the same.
     places, distinct = pd.factorize(column)
     own, ids = _numbered(map(identity, np.asarray(distinct, dtype=object).tolist()))

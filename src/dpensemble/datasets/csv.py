@@ -40,7 +40,7 @@ _LINES_AT_ONCE = 2**16
 _CHARACTERS_AT_ONCE = 2**27
 
 
-def tables_of_lines(
+def _tables_of_lines(
     path: Path,
     text: TextIO,
     layout: CSVLayout,
@@ -58,7 +58,7 @@ def tables_of_lines(
     column, although they mean a blank elsewhere.
     """
     start, n_tables = 0, 0
-    names, sep, blanks = list(layout.names), layout.sep, blanks_of(list(layout.names), not_blank)
+    names, sep, blanks = list(layout.names), layout.sep, _blanks_of(list(layout.names), not_blank)
     for _ in islice(text, layout.header + 1):
         pass
     lines = _whole_lines(path, text, layout, keep_broken)
@@ -93,7 +93,7 @@ def _some(lines: Iterator[str], most: int) -> list[str]:
     return part
 
 
-def blanks_of(names: list[str], not_blank: Mapping[str, Collection[str]]) -> dict[str, list[str]] | None:
+def _blanks_of(names: list[str], not_blank: Mapping[str, Collection[str]]) -> dict[str, list[str]] | None:
     """Return the texts that are blanks in each column, or None if these are the usual ones in all columns."""
     if not not_blank:
         return None
@@ -141,10 +141,10 @@ def _why(entries: list[str] | None, number: int, n_names: int, header: int) -> s
             f"a quotation mark in line {number:,} is never closed (the header is line {header:,}); close it, or give "
             "--multiline-text if texts hold line breaks"
         )
-    return wrong_length(number, len(entries), n_names, header)
+    return _wrong_length(number, len(entries), n_names, header)
 
 
-def wrong_length(line: int, n_entries: int, n_names: int, header: int = 1) -> str:
+def _wrong_length(line: int, n_entries: int, n_names: int, header: int = 1) -> str:
     """Return which line has another number of entries than the header."""
     return (
         f"line {line:,} has {n_entries} entries, but the header has {n_names} (the header is line {header:,}); quote "
@@ -153,7 +153,7 @@ def wrong_length(line: int, n_entries: int, n_names: int, header: int = 1) -> st
 
 
 #: Endings of text files, optionally followed by ``.gz`` or ``.zip``.
-ENDINGS = (".csv", ".tsv", ".txt")
+_ENDINGS = (".csv", ".tsv", ".txt")
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -221,7 +221,7 @@ class CSVFormat:
 def is_csv(path: Path) -> bool:
     """Return whether a file's ending is that of a text file, compressed or not."""
     inner, outer = _endings(path)
-    return inner in ENDINGS or (outer == ".zip" and inner == "")
+    return inner in _ENDINGS or (outer == ".zip" and inner == "")
 
 
 def read_csv(
@@ -282,7 +282,7 @@ def _tables(
         if how.multiline_text:
             tables = _multiline_tables(path, file, layout, rows, not_blank)
         else:
-            tables = tables_of_lines(path, file, layout, rows, keep_broken=keep_broken, not_blank=not_blank)
+            tables = _tables_of_lines(path, file, layout, rows, keep_broken=keep_broken, not_blank=not_blank)
         for table in tables:
             yield _with_points(table) if how.decimal == "," else table
 
@@ -292,7 +292,7 @@ def _multiline_tables(
 ) -> Iterator[pd.DataFrame]:
     for _ in islice(file, layout.header):
         pass
-    blanks = blanks_of(list(layout.names), not_blank)
+    blanks = _blanks_of(list(layout.names), not_blank)
     read: Any = pd.read_csv(
         file,
         dtype=str,
@@ -370,7 +370,7 @@ def _binary(path: Path) -> Iterator[IO[bytes]]:
     outer = _endings(path)[1]
     if outer == ".zip":
         with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if Path(name).suffix.lower() in ENDINGS and name[:2] != "__"]
+            names = [name for name in archive.namelist() if Path(name).suffix.lower() in _ENDINGS and name[:2] != "__"]
             if len(names) != 1:
                 raise FileError(f"{path} holds {len(names)} CSV files: put one table into it.")
             with archive.open(names[0]) as file:
@@ -436,7 +436,7 @@ def _of_parser(text: str) -> str:
     lengths = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
     if lengths:
         expected, line, saw = map(int, lengths.groups())
-        return wrong_length(line, saw, expected)
+        return _wrong_length(line, saw, expected)
     quoted = re.search(r"EOF inside string starting at row (\d+)", text)
     if quoted:
         return f"a quotation mark in line {int(quoted[1]) + 1:,} is never closed (the header is line 1)"

@@ -171,7 +171,7 @@ _DUCKDB_SETTINGS = {"python_enable_replacements": "false"}
 
 
 @dataclass(frozen=True, eq=False)
-class DuckDBTable:
+class _DuckDBTable:
     """A table of DuckDB. `place` is its quoted name with database and schema, which no view can have."""
 
     name: str
@@ -191,7 +191,7 @@ class DuckDBTable:
         return relation.to_arrow_reader(ROWS_AT_ONCE)
 
 
-def duckdb_table(open_things: ExitStack, path: Path, table: str, parameter: str = "private") -> DuckDBTable:
+def duckdb_table(open_things: ExitStack, path: Path, table: str, parameter: str = "private") -> _DuckDBTable:
     """Open a table of a DuckDB file for reading."""
     try:
         import duckdb  # noqa: PLC0415  optional
@@ -218,7 +218,7 @@ def duckdb_table(open_things: ExitStack, path: Path, table: str, parameter: str 
         columns = connection.sql(_selection(("*",), place) + " limit 0").columns
     except duckdb.Error as error:
         raise _unreadable_table(table, error) from None
-    return DuckDBTable(table, place, distinct_columns(columns, table), connection)
+    return _DuckDBTable(table, place, distinct_columns(columns, table), connection)
 
 
 def _place_in_duckdb(connection: Rows, table: str) -> str | None:
@@ -233,7 +233,7 @@ def _place_in_duckdb(connection: Rows, table: str) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
-class DatabaseTable:
+class _DatabaseTable:
     """A table or view behind a driver of ADBC. With `as_text`, entries are texts, and an empty text is missing.
 
     `types` are the types of columns, if equal entries of some types may arrive in several forms.
@@ -275,7 +275,7 @@ class DatabaseTable:
             yield from map(_with_blanks, reader) if self.as_text else reader
 
 
-def sqlite_table(open_things: ExitStack, path: Path, table: str, parameter: str = "private") -> DatabaseTable:
+def sqlite_table(open_things: ExitStack, path: Path, table: str, parameter: str = "private") -> _DatabaseTable:
     """Open a table or view of an SQLite file for reading."""
     try:
         from adbc_driver_manager import Error  # noqa: PLC0415  optional
@@ -299,10 +299,10 @@ def sqlite_table(open_things: ExitStack, path: Path, table: str, parameter: str 
     except Error as error:
         raise _unreadable_table(table, error) from None
     # The driver guesses a column's type from its first entries, so that one record could change how others are read.
-    return DatabaseTable(table, columns, connection, as_text=True)
+    return _DatabaseTable(table, columns, connection, as_text=True)
 
 
-def postgresql_table(open_things: ExitStack, address: PostgreSQLAddress, parameter: str = "private") -> DatabaseTable:
+def postgresql_table(open_things: ExitStack, address: PostgreSQLAddress, parameter: str = "private") -> _DatabaseTable:
     """Open a table or view of a PostgreSQL server, as of one moment."""
     try:
         from adbc_driver_manager import Error  # noqa: PLC0415  optional
@@ -326,7 +326,7 @@ def postgresql_table(open_things: ExitStack, address: PostgreSQLAddress, paramet
         columns = _column_names(connection, address.table)
     except Error as error:
         raise _unreadable_table(address.table, error) from None
-    return DatabaseTable(address.table, columns, connection, types=types)
+    return _DatabaseTable(address.table, columns, connection, types=types)
 
 
 def _types(cursor: Rows, table: str) -> dict[str, str]:

@@ -162,11 +162,11 @@ def _decoded(kind: Any) -> Any:
     return kind.value_type if types.is_dictionary(kind) or types.is_run_end_encoded(kind) else kind
 
 
-Arguments = ParamSpec("Arguments")
-Answer = TypeVar("Answer")
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
 
 #: Settings of scikit-learn that would change results, at their usual values.
-USUAL_SETTINGS = MappingProxyType(
+_USUAL_SETTINGS = MappingProxyType(
     {
         "assume_finite": False,
         "print_changed_only": True,
@@ -198,7 +198,7 @@ _OF_FRAMES = _OF_ARROW | {"columns", "__len__"}
 _MOST_QUOTED = 5
 
 
-def reads_frames(method: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:
+def reads_frames(method: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
     """Let a method take rows and series of any library, under the usual settings of scikit-learn.
 
     Every frame becomes a table of pandas, and every series an array or a series of pandas. Names of columns are
@@ -207,11 +207,11 @@ def reads_frames(method: Callable[Arguments, Answer]) -> Callable[Arguments, Ans
     names = list(inspect.signature(method).parameters)
 
     @wraps(method)
-    def read(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
+    def read(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Answer:
         given = dict(zip(names, args, strict=False)) | kwargs
         # One object stays one object, so that the method notices public rows that are the private ones.
         known = {id(value): as_given(name, value) for name, value in _in_order(given) if name not in _NOT_ROWS}
-        with config_context(**USUAL_SETTINGS):
+        with config_context(**_USUAL_SETTINGS):
             return method(
                 *(known.get(id(value), value) for value in args),
                 **{name: known.get(id(value), value) for name, value in kwargs.items()},

@@ -25,7 +25,7 @@ _UNSIGNED_BYTES = 0x0800
 _WORD = 4
 
 
-def read_idx(content: bytes, n_dimensions: int, source: str) -> NDArray[np.uint8]:
+def _read_idx(content: bytes, n_dimensions: int, source: str) -> NDArray[np.uint8]:
     """Return a read-only view of the array in an IDX file of unsigned bytes. `source` is for messages."""
     header = _WORD * (1 + n_dimensions)
     magic, expected = content[:_WORD], (_UNSIGNED_BYTES + n_dimensions).to_bytes(_WORD, "big")
@@ -49,10 +49,10 @@ def read_idx(content: bytes, n_dimensions: int, source: str) -> NDArray[np.uint8
     return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(sizes)
 
 
-def labelled_images(images: bytes, labels: bytes, n_classes: int, source: str) -> tuple[NDArray[np.uint8], Integers]:
+def _labelled_images(images: bytes, labels: bytes, n_classes: int, source: str) -> tuple[NDArray[np.uint8], Integers]:
     """Return images (n_images, height, width) and their labels from two IDX files. `source` is for messages."""
-    pixels = read_idx(images, 3, f"{source} images")
-    ids = read_idx(labels, 1, f"{source} labels").astype(np.int64)
+    pixels = _read_idx(images, 3, f"{source} images")
+    ids = _read_idx(labels, 1, f"{source} labels").astype(np.int64)
     if len(pixels) != len(ids):
         raise DataError(
             f"{source} has {len(pixels)} images but {len(ids)} labels: use two files of one part of one data set."
@@ -247,7 +247,7 @@ def _load(
     def part(images: PublishedFile, labels: PublishedFile, words: str) -> _Part:
         pixels = retrieve(published, images, data_home, progress=progress)
         targets = retrieve(published, labels, data_home, progress=progress)
-        return labelled_images(pixels, targets, _N_CLASSES, f"{published.name} {words}")
+        return _labelled_images(pixels, targets, _N_CLASSES, f"{published.name} {words}")
 
     train = part(published.train_images, published.train_labels, "training")
     test = part(published.test_images, published.test_labels, "test")

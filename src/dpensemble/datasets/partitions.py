@@ -203,7 +203,7 @@ _ENCRYPTION = ("spark.authenticate", "spark.network.crypto.enabled", _OF_DISKS)
 _MASTER = "spark.master"
 
 
-def require_encryption(session: Rows, *, has_units: bool) -> None:
+def _require_encryption(session: Rows, *, has_units: bool) -> None:
     """Raise if private rows, or what identifies units, could cross a network or reach a disk in the clear."""
     settings = _settings(session)
     master = settings[_MASTER]
@@ -351,7 +351,7 @@ _SECONDS = 0.5
 
 
 @contextmanager
-def partitions_shown(frame: Rows) -> Iterator[None]:
+def _partitions_shown(frame: Rows) -> Iterator[None]:
     """Show how many partitions the jobs of the block have done. Spark Connect does not report it."""
     over, watch = Event(), None
     if bars_are_shown():
@@ -424,7 +424,7 @@ class SparkParts:
                 raise DataError(f"{parameter}={name!r} is not a column of the DataFrame: name one of its columns.")
         if unit is not None:
             require_id_type(f"unit={unit!r}", dict(frame.dtypes)[unit])
-        require_encryption(frame.sparkSession, has_units=unit is not None)
+        _require_encryption(frame.sparkSession, has_units=unit is not None)
         others = [name for name in (columns or frame.columns) if name not in (target, unit)]
         self.target, self.unit = target, unit
         self._frame = frame.select(*[_quoted(name) for name in (*others, target, *(() if unit is None else (unit,)))])
@@ -459,7 +459,7 @@ class ParquetOnSpark:
         self, session: Rows, path: Path | str, target: str, *, unit: str | None = None, columns: tuple[str, ...] = ()
     ) -> None:
         self._files = ParquetParts(path, target, unit=unit, columns=columns)
-        require_encryption(session, has_units=unit is not None)
+        _require_encryption(session, has_units=unit is not None)
         self.target, self.unit, self._session = target, unit, session
 
     def results(self, work: Callable[[Iterator[Rows]], Report]) -> Iterator[Report]:
@@ -495,7 +495,7 @@ def _results(frame: Rows, work: Callable[[Iterator[Rows]], Report]) -> Iterator[
     require_unchanged("cluster")
     task = _task(cloudpickle.dumps(work), versions())
     try:
-        with partitions_shown(frame):
+        with _partitions_shown(frame):
             rows = frame.mapInArrow(task, "part int, difference string, report binary").collect()
     except Exception as error:
         kind = type(error).__name__

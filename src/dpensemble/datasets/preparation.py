@@ -131,8 +131,8 @@ _NUMBERS = "numbers"
 
 LEFT_OUT = "left out"
 #: Entry for a blank text if blanks are filled in.
-BLANK = "(blank)"
-FILLS = ("median", "nan")
+_BLANK = "(blank)"
+_FILLS = ("median", "nan")
 # A text is left out if this many public rows have mostly different ones, and few share theirs with others.
 _ENOUGH, _MOSTLY, _SHARED_BY, _FEW = 20, 0.5, 5, 0.2
 
@@ -182,8 +182,8 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> TablePreparation:  # noqa: ARG002
         """Learn formats, medians and parts from public rows. Never pass private rows."""
-        if self.fill is not None and self.fill not in FILLS:
-            raise InvalidParameterError(f"fill={self.fill!r} is unknown: use one of {', '.join(FILLS)}, or None.")
+        if self.fill is not None and self.fill not in _FILLS:
+            raise InvalidParameterError(f"fill={self.fill!r} is unknown: use one of {', '.join(_FILLS)}, or None.")
         require_readable("X", X)
         table = as_table(X)
         if not len(table):
@@ -234,7 +234,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         if self.fill is None:
             return table
         numbers = number_columns(table)
-        others = table.iloc[:, np.flatnonzero(~numbers)].fillna(BLANK)
+        others = table.iloc[:, np.flatnonzero(~numbers)].fillna(_BLANK)
         values = table.iloc[:, np.flatnonzero(numbers)].to_numpy(dtype=float, copy=True)
         if self.fill == "median":
             medians = dict(zip(self.feature_names_in_, self.medians_, strict=True))
@@ -249,7 +249,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         for part in date["parts"]:
             middle, column = date["fill"].get(part), parts[part]
             if self.fill is not None and (middle is None or self.fill == "median"):
-                column = column.fillna(BLANK if middle is None else middle)
+                column = column.fillna(_BLANK if middle is None else middle)
             columns[self._part_names[name, part]] = column
         return pd.DataFrame(columns, index=entries.index)
 
@@ -408,7 +408,7 @@ class TableEncoder(LibraryTransformer, TransformerMixin, BaseEstimator):
         if name != "categories" or not np.any(mask):
             return {}
         pairs = zip(self.encoder_.feature_names_in_[mask], one_hot.categories_, strict=True)
-        return {column: {str(entry) for entry in entries} - {BLANK} for column, entries in pairs}
+        return {column: {str(entry) for entry in entries} - {_BLANK} for column, entries in pairs}
 
 
 def is_unnamed(name: str) -> bool:

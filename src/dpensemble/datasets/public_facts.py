@@ -66,7 +66,7 @@ _SHORT_DATE = re.compile(r"\s*\d{1,2}([./-])\d{1,2}\1\d{2}\s*|\s*\d{1,2}[ -]?[A-
 
 
 @dataclass(frozen=True, slots=True)
-class NumberLike:
+class _NumberLike:
     """What a column of texts mostly holds, as the beginning of a sentence, the cure, and whether it is doubtful."""
 
     text: str
@@ -74,7 +74,7 @@ class NumberLike:
     is_doubtful: bool
 
 
-def number_like(name: str, entries: pd.Series) -> NumberLike | None:
+def _number_like(name: str, entries: pd.Series) -> _NumberLike | None:
     """Return what is remarkable about a column of public texts without blanks, or None if it holds categories."""
     texts = as_text(entries).astype(str)
     if not len(texts):
@@ -96,37 +96,37 @@ def number_like(name: str, entries: pd.Series) -> NumberLike | None:
     return _dates(name, distinct, values, frequency)
 
 
-def _with_odd_ones(name: str, odd: pd.Series, share: float, different: int) -> NumberLike:
+def _with_odd_ones(name: str, odd: pd.Series, share: float, different: int) -> _NumberLike:
     if not len(odd):
         stored = f"column {name!r} is not read as numbers, because the table stores its numbers as texts"
-        return NumberLike(stored, "store them as numbers in all tables", False)
-    return NumberLike(
-        f"column {name!r} is not read as numbers, because {percent(1 - share)} of its public entries are none: "
-        f"{quoted(odd)} (the other {percent(share)} are)",
+        return _NumberLike(stored, "store them as numbers in all tables", False)
+    return _NumberLike(
+        f"column {name!r} is not read as numbers, because {_percent(1 - share)} of its public entries are none: "
+        f"{_quoted_counts(odd)} (the other {_percent(share)} are)",
         "blank these entries, or write them as numbers, in all tables",
         different >= _FEW,
     )
 
 
-def _with_signs(name: str, dressed: pd.Series, odd: pd.Series, share: float) -> NumberLike:
+def _with_signs(name: str, dressed: pd.Series, odd: pd.Series, share: float) -> _NumberLike:
     commas = sum(int(count) for text, count in dressed.items() if _DECIMAL_COMMA.fullmatch(str(text)))
     decimal = ' (if commas are decimal signs, with --decimal ",")' if 2 * commas > dressed.sum() else ""
-    rest = f"; the others are {quoted(odd)}" if len(odd) else ""
-    return NumberLike(
-        f"column {name!r} is not read as numbers, although {percent(share)} of its public entries look like numbers "
-        f"with signs or units: {quoted(dressed)}{rest}",
+    rest = f"; the others are {_quoted_counts(odd)}" if len(odd) else ""
+    return _NumberLike(
+        f"column {name!r} is not read as numbers, although {_percent(share)} of its public entries look like numbers "
+        f"with signs or units: {_quoted_counts(dressed)}{rest}",
         f"write plain numbers such as 1200.5 in all tables{decimal}",
         True,
     )
 
 
-def _dates(name: str, distinct: pd.Series, values: pd.Series, frequency: np.ndarray) -> NumberLike | None:
+def _dates(name: str, distinct: pd.Series, values: pd.Series, frequency: np.ndarray) -> _NumberLike | None:
     short = np.array([_SHORT_DATE.fullmatch(text) is not None for text in values], dtype=bool)
     share = float(frequency[short].sum() / frequency.sum())
     if share > _MOST_ODD and int(short.sum()) >= _FEW:
-        return NumberLike(
-            f"column {name!r} is not read as dates, because the years of {percent(share)} of its public entries have "
-            f"two digits: {quoted(distinct[short])}",
+        return _NumberLike(
+            f"column {name!r} is not read as dates, because the years of {_percent(share)} of its public entries have "
+            f"two digits: {_quoted_counts(distinct[short])}",
             "write dates as 2025-12-31 in all tables",
             True,
         )
@@ -136,9 +136,9 @@ def _dates(name: str, distinct: pd.Series, values: pd.Series, frequency: np.ndar
     share = float(frequency[is_date].sum() / frequency.sum())
     if share <= _MOST_ODD or is_date.all():
         return None
-    return NumberLike(
-        f"column {name!r} is not read as dates, because {percent(1 - share)} of its public entries are none in the "
-        f"format of the others: {quoted(distinct[~is_date])}",
+    return _NumberLike(
+        f"column {name!r} is not read as dates, because {_percent(1 - share)} of its public entries are none in the "
+        f"format of the others: {_quoted_counts(distinct[~is_date])}",
         "blank these entries, or write them as 2025-12-31, in all tables",
         True,
     )
@@ -163,7 +163,7 @@ def _are_codes(plain: pd.Series) -> bool:
     return len(plain) > 0 and float(plain.str.fullmatch(r"0\d+").mean()) > _CODES
 
 
-def quoted(counts: pd.Series) -> str:
+def _quoted_counts(counts: pd.Series) -> str:
     """Quote the most frequent of some texts, cut and without characters that a terminal obeys."""
     shown: Iterator[str] = ("".join(map(_visible, str(text))) for text in counts.index[:_MOST_QUOTED])
     quoted = [repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...") for text in shown]
@@ -177,7 +177,7 @@ def _visible(character: str) -> str:
     return " " if character.isspace() else "\N{REPLACEMENT CHARACTER}"
 
 
-def percent(share: float) -> str:
+def _percent(share: float) -> str:
     """Return a share as a percentage in words, never rounded up to 100 %."""
     return f"{100 * share:.2g} %" if share < 0.995 else f"{int(10_000 * share) / 100:g} %"
 
@@ -206,7 +206,7 @@ class Note:
     is_doubtful: bool = True
 
 
-def table_notes(
+def _table_notes(
     public: pd.DataFrame, preparation: TablePreparation, *, has_unit: bool, n_units: int | None = None
 ) -> list[Note]:
     """Return remarks on a public table of `n_units` units, on which `preparation` was fitted. By default each row."""
@@ -240,9 +240,9 @@ def warn_of_columns(public: Any, *, has_unit: bool) -> None:
         warnings.warn(f"{more}their public entries are.", ColumnWarning, stacklevel=5)
 
 
-def _not_numbers(name: str, entries: pd.Series) -> NumberLike | None:
+def _not_numbers(name: str, entries: pd.Series) -> _NumberLike | None:
     """Return what is remarkable about a column of texts that are neither dates nor numbers with decimal commas."""
-    return None if date_formats(as_text(entries)) else number_like(name, entries)
+    return None if date_formats(as_text(entries)) else _number_like(name, entries)
 
 
 def _warn_of_persons(public: Any) -> None:
@@ -335,7 +335,7 @@ class _Remarks:
                 name,
                 f'column {name!r} looks like numbers with decimal commas, but is read as text: give --decimal ",".',
             )
-        elif (like := number_like(name, entries)) is not None:
+        elif (like := _number_like(name, entries)) is not None:
             yield Note(name, f"{like.text}; {like.cure}; otherwise {drop}.", is_doubtful=like.is_doubtful)
         elif different > _MOSTLY * min(len(entries), self.n_units) and len(entries) >= _FEWEST:
             words = texts.str.count(r"\s").mean() >= 1
@@ -425,22 +425,22 @@ class PublicFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class _Judgement:
     """How each column is read, in words, and notes on what is suspicious. Both may be published."""
 
     columns: Mapping[str, str]
     notes: tuple[Note, ...]
 
 
-def judge(facts: PublicFacts) -> Judgement:
+def judge(facts: PublicFacts) -> _Judgement:
     """Return how columns are read, and notes. Raise if a setting or a public table shows that a run is a mistake."""
     notes = [note for check in _CHECKS for note in check(facts)]
     if facts.rows is None or not len(facts.rows):
-        return Judgement({}, tuple(notes))
+        return _Judgement({}, tuple(notes))
     preparation = TablePreparation().fit(facts.rows)
     n_units = None if facts.units is None else len(number_units(facts.units)[0])
-    notes += table_notes(facts.rows, preparation, has_unit=facts.purposes.get("unit") is not None, n_units=n_units)
-    return Judgement(preparation.words(), tuple(notes))
+    notes += _table_notes(facts.rows, preparation, has_unit=facts.purposes.get("unit") is not None, n_units=n_units)
+    return _Judgement(preparation.words(), tuple(notes))
 
 
 def ids_of_two_forms(ids: Sequence[object]) -> int:
@@ -499,8 +499,8 @@ def _public_labels_are_declared(facts: PublicFacts) -> Iterator[Note]:
             continue
         others = written[present & ~declared].astype(str).value_counts()
         what = (
-            f"{percent(1 - share)} of the labels in column {facts.target!r} of the {name} table are not among "
-            f"classes={shown(list(facts.classes))}: {quoted(others)}"
+            f"{_percent(1 - share)} of the labels in column {facts.target!r} of the {name} table are not among "
+            f"classes={shown(list(facts.classes))}: {_quoted_counts(others)}"
         )
         if share < _FEWEST_DECLARED:
             raise DataError(

@@ -37,7 +37,7 @@ from dpensemble.errors import FileError, InvalidParameterError
 ENVIRONMENT_VARIABLE = "DPENSEMBLE_DATA"
 
 
-def named_home(data_home: Path | str | None) -> Path | None:
+def _named_home(data_home: Path | str | None) -> Path | None:
     """Return the user's folder of data sets, from `data_home` or ``DPENSEMBLE_DATA``, or None."""
     if data_home is not None:
         parameter, value = "data_home", data_home
@@ -54,7 +54,7 @@ def named_home(data_home: Path | str | None) -> Path | None:
     return home
 
 
-def user_cache() -> Path:
+def _user_cache() -> Path:
     """Return the folder for this user's downloads. It need not exist."""
     home = os.path.expanduser("~")
     if sys.platform == "win32":
@@ -244,7 +244,7 @@ _Content = TypeVar("_Content")
 
 def retrieve(published: PublishedImages, file: PublishedFile, data_home: Path | str | None, *, progress: bool) -> bytes:
     """Return the unpacked content of a file, from the named home, else the user's cache, else a download."""
-    content, searched = look_up(published.folder, data_home, partial(stored, file=file))
+    content, searched = look_up(published.folder, data_home, partial(stored_content, file=file))
     return _downloaded(published, file, searched, progress) if content is None else content
 
 
@@ -262,14 +262,14 @@ def look_up(
 
 
 def _homes(data_home: Path | str | None) -> Iterator[Path]:
-    named = named_home(data_home)
+    named = _named_home(data_home)
     if named is not None:
         yield named
     # Only now, because users who have the files elsewhere need no cache.
-    yield user_cache()
+    yield _user_cache()
 
 
-def stored(folder: Path, file: PublishedFile) -> bytes | None:
+def stored_content(folder: Path, file: PublishedFile) -> bytes | None:
     """Return the content of the file in a folder, packed or not, or None if the file is missing."""
     for path in (folder / file.name, folder / f"{file.name}.gz"):
         content = read_published(path, file.largest, file.unpack)
