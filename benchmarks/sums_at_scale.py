@@ -25,8 +25,7 @@ import numpy as np
 import pandas as pd
 
 from dpensemble import LabelMomentsClassifier, load_adult, on_cluster, three_way_split
-from dpensemble.datasets.parts import DaskParts, ParquetParts
-from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
+from dpensemble.datasets.partitions import DaskParts, ParquetOnSpark, ParquetParts, SparkParts
 
 ROUTES = {
     "fit": "fit, in memory",

@@ -21,11 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._untrusted import parse_json
-from dpensemble.datasets.download import NotDelivered, fetch, store
-from dpensemble.datasets.homes import ENVIRONMENT_VARIABLE
 from dpensemble.datasets.images import ImageDataset, dataset_of, kept_classes
-from dpensemble.datasets.published import NotAsPublished, PublishedFile
-from dpensemble.datasets.retrieval import look_up, read_published, stored
+from dpensemble.datasets.published import (
+    ENVIRONMENT_VARIABLE,
+    NotAsPublished,
+    NotDelivered,
+    PublishedFile,
+    fetch,
+    look_up,
+    read_published,
+    store,
+    stored_content,
+)
 from dpensemble.errors import FileError
 
 _Content = TypeVar("_Content")
@@ -161,7 +168,7 @@ def _retrieve_archive(
 def _unpacked(folder: Path, published: PublishedArchive) -> dict[str, bytes] | None:
     """Return all files in a folder: unpacked, from the archive, or from pictures. Return None if a file is missing."""
     for place in (folder / published.inside, folder):
-        contents = {file.name: stored(place, file) for file in (*published.train, published.test)}
+        contents = {file.name: stored_content(place, file) for file in (*published.train, published.test)}
         whole = {name: content for name, content in contents.items() if content is not None}
         if len(whole) == len(contents):
             return whole

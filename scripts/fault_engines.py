@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dpensemble import on_cluster
-from dpensemble.datasets.parts import ParquetParts
-from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
+from dpensemble.datasets.partitions import ParquetOnSpark, ParquetParts, SparkParts
 
 TARGET, UNIT = "y", "who"
 _DAEMON = "warm_daemon"

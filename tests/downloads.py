@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from dpensemble.datasets import download, retrieval
-from dpensemble.datasets.homes import ENVIRONMENT_VARIABLE
+from dpensemble.datasets import published
+from dpensemble.datasets.published import ENVIRONMENT_VARIABLE
 
 LOCAL = "127.0.0.1"
 
@@ -27,14 +27,14 @@ def _no_other_machine(monkeypatch):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setattr(download, "_PATIENCE", 5.0)
+    monkeypatch.setattr(published, "_PATIENCE", 5.0)
 
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     """An empty cache of this user, and no other folder of data sets."""
     folder = tmp_path / "cache"
-    monkeypatch.setattr(retrieval, "user_cache", lambda: folder)
+    monkeypatch.setattr(published, "_user_cache", lambda: folder)
     monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
     return folder
 

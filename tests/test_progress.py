@@ -5,7 +5,7 @@ import pytest
 
 from dpensemble import LabelMomentsClassifier, show_progress
 from dpensemble._progress import ShownPasses, pass_bar, pass_named, progress_bar, progress_heard_by
-from dpensemble.clusters.parts import results_of
+from dpensemble.clusters.base import results_of
 from dpensemble.moments import rounds
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")

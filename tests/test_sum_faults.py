@@ -20,7 +20,7 @@ class Engine:
 
     @contextmanager
     def table(self, folder):
-        from dpensemble.datasets.parts import ParquetParts
+        from dpensemble.datasets.partitions import ParquetParts
 
         yield ParquetParts(folder, "y", unit="who")
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dpensemble import _untrusted
 from dpensemble._untrusted import UnfitJSONError, file_bytes, parse_json, read_json
 from dpensemble.cli import main
-from dpensemble.datasets import csv_files, csv_lines, parquet
+from dpensemble.datasets import csv, parquet
 from dpensemble.datasets.tables import table_chunks
 from dpensemble.errors import DPEnsembleError, FileError
 from dpensemble.persistence import load_classifier
@@ -196,7 +196,7 @@ def test_no_generated_file_ends_in_an_unforeseen_error(tmp_path, content):
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".csv.zip"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
 def test_a_long_line_of_a_table_is_refused(tmp_path, monkeypatch, ending, encoding):
-    monkeypatch.setattr(csv_files, "_LONGEST_LINE", 200_000)
+    monkeypatch.setattr(csv, "_LONGEST_LINE", 200_000)
     path, pack = tmp_path / f"rows{ending}", {"gz": gzip.compress, "zip": lambda raw: zipped([("rows.csv", raw)])}
     ends = pack.get(ending.rpartition(".")[2], bytes)
     # The sign has the bytes of a line break in UTF-16, in the wrong places.
@@ -208,7 +208,7 @@ def test_a_long_line_of_a_table_is_refused(tmp_path, monkeypatch, ending, encodi
 
 
 def test_lines_that_are_read_together_fit_into_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_lines, "_CHARACTERS_AT_ONCE", 100)
+    monkeypatch.setattr(csv, "_CHARACTERS_AT_ONCE", 100)
     path = tmp_path / "rows.csv"
     path.write_text("a,b\n" + f"{'1' * 30},2\n" * 10)
     chunks = list(table_chunks(path))

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dpensemble import LabelMomentsClassifier
-from dpensemble.datasets.parts import ParquetParts
+from dpensemble.datasets.partitions import ParquetParts
 
 COLUMNS = ["a", "b", "c"]
 # Looked for in all files that an engine leaves.

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpensemble.clusters.spark_settings import require_encryption
-from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
+from dpensemble.datasets.partitions import ParquetOnSpark, SparkParts, _require_encryption
 from dpensemble.errors import DataError
 
 from ..deadline import GUARD, until
@@ -107,7 +106,7 @@ def test_a_session_cannot_pretend_other_settings(session):
     try:
         assert session.conf.get("spark.io.encryption.enabled") == "false"
         # The server encrypts its disks, and is on this machine.
-        require_encryption(session, has_units=True)
+        _require_encryption(session, has_units=True)
     finally:
         for name in ("spark.io.encryption.enabled", "spark.master"):
             session.conf.unset(name)

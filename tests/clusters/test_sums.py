@@ -13,8 +13,7 @@ import pytest
 
 from dpensemble import on_cluster
 from dpensemble.cli import main
-from dpensemble.datasets.parts import DaskParts, ParquetParts
-from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
+from dpensemble.datasets.partitions import DaskParts, ParquetOnSpark, ParquetParts, SparkParts
 from dpensemble.errors import DataError, InvalidParameterError
 
 from ..deadline import GUARD
@@ -188,9 +187,9 @@ def test_a_table_that_is_written_is_refused(records, spark, tmp_path):
 
 def test_workers_of_another_version_are_refused(records, spark, monkeypatch):
     from dpensemble.clusters import vetting
-    from dpensemble.datasets import spark_parts
+    from dpensemble.datasets import partitions
 
-    monkeypatch.setattr(spark_parts, "versions", lambda: vetting.versions() | {"python": "3.2"})
+    monkeypatch.setattr(partitions, "versions", lambda: vetting.versions() | {"python": "3.2"})
     with pytest.raises(DataError, match=r"a worker with python \S+, but must have 3\.2"):
         records.fitted(SparkParts(spark.read.parquet(str(records.folder)), "y", unit="who"))
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dpensemble import LabelMomentsClassifier, on_cluster
-from dpensemble.datasets.parts import ParquetParts
+from dpensemble.datasets.partitions import ParquetParts
 from dpensemble.errors import InvalidParameterError
 
 from ..deadline import GUARD

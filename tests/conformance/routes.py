@@ -19,7 +19,7 @@ from pyarrow import parquet
 from dpensemble import LabelMomentsClassifier
 from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
-from dpensemble.datasets.parts import ParquetParts
+from dpensemble.datasets.partitions import ParquetParts
 from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.releases import SumReleaser
 

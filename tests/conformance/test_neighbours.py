@@ -21,7 +21,7 @@ from dpensemble import LabelMomentsClassifier
 from dpensemble._identity import identity
 from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
-from dpensemble.datasets.parts import ParquetParts
+from dpensemble.datasets.partitions import ParquetParts
 from dpensemble.errors import ColumnWarning, DPEnsembleError
 from dpensemble.releases import SumReleaser
 from dpensemble.workflow.files import file_tables

@@ -30,7 +30,7 @@ from dpensemble.allocation import partition
 from dpensemble.datasets import ParquetBlocks, columns
 from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
 from dpensemble.datasets.arrow_sources import opened_source
-from dpensemble.datasets.parts import ParquetParts
+from dpensemble.datasets.partitions import ParquetParts
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.releases import SumReleaser
 from dpensemble.rows.checked import RowCheck

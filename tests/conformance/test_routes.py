@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dpensemble import LabelMomentsClassifier
-from dpensemble.datasets.parts import DaskParts
+from dpensemble.datasets.partitions import DaskParts
 from dpensemble.errors import ColumnWarning
 from dpensemble.moments import learning
 from dpensemble.moments.maps import curved

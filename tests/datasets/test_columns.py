@@ -1,6 +1,10 @@
-"""Columns that are converted many at a time come out as each would alone."""
+"""Columns that are converted many at a time come out as each would alone.
+
+Memory of texts is given back.
+"""
 
 import decimal
+import sys
 
 import numpy as np
 import pandas as pd
@@ -10,8 +14,8 @@ from sklearn.preprocessing import StandardScaler
 
 from dpensemble.datasets import fit_encoder, read_table
 from dpensemble.datasets import tables as readers
-from dpensemble.datasets.columns import is_number, number_columns
-from dpensemble.datasets.encoding import numeric_columns
+from dpensemble.datasets.columns import is_number, number_columns, release_unused
+from dpensemble.datasets.preparation import numeric_columns
 from dpensemble.errors import DataError
 
 KINDS = {
@@ -101,3 +105,28 @@ def test_an_encoder_looks_for_no_column_by_name(tmp_path):
     assert encoder.transform(public[["c", "b", "a"]]).tolist() == encoder.transform(public).tolist()
     earlier = ColumnTransformer([("numbers", StandardScaler(), ["a", "c"])]).fit(public)
     assert numeric_columns(earlier) == ["a", "c"]
+
+
+def test_the_pool_is_told_where_there_is_one(monkeypatch):
+    told = []
+
+    class Pool:
+        def release_unused(self):
+            told.append(True)
+
+    class Arrow:
+        default_memory_pool = Pool
+
+    monkeypatch.setitem(sys.modules, "pyarrow", Arrow)
+    release_unused()
+    assert told == [True]
+    monkeypatch.delitem(sys.modules, "pyarrow")
+    release_unused()
+    assert told == [True]
+
+
+def test_texts_that_are_held_stay_as_they_are():
+    texts = pd.Series(["a", None, "long " * 100], dtype="string")
+    before = texts.copy()
+    release_unused()
+    pd.testing.assert_series_equal(texts, before)

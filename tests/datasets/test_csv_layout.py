@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpensemble.datasets.csv_files import CSVFormat, csv_layout, read_csv
+from dpensemble.datasets.csv import CSVFormat, csv_layout, read_csv
 from dpensemble.datasets.csv_layout import Expected
 from dpensemble.errors import DataError, DPEnsembleError, FileError
 from dpensemble.workflow import ReadOptions, TableFiles, file_tables

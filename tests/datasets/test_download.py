@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dpensemble.datasets import download
-from dpensemble.datasets.download import NotDelivered, fetch, store
+from dpensemble.datasets import published
+from dpensemble.datasets.published import NotDelivered, fetch, store
 from dpensemble.errors import FileError
 
 from ..deadline import GUARD
@@ -66,7 +66,7 @@ def test_too_much_is_not_read_to_its_end(server):
 
 
 def test_silence_does_not_last(server, monkeypatch):
-    monkeypatch.setattr(download, "_PATIENCE", 0.2)
+    monkeypatch.setattr(published, "_PATIENCE", 0.2)
 
     def stall(request):
         server.send(request, b"ha", 8)

@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from dpensemble.datasets import ParquetBlocks, TablePreparation, read_table
 from dpensemble.datasets.columns import texts_of
-from dpensemble.datasets.csv_files import CSVFormat, read_csv
+from dpensemble.datasets.csv import CSVFormat, read_csv
 from dpensemble.datasets.tables import as_kinds, table_chunks
 from dpensemble.errors import FileError
 
@@ -185,9 +185,9 @@ def test_dates_do_not_depend_on_the_clock():
 
 
 def test_a_byte_order_mark_belongs_to_its_record_wherever_parts_begin(tmp_path, monkeypatch):
-    from dpensemble.datasets import csv_lines
+    from dpensemble.datasets import csv
 
-    monkeypatch.setattr(csv_lines, "_LINES_AT_ONCE", 2)
+    monkeypatch.setattr(csv, "_LINES_AT_ONCE", 2)
     lines = [f"\ufeff{place},{place}" for place in range(5)]
     path = tmp_path / "t.csv"
     path.write_text("a,b\n" + "\n".join(lines) + "\n", encoding="utf-8")

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from dpensemble.datasets import ParquetBlocks, read_table
+from dpensemble.datasets.frames import exact_frame
 from dpensemble.datasets.parquet import ParquetTable
-from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError, FileError
 
 

@@ -6,7 +6,7 @@ import pytest
 from sklearn.base import clone
 
 from dpensemble.datasets import TableEncoder, TablePreparation
-from dpensemble.datasets.preparation import BLANK
+from dpensemble.datasets.preparation import _BLANK
 from dpensemble.errors import DataError, InvalidParameterError
 
 PUBLIC = pd.DataFrame(
@@ -21,9 +21,9 @@ PUBLIC = pd.DataFrame(
 def test_blanks_become_public_medians_and_a_category_of_their_own():
     prepared = TablePreparation("median").fit(PUBLIC).transform(PUBLIC)
     assert prepared["age"].tolist() == [30.0, 50.0, 50.0, 90.0]
-    assert prepared["ward"].tolist() == ["a", "b", BLANK, "a"]
+    assert prepared["ward"].tolist() == ["a", "b", _BLANK, "a"]
     assert prepared["seen: month"].tolist() == [3.0, 4.0, 4.0, 4.0]
-    assert prepared["seen: weekday"].tolist() == ["Saturday", "Wednesday", "Sunday", BLANK]
+    assert prepared["seen: weekday"].tolist() == ["Saturday", "Wednesday", "Sunday", _BLANK]
 
 
 def test_what_private_rows_hold_changes_nothing_of_other_rows():

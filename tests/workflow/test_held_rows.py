@@ -13,7 +13,7 @@ import dpensemble.cli.train
 from dpensemble._announce import listen
 from dpensemble.cli import main
 from dpensemble.datasets.arrow import ArrowPart
-from dpensemble.datasets.parts import ParquetParts
+from dpensemble.datasets.partitions import ParquetParts
 from dpensemble.errors import DataError, FileError
 from dpensemble.rows.source import Blocks, rows_here, without
 from dpensemble.workflow.private_rows import RowsOfFiles, UnchangedFiles

@@ -11,7 +11,7 @@ import pytest
 from dpensemble import LabelMomentsClassifier, SubsampleAggregateClassifier
 from dpensemble.cli import main
 from dpensemble.datasets import arrow_sources
-from dpensemble.datasets.arrow_sources import ArrowFile
+from dpensemble.datasets.arrow_sources import _ArrowFile
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.workflow import ReadOptions, TableFiles, file_tables, train
 from dpensemble.workflow.outputs import write_outcome
@@ -147,7 +147,7 @@ def test_a_source_without_the_rows_is_refused(folder, tmp_path, capsys):
 
 
 def test_a_stream_that_breaks_does_not_quote_its_rows(folder, tmp_path, monkeypatch):
-    class Broken(ArrowFile):
+    class Broken(_ArrowFile):
         def stream(self, columns):
             yield pa.record_batch({"age": [30.0]})
             raise ValueError("the row of Ann")
@@ -195,7 +195,7 @@ def test_a_column_with_other_capitals_is_named(folder, tmp_path):
 def test_an_error_ends_the_connection(folder, monkeypatch):
     ended = []
 
-    class Rows(ArrowFile):
+    class Rows(_ArrowFile):
         def stream(self, columns):
             try:
                 yield pa.record_batch({"age": ["no number"], "ward": ["A"], "admitted": ["1.1.2023"]})

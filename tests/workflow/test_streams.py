@@ -242,7 +242,7 @@ def test_a_missing_package_is_named(folder, capsys, monkeypatch, address, packag
 def broken(folder, private, monkeypatch):
     """Return an Arrow file whose last pass ends with an error that quotes a row."""
     path, reads = write_ipc(folder / "broken.arrow", private, index=True), []
-    plain = arrow_sources.ArrowFile.stream
+    plain = arrow_sources._ArrowFile.stream
 
     def stream(self, columns):
         reads.append(columns)
@@ -254,7 +254,7 @@ def broken(folder, private, monkeypatch):
 
         return pa.RecordBatchReader.from_batches(plain(self, columns).schema, batches())
 
-    monkeypatch.setattr(arrow_sources.ArrowFile, "stream", stream)
+    monkeypatch.setattr(arrow_sources._ArrowFile, "stream", stream)
     return path
 
 

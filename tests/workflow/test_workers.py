@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dpensemble.cli import main
-from dpensemble.datasets.parts import ParquetParts
+from dpensemble.datasets.partitions import ParquetParts
 from dpensemble.rows.passes import PROBLEMS
 from dpensemble.workflow.workers import Workers
 

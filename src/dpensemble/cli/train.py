@@ -35,7 +35,7 @@ from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.cli.where import cluster_of, opened_private, opened_workers
 from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.arrow_sources import ArrowSource
-from dpensemble.datasets.notes import lines, refuse_doubts
+from dpensemble.datasets.public_facts import lines, refuse_doubts
 from dpensemble.design.by_group import parse_budgets
 from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import (

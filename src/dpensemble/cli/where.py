@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dpensemble.clusters import on_cluster
 from dpensemble.datasets.arrow_sources import ArrowSource, names_source, opened_source
-from dpensemble.datasets.spark_session import spark_session
+from dpensemble.datasets.partitions import spark_session
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow.workers import Workers
 

@@ -2,13 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from dpensemble.datasets.adult import load_adult
-from dpensemble.datasets.csv_files import CSVFormat
-from dpensemble.datasets.encoding import fit_encoder
+from dpensemble.datasets.csv import CSVFormat
 from dpensemble.datasets.images import ImageDataset, load_digit_images, load_fashion_mnist, load_mnist
 from dpensemble.datasets.parquet import ParquetBlocks
-from dpensemble.datasets.preparation import TableEncoder, TablePreparation
-from dpensemble.datasets.splits import three_way_split
+from dpensemble.datasets.preparation import TableEncoder, TablePreparation, fit_encoder
+from dpensemble.datasets.published import load_adult, three_way_split
 from dpensemble.datasets.tables import as_table, read_table, same_columns
 
 __all__ = [

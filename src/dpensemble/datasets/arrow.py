@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from dpensemble._arrays import Rows
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble._identity import require_id_type
-from dpensemble.clusters.parts import Report
+from dpensemble.clusters.base import Report
 from dpensemble.datasets.columns import labels_of
+from dpensemble.datasets.frames import exact_frame
 from dpensemble.datasets.parquet import ROWS_AT_ONCE, UnitNumbers, rows_without, unit_numbers
-from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError, InvalidParameterError
 
 

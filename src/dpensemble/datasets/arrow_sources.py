@@ -1,7 +1,8 @@
 """Tables with an Arrow stream that the command line can name: Arrow and ORC files, DuckDB, SQLite and PostgreSQL.
 
 A source opens one connection and reads every round from it. PostgreSQL shows all rounds one snapshot, and a file that
-is open for reading in DuckDB is locked. The checksums of a run notice rows that change in any case.
+is open for reading in DuckDB is locked. The checksums of a run notice rows that change in any case. A file in ORC, the
+format of Hive and other warehouses, is read stripe by stripe.
 """
 
 from __future__ import annotations
@@ -16,11 +17,64 @@ from typing import Protocol
 import pandas as pd
 
 from dpensemble._arrays import Rows
-from dpensemble.datasets.database_addresses import PostgreSQLAddress, file_and_table
-from dpensemble.datasets.database_tables import distinct_columns, duckdb_table, postgresql_table, sqlite_table
-from dpensemble.datasets.orc_files import orc_file
-from dpensemble.datasets.parquet_columns import exact_frame
+from dpensemble.datasets.databases import (
+    PostgreSQLAddress,
+    distinct_columns,
+    duckdb_table,
+    file_and_table,
+    postgresql_table,
+    sqlite_table,
+)
+from dpensemble.datasets.frames import exact_frame
 from dpensemble.errors import DataError, FileError, InvalidParameterError
+
+
+@dataclass(frozen=True, eq=False)
+class _OrcFile:
+    """A table in one ORC file, which streams its rows as record batches of Arrow."""
+
+    name: str
+    columns: list[str]
+    files: tuple[Path, ...]
+
+    def require_unit(self, column: str) -> None:
+        """Do nothing: `ArrowBlocks` checks types of Arrow."""
+
+    def stream(self, columns: Sequence[str]) -> Rows:
+        """Open a stream of all rows."""
+        import pyarrow as pa  # noqa: PLC0415  takes long to import
+        from pyarrow.orc import ORCFile  # noqa: PLC0415  takes long to import
+
+        names, file = list(columns), ORCFile(str(self.files[0]))
+        chosen = pa.schema([file.schema.field(name) for name in names])
+        return pa.RecordBatchReader.from_batches(chosen, _stripes(file, names))
+
+
+def _stripes(file: Rows, names: list[str]) -> Iterator[Rows]:
+    for place in range(file.nstripes):
+        yield file.read_stripe(place, columns=names).select(names)
+
+
+def _orc_file(path: Path) -> _OrcFile:
+    """Return the table in an ORC file.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be read.
+    DataError
+        If two columns have one name.
+    """
+    from pyarrow.orc import ORCFile  # noqa: PLC0415  takes long to import
+
+    try:
+        return _OrcFile(path.name, distinct_columns(ORCFile(str(path)).schema.names, path.name), (path,))
+    except DataError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = "there is no such file" if not path.exists() else type(error).__name__
+    raise FileError(f"{path} cannot be read as an ORC file ({reason}): give a file in the ORC format.")
+
 
 # What DuckDB and SQLite write beside their files.
 _BESIDE = (".wal", "-wal", "-shm", "-journal")
@@ -127,10 +181,10 @@ def opened_source(text: str, parameter: str = "private") -> Iterator[ArrowSource
             yield _FILES.get(Path(text).suffix.lower(), _arrow_file)(Path(text))
 
 
-def _arrow_file(path: Path) -> ArrowFile:
+def _arrow_file(path: Path) -> _ArrowFile:
     try:
         with _batches(path) as (schema, _):
-            return ArrowFile(path.name, distinct_columns(schema.names, path.name), (path,))
+            return _ArrowFile(path.name, distinct_columns(schema.names, path.name), (path,))
     except DataError:
         raise
     except (OSError, ValueError) as error:
@@ -172,7 +226,7 @@ def source_frames(source: ArrowSource, columns: Sequence[str], rows: int) -> Ite
 
 
 @dataclass(frozen=True, eq=False)
-class ArrowFile:
+class _ArrowFile:
     """A file in Arrow's IPC format, with or without an index of its batches."""
 
     name: str
@@ -232,5 +286,5 @@ def _require_end(path: Path) -> None:
 # Readers of files by their endings.
 _FILES: dict[str, Callable[[Path], ArrowSource]] = {
     **dict.fromkeys((".arrow", ".feather", ".ipc"), _arrow_file),
-    ".orc": orc_file,
+    ".orc": _orc_file,
 }

@@ -1,7 +1,12 @@
-"""Convert many columns of a table at a time, to numbers or to texts."""
+"""Columns of a table, many at a time: as numbers, as texts, and as the parts of dates.
+
+Bytes of texts that are not UTF-8 are read separately, so that one odd record changes no other.
+"""
 
 from __future__ import annotations
 
+import codecs
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -12,6 +17,30 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
 from dpensemble._identity import identity, require_id_type
+
+#: Handler of errors for ``bytes.decode`` and ``open``, which reads such bytes as Windows writes them.
+AS_WINDOWS = "dpensemble-windows"
+
+
+def _windows(error: UnicodeError) -> tuple[str, int]:
+    """Decode bytes that are not UTF-8 as Windows writes them (cp1252), each separately. Other encodings lose them."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    if error.encoding.lower() not in ("utf-8", "utf8"):
+        return "\N{REPLACEMENT CHARACTER}", error.end
+    odd = error.object[error.start : error.end]
+    return "".join(bytes([byte]).decode("cp1252", errors="replace") for byte in odd), error.end
+
+
+codecs.register_error(AS_WINDOWS, _windows)
+
+
+def release_unused() -> None:
+    """Return memory that Arrow keeps for later texts to the system. Does nothing without Arrow."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None:
+        arrow.default_memory_pool().release_unused()
+
 
 # Errors of other libraries about single entries. `UnicodeError` is a `ValueError`, and `OverflowError` arithmetic.
 _FROM_ENTRIES = (ArithmeticError, AttributeError, NotImplementedError, TypeError, ValueError)
@@ -86,7 +115,7 @@ def entries_of(part: pd.DataFrame) -> NDArray[np.generic]:
     # `to_numpy` would round all integer categories if one entry is missing.
     with suppress(*_FROM_ENTRIES):
         return part.astype(object).to_numpy(dtype=object)
-    columns = [objects_of(part.iloc[:, place]) for place in range(part.shape[1])]
+    columns = [_objects_of(part.iloc[:, place]) for place in range(part.shape[1])]
     return np.stack(columns, axis=1)
 
 
@@ -101,7 +130,7 @@ def texts_of(part: pd.DataFrame) -> pd.DataFrame:
 
 def as_text(column: pd.Series) -> pd.Series:
     """Return entries as they are written, each separately: 5 and 5.0 as "5". Missing entries stay missing."""
-    entries = objects_of(column)
+    entries = _objects_of(column)
     # Most columns hold only texts, and writing each text again takes ten times as long.
     if set(map(type, entries)) != {str}:
         missing = pd.isna(entries)
@@ -110,26 +139,26 @@ def as_text(column: pd.Series) -> pd.Series:
     return pd.Series(entries, index=column.index, name=column.name, dtype=object)
 
 
-def objects_of(column: pd.Series) -> NDArray[np.generic]:
+def _objects_of(column: pd.Series) -> NDArray[np.generic]:
     """Return the entries of a column as objects, exactly as they are stored. What pandas cannot return is missing."""
     with suppress(*_FROM_ENTRIES):
         return column.astype(object).to_numpy(dtype=object)
     half = len(column) // 2
     if not half:
         return np.array([None], dtype=object)
-    return np.concatenate([objects_of(column.iloc[:half]), objects_of(column.iloc[half:])])
+    return np.concatenate([_objects_of(column.iloc[:half]), _objects_of(column.iloc[half:])])
 
 
 def labels_of(column: pd.Series) -> NDArray[np.generic]:
     """Return labels as they are stored: as an array of numbers if the type of the column is one of NumPy's."""
     plain = isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf"
-    return column.to_numpy() if plain else objects_of(column)
+    return column.to_numpy() if plain else _objects_of(column)
 
 
 def unit_entries(column: pd.Series) -> NDArray[np.generic]:
     """Return the entries of a column of units as they are stored. Raise for a column whose type does not hold ids."""
     require_id_type(f"unit={column.name!r}", column.dtype)
-    return objects_of(column)
+    return _objects_of(column)
 
 
 def text_of(entry: object) -> Any:
@@ -149,7 +178,7 @@ def distinct_ids(column: pd.Series) -> tuple[NDArray[np.intp], list[bytes]]:
     require_id_type("the column of units", column.dtype)
     kind = column.dtype
     if isinstance(kind, pd.CategoricalDtype) or kind.kind not in "iub":
-        return _numbered(map(identity, objects_of(column).tolist()))
+        return _numbered(map(identity, _objects_of(column).tolist()))
     # Entries of one type of whole numbers are one id only if they are the same.
     places, distinct = pd.factorize(column)
     own, ids = _numbered(map(identity, np.asarray(distinct, dtype=object).tolist()))
@@ -226,3 +255,63 @@ def infinite_columns(table: pd.DataFrame) -> NDArray[np.bool_]:
 
 def _any_infinite(part: pd.DataFrame) -> NDArray[np.bool_]:
     return np.isinf(part.to_numpy(dtype=np.float64, na_value=np.nan)).any(axis=0)
+
+
+# Only the day of a time stamp is read. A format is used if nearly all public entries have it.
+_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y", "%d-%b-%Y")
+_NEARLY_ALL = 0.95
+_FEWEST, _LOOKED_AT_FIRST = 3, 50
+DATE_PARTS = ("year", "month", "weekday")
+
+
+def date_formats(entries: pd.Series) -> list[str]:
+    """Return formats in which nearly all present entries are dates. There are several if days may be months."""
+    texts = entries.dropna()
+    if len(texts) < _FEWEST or not _are_dates(texts.iloc[:_LOOKED_AT_FIRST], _FORMATS):
+        return []
+    return _are_dates(texts, _FORMATS)
+
+
+def which_are_dates(entries: pd.Series) -> NDArray[np.bool_]:
+    """Return which present entries are dates in the format in which most are dates."""
+    texts = entries.dropna()
+    begin = [float(_days(texts.iloc[:_LOOKED_AT_FIRST], one).notna().mean()) for one in _FORMATS]
+    best = int(np.argmax(begin))
+    if not begin[best]:
+        return np.zeros(len(texts), dtype=bool)
+    return np.asarray(_days(texts, _FORMATS[best]).notna().to_numpy(), dtype=bool)
+
+
+def _are_dates(texts: pd.Series, formats: tuple[str, ...]) -> list[str]:
+    return [one for one in formats if _days(texts, one).notna().mean() >= _NEARLY_ALL]
+
+
+def _days(texts: pd.Series, how: str) -> pd.Series:
+    """Return the day of each entry. Each entry is read separately, and what follows the day is its time."""
+    try:
+        days = texts.astype(str).str.strip()
+    except UnicodeError:
+        # Half of a pair of surrogates, which no date has.
+        days = texts.map(lambda text: str(text).encode("utf-8", "replace").decode()).astype(str).str.strip()
+    if " " not in how:
+        days = days.str.split(r"[ T]", n=1, regex=True).str[0]
+    # pandas replaces "now" and "today" by the current time.
+    days = days.where(days.str.contains(r"\d"), "")
+    return pd.to_datetime(days, format=how, errors="coerce")
+
+
+def unreadable_dates(entries: pd.Series, how: str) -> pd.Series:
+    """Return which entries are present but are not dates in a format."""
+    written = as_text(entries)
+    return written.notna() & _days(written.where(written.notna(), ""), how).isna()
+
+
+def date_parts(entries: pd.Series, how: str) -> dict[str, pd.Series]:
+    """Return year, month and weekday of entries in a format, missing where an entry is not such a date."""
+    days = _days(entries.where(entries.notna(), ""), how)
+    weekday = days.dt.day_name()
+    return {
+        "year": days.dt.year.astype(float),
+        "month": days.dt.month.astype(float),
+        "weekday": weekday.astype(object).where(weekday.notna(), np.nan),
+    }

@@ -18,7 +18,7 @@ from dpensemble.datasets.frames import require_names
 from dpensemble.errors import DataError, FileError
 
 #: Names of separators that look odd in a message.
-SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
+_SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
 # Lines of a public file that show its layout, and lines among which a header is looked for.
 _SHOWING, _HIGHEST = 1000, 50
 # Longest quoted text. The standard library's limit is 2**17 characters.
@@ -207,11 +207,11 @@ class _Top:
     def _name(self, entry: str, number: int) -> str:
         if entry in self.like.names and entry:
             return entry
-        name = stripped(entry)
+        name = _stripped(entry)
         return self._known.get(name, name) if name else f"Unnamed: {number}"
 
 
-def stripped(entry: str) -> str:
+def _stripped(entry: str) -> str:
     """Return a name without spaces around it, and without quotation marks that stood between spaces."""
     name = entry.strip(_SPACES)
     if name != entry and len(name) > 1 and name[0] == name[-1] == '"':
@@ -221,8 +221,8 @@ def stripped(entry: str) -> str:
 
 def _known_names(names: Collection[str]) -> dict[str, str]:
     """Return names by their form without spaces, if no two of them have the same."""
-    counts = Counter(map(stripped, names))
-    return {stripped(name): name for name in names if counts[stripped(name)] == 1}
+    counts = Counter(map(_stripped, names))
+    return {_stripped(name): name for name in names if counts[_stripped(name)] == 1}
 
 
 def _of_other(top: _Top) -> tuple[int, str]:
@@ -330,7 +330,7 @@ def _check(path: Path, layout: CSVLayout, sep: str, *, public: bool) -> None:
     require_names(str(path), layout.names, quoted=public)
     if layout.n_entries == 1:
         # The name itself is not shown: without a header, it is a record.
-        for other, sign_words in ((",", "','"), *SEPARATORS.items()):
+        for other, sign_words in ((",", "','"), *_SEPARATORS.items()):
             if other in layout.names[0]:
                 flag = "tab" if other == "\t" else other
                 raise DataError(
@@ -341,7 +341,7 @@ def _check(path: Path, layout: CSVLayout, sep: str, *, public: bool) -> None:
 
 def separator_words(sep: str) -> str:
     """Return a separator as it is written in messages."""
-    return SEPARATORS.get(sep, f"'{sep}'")
+    return _SEPARATORS.get(sep, f"'{sep}'")
 
 
 class _long_fields:  # noqa: N801

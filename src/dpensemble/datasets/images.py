@@ -1,7 +1,11 @@
-"""Images for classification: MNIST, Fashion-MNIST, and small digits that need no download."""
+"""Images for classification: MNIST, Fashion-MNIST, and small digits that need no download.
+
+MNIST's format is IDX: a magic number, the sizes, then one unsigned byte for each entry.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +14,53 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
+from dpensemble._arrays import Integers
 from dpensemble._checks import integer_between
 from dpensemble._class_names import declared_classes
-from dpensemble.datasets.idx import labelled_images
-from dpensemble.datasets.published import FASHION_MNIST, MNIST, PublishedFile, PublishedImages
-from dpensemble.datasets.retrieval import retrieve
-from dpensemble.errors import InvalidParameterError
+from dpensemble.datasets.published import FASHION_MNIST, MNIST, PublishedFile, PublishedImages, retrieve
+from dpensemble.errors import DataError, FileError, InvalidParameterError
+
+# The third byte of the magic number marks entries as unsigned bytes, and the fourth is the number of dimensions.
+_UNSIGNED_BYTES = 0x0800
+_WORD = 4
+
+
+def _read_idx(content: bytes, n_dimensions: int, source: str) -> NDArray[np.uint8]:
+    """Return a read-only view of the array in an IDX file of unsigned bytes. `source` is for messages."""
+    header = _WORD * (1 + n_dimensions)
+    magic, expected = content[:_WORD], (_UNSIGNED_BYTES + n_dimensions).to_bytes(_WORD, "big")
+    if not expected.startswith(magic):
+        raise FileError(
+            f"{source} must be a {n_dimensions}-dimensional IDX file, but it starts with 0x{magic.hex()} "
+            f"instead of 0x{expected.hex()}: fetch the published file again."
+        )
+    if len(content) < header:
+        raise FileError(f"{source} is cut off within its header: fetch the published file again.")
+    sizes = tuple(int.from_bytes(content[at : at + _WORD], "big") for at in range(_WORD, header, _WORD))
+    whole = header + math.prod(sizes)
+    if len(content) != whole:
+        fault = "is cut off" if len(content) < whole else "goes on after its end"
+        raise FileError(
+            f"{source} {fault}: it has {len(content)} bytes, but its header announces {whole}; "
+            "fetch the published file again."
+        )
+    if 0 in sizes:
+        raise DataError(f"{source} is empty: one of its sizes is zero; use a file that has rows.")
+    return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(sizes)
+
+
+def _labelled_images(images: bytes, labels: bytes, n_classes: int, source: str) -> tuple[NDArray[np.uint8], Integers]:
+    """Return images (n_images, height, width) and their labels from two IDX files. `source` is for messages."""
+    pixels = _read_idx(images, 3, f"{source} images")
+    ids = _read_idx(labels, 1, f"{source} labels").astype(np.int64)
+    if len(pixels) != len(ids):
+        raise DataError(
+            f"{source} has {len(pixels)} images but {len(ids)} labels: use two files of one part of one data set."
+        )
+    if ids.max() >= n_classes:
+        raise DataError(f"{source} labels go up to {ids.max()}: use labels from 0 to {n_classes - 1}.")
+    return pixels, ids
+
 
 _N_CLASSES = 10
 
@@ -202,7 +247,7 @@ def _load(
     def part(images: PublishedFile, labels: PublishedFile, words: str) -> _Part:
         pixels = retrieve(published, images, data_home, progress=progress)
         targets = retrieve(published, labels, data_home, progress=progress)
-        return labelled_images(pixels, targets, _N_CLASSES, f"{published.name} {words}")
+        return _labelled_images(pixels, targets, _N_CLASSES, f"{published.name} {words}")
 
     train = part(published.train_images, published.train_labels, "training")
     test = part(published.test_images, published.test_labels, "test")

@@ -14,8 +14,7 @@ from dpensemble._arrays import Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble._identity import require_id_type
 from dpensemble.datasets.columns import distinct_ids, labels_of
-from dpensemble.datasets.frames import require_names
-from dpensemble.datasets.parquet_columns import exact_frame
+from dpensemble.datasets.frames import exact_frame, require_names
 from dpensemble.errors import DataError, FileError
 
 #: Rows that are in memory at a time.

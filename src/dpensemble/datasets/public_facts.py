@@ -1,7 +1,10 @@
-"""What public facts show to be a mistake, judged before anything is charged. No private entry is read.
+"""What settings and public rows show to be a mistake or suspicious, judged before anything is charged.
 
-`judge` is the one place for this. `train`, `check` and the service call it once for the settings and once more for the
-public rows. Estimators judge what they get by the same parts: `declared_classes` for their classes, and
+No private entry is read, and public entries may be quoted. One odd entry makes a column text, because no private entry
+may decide how a column is read. So the numbers of such a column become categories, and a note states this.
+
+`judge` is the one place for mistakes. `train`, `check` and the service call it once for the settings and once more for
+the public rows. Estimators judge what they get by the same parts: `declared_classes` for their classes, and
 `warn_of_columns` for their public rows.
 
 To add a check, write a function of `PublicFacts` that raises an error or yields notes, and add the function to
@@ -11,19 +14,394 @@ To add a check, write a function of `PublicFacts` that raises an error or yields
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from dpensemble._arrays import is_table
 from dpensemble._checks import shown
+from dpensemble._refusals import require_readable
 from dpensemble.allocation.partition import number_units
-from dpensemble.datasets.notes import Note, table_notes
-from dpensemble.datasets.number_like import percent, quoted
-from dpensemble.datasets.preparation import TablePreparation
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.datasets.columns import (
+    as_text,
+    date_formats,
+    in_parts,
+    is_number,
+    number_columns,
+    numbers_of,
+    which_are_dates,
+)
+from dpensemble.datasets.csv import looks_like_decimal_comma
+from dpensemble.datasets.preparation import LEFT_OUT, TablePreparation, counts_rows, is_unnamed
+from dpensemble.errors import ColumnWarning, DataError, InvalidParameterError
 
-_MOST = 0.5
+# A share of entries above this is most of them.
+_MOST_ODD = 0.5
+# With fewer different numbers, categories serve as well. A note is then a remark, and with very few there is none.
+_FEW, _VERY_FEW = 10, 3
+_MOST_QUOTED, _LONGEST = 3, 24
+_UNITS, _SAME_UNIT, _CODES = 3, 0.5, 0.05
+
+_THOUSANDS = "[.,'’ʼ`_\\s]"
+_DRESSED = re.compile(
+    rf"""
+    [('"]*\s*
+    (?:[<>≤≥=~≈≃±'*]|ca\.?|>=|<=)*\s*
+    [+\-−–]?\s*(?:[$€£¥₹₽₩₺₫฿₴₪¢]|US\$|R\$|[A-Z]{{3}}\b|Fr\.?|kr\.?)?\s*[+\-−–]?\s*
+    (?:\d{{1,3}}(?:,\d{{2}})*(?:{_THOUSANDS}\d{{3}})+(?:[.,]\d+)?|\d+(?:[.,]\d*)?|[.,]\d+)
+    (?:[eE][+\-−]?\d+)?\s*
+    (?P<unit>(?:10\^?\d|[^\d\s,;:()+*†\-])[^\s,;:()]{{0,11}}(?:\s[^\W\d]{{1,3}})?)?
+    \s*[)'"]*[+\-*†‡]*
+    """,
+    re.VERBOSE,
+)
+_DECIMAL_COMMA = re.compile(r"^\D*\d{1,3}(\.\d{3})*,\d{1,2}\D*$|^\D*\d+,\d{1,2}\D*$")
+_ORDINAL = re.compile(r"(st|nd|rd|th|º|ª|er|e|\.)", re.IGNORECASE)
+_SHORT_DATE = re.compile(r"\s*\d{1,2}([./-])\d{1,2}\1\d{2}\s*|\s*\d{1,2}[ -]?[A-Za-z]{3}[ -]?\d{2}\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class _NumberLike:
+    """What a column of texts mostly holds, as the beginning of a sentence, the cure, and whether it is doubtful."""
+
+    text: str
+    cure: str
+    is_doubtful: bool
+
+
+def _number_like(name: str, entries: pd.Series) -> _NumberLike | None:
+    """Return what is remarkable about a column of public texts without blanks, or None if it holds categories."""
+    texts = as_text(entries).astype(str)
+    if not len(texts):
+        return None
+    distinct = texts.value_counts()
+    values, frequency = distinct.index.to_series(), distinct.to_numpy()
+    numbers = numbers_of(pd.DataFrame({name: values.to_numpy(dtype=object)}))[0][:, 0]
+    plain = np.isfinite(numbers)
+    share = float(frequency[plain].sum() / len(texts))
+    different = len(set(numbers[plain].tolist()))
+    if _are_codes(values[plain]):
+        return None
+    if share > _MOST_ODD and different >= _VERY_FEW:
+        return _with_odd_ones(name, distinct[~plain], share, different)
+    dressed = _dressed(values, frequency)
+    share = float(frequency[plain | dressed].sum() / len(texts))
+    if share > _MOST_ODD and int((plain | dressed).sum()) >= _FEW:
+        return _with_signs(name, distinct[dressed], distinct[~(plain | dressed)], share)
+    return _dates(name, distinct, values, frequency)
+
+
+def _with_odd_ones(name: str, odd: pd.Series, share: float, different: int) -> _NumberLike:
+    if not len(odd):
+        stored = f"column {name!r} is not read as numbers, because the table stores its numbers as texts"
+        return _NumberLike(stored, "store them as numbers in all tables", False)
+    return _NumberLike(
+        f"column {name!r} is not read as numbers, because {_percent(1 - share)} of its public entries are none: "
+        f"{_quoted_counts(odd)} (the other {_percent(share)} are)",
+        "blank these entries, or write them as numbers, in all tables",
+        different >= _FEW,
+    )
+
+
+def _with_signs(name: str, dressed: pd.Series, odd: pd.Series, share: float) -> _NumberLike:
+    commas = sum(int(count) for text, count in dressed.items() if _DECIMAL_COMMA.fullmatch(str(text)))
+    decimal = ' (if commas are decimal signs, with --decimal ",")' if 2 * commas > dressed.sum() else ""
+    rest = f"; the others are {_quoted_counts(odd)}" if len(odd) else ""
+    return _NumberLike(
+        f"column {name!r} is not read as numbers, although {_percent(share)} of its public entries look like numbers "
+        f"with signs or units: {_quoted_counts(dressed)}{rest}",
+        f"write plain numbers such as 1200.5 in all tables{decimal}",
+        True,
+    )
+
+
+def _dates(name: str, distinct: pd.Series, values: pd.Series, frequency: np.ndarray) -> _NumberLike | None:
+    short = np.array([_SHORT_DATE.fullmatch(text) is not None for text in values], dtype=bool)
+    share = float(frequency[short].sum() / frequency.sum())
+    if share > _MOST_ODD and int(short.sum()) >= _FEW:
+        return _NumberLike(
+            f"column {name!r} is not read as dates, because the years of {_percent(share)} of its public entries have "
+            f"two digits: {_quoted_counts(distinct[short])}",
+            "write dates as 2025-12-31 in all tables",
+            True,
+        )
+    if len(values) < _FEW:
+        return None
+    is_date = which_are_dates(values)
+    share = float(frequency[is_date].sum() / frequency.sum())
+    if share <= _MOST_ODD or is_date.all():
+        return None
+    return _NumberLike(
+        f"column {name!r} is not read as dates, because {_percent(1 - share)} of its public entries are none in the "
+        f"format of the others: {_quoted_counts(distinct[~is_date])}",
+        "blank these entries, or write them as 2025-12-31, in all tables",
+        True,
+    )
+
+
+def _dressed(values: pd.Series, frequency: np.ndarray) -> np.ndarray:
+    """Return which distinct texts look like numbers with signs or units, if there are few units."""
+    matches = [_DRESSED.fullmatch(text.strip()) for text in values]
+    units: dict[str, int] = {}
+    dressed = np.zeros(len(values), dtype=bool)
+    for place, match in enumerate(matches):
+        unit = (match["unit"] or "") if match else ""
+        if match and not _ORDINAL.fullmatch(unit):
+            dressed[place] = True
+            units[unit] = units.get(unit, 0) + int(frequency[place])
+    common = max(units.values(), default=0) > _SAME_UNIT * sum(units.values())
+    return dressed if common or len(units) <= _UNITS else np.zeros(len(values), dtype=bool)
+
+
+def _are_codes(plain: pd.Series) -> bool:
+    """Return whether numbers are codes: some begin with zeros, as amounts rarely do."""
+    return len(plain) > 0 and float(plain.str.fullmatch(r"0\d+").mean()) > _CODES
+
+
+def _quoted_counts(counts: pd.Series) -> str:
+    """Quote the most frequent of some texts, cut and without characters that a terminal obeys."""
+    shown: Iterator[str] = ("".join(map(_visible, str(text))) for text in counts.index[:_MOST_QUOTED])
+    quoted = [repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...") for text in shown]
+    more = len(counts) - len(quoted)
+    return ", ".join(quoted) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _visible(character: str) -> str:
+    if character.isprintable():
+        return character
+    return " " if character.isspace() else "\N{REPLACEMENT CHARACTER}"
+
+
+def _percent(share: float) -> str:
+    """Return a share as a percentage in words, never rounded up to 100 %."""
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{int(10_000 * share) / 100:g} %"
+
+
+# With fewer rows, ids and measurements cannot be distinguished, nor texts and categories.
+_FEWEST = 20
+_SOME, _MOSTLY = 0.1, 0.5
+_NEARLY_ALL = 0.95
+_MOST_SHOWN, _MOST_WARNED = 12, 5
+_PEOPLE = (
+    "patient|person|subject|participant|member|customer|client|user|account|employee|staff|student|pupil|"
+    "household|family|donor|patron|voter|citizen|resident|insured|policyholder|owner|driver|tenant"
+)
+_KEY = "id|ids|nr|no|num|number|key|code|uuid|guid|pseudonym|mrn|ssn"
+
+
+_ENCODER = ", or let an encoder that never saw private texts turn them into numbers"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A remark on a column, and what to do. A doubtful column should be checked before training."""
+
+    column: str
+    text: str
+    is_doubtful: bool = True
+
+
+def _table_notes(
+    public: pd.DataFrame, preparation: TablePreparation, *, has_unit: bool, n_units: int | None = None
+) -> list[Note]:
+    """Return remarks on a public table of `n_units` units, on which `preparation` was fitted. By default each row."""
+    words, remarks = preparation.words(), _Remarks(has_unit, len(public) if n_units is None else n_units)
+    return [
+        note
+        for place in _worth_a_look(public)
+        for note in remarks.of_column(
+            str(public.columns[place]), public.iloc[:, place], words[str(public.columns[place])]
+        )
+    ]
+
+
+def warn_of_columns(public: Any, *, has_unit: bool) -> None:
+    """Warn about columns of public rows that `fit` gets: whose record it is, and numbers that are not read as such."""
+    # pandas itself fails on some of these entries.
+    require_readable("X_public", public)
+    if not has_unit:
+        _warn_of_persons(public)
+    if not is_table(public):
+        return
+    doubts = [
+        (f"{note.text}; {note.cure}, or leave the column out of X and X_public.")
+        for place in np.flatnonzero(~number_columns(public)).tolist()
+        if (note := _not_numbers(str(public.columns[place]), public.iloc[:, place].dropna())) and note.is_doubtful
+    ]
+    for text in doubts[:_MOST_WARNED]:
+        warnings.warn(text, ColumnWarning, stacklevel=5)
+    if len(doubts) > _MOST_WARNED:
+        more = f"and {len(doubts) - _MOST_WARNED:,} more columns are not read as numbers or dates, although most of "
+        warnings.warn(f"{more}their public entries are.", ColumnWarning, stacklevel=5)
+
+
+def _not_numbers(name: str, entries: pd.Series) -> _NumberLike | None:
+    """Return what is remarkable about a column of texts that are neither dates nor numbers with decimal commas."""
+    return None if date_formats(as_text(entries)) else _number_like(name, entries)
+
+
+def _warn_of_persons(public: Any) -> None:
+    """Warn about named columns of public rows that look like whose record it is."""
+    names = []
+    for place, name in enumerate(map(str, public.columns if is_table(public) else ())):
+        if _is_persons(name, True):
+            entries = public.iloc[:, place].dropna()
+            if _may_be_key(entries) and _is_persons(name, entries.nunique() > _SOME * len(entries)):
+                names.append(name)
+    if names:
+        warnings.warn(
+            f"column {names[0]!r} looks like whose record it is: give the private column as units= of fit, so that all "
+            "records of one person are protected together, and leave it out of X and X_public.",
+            ColumnWarning,
+            stacklevel=6,
+        )
+
+
+def _worth_a_look(public: pd.DataFrame) -> list[int]:
+    """Return the places of texts, and of numbers that are constant, blank or named like keys. There may be many."""
+    numbers = number_columns(public)
+    doubtful = ~numbers
+    for part, alike in in_parts(public, np.flatnonzero(numbers), _hardly_vary):
+        doubtful[part] = alike
+    named = [is_unnamed(name) or _is_persons(name, True) or _is_called_key(name) for name in map(str, public.columns)]
+    steps = public.iloc[:2].iloc[:, np.flatnonzero(numbers)].to_numpy(dtype=float, na_value=np.nan)
+    doubtful[np.flatnonzero(numbers)] |= (np.diff(steps, axis=0) == 1).all(axis=0)
+    return np.flatnonzero(doubtful | np.array(named)).tolist()
+
+
+def _hardly_vary(part: pd.DataFrame) -> NDArray[np.bool_]:
+    values = part.to_numpy(dtype=float, na_value=np.nan)
+    present = ~np.isnan(values)
+    low, high = np.where(present, values, np.inf).min(axis=0), np.where(present, values, -np.inf).max(axis=0)
+    return low >= high
+
+
+@dataclass(frozen=True, slots=True)
+class _Remarks:
+    """Remarks on columns of a table that has several rows of each unit if there are fewer units than rows."""
+
+    has_unit: bool
+    n_units: int
+
+    def of_column(self, name: str, values: pd.Series, kind: str) -> Iterator[Note]:
+        drop = f"leave it out (--drop {_quoted(name)})"
+        if kind == LEFT_OUT:
+            drop = f"it is not used, and --drop {_quoted(name)} removes this note"
+        entries = values.dropna()
+        different = entries.nunique()
+        if is_unnamed(name):
+            yield Note(name, f"column {name!r} has no name, and is often the row number of an earlier table; {drop}.")
+        elif not self.has_unit and _may_be_key(entries) and _is_persons(name, different > _SOME * len(entries)):
+            yield Note(
+                name,
+                f"column {name!r} looks like whose record it is; with --unit {_quoted(name)} all records of one person "
+                "are protected together, without it only each single record.",
+            )
+        elif not len(entries):
+            yield Note(
+                name, f"column {name!r} is blank in every public row, so nothing can be learned from it; {drop}."
+            )
+        elif different == 1 and len(values) > 1 and len(entries) == len(values):
+            yield Note(
+                name, f"column {name!r} has the same entry in every public row, so it carries no information; {drop}."
+            )
+        elif kind.startswith("date"):
+            parts = kind.removeprefix("date: ") or "nothing, because all public dates are alike"
+            yield Note(name, f"column {name!r} holds dates; used parts: {parts}.", is_doubtful=False)
+        elif is_number(values):
+            if different > _NEARLY_ALL * len(entries) and len(entries) >= _FEWEST and _is_key(name, entries):
+                yield Note(
+                    name, f"column {name!r} seems to number the rows ({different:,} in {len(entries):,}); {drop}."
+                )
+        else:
+            yield from self._of_text(name, entries, different, drop)
+
+    def _of_text(self, name: str, entries: pd.Series, different: int, drop: str) -> Iterator[Note]:
+        """Distinguish free text, ids and unreadable dates from categories."""
+        texts = as_text(entries)
+        if len(date_formats(texts)) > 1:
+            yield Note(
+                name,
+                f"column {name!r} holds dates in which days may be months, so it is read as text: write them as "
+                "2025-12-31, or leave it out.",
+            )
+        elif len(texts) and texts.map(looks_like_decimal_comma).mean() > _NEARLY_ALL:
+            yield Note(
+                name,
+                f'column {name!r} looks like numbers with decimal commas, but is read as text: give --decimal ",".',
+            )
+        elif (like := _number_like(name, entries)) is not None:
+            yield Note(name, f"{like.text}; {like.cure}; otherwise {drop}.", is_doubtful=like.is_doubtful)
+        elif different > _MOSTLY * min(len(entries), self.n_units) and len(entries) >= _FEWEST:
+            words = texts.str.count(r"\s").mean() >= 1
+            what = (
+                "free text"
+                if words
+                else "an id"
+                if different > _NEARLY_ALL * len(entries)
+                else "text with hardly a group"
+            )
+            whose = f" of {self.n_units:,} units" if self.n_units < len(entries) else ""
+            yield Note(
+                name,
+                f"column {name!r} has {different:,} different entries in {len(entries):,} public rows{whose}, like "
+                f"{what}, and entries of few rows carry little information; {drop}, or form a few groups of entries"
+                f"{_ENCODER if words else ''}.",
+            )
+
+
+def _may_be_key(entries: pd.Series) -> bool:
+    return not is_number(entries) or bool((entries.to_numpy(dtype=float) % 1 == 0).all())
+
+
+def _is_persons(name: str, has_many: bool) -> bool:
+    """Return whether a column is named like the id of a person: patient_id, CustomerNo or, with `has_many`, person."""
+    key = f" ?({_KEY})"
+    return re.fullmatch(rf"({_PEOPLE})s?({f'{key}|' if has_many else key})", _words(name)) is not None
+
+
+def _is_key(name: str, entries: pd.Series) -> bool:
+    """Return whether whole numbers are named like a key, or count the rows."""
+    return _may_be_key(entries) and (_is_called_key(name) or counts_rows(entries))
+
+
+def _is_called_key(name: str) -> bool:
+    return re.search(rf"(^| )({_KEY}|index|row)$", _words(name)) is not None
+
+
+def _words(name: str) -> str:
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return re.sub(r"[^a-z]+", " ", parted.lower()).strip()
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[\w.-]+", name) else f'"{name}"'
+
+
+def refuse_doubts(notes: Sequence[Note]) -> None:
+    """Raise if one of the notes is doubtful."""
+    doubts = [note.text.removesuffix(".") for note in notes if note.is_doubtful]
+    if doubts:
+        more = f"; and {len(doubts) - _MOST_SHOWN:,} more" if len(doubts) > _MOST_SHOWN else ""
+        raise DataError(f"strict: {'; '.join(doubts[:_MOST_SHOWN])}{more}; check these columns, or leave out --strict.")
+
+
+def lines(notes: Sequence[Note]) -> list[str]:
+    """Return the texts of notes, doubts first. If there are many, the last text is the number of the others."""
+    texts = [note.text for note in sorted(notes, key=lambda note: not note.is_doubtful)]
+    return (
+        texts
+        if len(texts) <= _MOST_SHOWN
+        else [*texts[:_MOST_SHOWN], f"and {len(texts) - _MOST_SHOWN:,} more columns."]
+    )
+
+
+_FEWEST_DECLARED = 0.5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,22 +425,22 @@ class PublicFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class _Judgement:
     """How each column is read, in words, and notes on what is suspicious. Both may be published."""
 
     columns: Mapping[str, str]
     notes: tuple[Note, ...]
 
 
-def judge(facts: PublicFacts) -> Judgement:
+def judge(facts: PublicFacts) -> _Judgement:
     """Return how columns are read, and notes. Raise if a setting or a public table shows that a run is a mistake."""
     notes = [note for check in _CHECKS for note in check(facts)]
     if facts.rows is None or not len(facts.rows):
-        return Judgement({}, tuple(notes))
+        return _Judgement({}, tuple(notes))
     preparation = TablePreparation().fit(facts.rows)
     n_units = None if facts.units is None else len(number_units(facts.units)[0])
-    notes += table_notes(facts.rows, preparation, has_unit=facts.purposes.get("unit") is not None, n_units=n_units)
-    return Judgement(preparation.words(), tuple(notes))
+    notes += _table_notes(facts.rows, preparation, has_unit=facts.purposes.get("unit") is not None, n_units=n_units)
+    return _Judgement(preparation.words(), tuple(notes))
 
 
 def ids_of_two_forms(ids: Sequence[object]) -> int:
@@ -121,10 +499,10 @@ def _public_labels_are_declared(facts: PublicFacts) -> Iterator[Note]:
             continue
         others = written[present & ~declared].astype(str).value_counts()
         what = (
-            f"{percent(1 - share)} of the labels in column {facts.target!r} of the {name} table are not among "
-            f"classes={shown(list(facts.classes))}: {quoted(others)}"
+            f"{_percent(1 - share)} of the labels in column {facts.target!r} of the {name} table are not among "
+            f"classes={shown(list(facts.classes))}: {_quoted_counts(others)}"
         )
-        if share < _MOST:
+        if share < _FEWEST_DECLARED:
             raise DataError(
                 f"{what}; declare every possible label as it is written, or leave the column out of the {name} table."
             )

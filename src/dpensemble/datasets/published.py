@@ -1,7 +1,8 @@
-"""Published image data sets: their addresses, and checksums that identify their files.
+"""Published data: UCI Adult in the package, images by address and checksum, and the split of the DPBag paper.
 
-A file is identified by the SHA-256 of its unpacked content, because publishers and users
-pack the same content in different ways, or not at all.
+A file is looked up in the folder that the user names and in the user's cache, or it is downloaded there as a whole or
+not at all. A file is identified by the SHA-256 of its unpacked content, because publishers and users pack the same
+content in different ways, or not at all.
 """
 
 from __future__ import annotations
@@ -9,8 +10,135 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
+import secrets
+import sys
 import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPException
+from importlib import resources
+from pathlib import Path
+from typing import TypeVar
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpensemble._checks import integer_between
+from dpensemble._progress import progress_bar
+from dpensemble._random import Stream, public_entropy, seed_sequence
+from dpensemble.datasets.tables import read_table
+from dpensemble.errors import FileError, InvalidParameterError
+
+ENVIRONMENT_VARIABLE = "DPENSEMBLE_DATA"
+
+
+def _named_home(data_home: Path | str | None) -> Path | None:
+    """Return the user's folder of data sets, from `data_home` or ``DPENSEMBLE_DATA``, or None."""
+    if data_home is not None:
+        parameter, value = "data_home", data_home
+    else:
+        parameter, value = ENVIRONMENT_VARIABLE, os.environ.get(ENVIRONMENT_VARIABLE, "")
+        if not value:
+            return None
+    home = Path(os.path.expanduser(value)) if isinstance(value, str | os.PathLike) else None
+    if home is None or not home.is_dir():
+        raise InvalidParameterError(
+            f"{parameter}={str(value)!r} is not a folder: give the folder that holds the folders of data sets, "
+            "such as mnist."
+        )
+    return home
+
+
+def _user_cache() -> Path:
+    """Return the folder for this user's downloads. It need not exist."""
+    home = os.path.expanduser("~")
+    if sys.platform == "win32":
+        parent, inside = os.environ.get("LOCALAPPDATA", ""), Path("AppData", "Local")
+    elif sys.platform == "darwin":
+        parent, inside = "", Path("Library", "Caches")
+    else:
+        parent, inside = os.environ.get("XDG_CACHE_HOME", ""), Path(".cache")
+    # The XDG rules require ignoring relative folders.
+    if os.path.isabs(parent):
+        return Path(parent, "dpensemble")
+    if not os.path.isabs(home):
+        raise FileError(
+            "this user has no home folder to store downloads in: "
+            f"name a folder that holds the data sets by data_home or {ENVIRONMENT_VARIABLE}."
+        )
+    return Path(home) / inside / "dpensemble"
+
+
+_CHUNK = 2**16
+# Seconds without data, not of the whole download.
+_PATIENCE = 30.0
+
+
+class NotDelivered(Exception):  # noqa: N818
+    """A file did not arrive. The text is the reason in a few words."""
+
+
+def fetch(address: str, largest: int, *, title: str, progress: bool) -> bytes:
+    """Return the content of an address. Raise NotDelivered if that fails or exceeds `largest` bytes."""
+    if not address.startswith(("https://", "http://")):
+        raise NotDelivered("it is not a web address")
+    try:
+        return _read(Request(address, headers={"User-Agent": "dpensemble"}), largest, title, progress)  # noqa: S310
+    except HTTPError as error:
+        # The error holds an open connection.
+        error.close()
+        raise NotDelivered(f"the server answered {error.code}") from None
+    except (OSError, HTTPException) as error:
+        raise NotDelivered(_words(error)) from None
+
+
+def _read(request: Request, largest: int, title: str, progress: bool) -> bytes:
+    with urlopen(request, timeout=_PATIENCE) as response:  # noqa: S310
+        n_bytes: int | None = response.length
+        received = bytearray()
+        with progress_bar(title, n_bytes, shown=progress) as advance:
+            while chunk := response.read(_CHUNK):
+                received += chunk
+                if len(received) > largest:
+                    raise NotDelivered("it is larger than the published file")
+                advance(len(chunk))
+    if n_bytes is not None and len(received) != n_bytes:
+        raise NotDelivered("the connection broke")
+    return bytes(received)
+
+
+def _words(error: Exception) -> str:
+    """Return the reason of an error in a few words."""
+    reason = error.reason if isinstance(error, URLError) else error
+    if isinstance(reason, TimeoutError):
+        return "the server did not answer in time"
+    return getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+
+
+def store(content: bytes, target: Path) -> None:
+    """Write a file so that no reader ever sees a part of it, even after an interrupt or beside another writer."""
+    # In the same folder, so that renaming moves no data, and under a name that no other writer uses.
+    part = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            part.write_bytes(content)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        # Windows does not replace a file that another process, which stored it first, is reading.
+        if not (isinstance(error, PermissionError) and target.is_file()):
+            raise FileError(
+                f"{target} cannot be written ({error.strerror}): make its folder writable, "
+                "or name one that holds the data sets by data_home."
+            ) from None
+
 
 _GZIP = b"\x1f\x8b"
 
@@ -110,3 +238,155 @@ FASHION_MNIST = PublishedImages(
         "https://opensource.org/license/mit"
     ),
 )
+
+_Content = TypeVar("_Content")
+
+
+def retrieve(published: PublishedImages, file: PublishedFile, data_home: Path | str | None, *, progress: bool) -> bytes:
+    """Return the unpacked content of a file, from the named home, else the user's cache, else a download."""
+    content, searched = look_up(published.folder, data_home, partial(stored_content, file=file))
+    return _downloaded(published, file, searched, progress) if content is None else content
+
+
+def look_up(
+    folder: str, data_home: Path | str | None, look: Callable[[Path], _Content | None]
+) -> tuple[_Content | None, list[Path]]:
+    """Return the content in the named home or else the user's cache, if any, and the folders that were searched."""
+    searched = []
+    for home in _homes(data_home):
+        searched.append(home / folder)
+        content = look(searched[-1])
+        if content is not None:
+            return content, searched
+    return None, searched
+
+
+def _homes(data_home: Path | str | None) -> Iterator[Path]:
+    named = _named_home(data_home)
+    if named is not None:
+        yield named
+    # Only now, because users who have the files elsewhere need no cache.
+    yield _user_cache()
+
+
+def stored_content(folder: Path, file: PublishedFile) -> bytes | None:
+    """Return the content of the file in a folder, packed or not, or None if the file is missing."""
+    for path in (folder / file.name, folder / f"{file.name}.gz"):
+        content = read_published(path, file.largest, file.unpack)
+        if content is not None:
+            return content
+    return None
+
+
+def read_published(path: Path, largest: int, unpack: Callable[[bytes], _Content]) -> _Content | None:
+    """Return the unpacked content of a file, or None if the file is missing."""
+    try:
+        with path.open("rb") as opened:
+            raw = opened.read(largest + 1)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+    except OSError as error:
+        raise FileError(f"{path} cannot be read ({error.strerror}): make it readable.") from None
+    try:
+        return unpack(raw)
+    except NotAsPublished as fault:
+        raise FileError(f"{path} is not the published file ({fault}): replace it by the published one.") from None
+
+
+def _downloaded(published: PublishedImages, file: PublishedFile, searched: list[Path], progress: bool) -> bytes:
+    """Download the file into the last of the searched folders, and return its content."""
+    packed = f"{file.name}.gz"
+    title = f"Downloading {published.folder}/{packed}"
+    faults = []
+    for address in published.addresses:
+        try:
+            raw = fetch(address + packed, file.largest, title=title, progress=progress)
+            content = file.unpack(raw)
+        except (NotDelivered, NotAsPublished) as fault:
+            faults.append(f"{address}{packed} ({fault})")
+        else:
+            store(raw, searched[-1] / packed)
+            return content
+    raise FileError(
+        f"{packed} of {published.name} is not in {' or '.join(map(str, searched))} and could not be downloaded "
+        f"from {' or '.join(faults)}: put the four files from one of these addresses into {searched[-1]}, "
+        f"or into a folder {published.folder} inside the folder that data_home or {ENVIRONMENT_VARIABLE} names."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A table with its target, all possible classes, a display name, and the terms and source of the data."""
+
+    name: str
+    X: pd.DataFrame
+    y: pd.Series
+    classes: tuple[str, ...]
+    licence: str
+
+
+def load_adult() -> Dataset:
+    """Load UCI Adult (the 1994 US census extract), offline.
+
+    Both published files are joined: 48,842 rows, 6 numeric and 8 categorical columns (108 features once one-hot
+    encoded), target ``income``. Missing entries are the category ``"?"``, as published.
+
+    References
+    ----------
+    B. Becker and R. Kohavi, "Adult", UCI Machine Learning Repository, 1996, https://doi.org/10.24432/C5XW20, CC BY 4.0.
+
+    Examples
+    --------
+    >>> adult = load_adult()
+    >>> adult.X.shape, adult.classes
+    ((48842, 14), ('<=50K', '>50K'))
+    """
+    folder = resources.files("dpensemble.datasets") / "data"
+    with resources.as_file(folder / "adult.parquet") as path:
+        table = read_table(path)
+    return Dataset(
+        name="Adult (UCI census income)",
+        X=table.drop(columns="income"),
+        y=table["income"],
+        classes=("<=50K", ">50K"),
+        licence=(folder / "ADULT-LICENCE.txt").read_text(encoding="utf-8"),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Positions of the private, public and test rows. They are disjoint, and together they are all rows."""
+
+    private: NDArray[np.int64]
+    public: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+
+def three_way_split(n_rows: int, random_state: int | None = None) -> Split:
+    """Divide rows at random into a third private, a third public and a third test.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows, at least 3.
+    random_state : int or None
+        Seed.
+
+    Returns
+    -------
+    Split
+        Sizes differ by at most one.
+
+    References
+    ----------
+    Jordon et al. 2019, section 5.
+
+    Examples
+    --------
+    >>> split = three_way_split(10, random_state=0)
+    >>> len(split.private), len(split.public), len(split.test)
+    (4, 3, 3)
+    """
+    n_rows = integer_between("n_rows", n_rows, 3)
+    generator = np.random.default_rng(seed_sequence(public_entropy(random_state), Stream.SPLIT))
+    return Split(*np.array_split(generator.permutation(n_rows), 3))

@@ -30,14 +30,7 @@ from dpensemble.datasets.columns import (
     numbers_of,
     texts_of,
 )
-from dpensemble.datasets.csv_files import (
-    CSVFormat,
-    advice,
-    csv_chunks,
-    is_csv,
-    looks_like_decimal_comma,
-    read_csv,
-)
+from dpensemble.datasets.csv import CSVFormat, advice, csv_chunks, is_csv, looks_like_decimal_comma, read_csv
 from dpensemble.datasets.csv_layout import Expected
 from dpensemble.datasets.frames import as_given, require_names
 from dpensemble.datasets.parquet import ParquetTable, is_parquet

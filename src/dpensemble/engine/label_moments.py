@@ -20,8 +20,8 @@ from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.allocation.units import unit_numbers
 from dpensemble.budget import Budget
-from dpensemble.datasets.encoding import statements_of
-from dpensemble.datasets.notes import warn_of_columns
+from dpensemble.datasets.preparation import statements_of
+from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.design.sums import NoisySums
 from dpensemble.engine import guarantee_text
 from dpensemble.engine.records import ReleasedLabels, groups_by_epsilon, require_small_delta

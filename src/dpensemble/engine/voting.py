@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from dpensemble._arrays import Integers
 from dpensemble._checks import member
 from dpensemble.allocation.units import declared_units
-from dpensemble.datasets.notes import warn_of_columns
+from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.engine.planned import Planned

@@ -15,7 +15,7 @@ from dpensemble._hide_private_rows import on_public_rows
 from dpensemble.allocation.units import unit_numbers
 from dpensemble.budget import Budget
 from dpensemble.datasets import fit_encoder
-from dpensemble.datasets.notes import warn_of_columns
+from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.engine.classifier import PrivateClassifier, TableClassifier, store_params
 from dpensemble.engine.recommendation import PublicFacts, recommend
 from dpensemble.engine.run import all_or_nothing

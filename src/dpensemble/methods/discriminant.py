@@ -15,7 +15,7 @@ from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import EVERYONE, Group, SumsMeter
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
-from dpensemble.datasets.notes import warn_of_columns
+from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.design.sums import NoisySums
 from dpensemble.engine import guarantee_text
 from dpensemble.engine.classifier import ArrayClassifier, store_params

@@ -223,8 +223,8 @@ class LabelMomentsClassifier(TableClassifier):
         ----------
         read : callable or table in parts
             A callable returns an iterator over blocks ``(X, y)``. Called once a round, for the same records in order.
-            A table in parts is summed in parts: `dpensemble.datasets.parts.ParquetParts` in several processes,
-            `DaskParts` on Dask, and `dpensemble.datasets.spark_parts.SparkParts` or `ParquetOnSpark` on Spark. One
+            A table in parts is summed in parts: `dpensemble.datasets.partitions.ParquetParts` in several processes,
+            `DaskParts` on Dask, and `dpensemble.datasets.partitions.SparkParts` or `ParquetOnSpark` on Spark. One
             more pass checks and counts all records before anything is spent. The records of every later pass must equal
             those of this one.
         n_records : int, optional

@@ -28,7 +28,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble.datasets.encoding import statements_of
+from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.tables import as_table
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.class_sums import Means

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from dpensemble._arrays import Floats, dense
 from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.encoding import ColumnReading, LibraryTransformer, statements_of
+from dpensemble.datasets.preparation import ColumnReading, LibraryTransformer, statements_of
 from dpensemble.moments.explanation import Effect
 from dpensemble.moments.maps.tables import feature_values
 from dpensemble.moments.uncertainty import Uncertainty

@@ -13,7 +13,7 @@ from sklearn.base import TransformerMixin
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between
-from dpensemble.datasets.encoding import LibraryTransformer
+from dpensemble.datasets.preparation import LibraryTransformer
 from dpensemble.errors import InvalidParameterError
 from dpensemble.report.effects import Step, waterfall
 

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from dpensemble._arrays import Floats
 from dpensemble._processes import one_thread
-from dpensemble.datasets.encoding import statements_of
+from dpensemble.datasets.preparation import statements_of
 from dpensemble.design.sums import NoisySums
 from dpensemble.moments.choice import FEW_ROWS
 from dpensemble.moments.drift import Drift, drift

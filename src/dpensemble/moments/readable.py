@@ -13,7 +13,7 @@ from scipy.sparse.linalg import lsqr
 
 from dpensemble._arrays import Floats
 from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.encoding import ColumnReading
+from dpensemble.datasets.preparation import ColumnReading
 
 # Rows that decide which combination of features is always 1, and how far from 1 the combination may be. Features are
 # rounded to whole numbers of 2**-14, and rounding averages out over rows.

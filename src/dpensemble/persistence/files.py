@@ -2,7 +2,7 @@
 
 The format is skops. It rebuilds objects of named types instead of executing a
 pickle. Only the few estimator classes listed here are written or read. Data that their compiled code would use
-without a check (tree nodes, category counts) are checked.
+without a check (nodes of trees, category counts) are checked, because prediction follows such indices unchecked.
 
 A file of an earlier version names our classes by their paths of then. One exact table has these paths. A path that is
 not in the table is refused, also if something is there.
@@ -15,18 +15,22 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+from sklearn._loss.loss import HalfBinomialLoss, HalfMultinomialLoss
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.ensemble._hist_gradient_boosting.binning import _BinMapper
+from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
@@ -42,10 +46,107 @@ from dpensemble.moments.discriminant import DiscriminantModel
 from dpensemble.moments.maps.curved import CurvedDecoder
 from dpensemble.moments.maps.landmarks import KernelDirections, WhitenedNumbers
 from dpensemble.moments.maps.snapped import SnappedMap
-from dpensemble.persistence.skops_files import skops_io
-from dpensemble.persistence.trees import LOSSES, Unvetted, vet_boosted, vet_forest, vet_histogram_boosted, vet_tree
 from dpensemble.student import NamedPipeline
 from dpensemble.student.published import MARK, release_mark, with_names
+
+# skops lists all estimators of scikit-learn. For that it imports every package of scikit-learn, with adapters of array
+# libraries: PyTorch alone takes longer than predicting a file of rows.
+_ADAPTERS = tuple(f"sklearn.externals.array_api_compat.{library}" for library in ("cupy", "dask", "torch"))
+
+
+def _skops_io() -> ModuleType:
+    """Return ``skops.io``. Adapters that are not imported yet are not imported."""
+    held_back = [] if "skops.io" in sys.modules else [name for name in _ADAPTERS if name not in sys.modules]
+    for name in held_back:
+        # Importing it fails from now on, and the search for estimators skips it.
+        sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        from skops import io  # noqa: PLC0415
+    finally:
+        for name in held_back:
+            # Another thread may have put the module there meanwhile.
+            if sys.modules.get(name, ...) is None:
+                del sys.modules[name]
+    return io
+
+
+#: Losses of boosted trees: for two classes, and for more.
+_LOSSES = (HalfBinomialLoss, HalfMultinomialLoss)
+
+
+class _Unvetted(Exception):  # noqa: N818
+    """A part of a classifier is not on the list, or not sound."""
+
+
+def _vet_tree(tree: Any, n_features: int) -> None:
+    """Raise for child or feature indices that compiled prediction would follow out of bounds."""
+    nodes = np.arange(tree.node_count)
+    left, right = tree.children_left, tree.children_right
+    leaf = (left == -1) & (right == -1)
+    inside = (left > nodes) & (right > nodes) & (left < len(nodes)) & (right < len(nodes))
+    features = (tree.feature >= 0) & (tree.feature < n_features)
+    if len(nodes) == 0 or tree.n_features != n_features or not np.all(leaf | (inside & features)):
+        raise _Unvetted("it holds a broken decision tree")
+
+
+def _vet_forest(forest: Any) -> None:
+    """Raise for a forest with anything but sound trees."""
+    trees = forest.estimators_
+    if not isinstance(trees, list) or any(type(tree) is not DecisionTreeClassifier for tree in trees):
+        raise _Unvetted("it holds a broken forest")
+    # A forest passes rows to its trees without checking their width again.
+    for tree in trees:
+        _vet_tree(tree.tree_, forest.n_features_in_)
+
+
+def _vet_boosted(model: Any) -> None:
+    """Raise for more boosted trees than the sums have columns."""
+    trees, n_classes = model.estimators_, len(model.classes_)
+    width = 1 if n_classes == 2 else n_classes
+    first = model.init_
+    if (
+        not isinstance(trees, np.ndarray)
+        or trees.ndim != 2
+        or trees.shape[1] != width
+        or (model.n_classes_, model.n_trees_per_iteration_) != (n_classes, width)
+        or type(first) is not DummyClassifier
+        or len(first.classes_) != n_classes
+        or len(first.class_prior_) != n_classes
+        or type(model._loss) is not _LOSSES[width > 1]
+        or any(type(tree) is not DecisionTreeRegressor for tree in trees.ravel())
+    ):
+        raise _Unvetted("it holds broken boosted trees")
+    for tree in trees.ravel():
+        _vet_tree(tree.tree_, model.n_features_in_)
+        if (tree.tree_.n_outputs, tree.tree_.max_n_classes) != (1, 1):
+            raise _Unvetted("it holds broken boosted trees")
+
+
+def _vet_histogram_boosted(model: Any) -> None:
+    """Raise for nodes of boosted trees on histograms that lead out of bounds, and for trees that split categories."""
+    categories = getattr(model, "is_categorical_", None)
+    if model._preprocessor is not None or categories is not None or np.any(model._bin_mapper.is_categorical_):
+        raise _Unvetted("it holds boosted trees that split categories; encode these first")
+    n_classes = len(model.classes_)
+    width = 1 if n_classes == 2 else n_classes
+    rounds = model._predictors
+    if not isinstance(rounds, list) or any(not isinstance(one, list) or len(one) != width for one in rounds):
+        raise _Unvetted("it holds broken boosted trees")
+    for predictor in (tree for one in rounds for tree in one):
+        _vet_nodes(predictor.nodes, model.n_features_in_)
+
+
+def _vet_nodes(nodes: object, n_features: int) -> None:
+    if not isinstance(nodes, np.ndarray) or nodes.ndim != 1 or not len(nodes) or nodes.dtype != PREDICTOR_RECORD_DTYPE:
+        raise _Unvetted("it holds broken boosted trees")
+    at, leaf = np.arange(len(nodes)), nodes["is_leaf"].astype(bool)
+    inside = np.ones(len(nodes), dtype=bool)
+    for side in ("left", "right"):
+        inside &= (nodes[side] > at) & (nodes[side] < len(nodes))
+    features = (nodes["feature_idx"] >= 0) & (nodes["feature_idx"] < n_features)
+    if nodes["is_categorical"].any() or not np.all(leaf | (inside & features)):
+        raise _Unvetted("it holds broken boosted trees")
+
 
 _CLASSIFIERS = (
     LogisticRegression,
@@ -99,8 +200,8 @@ def save_classifier(classifier: Any, path: Path | str) -> None:
     """
     try:
         _vet(classifier)
-        content = skops_io().dumps(classifier)
-    except Unvetted as problem:
+        content = _skops_io().dumps(classifier)
+    except _Unvetted as problem:
         raise FileError(f"{path} was not written: {problem}.") from None
     with file_errors(lambda reason: f"{path} cannot be written ({reason})."):
         Path(path).write_bytes(content)
@@ -116,7 +217,7 @@ def require_savable(estimator: Any) -> None:
     """
     try:
         _vet(estimator)
-    except Unvetted as problem:
+    except _Unvetted as problem:
         raise InvalidParameterError(f"student cannot be saved: {problem}.", parameter="student") from None
 
 
@@ -146,10 +247,10 @@ def load_classifier(path: Path | str) -> Any:
     """
     try:
         content = _at_new_paths(file_bytes(path))
-        skops = skops_io()
+        skops = _skops_io()
         types = skops.get_untrusted_types(data=content)
         if not _VETTED_TYPES.issuperset(types):
-            raise Unvetted(f"it holds types that are not vetted ({', '.join(sorted(types))})")
+            raise _Unvetted(f"it holds types that are not vetted ({', '.join(sorted(types))})")
         classifier = skops.loads(content, trusted=types)
         _vet(classifier)
         if isinstance(classifier, Pipeline):
@@ -157,7 +258,7 @@ def load_classifier(path: Path | str) -> Any:
             classifier = with_names(classifier)
         mark = release_mark(classifier)
         setattr(classifier, MARK, mark)
-    except Unvetted as problem:
+    except _Unvetted as problem:
         raise FileError(f"{path} is refused: {problem}.") from None
     except Exception as error:  # a hostile file may fail in any way
         named = error.strerror if isinstance(error, OSError) and error.errno == 0 else None
@@ -205,11 +306,11 @@ def _small_description(content: bytes) -> JSON:
         # No member gives more bytes than its size states.
         sizes = {one.filename: one.file_size for one in members}
         if len(members) > _MOST_MEMBERS or sum(one.file_size for one in members) > _MOST_BYTES:
-            raise Unvetted(f"it holds more than {_MOST_BYTES / 10**6:,.0f} MB or {_MOST_MEMBERS:,} parts")
+            raise _Unvetted(f"it holds more than {_MOST_BYTES / 10**6:,.0f} MB or {_MOST_MEMBERS:,} parts")
         if len(sizes) < len(members):
-            raise Unvetted("it holds a part twice")
+            raise _Unvetted("it holds a part twice")
         if sizes.get(_SCHEMA, 0) > LARGEST_JSON:
-            raise Unvetted("its description is too large")
+            raise _Unvetted("its description is too large")
         # skops reads the description without limits of its own.
         return parse_json(archive.read(_SCHEMA), special_numbers=True)
 
@@ -219,17 +320,17 @@ def _vet(value: object) -> None:
     if isinstance(value, BaseEstimator):
         if type(value) not in _VETTED_CLASSES:
             if hasattr(value, "student_"):
-                raise Unvetted("it is a whole ensemble estimator; save its student_ instead")
-            raise Unvetted(
+                raise _Unvetted("it is a whole ensemble estimator; save its student_ instead")
+            raise _Unvetted(
                 f"{type(value).__name__} is not vetted; use a logistic-regression, naive-bayes, "
                 "decision-tree, random-forest or gradient-boosting student"
             )
         if not isinstance(vars(value).get(MARK), bool | None):
-            raise Unvetted(f"its {MARK} is neither true nor false")
+            raise _Unvetted(f"its {MARK} is neither true nor false")
         _vet_arrays(value)
         _vet(vars(value))
-    elif callable(value) and not isinstance(value, type) and type(value) not in LOSSES:
-        raise Unvetted("it holds a function")
+    elif callable(value) and not isinstance(value, type) and type(value) not in _LOSSES:
+        raise _Unvetted("it holds a function")
     elif isinstance(value, dict):
         for item in value.values():
             _vet(item)
@@ -247,7 +348,7 @@ def _vet_arrays(estimator: object) -> None:
     if isinstance(estimator, NamedPipeline):
         for names in (estimator.names or [], estimator.needed or []):
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-                raise Unvetted("it holds broken names of columns")
+                raise _Unvetted("it holds broken names of columns")
 
 
 def _vet_table_map(table_map: TableMap) -> None:
@@ -256,10 +357,10 @@ def _vet_table_map(table_map: TableMap) -> None:
     for column in table_map.columns_:
         own = [len(one) for one in column["knots"]] if "knots" in column else [len(column["categories"]) + 1]
         if list(column["sizes"]) != own or column["start"] != start:
-            raise Unvetted("it holds a broken feature map")
+            raise _Unvetted("it holds a broken feature map")
         start += sum(own) + 1
     if table_map.n_features_out_ != start + 1 or table_map.n_features_in_ != len(table_map.columns_):
-        raise Unvetted("it holds a broken feature map")
+        raise _Unvetted("it holds a broken feature map")
 
 
 def _vet_encoder(encoder: Any) -> None:
@@ -273,15 +374,15 @@ def _vet_encoder(encoder: Any) -> None:
         for values in encoder.categories_
     )
     if not plain or grouped or not ordered or list(encoder._n_features_outs) != widths:
-        raise Unvetted("it holds a broken one-hot encoder")
+        raise _Unvetted("it holds a broken one-hot encoder")
 
 
 # Estimators whose arrays a file could make unsound, with the attribute that a fitted one has.
 _FITTED: tuple[tuple[type, str, Callable[[Any], None]], ...] = (
-    (DecisionTreeClassifier, "tree_", lambda model: vet_tree(model.tree_, model.n_features_in_)),
-    (DecisionTreeRegressor, "tree_", lambda model: vet_tree(model.tree_, model.n_features_in_)),
-    (RandomForestClassifier, "estimators_", vet_forest),
-    (GradientBoostingClassifier, "estimators_", vet_boosted),
-    (HistGradientBoostingClassifier, "_predictors", vet_histogram_boosted),
+    (DecisionTreeClassifier, "tree_", lambda model: _vet_tree(model.tree_, model.n_features_in_)),
+    (DecisionTreeRegressor, "tree_", lambda model: _vet_tree(model.tree_, model.n_features_in_)),
+    (RandomForestClassifier, "estimators_", _vet_forest),
+    (GradientBoostingClassifier, "estimators_", _vet_boosted),
+    (HistGradientBoostingClassifier, "_predictors", _vet_histogram_boosted),
     (OneHotEncoder, "categories_", _vet_encoder),
 )

@@ -10,10 +10,9 @@ import pandas as pd
 
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._refusals import SEVERAL_LABELS
-from dpensemble.datasets.columns import is_number, number_columns, unit_entries
-from dpensemble.datasets.csv_files import is_csv
+from dpensemble.datasets.columns import is_number, number_columns, release_unused, unit_entries
+from dpensemble.datasets.csv import is_csv
 from dpensemble.datasets.csv_layout import Expected
-from dpensemble.datasets.memory import release_unused
 from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.datasets.public_facts import PublicFacts, judge
 from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, require_complete

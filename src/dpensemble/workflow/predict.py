@@ -17,7 +17,7 @@ from dpensemble._untrusted import read_json
 from dpensemble.datasets.arrow_sources import names_source, opened_source, source_frames
 from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.csv_layout import Expected
-from dpensemble.datasets.encoding import numeric_columns, statements_of
+from dpensemble.datasets.preparation import numeric_columns, statements_of
 from dpensemble.datasets.tables import as_kinds, require_complete, table_chunks
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.persistence import load_classifier

@@ -17,7 +17,7 @@ import pandas as pd
 from dpensemble._arrays import Rows
 from dpensemble.clusters.vetting import other_versions as difference_from
 from dpensemble.clusters.vetting import versions
-from dpensemble.datasets.parquet_columns import exact_frame
+from dpensemble.datasets.frames import exact_frame
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.workflow.predict import features_of, load_student, require_columns
 

@@ -17,9 +17,8 @@ import pandas as pd
 from dpensemble._checks import member
 from dpensemble._class_names import Label, declared_labels, folded
 from dpensemble.datasets import CSVFormat, read_table
-from dpensemble.datasets.csv_files import csv_layout, is_csv, with_point
+from dpensemble.datasets.csv import BLANKS, csv_layout, is_csv, with_point
 from dpensemble.datasets.csv_layout import CSVLayout, Expected
-from dpensemble.datasets.csv_lines import BLANKS
 from dpensemble.datasets.tables import readable
 from dpensemble.errors import DataError
 from dpensemble.rows.bad_records import OnBadRecord

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpensemble.allocation.partition import number_units
 from dpensemble.allocation.units import named_units
 from dpensemble.datasets import load_adult, three_way_split
-from dpensemble.datasets.notes import Note
+from dpensemble.datasets.public_facts import Note
 from dpensemble.design.by_group import BudgetRequest, parse_budgets
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow.budgets import assign_at_random, column_entries

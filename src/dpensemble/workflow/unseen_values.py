@@ -7,9 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.dates import unreadable_dates
-from dpensemble.datasets.encoding import statements_of
+from dpensemble.datasets.columns import as_text, unreadable_dates
+from dpensemble.datasets.preparation import statements_of
 
 _MOST_NAMED = 8
 

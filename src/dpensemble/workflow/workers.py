@@ -12,8 +12,7 @@ from dpensemble._checks import number_of_workers
 from dpensemble.datasets.arrow import ArrowPart
 from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.parquet import is_parquet
-from dpensemble.datasets.parts import ParquetParts
-from dpensemble.datasets.spark_parts import ParquetOnSpark, SparkParts
+from dpensemble.datasets.partitions import ParquetOnSpark, ParquetParts, SparkParts
 from dpensemble.errors import InvalidParameterError
 from dpensemble.rows.source import RowSource
 

@@ -8,7 +8,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
 from dpensemble.datasets import TableEncoder, TablePreparation
-from dpensemble.datasets.encoding import LibraryTransformer, statements_of
+from dpensemble.datasets.preparation import LibraryTransformer, statements_of
 from dpensemble.moments import BoundedMap, DirectionsMap, ImageMap, TableMap
 from dpensemble.moments.effects import column_effects
 from dpensemble.moments.grid import declared_grid

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
-from dpensemble.datasets.encoding import LibraryTransformer, statements_of
+from dpensemble.datasets.preparation import LibraryTransformer, statements_of
 
 #: How a map divides a row among its columns: each column adds a part that depends only on its own entry.
 ADDITIVE = "exact"

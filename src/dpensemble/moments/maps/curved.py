@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, dense
-from dpensemble.datasets.encoding import ColumnReading, statements_of
+from dpensemble.datasets.preparation import ColumnReading, statements_of
 from dpensemble.datasets.tables import as_fitted_table, as_table
 from dpensemble.moments.maps.base import ALONG_PATH, FeatureMap, MapOnBase, octaves_of
 from dpensemble.moments.maps.landmarks import (

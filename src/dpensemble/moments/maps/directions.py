@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, row_count, rows_at
-from dpensemble.datasets.encoding import ColumnReading, statements_of
+from dpensemble.datasets.preparation import ColumnReading, statements_of
 from dpensemble.moments.maps.base import ADDITIVE, SCALED, FeatureMap, MapOnBase, octaves_of
 from dpensemble.moments.maps.exact_products import (
     exact_lengths,

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
-from dpensemble.datasets.encoding import LibraryTransformer, statements_of
+from dpensemble.datasets.preparation import LibraryTransformer, statements_of
 from dpensemble.datasets.tables import as_fitted_table
 from dpensemble.moments.grid import Grid, with_texts
 from dpensemble.moments.maps.base import FeatureMap

@@ -1,20 +1,162 @@
-"""Tables of DuckDB, SQLite and PostgreSQL, as streams of Arrow batches.
+"""Tables of DuckDB, SQLite and PostgreSQL: their addresses, which hold no passwords, and their rows.
 
-The packages are optional, and are imported when an address needs them. Errors of a database while it reads rows are
-never repeated, since their texts may quote rows.
+Rows are streams of Arrow batches. The packages are optional, and are imported when an address needs them. Errors of a
+database while it reads rows are never repeated, since their texts may quote rows.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from dpensemble._arrays import Rows
-from dpensemble.datasets.database_addresses import PostgreSQLAddress
+from dpensemble.clusters.vetting import is_here
 from dpensemble.datasets.parquet import ROWS_AT_ONCE
 from dpensemble.errors import DataError, FileError, InvalidParameterError
+
+_EXAMPLE = "postgresql://USER@HOST/DATABASE"
+_ENCRYPTS = ("require", "verify-ca", "verify-full")
+# Settings of libpq that hold no secret. The address is part of a run's records.
+_SETTINGS = (
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "host",
+    "hostaddr",
+    "port",
+    "service",
+    "connect_timeout",
+    "application_name",
+    "target_session_attrs",
+)
+
+
+def file_and_table(text: str, scheme: str, parameter: str = "private") -> tuple[Path, str]:
+    """Return file and table of ``scheme:FILE:TABLE``, the value of a parameter."""
+    file, _, table = text.removeprefix(scheme).rpartition(":")
+    if not file or not table or file.startswith("//"):
+        raise InvalidParameterError(
+            f"{parameter} must name a file and a table of {scheme[:-1]}: write {scheme}FILE:TABLE, without // before "
+            "the file.",
+            parameter=parameter,
+        )
+    return Path(file), table
+
+
+@dataclass(frozen=True)
+class PostgreSQLAddress:
+    """An address for libpq, and a table.
+
+    Attributes
+    ----------
+    uri : str
+        Address without the table. Rows that cross a network are encrypted.
+    table : str
+        Name of the table, with its schema if one was given.
+    """
+
+    uri: str
+    table: str
+
+    @property
+    def shown(self) -> str:
+        """The address as errors show it."""
+        return self.uri.partition("?")[0]
+
+    @classmethod
+    def of(
+        cls, text: str, environment: Mapping[str, str] = os.environ, parameter: str = "private"
+    ) -> PostgreSQLAddress:
+        """Read ``postgresql://USER@HOST:PORT/DATABASE?table=TABLE``, with settings of libpq after ``&``.
+
+        Raises
+        ------
+        InvalidParameterError
+            If the address holds a password, names no table, or asks for a connection to another machine without
+            encryption. Errors never repeat an address before it is known to hold no password.
+        """
+        uri, table = _vetted(text, environment, parameter, _SETTINGS, f"{_EXAMPLE}?table=TABLE")
+        if not table:
+            raise _malformed(parameter, f"{_EXAMPLE}?table=TABLE")
+        return cls(uri, table)
+
+
+def vetted_address(text: str, environment: Mapping[str, str], parameter: str, more: tuple[str, ...] = ()) -> str:
+    """Return the address of a database for libpq, under the rules of `PostgreSQLAddress.of`, without a table.
+
+    `more` are settings that the address may hold besides those of a table's address.
+    """
+    uri, table = _vetted(text, environment, parameter, (*_SETTINGS, *more), _EXAMPLE)
+    if table:
+        raise _malformed(parameter, _EXAMPLE)
+    return uri
+
+
+def _vetted(
+    text: str, environment: Mapping[str, str], parameter: str, allowed: tuple[str, ...], example: str
+) -> tuple[str, str]:
+    """Return a vetted address for libpq, and the table that the text names, or ""."""
+    start, _, query = text.partition("?")
+    user, at, place = start.partition("://")[2].rpartition("@")
+    try:
+        parts, settings = urlsplit(text), dict(parse_qsl(query, strict_parsing=bool(query), keep_blank_values=True))
+        host, _ = unquote(place.partition("/")[0]), parts.port
+    except ValueError:
+        raise _malformed(parameter, example) from None
+    if ":" in user or {"password", "sslpassword"} & settings.keys():
+        raise InvalidParameterError(
+            f"{parameter} must not hold a password, because other users can see it in the list of processes: leave "
+            "it out, and set PGPASSWORD or write ~/.pgpass.",
+            parameter=parameter,
+        )
+    table = settings.pop("table", "")
+    # One host and one user. A second @ or a ? may be a part of a password, and libpq splits hosts at commas.
+    odd = "/" in user or "@" in user + query or (at and not user) or "#" in text
+    several = any("," in named for named in (host, settings.get("host", ""), settings.get("hostaddr", "")))
+    if not text.startswith(f"{parts.scheme}://") or odd or several:
+        raise _malformed(parameter, example)
+    for name in settings:
+        if name not in allowed:
+            raise InvalidParameterError(
+                f"{parameter} must not set {name}: use {', '.join(allowed)} only, and write other settings of "
+                "libpq into a service file.",
+                parameter=parameter,
+            )
+    mode = settings.get("sslmode", environment.get("PGSSLMODE"))
+    if not _stays_here(host, settings, environment) and mode not in _ENCRYPTS:
+        if mode is not None:
+            raise InvalidParameterError(
+                f"sslmode={mode!r} would let rows cross a network in the clear: write "
+                "sslmode=verify-full, or sslmode=require.",
+                parameter=parameter,
+            )
+        settings["sslmode"] = "require"
+    kept = urlencode(settings, quote_via=quote)
+    return f"{start}?{kept}" if kept else start, table
+
+
+def _malformed(parameter: str, example: str) -> InvalidParameterError:
+    return InvalidParameterError(f"{parameter} must be an address such as {example}: correct it.", parameter=parameter)
+
+
+def _stays_here(host: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> bool:
+    """Return whether a connection surely stays on this machine. A service may name any host."""
+    if "service" in settings or "PGSERVICE" in environment:
+        return False
+    named = settings.get("host") or host or environment.get("PGHOST", "")
+    numbers = settings.get("hostaddr") or environment.get("PGHOSTADDR", "")
+    return all(_is_local(one) for one in (*named.split(","), *numbers.split(",")) if one)
+
+
+def _is_local(host: str) -> bool:
+    """Return whether a host is a socket in a folder or an address of this machine."""
+    return host.startswith(("/", "@")) or is_here(f"tcp://{host}")
+
 
 # Types of PostgreSQL whose equal entries arrive in one form. Not numeric, with 5 and 5.0, or types that ignore case.
 _UNIT_TYPES = {"smallint", "integer", "bigint", "text", "character varying", "uuid", "boolean"}
@@ -29,7 +171,7 @@ _DUCKDB_SETTINGS = {"python_enable_replacements": "false"}
 
 
 @dataclass(frozen=True, eq=False)
-class DuckDBTable:
+class _DuckDBTable:
     """A table of DuckDB. `place` is its quoted name with database and schema, which no view can have."""
 
     name: str
@@ -49,7 +191,7 @@ class DuckDBTable:
         return relation.to_arrow_reader(ROWS_AT_ONCE)
 
 
-def duckdb_table(open_things: ExitStack, path: Path, table: str, parameter: str = "private") -> DuckDBTable:
+def duckdb_table(open_things: ExitStack, path: Path, table: str, parameter: str = "private") -> _DuckDBTable:
     """Open a table of a DuckDB file for reading."""
     try:
         import duckdb  # noqa: PLC0415  optional
@@ -76,7 +218,7 @@ def duckdb_table(open_things: ExitStack, path: Path, table: str, parameter: str 
         columns = connection.sql(_selection(("*",), place) + " limit 0").columns
     except duckdb.Error as error:
         raise _unreadable_table(table, error) from None
-    return DuckDBTable(table, place, distinct_columns(columns, table), connection)
+    return _DuckDBTable(table, place, distinct_columns(columns, table), connection)
 
 
 def _place_in_duckdb(connection: Rows, table: str) -> str | None:
@@ -91,7 +233,7 @@ def _place_in_duckdb(connection: Rows, table: str) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
-class DatabaseTable:
+class _DatabaseTable:
     """A table or view behind a driver of ADBC. With `as_text`, entries are texts, and an empty text is missing.
 
     `types` are the types of columns, if equal entries of some types may arrive in several forms.
@@ -133,7 +275,7 @@ class DatabaseTable:
             yield from map(_with_blanks, reader) if self.as_text else reader
 
 
-def sqlite_table(open_things: ExitStack, path: Path, table: str, parameter: str = "private") -> DatabaseTable:
+def sqlite_table(open_things: ExitStack, path: Path, table: str, parameter: str = "private") -> _DatabaseTable:
     """Open a table or view of an SQLite file for reading."""
     try:
         from adbc_driver_manager import Error  # noqa: PLC0415  optional
@@ -157,10 +299,10 @@ def sqlite_table(open_things: ExitStack, path: Path, table: str, parameter: str 
     except Error as error:
         raise _unreadable_table(table, error) from None
     # The driver guesses a column's type from its first entries, so that one record could change how others are read.
-    return DatabaseTable(table, columns, connection, as_text=True)
+    return _DatabaseTable(table, columns, connection, as_text=True)
 
 
-def postgresql_table(open_things: ExitStack, address: PostgreSQLAddress, parameter: str = "private") -> DatabaseTable:
+def postgresql_table(open_things: ExitStack, address: PostgreSQLAddress, parameter: str = "private") -> _DatabaseTable:
     """Open a table or view of a PostgreSQL server, as of one moment."""
     try:
         from adbc_driver_manager import Error  # noqa: PLC0415  optional
@@ -184,7 +326,7 @@ def postgresql_table(open_things: ExitStack, address: PostgreSQLAddress, paramet
         columns = _column_names(connection, address.table)
     except Error as error:
         raise _unreadable_table(address.table, error) from None
-    return DatabaseTable(address.table, columns, connection, types=types)
+    return _DatabaseTable(address.table, columns, connection, types=types)
 
 
 def _types(cursor: Rows, table: str) -> dict[str, str]:

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from dpensemble.clusters import source
-from dpensemble.clusters.parts import results_of
+from dpensemble.clusters import vetting
+from dpensemble.clusters.base import results_of
 from dpensemble.clusters.vetting import OpaqueTask, other_versions, require_unchanged, versions
 from dpensemble.errors import InvalidParameterError
 
@@ -13,43 +13,43 @@ from dpensemble.errors import InvalidParameterError
 @pytest.fixture
 def changed(monkeypatch):
     """This process, after one of its source files got another time."""
-    (name, size, time), *others = source._LOADED
-    monkeypatch.setattr(source, "_LOADED", ((name, size, time - 1), *others))
+    (name, size, time), *others = vetting._LOADED
+    monkeypatch.setattr(vetting, "_LOADED", ((name, size, time - 1), *others))
 
 
 def test_stamps_see_a_changed_a_new_and_a_removed_file(tmp_path):
     (tmp_path / "deeper").mkdir()
     file = tmp_path / "deeper" / "one.py"
     file.write_text("a = 1\n")
-    before = source._stamps(str(tmp_path))
+    before = vetting._stamps(str(tmp_path))
     assert [stamp[:2] for stamp in before] == [("deeper/one.py", 6)]
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "one.py").touch()
-    assert source._stamps(str(tmp_path)) == before
+    assert vetting._stamps(str(tmp_path)) == before
     os.utime(file, ns=(0, before[0][2] + 1))
-    assert source._stamps(str(tmp_path)) != before
+    assert vetting._stamps(str(tmp_path)) != before
     os.utime(file, ns=(0, before[0][2]))
-    assert source._stamps(str(tmp_path)) == before
+    assert vetting._stamps(str(tmp_path)) == before
     (tmp_path / "two.py").touch()
-    assert source._stamps(str(tmp_path)) != before
+    assert vetting._stamps(str(tmp_path)) != before
     file.unlink()
-    assert source._stamps(str(tmp_path))[0][0] == "two.py"
+    assert vetting._stamps(str(tmp_path))[0][0] == "two.py"
 
 
 def test_the_digest_is_that_of_the_files(tmp_path, monkeypatch):
     digests = set()
     for text in ("a = 1\n", "a = 2\n", "a = 1\n"):
         (tmp_path / "one.py").write_text(text)
-        monkeypatch.setattr(source, "_PACKAGE", str(tmp_path))
-        monkeypatch.setattr(source, "_LOADED", source._stamps(str(tmp_path)))
-        source._digest.cache_clear()
-        digests.add(source.source_digest())
-    source._digest.cache_clear()
+        monkeypatch.setattr(vetting, "_PACKAGE", str(tmp_path))
+        monkeypatch.setattr(vetting, "_LOADED", vetting._stamps(str(tmp_path)))
+        vetting._digest.cache_clear()
+        digests.add(vetting._source_digest())
+    vetting._digest.cache_clear()
     assert len(digests) == 2
     # An archive has no files to compare.
-    monkeypatch.setattr(source, "_LOADED", ())
-    monkeypatch.setattr(source, "_PACKAGE", str(tmp_path / "none.zip"))
-    assert source.source_digest() == source._OF_NOBODY
+    monkeypatch.setattr(vetting, "_LOADED", ())
+    monkeypatch.setattr(vetting, "_PACKAGE", str(tmp_path / "none.zip"))
+    assert vetting._source_digest() == vetting._OF_NOBODY
 
 
 def test_a_process_whose_files_changed_works_with_no_other_process(changed):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dpensemble.datasets.database_addresses import PostgreSQLAddress, file_and_table
+from dpensemble.datasets.databases import PostgreSQLAddress, file_and_table
 from dpensemble.errors import InvalidParameterError
 
 ELSEWHERE = "192.0.2.7"

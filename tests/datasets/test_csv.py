@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dpensemble.datasets import read_table
-from dpensemble.datasets.csv_files import looks_like_decimal_comma
+from dpensemble.datasets.csv import looks_like_decimal_comma
 from dpensemble.datasets.tables import table_chunks, take_kinds
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
