@@ -91,15 +91,13 @@ def picture() -> str:
 
 def _line(start: tuple[float, float], end: tuple[float, float]) -> str:
     (x, y), (to_x, to_y) = start, end
-    return (
-        f'<path d="M{x:g} {y + _HEIGHT:g} C{x:g} {y + _HEIGHT + 30:g} {to_x:g} {to_y - 30:g} {to_x:g} {to_y - 2:g}"/>'
-    )
+    return f'<path class="arrow" d="M{x:g} {y + _HEIGHT:g} C{x:g} {y + _HEIGHT + 30:g} {to_x:g} {to_y - 30:g} {to_x:g} {to_y - 2:g}"/>'
 
 
 def _box(room: str, x: float, y: float) -> str:
     packages, text = ROOMS[room]
     return (
-        f'<rect x="{x - _BOX / 2:g}" y="{y:g}" width="{_BOX}" height="{_HEIGHT}" rx="6"/>'
+        f'<rect class="box" x="{x - _BOX / 2:g}" y="{y:g}" width="{_BOX}" height="{_HEIGHT}" rx="6"/>'
         f'<text class="room" x="{x:g}" y="{y + 19:g}">{escape(room)}</text>'
         f'<text class="packages" x="{x:g}" y="{y + 36:g}">{escape(", ".join(packages))}</text>'
         f'<text x="{x:g}" y="{y + 53:g}">{escape(text)}</text>'
@@ -112,9 +110,9 @@ _HEAD = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}
 text {{ font: 12px system-ui, sans-serif; text-anchor: middle; fill: #334; }}
 .room {{ font-weight: 700; font-size: 15px; fill: #123; }}
 .packages {{ font-family: ui-monospace, monospace; fill: #456; }}
-rect {{ fill: #f4f7fb; stroke: #5b7aa5; }}
+.box {{ fill: #f4f7fb; stroke: #5b7aa5; }}
 .ground {{ fill: #eee; stroke: #999; }}
-path {{ fill: none; stroke: #8aa0bd; stroke-width: 1.5; marker-end: url(#end); }}
+.arrow {{ fill: none; stroke: #8aa0bd; stroke-width: 1.5; marker-end: url(#end); }}
 </style>
 <defs><marker id="end" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
 <polygon points="0,0 8,4 0,8" fill="#8aa0bd"/></marker></defs>
