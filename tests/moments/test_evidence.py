@@ -30,7 +30,7 @@ def test_more_noise_means_a_model_that_says_less(made):
     assert np.isfinite(sizes).all()
 
 
-def test_fits_repeat(made):
+def test_fits_by_evidence_repeat(made):
     public, _, rounds = made(2, 1e-2)
     one, other = (fit_moments(rounds, public, starting_fit(public), n_units=1000) for _ in range(2))
     assert np.array_equal(one.coefficients, other.coefficients)

@@ -21,7 +21,7 @@ def test_without_noise_nearly_every_row_gets_its_likeliest_class(made, n_classes
     assert lost.mean() < 0.1 * (p.max(axis=1) - 1 / n_classes).mean()
 
 
-def test_more_noise_means_a_model_that_says_less(made):
+def test_more_noise_means_a_linear_model_that_says_less(made):
     found = []
     for spread in (1e-5, 3e-2, 30.0):
         public, p, rounds = made(4, spread)
@@ -35,7 +35,7 @@ def test_coefficients_of_all_classes_add_up_to_nothing(made):
     assert np.allclose(linear(rounds, public, 1000).sum(axis=1), 0, atol=1e-8)
 
 
-def test_fits_repeat(made):
+def test_linear_fits_repeat(made):
     public, _, rounds = made(3, 1e-2)
     one, other = (linear(rounds, public, 1000) for _ in range(2))
     assert np.array_equal(one, other)
