@@ -10,8 +10,7 @@ from dpensemble import DiscriminantClassifier, LabelMomentsClassifier, load_clas
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.cli import main
 from dpensemble.errors import BudgetError, DataError
-from dpensemble.moments.class_sums import ClassMeans, ClassProducts, OwnScore
-from dpensemble.moments.public_directions import PublicDirections, exact_product
+from dpensemble.moments.discriminant import ClassMeans, ClassProducts, OwnScore, PublicDirections, exact_product
 from dpensemble.moments.queries import partial_sums
 from dpensemble.moments.whole import UNIT, WHOLE, WholeBlock, whole_features
 

@@ -5,7 +5,7 @@ import pytest
 
 from dpensemble import LabelMomentsClassifier
 from dpensemble.moments import Moments
-from dpensemble.moments.evidence import base_rate, within
+from dpensemble.moments.fits import base_rate, within
 from dpensemble.moments.model import probabilities
 from dpensemble.moments.public_rows import PublicRows
 

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from dpensemble.moments import TableMap
-from dpensemble.moments.evidence import Fit, starting_fit
+from dpensemble.moments.fits import Fit, starting_fit
+from dpensemble.moments.learning import weights_of_features
 from dpensemble.moments.public_rows import PublicRows
-from dpensemble.moments.rounds import weights_of_features
 from dpensemble.moments.whole import UNIT, whole_features
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from dpensemble import LabelMomentsClassifier
-from dpensemble.moments.readable import always_one, always_one_of_cells, readable_share
+from dpensemble.moments.learning import always_one, always_one_of_cells, readable_share
 
 N, RUNS = 3000, 5
 SETTINGS = {"classes": [0, 1], "epsilon": 2.0, "delta": 1e-5, "on_bad_record": "zero"}

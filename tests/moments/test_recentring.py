@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from dpensemble import LabelMomentsClassifier
-from dpensemble.moments.evidence import Fit
+from dpensemble.moments.fits import Fit, around_share, best_centre, error_of_rows
 from dpensemble.moments.model import expected
 from dpensemble.moments.public_rows import PublicRows
 from dpensemble.moments.queries import ClassSums, Residuals
-from dpensemble.moments.softmax import around_share, best_centre, error_of_rows
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from dpensemble.engine import label_moments
 from dpensemble.errors import DataError
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.moments import MomentsSource, queries
-from dpensemble.moments.maps import landmarks
+from dpensemble.moments.maps import curved
 from dpensemble.moments.maps.curved import CurvedMap
 from dpensemble.moments.queries import FeatureMean, FeatureProducts, Residuals, UnitCount
 from dpensemble.moments.whole import UNIT, WHOLE, whole_features
@@ -274,7 +274,7 @@ def test_whole_runs_charge_for_what_a_unit_can_do(monkeypatch, way, relation, n_
 @pytest.fixture
 def few_landmarks(monkeypatch):
     """Choose 30 landmarks among 1,000 public rows, so that each of many runs is quick."""
-    monkeypatch.setattr(landmarks, "_MOST_SHARE", 0.03)
+    monkeypatch.setattr(curved, "_MOST_SHARE", 0.03)
 
 
 @pytest.mark.usefixtures("few_landmarks")

@@ -25,7 +25,7 @@ import numpy as np
 from scipy import linalg, stats
 
 from dpensemble._arrays import Floats, dense
-from dpensemble.moments.public_units import PublicUnits
+from dpensemble.moments.public_rows import PublicUnits
 
 #: Chance of a false alarm, and how much worse than a sample public rows count: after an alarm, and if undecided.
 FALSE_ALARM, DISTRUST, CAUTION = 1e-3, 30.0, 10.0

@@ -18,8 +18,17 @@ from dpensemble._arrays import Floats
 from dpensemble.datasets.encoding import statements_of
 from dpensemble.datasets.tables import as_table
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments.explanation import Effect, Explanation, by_source, centred, completed, gathered, through
-from dpensemble.moments.uncertainty import Singles, Uncertainty
+from dpensemble.moments.explanation import (
+    Effect,
+    Explanation,
+    Singles,
+    Uncertainty,
+    by_source,
+    centred,
+    completed,
+    gathered,
+    through,
+)
 from dpensemble.moments.whole import UNIT
 
 # Units in 1 of coefficients, and of probabilities and odds.

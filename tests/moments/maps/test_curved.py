@@ -14,9 +14,8 @@ from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_mu
 from dpensemble.moments import DirectionsMap, TableMap
-from dpensemble.moments.maps import landmarks
-from dpensemble.moments.maps.curved import CurvedMap
-from dpensemble.moments.maps.landmarks import WhitenedNumbers, are_measured, chosen_landmarks
+from dpensemble.moments.maps import curved as landmarks
+from dpensemble.moments.maps.curved import CurvedMap, WhitenedNumbers, are_measured, chosen_landmarks
 from dpensemble.moments.queries import ClassSums, partial_sums, total_of
 from dpensemble.moments.whole import WHOLE
 from dpensemble.persistence import load_classifier, save_classifier

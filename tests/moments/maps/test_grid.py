@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments.grid import OTHER, Grid, declared_grid, observed_grid, with_texts
+from dpensemble.moments.maps.grid import OTHER, Grid, declared_grid, observed_grid, with_texts
 
 COLUMNS = {"age": (0, 3), "money": (-10.0, 1e5), "sex": ["f", "m"], "code": ("7", "8")}
 
