@@ -73,7 +73,7 @@ def break_step(put, step):
     [
         ("label-moments", [], "dpensemble.cli.train.write_outcome"),
         ("label-moments", ["--holdout-score", "0.2"], "dpensemble.workflow.train.scored"),
-        ("label-moments", [], "dpensemble.moments.learning.Rounds.fit"),
+        ("label-moments", [], "dpensemble.moments.learning._Rounds.fit"),
         ("soft-votes", ["--holdout-score", "0.2"], "dpensemble.workflow.train._certified"),
         ("pate", ["--holdout-score", "0.2"], "dpensemble.workflow.outputs.render"),
         ("pate", [], "dpensemble.student.Learner.fit"),

@@ -21,7 +21,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from dpensemble.moments.maps.base import BoundedMap
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.linear_model import LogisticRegression
@@ -38,6 +37,7 @@ from dpensemble import (
 from dpensemble.engine.averages_steps import AveragesSteps
 from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.methods import label_moments as moments_module
+from dpensemble.moments.maps.base import BoundedMap
 from dpensemble.releases import SumReleaser
 from dpensemble.rows.passes import PROBLEMS
 

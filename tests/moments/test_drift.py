@@ -9,7 +9,7 @@ from scipy import stats
 
 from dpensemble import AutoClassifier, LabelMomentsClassifier
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.moments.drift import CAUTION, Undecided, drift
+from dpensemble.moments.drift import _CAUTION, Undecided, drift
 from dpensemble.moments.fits import fit_softmax
 from dpensemble.moments.public_rows import PublicUnits
 
@@ -224,7 +224,7 @@ def test_a_run_that_cannot_decide_trusts_public_rows_less(visits, monkeypatch):
         found = moments(rounds=1).fit(X, y, X_public=public, units=whose)
     assert found.drift_.undecided is Undecided.UNKNOWN_UNITS
     assert not found.design_.synthetic_rows
-    assert [rows.kappa for rows in trusted] == [CAUTION]
+    assert [rows.kappa for rows in trusted] == [_CAUTION]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from dpensemble.moments.explanation import (
 from dpensemble.moments.fits import fit_moments, fit_softmax, starting_fit
 from dpensemble.moments.maps.curved import CurvedMap, KernelDirections
 from dpensemble.moments.maps.grid import SnappedMap, observed_grid
-from dpensemble.moments.model import logits_of
+from dpensemble.moments.model import _logits_of
 
 
 def information(size, seed=0, **more):
@@ -149,7 +149,7 @@ def test_parts_add_up_before_the_remainder_is_divided(name):
 def test_contributions_and_base_are_the_logit_of_the_model(name, n_columns):
     feature_map, public, model = model_of(name, n_columns)
     found = model.explanation([feature_map], public)
-    logits = logits_of(feature_map.transform(public), model.coefficients_)
+    logits = _logits_of(feature_map.transform(public), model.coefficients_)
     if n_columns > 1:
         logits -= logits.mean(axis=1, keepdims=True)
     np.testing.assert_allclose(found.logits, logits, atol=1e-9)

@@ -12,8 +12,8 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 from dpensemble.moments import Moments
-from dpensemble.moments.fits import _blended, _Observed, _Posterior, fit_linear, fit_moments, fit_softmax, starting_fit
-from dpensemble.moments.fits import softmax as softmax_of_rows
+from dpensemble.moments.fits import _blended, _fit_linear, _Observed, _Posterior, fit_moments, fit_softmax, starting_fit
+from dpensemble.moments.fits import _softmax as softmax_of_rows
 from dpensemble.moments.model import expected, probabilities
 from dpensemble.moments.public_rows import PublicRows
 from dpensemble.moments.queries import ClassSums
@@ -107,7 +107,7 @@ def test_noise_does_not_set_the_scale_of_a_small_block():
 
 def linear(rounds, public, n_units):
     about = [expected(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
-    return 10 * fit_linear(rounds, about, public, n_units=n_units).coefficients
+    return 10 * _fit_linear(rounds, about, public, n_units=n_units).coefficients
 
 
 @pytest.mark.parametrize("n_classes", [3, 4, 6, 10])

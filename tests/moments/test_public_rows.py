@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from dpensemble.moments.maps.grid import declared_grid
-from dpensemble.moments.public_rows import PublicRows, PublicUnits, Scores, Shares, on_simplex
+from dpensemble.moments.public_rows import PublicRows, PublicUnits, Scores, Shares, _on_simplex
 
 ROWS = np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 4.0], [5.0, 5.0]])
 UNITS = PublicUnits(np.array([0, 0, 1, 2]), private=True)
@@ -61,7 +61,7 @@ EFFECTS = [np.arange(5.0)[:, None], np.array([[3.0], [1.0], [2.0], [0.0], [9.0]]
 @given(st.lists(st.floats(-1, 2), min_size=1, max_size=8))
 def test_shares_are_the_closest_to_what_was_released(values):
     values = np.array(values)
-    found = on_simplex(values)
+    found = _on_simplex(values)
     assert found.min() >= 0
     assert found.sum() == pytest.approx(1)
     # No better: the gradient of the distance allows no step along the simplex.
@@ -77,7 +77,7 @@ def test_the_closest_shares_are_those_of_a_general_solver():
         bounds=[(0, 1)] * 4,
         constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
     )
-    assert on_simplex(values) == pytest.approx(found.x, abs=2e-3)
+    assert _on_simplex(values) == pytest.approx(found.x, abs=2e-3)
 
 
 def test_independent_rows_have_exactly_the_shares():
@@ -126,7 +126,7 @@ def test_scores_of_rows_are_seldom_longer_than_one():
 
 
 def test_columns_that_say_most_are_taken_first(monkeypatch):
-    monkeypatch.setattr("dpensemble.moments.public_rows.MOST_COLUMNS", 2)
+    monkeypatch.setattr("dpensemble.moments.public_rows._MOST_COLUMNS", 2)
     scores = Scores.of(THREE, [EFFECTS[0] * 0.01, EFFECTS[1], np.array([[9.0], [0.0], [0.0], [0.0]])])
     assert scores.columns.tolist() == [1, 2]
     assert scores.draw(np.array([[1.0, 0.9], [0.9, 1.0]]), 100).shape == (100, 3)

@@ -282,7 +282,7 @@ def few_landmarks(monkeypatch):
 @pytest.mark.parametrize("relation", [one.value for one in Relation])
 def test_whole_runs_with_landmarks_charge_for_what_a_unit_can_do(monkeypatch, relation, n_classes):
     """Made-up sums would raise an alarm and lead to synthetic rows, so alarms are switched off."""
-    monkeypatch.setattr(moments.drift, "FALSE_ALARM", -1.0)
+    monkeypatch.setattr(moments.drift, "_FALSE_ALARM", -1.0)
     public = np.random.default_rng(5).normal(size=(1000, 2))
     ratios = ratios_of_runs(monkeypatch, relation, n_classes=n_classes, public=public)
     # The number of units if it is private, the mean of the base map, and two rounds of class sums.
@@ -294,7 +294,7 @@ def test_whole_runs_with_landmarks_charge_for_what_a_unit_can_do(monkeypatch, re
 @pytest.mark.usefixtures("few_landmarks")
 def test_signed_landmark_features_are_caught(monkeypatch, plant):
     """A planted bug: class sums of the signed features of the base map, which nothing cuts."""
-    monkeypatch.setattr(moments.drift, "FALSE_ALARM", -1.0)
+    monkeypatch.setattr(moments.drift, "_FALSE_ALARM", -1.0)
     plant(moments.queries, "cut", lambda features: features)
     plant(CurvedMap, "transform", lambda self, X: self.base_.transform(X))
     public = np.random.default_rng(5).normal(size=(1000, 2))

@@ -35,8 +35,8 @@ from dpensemble.moments.learning import (
     Learned,
     distilled,
     fitted_map,
-    learn,
-    learn_by_synthetic_rows,
+    release_and_fit,
+    release_and_fit_synthetic_rows,
     require_no_blanks,
 )
 from dpensemble.moments.maps.grid import Grid, declared_grid, observed_grid
@@ -156,10 +156,10 @@ class MomentsSteps(Steps):
         if self.grid is not None:
             few = public if len(public) else None
             more: dict[str, Any] = {"units": self.units, "on_done": advance}
-            learned = learn_by_synthetic_rows(source, self.grid, few, classes, design, self.total, **more)
+            learned = release_and_fit_synthetic_rows(source, self.grid, few, classes, design, self.total, **more)
         else:
             more = {"units": self.units, "after_alarm": self.after_alarm, "on_done": advance}
-            learned = learn(source, self.feature_map, public, classes, design, self.total, **more)
+            learned = release_and_fit(source, self.feature_map, public, classes, design, self.total, **more)
         self._learned = learned
         if learned.synthetic and self.after_alarm is not None:
             self.design = self.after_alarm

@@ -40,24 +40,24 @@ from dpensemble.moments.queries import RecordsQuery
 from dpensemble.moments.whole import UNIT, WHOLE, whole_answers, whole_features, whole_products
 
 #: Least variance in a direction, within classes.
-LEAST_VARIANCE = 0.05
-#: Largest standardised entry of a row, and largest entry of a factor in `exact_product`.
-LARGEST = 2.0**6
-# Whole units in 1 of rows and of matrices in `exact_product`.
+_LEAST_VARIANCE = 0.05
+#: Largest standardised entry of a row, and largest entry of a factor in `_exact_product`.
+_LARGEST = 2.0**6
+# Whole units in 1 of rows and of matrices in `_exact_product`.
 _ROW, _MATRIX = 2.0**14, 2.0**16
 # Directions at most, share of their mean variance that is added before scaling, and quantile of public lengths.
 _MOST_DIRECTIONS, _RIDGE, _QUANTILE = 40, 0.02, 0.9
 
 
-def exact_product(rows: Floats, matrix: Floats) -> Floats:
+def _exact_product(rows: Floats, matrix: Floats) -> Floats:
     """Return ``rows @ matrix`` by whole numbers, so that no row depends on the rows beside it.
 
     Sums are exact in any order while the length of a row times that of a column is below ``2**53`` whole units, by the
     inequality of Cauchy and Schwarz. Rows of ``n`` entries are at most ``2**20 sqrt(n)`` long, and columns of every
     matrix here at most ``2**21``, so that ``n`` may be up to ``2**24``.
     """
-    whole = np.rint(np.clip(rows, -LARGEST, LARGEST) * _ROW)
-    product: Floats = whole @ np.rint(np.clip(matrix, -LARGEST, LARGEST) * _MATRIX)
+    whole = np.rint(np.clip(rows, -_LARGEST, _LARGEST) * _ROW)
+    product: Floats = whole @ np.rint(np.clip(matrix, -_LARGEST, _LARGEST) * _MATRIX)
     return product / (_ROW * _MATRIX)
 
 
@@ -87,23 +87,23 @@ class PublicDirections:
         public = np.clip(public, -1e100, 1e100)
         centre, scale = public.mean(axis=0), public.std(axis=0)
         scale = np.where(scale > 0, scale, 1.0)
-        standard = np.clip((public - centre) / scale, -LARGEST, LARGEST)
+        standard = np.clip((public - centre) / scale, -_LARGEST, _LARGEST)
         variances, vectors = np.linalg.eigh(standard.T @ standard / len(public))
         most = min(_MOST_DIRECTIONS, max(1, len(public) // 5))
         order = np.argsort(-variances)[:most]
         # One direction at least, also when public rows are all alike.
         chosen = [place for place in order if place == order[0] or variances[place] > 1e-3 * variances.max()]
         ridge = _RIDGE * variances[chosen].mean()
-        directions = vectors[:, chosen] / np.sqrt(np.maximum(variances[chosen] + ridge, LEAST_VARIANCE**2))
-        lengths = np.linalg.norm(exact_product(standard, directions), axis=1)
+        directions = vectors[:, chosen] / np.sqrt(np.maximum(variances[chosen] + ridge, _LEAST_VARIANCE**2))
+        lengths = np.linalg.norm(_exact_product(standard, directions), axis=1)
         return cls(centre, scale, directions, max(float(np.quantile(lengths, _QUANTILE)), 1e-3))
 
     def points(self, rows: Floats) -> Floats:
         """Return whole points of rows, none longer than `UNIT`, shape (n_rows, n_directions)."""
         # A warning about a private row would reveal something of the row.
         with np.errstate(over="ignore"):
-            standard = np.clip((rows - self.centre) / self.scale, -LARGEST, LARGEST)
-        points: Floats = whole_features(exact_product(standard, self.directions) / self.radius)
+            standard = np.clip((rows - self.centre) / self.scale, -_LARGEST, _LARGEST)
+        points: Floats = whole_features(_exact_product(standard, self.directions) / self.radius)
         return points
 
 
@@ -123,7 +123,7 @@ class _OfClasses(RecordsQuery[Any]):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Means:
+class _Means:
     """Released size and mean of each class. Public.
 
     Parameters
@@ -156,18 +156,18 @@ class ClassMeans(_OfClasses):
         left = np.hstack([np.full((len(targets), 1), float(_CONSTANT)), np.trunc(features * _POINT)])
         return left, self._by_class(targets, weights)
 
-    def read(self, sums: Floats, spread: float) -> Means:
+    def read(self, sums: Floats, spread: float) -> _Means:
         """Return sizes and shrunk means."""
         noise = spread * UNIT / _CONSTANT
         sizes = np.maximum(sums[0] * UNIT / _CONSTANT, 1.0 + noise)
         means = sums[1:].T / _POINT / sizes[:, None]
         variances = (spread / _POINT / sizes) ** 2
         signal = max(float((means**2).mean() - variances.mean()), 1e-12)
-        return Means(sizes=sizes, means=means * (signal / (signal + variances))[:, None])
+        return _Means(sizes=sizes, means=means * (signal / (signal + variances))[:, None])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Spreads:
+class _Spreads:
     """Released second moments of each class around its mean. Public.
 
     Parameters
@@ -198,11 +198,11 @@ class ClassProducts(_OfClasses):
         """Return all products, and weights in the columns of classes."""
         return whole_products(features), self._by_class(targets, weights)
 
-    def read(self, sums: Floats, spread: float) -> Spreads:
+    def read(self, sums: Floats, spread: float) -> _Spreads:
         """Return symmetric sums of each class."""
         size = math.isqrt(len(sums))
         moments = sums.T.reshape(self.n_classes, size, size)
-        return Spreads(moments=(moments + moments.transpose(0, 2, 1)) / 2, noise=spread * math.sqrt(0.5))
+        return _Spreads(moments=(moments + moments.transpose(0, 2, 1)) / 2, noise=spread * math.sqrt(0.5))
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ class DiscriminantModel(ClassifierMixin, BaseEstimator):
     """
 
     @classmethod
-    def of(cls, public: PublicDirections, sums: Means, classes: NDArray[Any]) -> DiscriminantModel:
+    def of(cls, public: PublicDirections, sums: _Means, classes: NDArray[Any]) -> DiscriminantModel:
         """Return the model whose classes all have the covariance 1."""
         model, size = cls(), public.directions.shape[1]
         model.centre_, model.scale_ = public.centre, public.scale
@@ -319,7 +319,7 @@ class DiscriminantModel(ClassifierMixin, BaseEstimator):
     def _parts(self, numbers: Floats, base: Floats, owners: NDArray[np.int64], n_columns: int) -> Floats:
         """Return what each column of some rows adds to the logits."""
         points = self.points(numbers)
-        standard = np.clip((numbers - self.centre_) / self.scale_, -LARGEST, LARGEST)
+        standard = np.clip((numbers - self.centre_) / self.scale_, -_LARGEST, _LARGEST)
         along = standard[:, :, None] * self.directions_
         lengths = np.linalg.norm(along.sum(axis=1), axis=1)
         cut = np.linalg.norm(points, axis=1) * (self.radius_ / UNIT) / np.maximum(lengths, 1e-300)
@@ -342,7 +342,7 @@ class DiscriminantModel(ClassifierMixin, BaseEstimator):
 
     def differences(self, points: Floats, class_id: int) -> Floats:
         """Return differences of whole points to the mean of a class, of variance 1 in the released covariance."""
-        return exact_product(points * (self.radius_ / UNIT) - self.means_[class_id], self.whitening_[class_id])
+        return _exact_product(points * (self.radius_ / UNIT) - self.means_[class_id], self.whitening_[class_id])
 
     def own_differences(self, points: Floats, targets: Integers) -> Floats:
         """Return the whitened difference of each whole point to the mean of its own class. Private."""
@@ -369,13 +369,13 @@ _RADIUS, _LOWEST = 1.2, 15.0
 _SHARPNESS, _SHIFTS = np.geomspace(0.02, 1.5, 40), 30
 
 
-def common_whitening(public: PublicDirections, points: Floats, sums: Means) -> Floats:
+def common_whitening(public: PublicDirections, points: Floats, sums: _Means) -> Floats:
     """Return the matrix that whitens differences within classes: the spread of public rows less that between means."""
     scaled = points * (public.radius / UNIT)
     means, shares = sums.means * public.radius, sums.sizes / sums.sizes.sum()
     within = scaled.T @ scaled / len(points) - (means.T * shares) @ means
     variances, vectors = np.linalg.eigh(within)
-    return vectors / np.sqrt(np.maximum(variances, LEAST_VARIANCE))
+    return vectors / np.sqrt(np.maximum(variances, _LEAST_VARIANCE))
 
 
 def squared_radius(n_directions: int) -> float:
@@ -383,7 +383,7 @@ def squared_radius(n_directions: int) -> float:
     return _RADIUS**2 * n_directions
 
 
-def covariances(sums: Means, spreads: Spreads) -> Floats:
+def covariances(sums: _Means, spreads: _Spreads) -> Floats:
     """Return the covariance of each class, shrunk towards that of all classes, and that towards a multiple of 1."""
     size = spreads.moments.shape[1]
     unit = squared_radius(size)
@@ -391,7 +391,7 @@ def covariances(sums: Means, spreads: Spreads) -> Floats:
     noise = (spreads.noise * unit / sums.sizes) ** 2
     shares = sums.sizes / sums.sizes.sum()
     common = np.einsum("c,cij->ij", shares, each)
-    level = np.eye(size) * max(float(np.trace(common)) / size, LEAST_VARIANCE)
+    level = np.eye(size) * max(float(np.trace(common)) / size, _LEAST_VARIANCE)
     common = level + _kept(common - level, np.array([shares**2 @ noise]))[0] * (common - level)
     apart = each - np.einsum("c,cij->ij", shares, each)
     return np.stack([_positive(common + part * own) for part, own in zip(_kept(apart, noise), apart, strict=True)])
@@ -406,7 +406,7 @@ def _kept(values: Floats, noise: Floats) -> Floats:
 
 def _positive(matrix: Floats) -> Floats:
     variances, vectors = np.linalg.eigh(matrix)
-    return (vectors * np.maximum(variances, 2 * LEAST_VARIANCE)) @ vectors.T
+    return (vectors * np.maximum(variances, 2 * _LEAST_VARIANCE)) @ vectors.T
 
 
 def with_covariances(model: DiscriminantModel, matrices: Floats) -> DiscriminantModel:
@@ -424,7 +424,7 @@ def own_scores(model: DiscriminantModel, points: Floats, targets: Integers) -> F
     return 1 + scores[:, None] / _LOWEST
 
 
-def calibrated(model: DiscriminantModel, total: float, sums: Means, public: Floats) -> DiscriminantModel:
+def calibrated(model: DiscriminantModel, total: float, sums: _Means, public: Floats) -> DiscriminantModel:
     """Return the model with the sharpness of greatest likelihood."""
     shares = sums.sizes / sums.sizes.sum()
     own = min(0.0, (total / sums.sizes.sum() - 1) * _LOWEST)

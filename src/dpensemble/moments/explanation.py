@@ -108,7 +108,7 @@ class Uncertainty:
 #: One effect of `dpensemble.moments.explanation.column_effects`.
 Effect = dict[str, Any]
 #: Standard deviations to either side that a band covers: 95 % of a normal law.
-BAND = 1.96
+_BAND = 1.96
 
 
 class Part(NamedTuple):
@@ -238,7 +238,7 @@ class Explanation:
         """
         most, parts = integer_between("most", most, 1), self.parts(row, label)
         steps = [
-            Step(f"{part.column} = {_written(part.value)}", part.contribution, BAND * (part.deviation or 0.0))
+            Step(f"{part.column} = {_written(part.value)}", part.contribution, _BAND * (part.deviation or 0.0))
             for part in parts[:most]
         ]
         if parts[most:]:
@@ -320,9 +320,9 @@ def _written(value: object) -> str:
 
 _MISSING, _OTHER = "missing", "any other"
 # An entry to evaluate, and its name.
-Entry = tuple[float | str | None, float | str]
+_Entry = tuple[float | str | None, float | str]
 #: The name of effects of a model whose columns act together.
-PARTIAL_DEPENDENCE = "partial dependence"
+_PARTIAL_DEPENDENCE = "partial dependence"
 # Of partial dependences: most columns, most entries of a column, rows in all, and rows of one entry.
 _MOST_COLUMNS, _ENTRIES, _EVALUATIONS, _ROWS = 100, 9, 15_000, (10, 100)
 
@@ -412,14 +412,14 @@ def _dependences(
         along = features - shares @ features
         effects = along @ coefficients
         summary = _summary(column, entries, public.iloc[:, number], effects, np.sqrt(shares @ effects**2))
-        summary["approximation"] = PARTIAL_DEPENDENCE
+        summary["approximation"] = _PARTIAL_DEPENDENCE
         if uncertainty is not None:
             summary["deviations"] = uncertainty.deviations(along @ uncertainty.basis).tolist()
         summaries.append(summary)
     return sorted(summaries, key=lambda one: -one["importance"])
 
 
-def _rows_at(entries: list[Entry], seen: pd.Series, kind: str) -> list[int]:
+def _rows_at(entries: list[_Entry], seen: pd.Series, kind: str) -> list[int]:
     """Return how many public rows each entry stands for: those with the nearest number, or with the category."""
     if kind != "number":
         missing = seen.isna()
@@ -437,7 +437,7 @@ def _rows_at(entries: list[Entry], seen: pd.Series, kind: str) -> list[int]:
     return [*counts, int(np.isnan(values).sum())] if len(knots) < len(numbers) else counts
 
 
-def _summary(column: ColumnReading, entries: list[Entry], seen: pd.Series, effects: Floats, spreads: Floats) -> Effect:
+def _summary(column: ColumnReading, entries: list[_Entry], seen: pd.Series, effects: Floats, spreads: Floats) -> Effect:
     return {
         "column": column["name"],
         "kind": column["kind"],
@@ -447,11 +447,11 @@ def _summary(column: ColumnReading, entries: list[Entry], seen: pd.Series, effec
     }
 
 
-def _entries(column: ColumnReading, seen: pd.Series) -> list[Entry]:
+def _entries(column: ColumnReading, seen: pd.Series) -> list[_Entry]:
     """Return pairs of an entry to evaluate and its name, for entries that public rows have."""
     missing = seen.isna()
     if column["kind"] == "number":
-        pairs: list[Entry] = [(float(knot), float(knot)) for knot in column["knots"][-1]]
+        pairs: list[_Entry] = [(float(knot), float(knot)) for knot in column["knots"][-1]]
         return [*pairs, (np.nan, _MISSING)] if missing.any() else pairs
     others = as_text(seen[~missing & ~as_text(seen).isin(column["categories"])])
     pairs = [(name, name) for name in column["categories"]]

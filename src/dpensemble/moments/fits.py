@@ -10,7 +10,7 @@ add to the covariance:
 - public rows stand for the private ones, with ``(omega (p - c))**2 (1 / n + kappa / m)``,
 - noise was added.
 
-The share of the second class is a further observation (`BaseRate`).
+The share of the second class is a further observation (`_BaseRate`).
 
 Coefficients of a block of features have a normal prior. The scale of each block is set where the observations are most
 likely (D. MacKay, "Bayesian interpolation", Neural Computation 1992, the evidence updates). So nothing is chosen by a
@@ -79,7 +79,7 @@ _WEIGHT = 12.0
 
 
 @dataclass(frozen=True, eq=False)
-class BaseRate:
+class _BaseRate:
     """The estimated mean probability of public rows, as one more observation in units of its error."""
 
     public: PublicRows
@@ -92,13 +92,13 @@ class BaseRate:
         return np.array([[self.root * (self.share - self.public.mean(p))]])
 
 
-def base_rate(
+def _base_rate(
     rounds: Sequence[Moments],
     about: Sequence[tuple[Floats, Floats]],
     public: PublicRows,
     p: Floats,
     n_units: float,
-) -> BaseRate:
+) -> _BaseRate:
     """Return the share of the second class by the constants of all rounds.
 
     Parameters
@@ -124,13 +124,13 @@ def base_rate(
         surprise = (float(moments.values[-1, 0]) / unit - public.mean(weights * (p - centre))) / usual
         precision = 1 / ((moments.spread / unit / usual) ** 2 + sampling)
         total, weighted = total + precision, weighted + precision * surprise
-    share = within(public.mean(p) + weighted / total, total**-0.5)
+    share = _within(public.mean(p) + weighted / total, total**-0.5)
     root = abs(1 - 2 * share) * math.sqrt(_WEIGHT * total)
     slope = root * np.asarray(public.features.T @ (q * public.share_of_rows[:, None]))
-    return BaseRate(public, share, root, slope.T)
+    return _BaseRate(public, share, root, slope.T)
 
 
-def within(estimate: float, error: float) -> float:
+def _within(estimate: float, error: float) -> float:
     """Return the mean of a normal distribution that is cut off at 0 and at 1: a share without a share below 0.
 
     Examples
@@ -182,8 +182,8 @@ def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_
     for _ in range(_MOST_STEPS):
         by_round = [_ObservedOfTwo.of(m, c, w, public, p, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
         information = np.sum([one.slope.T @ one.slope for one in by_round], axis=0)
-        rate = base_rate(rounds, about, public, p, n_units)
-        observed: list[_ObservedOfTwo | BaseRate] = [*by_round, rate]
+        rate = _base_rate(rounds, about, public, p, n_units)
+        observed: list[_ObservedOfTwo | _BaseRate] = [*by_round, rate]
         precision = information + rate.slope.T @ rate.slope
         surprises = [one.surprise(p) for one in observed]
         pulls = [one.slope.T @ surprise for one, surprise in zip(observed, surprises, strict=True)]
@@ -216,7 +216,7 @@ class _ObservedOfTwo:
         q, left = (p * (1 - p))[:, 0], omega[:, None] * (p - centre)
         variance = public.curvature(omega**2 * q / n_units) + (1 / n_units + public.doubt) * public.covariance(left)
         variance[np.diag_indices_from(variance)] += (moments.spread / moments.scale) ** 2
-        root = positive_root(variance)
+        root = _positive_root(variance)
         slope = linalg.solve_triangular(root, public.slope(omega * q), lower=True, check_finite=False)
         return cls(moments.values / moments.scale[:, None], centre, omega, public, root, slope)
 
@@ -230,7 +230,7 @@ class _ObservedOfTwo:
 def _step(
     coefficients: Floats,
     change: Floats,
-    observed: Sequence[_ObservedOfTwo | BaseRate],
+    observed: Sequence[_ObservedOfTwo | _BaseRate],
     public: PublicRows,
     scales: Floats,
     now: float,
@@ -266,7 +266,7 @@ def _most_likely_of_two(
     """
     sizes = np.bincount(blocks)
     for _ in range(3):
-        root, variances = inverted(precision + np.diag(1 / scales[blocks] ** 2))
+        root, variances = _inverted(precision + np.diag(1 / scales[blocks] ** 2))
         best = linalg.cho_solve((root, True), evidence, check_finite=False)
         determined = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-9)
         squares = np.bincount(blocks, best[:, 0] ** 2)
@@ -277,7 +277,7 @@ def _most_likely_of_two(
     return best, scales
 
 
-def positive_root(matrix: Floats) -> Floats:
+def _positive_root(matrix: Floats) -> Floats:
     """Return the Cholesky root of a covariance, with as much added to its diagonal as rounding makes necessary."""
     size, extra = np.diag_indices_from(matrix), _JITTER * float(matrix.diagonal().max())
     while True:
@@ -288,9 +288,9 @@ def positive_root(matrix: Floats) -> Floats:
             extra *= 10
 
 
-def inverted(matrix: Floats) -> tuple[Floats, Floats]:
+def _inverted(matrix: Floats) -> tuple[Floats, Floats]:
     """Return the Cholesky root of a matrix, and the diagonal of its inverse."""
-    root = positive_root(matrix)
+    root = _positive_root(matrix)
     inverse_root = linalg.solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
     return root, np.einsum("ij,ij->j", inverse_root, inverse_root)
 
@@ -303,7 +303,7 @@ _LINEAR_TURNS, _LINEAR_UPDATES = 3, 12
 _LEAST_VARIANCE = 0.02
 
 
-def fit_linear(
+def _fit_linear(
     rounds: Sequence[Moments], about: Sequence[tuple[Floats, Floats]], public: PublicRows, *, n_units: float
 ) -> Fit:
     """Fit linear chances of all classes to all rounds. `about` holds centres and weights of public rows."""
@@ -318,7 +318,7 @@ def fit_linear(
         for moments, (c, omega), (slope, rest) in zip(rounds, about, systems, strict=True):
             covariance = _covariance(fitted, c, omega, public, n_units)
             covariance[np.diag_indices_from(covariance)] += (moments.spread / moments.scale) ** 2
-            weighted = linalg.cho_solve((positive_root(covariance), True), slope)
+            weighted = linalg.cho_solve((_positive_root(covariance), True), slope)
             information += slope.T @ weighted
             target += weighted.T @ rest
         coefficients, scales = _most_likely_linear(information, target, public.blocks, scales)
@@ -340,10 +340,10 @@ def _covariance(fitted: Floats | None, c: Floats, omega: Floats, public: PublicR
         return public.curvature(omega**2 / n_classes / n_units)
     chances = fitted.clip(0.0, 1.0)
     chances = chances / np.maximum(chances.sum(axis=1, keepdims=True), 1e-6)
-    return round_covariance(chances, fitted, c, omega, public, n_units)
+    return _round_covariance(chances, fitted, c, omega, public, n_units)
 
 
-def round_covariance(
+def _round_covariance(
     chances: Floats, fitted: Floats, centre: Floats, omega: Floats, public: PublicRows, n_units: float
 ) -> Floats:
     """Return the covariance of a round's moments along a contrast of classes, without that of the added noise.
@@ -364,7 +364,7 @@ def _most_likely_linear(
     sizes, contrasts, of_constant = np.bincount(blocks), target.shape[1] - 1, scales[-1]
     for _ in range(_LINEAR_UPDATES):
         precision = 1 / scales[blocks] ** 2
-        root, variances = inverted(information + np.diag(precision))
+        root, variances = _inverted(information + np.diag(precision))
         coefficients = linalg.cho_solve((root, True), target)
         determined = np.maximum(sizes - np.bincount(blocks, variances * precision), 1e-3)
         squares = np.bincount(blocks, (coefficients**2).sum(axis=1)) / contrasts
@@ -373,7 +373,7 @@ def _most_likely_linear(
     return coefficients, scales
 
 
-def around_share(
+def _around_share(
     moments: Moments, about: tuple[Floats, Floats], public: PublicRows, n_units: float
 ) -> tuple[Moments, tuple[Floats, Floats]]:
     """Return moments of two classes around another centre. Rounds of residuals stay as they are.
@@ -397,14 +397,14 @@ def around_share(
     if moments.centre is not None or moments.mean is None:
         return moments, about
     constant = public.constant
-    share = within(float(moments.values[-1, 0]) / constant + 0.5, moments.spread / constant)
-    centre = best_centre(share, error_of_rows(public, n_units), len(moments.values) * moments.spread**2)
+    share = _within(float(moments.values[-1, 0]) / constant + 0.5, moments.spread / constant)
+    centre = _best_centre(share, _error_of_rows(public, n_units), len(moments.values) * moments.spread**2)
     values = moments.values + (0.5 - centre) * moments.mean[:, None]
     spread = math.hypot(moments.spread, (0.5 - centre) * moments.mean_spread)
     return replace(moments, values=values, spread=spread), (np.full_like(about[0], centre), about[1])
 
 
-def best_centre(share: float, of_rows: float, of_noise: float) -> float:
+def _best_centre(share: float, of_rows: float, of_noise: float) -> float:
     """Return the centre of least error, ``of_rows (share - c)**2 + of_noise (1 + 4 (1 / 2 - c)**2)``.
 
     Examples
@@ -417,13 +417,13 @@ def best_centre(share: float, of_rows: float, of_noise: float) -> float:
     return (of_rows * share + 2 * of_noise) / (of_rows + 4 * of_noise)
 
 
-def error_of_rows(public: PublicRows, n_units: float) -> float:
+def _error_of_rows(public: PublicRows, n_units: float) -> float:
     """Return the summed variance of mean features, of a sample of units against the public rows."""
     ones: Floats = np.ones((public.features.shape[0], 1))
     return (1 / n_units + public.doubt) * float(np.trace(public.covariance(ones)))
 
 
-Singles = NDArray[np.float32]
+_Singles = NDArray[np.float32]
 _Floating = TypeVar("_Floating", np.float32, np.float64)
 
 # Logits of the first coefficients, in multiples of the linear chances. The fit moves them.
@@ -440,7 +440,7 @@ _FACTORS, _CAUTION = (0.0, *np.geomspace(0.05, 5.0, 80).tolist()), 0.5
 _FEW_CLASSES = 7
 
 
-def softmax(scores: NDArray[_Floating]) -> NDArray[_Floating]:
+def _softmax(scores: NDArray[_Floating]) -> NDArray[_Floating]:
     """Return the softmax of each row, shape (n_rows, n_classes)."""
     few = scores.shape[1] <= _FEW_CLASSES
     largest = reduce(np.maximum, scores.T)[:, None] if few else scores.max(axis=1, keepdims=True)
@@ -463,14 +463,14 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
     of_two = columns(public.n_classes) == 1
     about = [expected(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
     if of_two:
-        pairs = [around_share(m, one, public, n_units) for m, one in zip(rounds, about, strict=True)]
+        pairs = [_around_share(m, one, public, n_units) for m, one in zip(rounds, about, strict=True)]
         rounds = [_of_both(m) for m, _ in pairs]
         about = [(np.hstack([1 - c, c]), omega) for _, (c, omega) in pairs]
-    linear = fit_linear(rounds, about, public, n_units=n_units)
+    linear = _fit_linear(rounds, about, public, n_units=n_units)
     coefficients, scales = _FIRST_SHARPNESS * linear.coefficients, _FIRST_SHARPNESS * linear.scales
     scales[-1] = CONSTANT_LOGIT / public.constant
     for turn in range(_TURNS):
-        chances = softmax(np.asarray(public.features @ coefficients)).astype(np.float64)
+        chances = _softmax(np.asarray(public.features @ coefficients)).astype(np.float64)
         observed = [_observed(m, c, w, chances, public, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
         information = _information(observed, chances, public)
         if turn:
@@ -482,7 +482,7 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
     fits = [coefficients, *(posterior.moved(noise, sign).most_likely(coefficients) for sign in (1.0, -1.0))]
     if with_linear:
         moved = ([_moved(*parts, sign) for parts in zip(rounds, observed, noise, strict=True)] for sign in (1.0, -1.0))
-        others = [linear, *(fit_linear(moments, about, public, n_units=n_units) for moments in moved)]
+        others = [linear, *(_fit_linear(moments, about, public, n_units=n_units) for moments in moved)]
         fits = _blended(fits, [other.coefficients for other in others], public)
     factor, fitted = _calibrated(posterior, fits, noise, public.in_memory.shares)
     # A logit less the mean logit of C classes has (1 - 1 / C) of the variance of one column, and a difference of two
@@ -510,12 +510,12 @@ def _of_both(moments: Moments) -> Moments:
 class _Observed:
     """A round in units of its own noise: the moments, and how chances of public rows lead to their expectation."""
 
-    weights: Singles
-    values: Singles
+    weights: _Singles
+    values: _Singles
     # Root of the covariance of the moments.
     root: Floats
 
-    def surprise(self, chances: Singles) -> Singles:
+    def surprise(self, chances: _Singles) -> _Singles:
         """Return how far moments are from what chances lead to, shape (n_released, n_classes)."""
         return self.values - self.weights.T @ chances
 
@@ -523,9 +523,9 @@ class _Observed:
 def _observed(
     moments: Moments, centre: Floats, omega: Floats, chances: Floats, public: PublicRows, n_units: float
 ) -> _Observed:
-    covariance = round_covariance(chances, chances, centre, omega, public, n_units)
+    covariance = _round_covariance(chances, chances, centre, omega, public, n_units)
     covariance[np.diag_indices_from(covariance)] += (moments.spread / moments.scale) ** 2
-    root = positive_root(covariance)
+    root = _positive_root(covariance)
     whitening = linalg.solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
     some = public.in_memory
     weights = (some.released @ whitening.T.astype(np.float32)) * (omega[some.rows] * some.shares)[:, None]
@@ -548,7 +548,7 @@ def _likeliest_scales(information: Floats, coefficients: Floats, blocks: NDArray
     sizes, of_constant = np.bincount(blocks), scales[-1]
     squares = np.bincount(blocks, (coefficients**2).sum(axis=1)) / (coefficients.shape[1] - 1)
     for _ in range(_UPDATES):
-        _, variances = inverted(information + np.diag(1 / scales[blocks] ** 2))
+        _, variances = _inverted(information + np.diag(1 / scales[blocks] ** 2))
         determined = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-3)
         scales = np.sqrt(squares / determined).clip(_SMALLEST_SCALE, _LARGEST_SCALE)
         scales[-1] = of_constant
@@ -559,21 +559,21 @@ def _likeliest_scales(information: Floats, coefficients: Floats, blocks: NDArray
 class _Posterior:
     """Information on the coefficients, with a basis in which the loss has about the same curvature everywhere."""
 
-    features: Singles
+    features: _Singles
     observed: tuple[_Observed, ...]
-    precisions: Singles
+    precisions: _Singles
     root: Floats
-    basis: Singles
+    basis: _Singles
 
     @classmethod
-    def of(cls, features: Singles, observed: Sequence[_Observed], information: Floats, scales: Floats) -> _Posterior:
+    def of(cls, features: _Singles, observed: Sequence[_Observed], information: Floats, scales: Floats) -> _Posterior:
         """Return the posterior under prior scales of features."""
-        root = positive_root(information + np.diag(1 / scales**2))
+        root = _positive_root(information + np.diag(1 / scales**2))
         basis = linalg.solve_triangular(root.T, np.eye(len(root)), lower=False, check_finite=False)
         precisions = (1 / scales**2)[:, None].astype(np.float32)
         return cls(features, tuple(observed), precisions, root, basis.astype(np.float32))
 
-    def moved(self, noise: Sequence[Singles], sign: float) -> _Posterior:
+    def moved(self, noise: Sequence[_Singles], sign: float) -> _Posterior:
         """Return the same with noise on the moments."""
         shifted = [replace(one, values=one.values + sign * e) for one, e in zip(self.observed, noise, strict=True)]
         return replace(self, observed=tuple(shifted))
@@ -591,10 +591,10 @@ class _Posterior:
         )
         return np.asarray(self.basis.astype(np.float64) @ steps.x.reshape(start.shape))
 
-    def _loss(self, place: Singles) -> tuple[float, Floats]:
+    def _loss(self, place: _Singles) -> tuple[float, Floats]:
         """Return minus the log posterior at a place in the basis, and the gradient."""
         coefficients = self.basis @ place
-        chances = softmax(self.features @ coefficients)
+        chances = _softmax(self.features @ coefficients)
         loss = 0.5 * float((self.precisions * coefficients**2).sum(dtype=np.float64))
         pull = np.zeros_like(chances)
         for one in self.observed:
@@ -606,7 +606,7 @@ class _Posterior:
         return loss, gradient.astype(np.float64).ravel()
 
 
-def _moved(moments: Moments, observed: _Observed, noise: Singles, sign: float) -> Moments:
+def _moved(moments: Moments, observed: _Observed, noise: _Singles, sign: float) -> Moments:
     """Return moments with noise on them, which is given in units of their error."""
     added = (observed.root @ noise) * moments.scale[:, None]
     return replace(moments, values=moments.values + sign * added)
@@ -620,17 +620,17 @@ def _blended(fits: Sequence[Floats], others: Sequence[Floats], public: PublicRow
 
 
 def _calibrated(
-    posterior: _Posterior, fits: Sequence[Floats], noise: Sequence[Singles], shares: Floats
+    posterior: _Posterior, fits: Sequence[Floats], noise: Sequence[_Singles], shares: Floats
 ) -> tuple[float, Floats]:
     """Return the factor of least expected error, between the classes' shares and sharper chances, and coefficients.
 
     `fits` are coefficients by the moments, and by the moments with `noise` added and subtracted.
     """
     scores, more, less = (posterior.features @ fit.astype(np.float32) for fit in fits)
-    logarithms = np.log(np.maximum(shares @ softmax(scores), _LEAST_SHARE)).astype(np.float32)
+    logarithms = np.log(np.maximum(shares @ _softmax(scores), _LEAST_SHARE)).astype(np.float32)
 
-    def expectations(factor: float, scores: Singles) -> list[Singles]:
-        chances = softmax(np.float32(factor) * scores + np.float32(1 - factor) * logarithms)
+    def expectations(factor: float, scores: _Singles) -> list[_Singles]:
+        chances = _softmax(np.float32(factor) * scores + np.float32(1 - factor) * logarithms)
         return [one.weights.T @ chances for one in posterior.observed]
 
     shares_alone = expectations(0.0, scores)

@@ -88,7 +88,7 @@ def readable_share(
     return ReadableShare(round(share, 6), error)
 
 
-def always_one(features: Any) -> Floats | None:
+def _always_one(features: Any) -> Floats | None:
     """Return the shortest weights with which features of every row add up to 1, or None if there are none."""
     rows = features[:_ROWS]
     # Half of the rows find the weights, and the other half show that they do not fit by chance.
@@ -99,8 +99,8 @@ def always_one(features: Any) -> Floats | None:
     return weights if np.abs(np.asarray(held @ weights) - 1).max() < _CLOSE else None
 
 
-def unusual(table: pd.DataFrame, columns: Sequence[ColumnReading]) -> pd.DataFrame:
-    """Return the rows that `always_one` takes, half of them with entries that public rows may lack.
+def _unusual_rows(table: pd.DataFrame, columns: Sequence[ColumnReading]) -> pd.DataFrame:
+    """Return the rows that `_always_one` takes, half of them with entries that public rows may lack.
 
     These are new categories, missing entries and very large or small numbers. `columns` states how a map reads them.
     """
@@ -119,7 +119,7 @@ def unusual(table: pd.DataFrame, columns: Sequence[ColumnReading]) -> pd.DataFra
     return pd.DataFrame(parts)
 
 
-def always_one_of_cells(sizes: Sequence[int]) -> Floats:
+def _always_one_of_cells(sizes: Sequence[int]) -> Floats:
     """Return these weights for one-hot cells of columns of these sizes. Each cell is ``1 / sqrt(n_columns)``."""
     # The shortest weights are in inverse proportion to the number of a column's cells.
     parts = 1 / np.asarray(sizes, dtype=np.float64)
@@ -135,7 +135,7 @@ _CONSTANT, _SHORTEST_CONSTANT, _LONGEST_CONSTANT = 1400.0, 0.1, 0.2
 # Landmarks among public rows, as multiples of the same root, and their part of the squared length.
 _LANDMARKS, _FEWEST_LANDMARKS, _MOST_LANDMARKS, _PARTS = (5.0, 3.0), 100, 800, (0.5, 0.75)
 #: Public rows below which directions are those of chance, so that a table's features are taken as they are.
-FEW_ROWS = 1000
+_FEW_ROWS = 1000
 #: Columns above which directions are always taken, since a fit cannot use that many features.
 MANY_COLUMNS = 2000
 #: Public rows below which the shares of entries are released with noise, since public rows do not show them well.
@@ -148,7 +148,7 @@ def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, ep
         bounded = clone(feature_map) if hasattr(feature_map, "is_bounded") else BoundedMap(feature_map)
         return bounded.fit(public)
     n_public, n_columns = public.shape
-    if n_public < FEW_ROWS and n_columns <= MANY_COLUMNS:
+    if n_public < _FEW_ROWS and n_columns <= MANY_COLUMNS:
         return TableMap().fit(public)
     # Noise falls with the number of records and the budget, and more classes leave less of the budget to each.
     root = np.sqrt(n_rows * min(epsilon, _MOST_EPSILON))
@@ -191,7 +191,7 @@ def distilled(student: Any, model: Any, rows: Any, seed: int) -> Any:
 _FLOOR = 0.2
 
 
-def weights_of_features(fitted: Fit, public: PublicRows, feature_map: Any, spread: float) -> Floats:
+def _weights_of_features(fitted: Fit, public: PublicRows, feature_map: Any, spread: float) -> Floats:
     """Return factors for the features of the next round, from the model published so far.
 
     A block with squared length ``a`` of prior scale ``tau`` leaves an uncertainty of about ``sum of h tau**2 / (1 + a
@@ -238,7 +238,7 @@ def _divided(losses: Floats, gains: Floats, blocks: Any, now: Floats) -> Floats:
 Transform = Callable[[Rows], Rows]
 
 
-class RecordSums(Protocol):
+class _RecordSums(Protocol):
     """Private records behind a public map, in one place or in parts, whose exact sums can be computed."""
 
     @property
@@ -264,7 +264,7 @@ class RecordSums(Protocol):
 class MomentsSource:
     """Private records behind a public map, and the releaser of their sums. `nonnegative` features are cut at 0."""
 
-    blocks: RecordSums
+    blocks: _RecordSums
     nonnegative: bool
     sums: SumReleaser
     same: SameRecords = field(default_factory=SameRecords)
@@ -293,7 +293,7 @@ class MomentsSource:
         return ClassSums(n_classes) if cheaper else Residuals(n_classes)
 
 
-class Rounds:
+class _Rounds:
     """Releases round after round, and fits the model to all of them after each."""
 
     def __init__(self, source: MomentsSource, feature_map: Any, rows: PublicRows, total_weight: float) -> None:
@@ -328,7 +328,7 @@ class Rounds:
         if getattr(self.feature_map, "squares_", None) is None:
             return None
         spread = self.source.sums.spread(Residuals(self.rows.n_classes), share, weight=self.total_weight)
-        return weights_of_features(self.fitted, self.rows, self.feature_map, spread)
+        return _weights_of_features(self.fitted, self.rows, self.feature_map, spread)
 
     def fit(self) -> None:
         """Fit the coefficients to all that was released."""
@@ -360,7 +360,7 @@ class Learned:
     readable: ReadableShare | None = None
 
 
-def learn(
+def release_and_fit(
     source: MomentsSource,
     feature_map: FeatureMap,
     public: pd.DataFrame,
@@ -401,7 +401,7 @@ def learn(
                 grid = observed_grid(public)
                 learned = _by_synthetic_rows(source, grid, None, classes, after_alarm, total_weight, on_done)
                 return replace(learned, drift=difference)
-        rounds = Rounds(source, feature_map, _trusted(rows, difference), total_weight)
+        rounds = _Rounds(source, feature_map, _trusted(rows, difference), total_weight)
 
         def compare(first: Moments) -> None:
             nonlocal mean, difference
@@ -416,11 +416,11 @@ def learn(
         measured = feature_map if compared_map is None else compared_map
         every_kind = _every_kind_of_row(measured, public, units)
         made_up = compared if every_kind is None else whole_features(measured.transform(every_kind)) / UNIT
-        readable = readable_share(*mean, always_one(made_up), relative_error=count_error / total_weight)
+        readable = readable_share(*mean, _always_one(made_up), relative_error=count_error / total_weight)
     return _learned(rounds, classes, public, difference, synthetic=False, readable=readable)
 
 
-def learn_by_synthetic_rows(
+def release_and_fit_synthetic_rows(
     source: MomentsSource,
     grid: Grid,
     public: pd.DataFrame | None,
@@ -473,7 +473,7 @@ def _by_synthetic_rows(
     table = shares.grid.rows(shares.draw(_SYNTHETIC_ROWS))
     snapped = SnappedMap(TableMap(knots=_KNOTS, fewest=1), shares.grid.columns).fit(table)
     source = source.reading(snapped.transform, nonnegative=snapped.nonnegative_)
-    rounds = Rounds(source, snapped, _rows(snapped, table, public, len(classes), units), total_weight)
+    rounds = _Rounds(source, snapped, _rows(snapped, table, public, len(classes), units), total_weight)
 
     def draw_again(_: Moments) -> None:
         """Draw rows again, with the correlations of their columns' scores in the first round."""
@@ -488,12 +488,12 @@ def _by_synthetic_rows(
     rounds.run(design.shares, draw_again, on_done)
     readable = None
     if source.blocks.zeroes_bad:
-        readable = readable_share(*released, always_one_of_cells(grid.sizes.tolist()))
+        readable = readable_share(*released, _always_one_of_cells(grid.sizes.tolist()))
     return _learned(rounds, classes, table, None, synthetic=True, readable=readable)
 
 
 def _learned(
-    rounds: Rounds,
+    rounds: _Rounds,
     classes: NDArray[Any],
     table: pd.DataFrame,
     difference: Drift | None,
@@ -524,7 +524,7 @@ def _public_rows(
     features: Any, feature_map: Any, public: pd.DataFrame, n_classes: int, units: PublicUnits
 ) -> PublicRows:
     """Return features of public rows. If these are few, add features of rows with columns drawn independently."""
-    if not statements_of(feature_map).reads_columns_apart or len(public) >= FEW_ROWS:
+    if not statements_of(feature_map).reads_columns_apart or len(public) >= _FEW_ROWS:
         return _read_by(feature_map, features, public, n_classes, units)
     # In few rows, entries go together by chance. Made-up rows keep the fit from relying on that.
     more = whole_features(feature_map.transform(_apart(public, units))) / UNIT
@@ -546,7 +546,7 @@ def _every_kind_of_row(measured: FeatureMap, public: pd.DataFrame, units: Public
     about = statements_of(measured)
     if about.table_columns is None:
         return None
-    return unusual(_apart(public, units) if about.reads_columns_apart else public, about.table_columns)
+    return _unusual_rows(_apart(public, units) if about.reads_columns_apart else public, about.table_columns)
 
 
 def _apart(public: pd.DataFrame, units: PublicUnits) -> pd.DataFrame:

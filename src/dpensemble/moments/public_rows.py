@@ -83,7 +83,7 @@ _MOST_PRODUCTS, _FEWEST_ROWS, _ROWS_PER_FEATURE = 4e9, 4000, 6
 
 
 @dataclass(frozen=True, eq=False)
-class RowsInMemory:
+class _RowsInMemory:
     """Some public rows: their numbers, their features, their features as released, and shares that add up to 1."""
 
     rows: NDArray[np.int64]
@@ -114,7 +114,7 @@ class PublicRows:
     shares: Floats | None = None
     units: NDArray[np.int64] | None = None
     released: Floats | None = None
-    _some: RowsInMemory = field(init=False)
+    _some: _RowsInMemory = field(init=False)
 
     def __post_init__(self) -> None:
         n_rows, n_features = self.features.shape
@@ -123,10 +123,10 @@ class PublicRows:
         features = dense(self.features[rows]).astype(np.float32)
         released = features if self.released is None else dense(self.released[rows]).astype(np.float32)
         shares = np.ones(len(rows)) if self.shares is None else self.shares[rows]
-        object.__setattr__(self, "_some", RowsInMemory(rows, features, released, shares / shares.sum()))
+        object.__setattr__(self, "_some", _RowsInMemory(rows, features, released, shares / shares.sum()))
 
     @property
-    def in_memory(self) -> RowsInMemory:
+    def in_memory(self) -> _RowsInMemory:
         """Some of the rows, as dense matrices. The number of products of features limits their number."""
         return self._some
 
@@ -212,7 +212,7 @@ class PublicRows:
 # Standard deviations of the noise that a cell must hold.
 _LEAST = 2.0
 #: Most columns whose correlations are released. These columns have the largest effects.
-MOST_COLUMNS = 40
+_MOST_COLUMNS = 40
 # Strongest correlation, and the tail in which a normal score stays the same.
 _CLOSEST, _RAREST = 0.95, 1e-4
 
@@ -230,7 +230,7 @@ class Shares:
         factor = np.sqrt(len(grid.columns))
         parts = np.split(released * factor, np.cumsum(grid.sizes)[:-1])
         coarse, held = grid.joined(parts, _LEAST * spread * factor)
-        return cls(coarse, [on_simplex(one) for one in held])
+        return cls(coarse, [_on_simplex(one) for one in held])
 
     def draw(self, n_rows: int, seed: int = 0) -> NDArray[np.int64]:
         """Return cells of rows whose columns are independent, each with its shares as exactly as can be."""
@@ -247,7 +247,7 @@ class Shares:
         return cells
 
 
-def on_simplex(values: Floats) -> Floats:
+def _on_simplex(values: Floats) -> Floats:
     """Return the shares (from 0, with sum 1) that are closest to some numbers."""
     falling = np.sort(values)[::-1]
     above = (np.cumsum(falling) - 1) / np.arange(1, len(values) + 1)
@@ -269,7 +269,7 @@ class Scores:
         """Return the scores by effects, shape (n_cells, n_classes or 1) for each column."""
         along = [_main_effect(effect, share) for effect, share in zip(effects, shares.shares, strict=True)]
         spreads = [share @ one**2 for one, share in zip(along, shares.shares, strict=True)]
-        chosen = np.sort(np.argsort(spreads, kind="stable")[::-1][:MOST_COLUMNS])
+        chosen = np.sort(np.argsort(spreads, kind="stable")[::-1][:_MOST_COLUMNS])
         return cls(shares, chosen, [_scores(along[number], shares.shares[number]) for number in chosen])
 
     def of_rows(self, X: Any) -> Floats:

@@ -15,7 +15,7 @@ from dpensemble.methods import LabelMomentsClassifier
 from dpensemble.moments import DirectionsMap, TableMap
 from dpensemble.moments.explanation import column_effects
 from dpensemble.moments.maps import directions as exact
-from dpensemble.moments.maps.directions import exact_lengths, exact_products, whole_directions, whole_features
+from dpensemble.moments.maps.directions import _exact_lengths, _exact_products, _whole_directions, exact_features
 
 RNG = np.random.default_rng(0)
 BITS = 26
@@ -35,8 +35,8 @@ def bounded_rows(n_rows, n_features):
 
 
 def test_products_are_those_of_pythons_integers():
-    features, directions = bounded_rows(7, 9), whole_directions(RNG.normal(size=(9, 4)) * [1e-3, 1, 7, 1e5])
-    products = exact_products(features, directions)
+    features, directions = bounded_rows(7, 9), _whole_directions(RNG.normal(size=(9, 4)) * [1e-3, 1, 7, 1e5])
+    products = _exact_products(features, directions)
     for row, column in np.ndindex(products.shape):
         unit = np.ldexp(1.0, np.frexp(np.linalg.norm(directions[:, column]))[1] - BITS - 1)
         whole = [int(entry) for entry in directions[:, column] / unit]
@@ -52,16 +52,16 @@ def test_no_order_of_terms_reaches_two_to_the_power_of_53(n_features):
     """The worst case of Cauchy and Schwarz: features along a direction."""
     row = np.full((1, n_features), 1 / np.sqrt(n_features))
     for length in (1.0, 1.999, 2.0, 2.001):
-        direction = whole_directions(row.T * length)
+        direction = _whole_directions(row.T * length)
         unit = np.ldexp(1.0, np.frexp(length * (1 + 1e-9))[1] - BITS)
         whole = np.rint(direction / unit).astype(np.int64)
-        terms = np.rint(whole_features(row) * 2**BITS).astype(np.int64) * whole.T
+        terms = np.rint(exact_features(row) * 2**BITS).astype(np.int64) * whole.T
         assert int(np.abs(terms).sum()) < 2**53
 
 
 def test_rounding_is_far_below_the_units_of_released_sums():
     features, directions = bounded_rows(50, 30), RNG.normal(size=(30, 5))
-    products = exact_products(features, whole_directions(directions))
+    products = _exact_products(features, _whole_directions(directions))
     assert np.allclose(products, features @ directions, rtol=0, atol=1e-6 * np.linalg.norm(directions, axis=0).max())
 
 
@@ -89,12 +89,12 @@ def test_products_are_exact_in_sizes_that_are_computed_in_different_ways(shape):
     """By kernels for few rows and for many, by one thread and by several, and with the terms in another order."""
     n_rows, n_features, n_directions = shape
     features, directions = bounded_rows(n_rows, n_features), RNG.normal(size=(n_features, n_directions))
-    directions, order = whole_directions(directions), RNG.permutation(n_features)
-    whole = exact_products(features, directions)
+    directions, order = _whole_directions(directions), RNG.permutation(n_features)
+    whole = _exact_products(features, directions)
     for n_threads in (1, 2):
         with threadpool_limits(n_threads, "blas"):
-            assert np.array_equal(whole_features(features) @ directions, whole)
-            assert np.array_equal(whole_features(features)[:, order] @ directions[order], whole)
+            assert np.array_equal(exact_features(features) @ directions, whole)
+            assert np.array_equal(exact_features(features)[:, order] @ directions[order], whole)
     with pytest.raises(AssertionError):
         # Terms that are not whole have other last digits.
         assert np.array_equal((features / 3)[:, order] @ directions[order] / 3, (features / 3) @ directions / 3)
@@ -102,9 +102,9 @@ def test_products_are_exact_in_sizes_that_are_computed_in_different_ways(shape):
 
 def test_sparse_features_and_arrays_have_the_same_products():
     rows = bounded_rows(40, 60) * (RNG.random((40, 60)) < 0.03)
-    directions = whole_directions(RNG.normal(size=(60, 8)))
-    assert np.array_equal(exact_products(sparse.csr_matrix(rows), directions), exact_products(rows, directions))
-    assert np.array_equal(exact_products(np.asfortranarray(rows), directions), exact_products(rows, directions))
+    directions = _whole_directions(RNG.normal(size=(60, 8)))
+    assert np.array_equal(_exact_products(sparse.csr_matrix(rows), directions), _exact_products(rows, directions))
+    assert np.array_equal(_exact_products(np.asfortranarray(rows), directions), _exact_products(rows, directions))
 
 
 @pytest.mark.parametrize("n_entries", [1, 2, 6, 64, 65])
@@ -112,9 +112,9 @@ def test_lengths_come_from_exact_squares(n_entries):
     rows = RNG.normal(size=(40, n_entries)) * 10.0 ** RNG.integers(-9, 9, size=(40, 1))
     # Squares add up to most if all entries are equal and just below a power of two.
     rows = np.vstack([rows, np.full(n_entries, np.nextafter(1, 0)), -np.ones(n_entries), np.eye(n_entries)[:1]])
-    lengths = exact_lengths(rows)
+    lengths = _exact_lengths(rows)
     assert np.allclose(lengths, np.linalg.norm(rows, axis=1), rtol=1e-11, atol=0)
-    assert exact_lengths(np.zeros((1, n_entries))) == 0
+    assert _exact_lengths(np.zeros((1, n_entries))) == 0
     root = next(power for power in range(9) if 4**power >= n_entries)
     fine_units = 2 ** (BITS + 1 - root)
     for row, length in zip(rows, lengths, strict=True):

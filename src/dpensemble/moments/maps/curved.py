@@ -39,7 +39,7 @@ _DIRECTIONS, _WHITENING, _LEAST_SHARE = 250, 0.5, 1e-8
 _NODES = 32
 
 
-def are_measured(public: pd.DataFrame) -> bool:
+def _are_measured(public: pd.DataFrame) -> bool:
     """Return whether every public column holds numbers with many values, so that distances between rows mean much.
 
     A column with one value changes no distance and does not count. Numbers must be small enough for their squares.
@@ -96,7 +96,7 @@ def _numbers(table: pd.DataFrame) -> Floats:
     return np.hstack([numbers for _, (numbers, _) in parts])
 
 
-def chosen_landmarks(rows: Floats, n_landmarks: int) -> Floats | None:
+def _chosen_landmarks(rows: Floats, n_landmarks: int) -> Floats | None:
     """Return landmarks among whitened public rows, shape (n_landmarks, n_columns).
 
     None when public rows are too few, or too far from landmarks that were chosen among others of them.
@@ -121,7 +121,7 @@ def _centres(rows: Floats, n_landmarks: int) -> Floats:
     return np.asarray(means.cluster_centers_)
 
 
-def nearness_scale(rows: Floats, landmarks: Floats) -> float:
+def _nearness_scale(rows: Floats, landmarks: Floats) -> float:
     """Return the squared distance in which nearness falls by e."""
     return max(_NEARNESS * float(cdist(rows, landmarks, "sqeuclidean").min(axis=1).mean()), 1e-12)
 
@@ -193,7 +193,7 @@ class KernelDirections(TransformerMixin, BaseEstimator):
         return np.exp(-cdist(X, self.landmarks_) / self.width_)
 
 
-def shortened(features: Floats) -> Floats:
+def _shortened(features: Floats) -> Floats:
     """Return rows that are at most 1 long."""
     return features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1.0)
 
@@ -256,14 +256,14 @@ class CurvedMap(MapOnBase):
         self.base_ = clone(self.base).fit(table)
         self._take_columns()
         self.nonnegative_, self.landmarks_ = True, None
-        if self.n_landmarks and len(table) >= _FEWEST_ROWS and are_measured(table):
+        if self.n_landmarks and len(table) >= _FEWEST_ROWS and _are_measured(table):
             self.numbers_ = WhitenedNumbers().fit(table)
             rows = self.numbers_.transform(table)
-            self.landmarks_ = chosen_landmarks(rows, self.n_landmarks)
+            self.landmarks_ = _chosen_landmarks(rows, self.n_landmarks)
         if self.landmarks_ is None:
             self.decoder_ = self.base_
         else:
-            self.scale_ = nearness_scale(rows, self.landmarks_)
+            self.scale_ = _nearness_scale(rows, self.landmarks_)
             kernel = KernelDirections(self.landmarks_).fit(rows)
             self.decoder_ = CurvedDecoder(self.base_, self.numbers_, kernel).fit(table)
         n_signed = len(self.base_.blocks_) - 1
@@ -315,7 +315,7 @@ class CurvedDecoder(MapOnBase):
         """Return the features of rows, shape (n_rows, n_features_out)."""
         check_is_fitted(self)
         table = as_table(X)
-        curved = shortened(self.kernel.transform(self.numbers.transform(table)))
+        curved = _shortened(self.kernel.transform(self.numbers.transform(table)))
         return np.hstack([curved, dense(self.base_.transform(table))]) * np.sqrt(0.5)
 
     @property
@@ -332,7 +332,7 @@ class CurvedDecoder(MapOnBase):
     def reference(self, public: pd.DataFrame) -> Floats:
         """Return the features that parts start from: those of the row of public means, and the base map's."""
         middle = np.zeros((1, self.numbers.matrix_.shape[1]))
-        curved = shortened(self.kernel.transform(middle))[0]
+        curved = _shortened(self.kernel.transform(middle))[0]
         return np.append(curved, self.base_.reference(public)) * np.sqrt(0.5)
 
     def column_parts(self, X: pd.DataFrame | Floats, weights: Floats, reference: Floats) -> Floats:

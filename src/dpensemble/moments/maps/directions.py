@@ -34,7 +34,7 @@ _ROWS_AT_ONCE, _ENTRIES_AT_ONCE, _ENTRIES_OF_LENGTHS = 256, 2**24, 2**16
 DENSE = 5
 
 
-def whole_directions(directions: Floats) -> Floats:
+def _whole_directions(directions: Floats) -> Floats:
     """Return directions, one a column, rounded to whole numbers of units that are a power of two for each column."""
     _, exponents = np.frexp(np.linalg.norm(directions, axis=0))
     units = np.ldexp(1.0, exponents - _HALF_BITS)
@@ -42,7 +42,7 @@ def whole_directions(directions: Floats) -> Floats:
     return rounded
 
 
-def whole_features(features: Rows) -> Rows:
+def exact_features(features: Rows) -> Rows:
     """Return features, an array or a sparse matrix, rounded to whole units. Exact products need such features."""
     if sparse.issparse(features):
         return (features * _UNITS).rint() / _UNITS
@@ -52,18 +52,18 @@ def whole_features(features: Rows) -> Rows:
     return rounded
 
 
-def exact_products(features: Rows, directions: Floats) -> Floats:
+def _exact_products(features: Rows, directions: Floats) -> Floats:
     """Return features, rounded to whole units, times whole directions, shape (n_rows, n_directions)."""
     n_rows, n_features = features.shape
     few = sparse.issparse(features) and features.nnz * DENSE < n_rows * n_features
     products = np.empty((n_rows, directions.shape[1]))
     for rows in _in_chunks(n_rows, n_features):
-        part = whole_features(features[rows])
+        part = exact_features(features[rows])
         products[rows] = part @ directions if few else dense(part) @ directions
     return products
 
 
-def exact_lengths(products: Floats) -> Floats:
+def _exact_lengths(products: Floats) -> Floats:
     """Return the length of each row of products, from sums of whole numbers below ``2**53``.
 
     Entries are split into a coarse and a fine whole number. The square of the fine ones is too small to matter. The
@@ -158,7 +158,7 @@ class DirectionsMap(MapOnBase):
         n_kept = min(self.n_directions, int(np.sum(variances > _LEAST_SHARE * max(variances[0], _LEAST_SHARE))))
         self.directions_ = vectors[:, :n_kept] * variances[:n_kept] ** (-self.whitening / 2)
         if self.reads_rows_alone:
-            self.mean_, self.directions_ = whole_features(self.mean_), whole_directions(self.directions_)
+            self.mean_, self.directions_ = exact_features(self.mean_), _whole_directions(self.directions_)
         self.n_features_out_ = n_kept + 1
         self.blocks_ = octaves_of(n_kept)
         self.nonnegative_ = False
@@ -181,14 +181,14 @@ class DirectionsMap(MapOnBase):
         n_rows, features_of = row_count(X), statements_of(self.base_).for_products or self.base_.transform
         size = max(1, _FEATURES_AT_ONCE // self.directions_.shape[0])
         blocks = [rows_at(X, slice(start, start + size)) for start in range(0, max(n_rows, 1), size)]
-        products = [exact_products(features_of(block), self.directions_) for block in blocks]
+        products = [_exact_products(features_of(block), self.directions_) for block in blocks]
         rows = products[0] if len(products) == 1 else np.concatenate(products)
         rows -= self.mean_ @ self.directions_
         return rows
 
     def _factors(self, rows: Floats) -> Floats:
         """Return factors that make rows along the directions equally long."""
-        lengths = exact_lengths(rows) if self.reads_rows_alone else np.linalg.norm(rows, axis=1)
+        lengths = _exact_lengths(rows) if self.reads_rows_alone else np.linalg.norm(rows, axis=1)
         factors: Floats = np.sqrt(1 - self.constant**2) / np.maximum(lengths, 1e-12)
         return factors
 

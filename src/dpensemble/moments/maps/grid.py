@@ -25,7 +25,7 @@ from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.tables import quantiles
 
 #: Name of all entries outside the known categories, unless a category has that name.
-OTHER = "any other"
+_OTHER = "any other"
 # Day, month and year in any order, with or without a time.
 _DATE = r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([T ].*)?"
 # Cells of a declared range, and how often cells at its ends (and beside 0) are halved, for columns of many magnitudes.
@@ -152,7 +152,7 @@ def _listed(name: Any, declared: Sequence[Any]) -> dict[str, Any]:
 
 def _with_other(categories: Iterable[str]) -> list[str]:
     """Return sorted categories, and after them a name for all others. No category has this name."""
-    names, other = sorted(categories), OTHER
+    names, other = sorted(categories), _OTHER
     while other in names:
         other = f"({other})"
     return [*names, other]

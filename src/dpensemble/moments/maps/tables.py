@@ -26,7 +26,7 @@ from dpensemble.moments.maps.base import ADDITIVE, FeatureMap
 from dpensemble.moments.maps.directions import DENSE
 
 #: Places of features within a column, or one number if all entries have the same place.
-Places = NDArray[np.integer] | int
+_Places = NDArray[np.integer] | int
 # Scales of up to this number of knots have all of their weights written, which is faster than to look for two of them.
 _FEW_KNOTS = 5
 # Up to this number, knots are compared one after another for all columns. More are searched by halving.
@@ -35,33 +35,34 @@ _MOST_COMPARED = 24
 _ENTRIES_AT_ONCE = 2**15
 
 
-def row_slices(n_rows: int, n_columns: int) -> Iterator[slice]:
+def _row_slices(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Yield slices of rows that are small enough for fast steps."""
     size = max(1, _ENTRIES_AT_ONCE // max(n_columns, 1))
     for start in range(0, n_rows, size):
         yield slice(start, min(start + size, n_rows))
 
 
-def stacked(knots: list[list[Floats]]) -> list[Floats]:
+def _stacked_weights(knots: list[list[Floats]]) -> list[Floats]:
     """Return the knots of columns by scale, shape (n_columns, n_knots) each."""
     return [np.stack(of_scale) for of_scale in zip(*knots, strict=True)]
 
 
-class Weights(NamedTuple):
+class _Weights(NamedTuple):
     """Weights of some entries at places of their columns, shape (n_columns, n_rows)."""
 
-    places: Places
+    places: _Places
     weights: Floats
 
 
-def weights_of_numbers(
+def _weights_of_numbers(
     knots: list[Floats], numbers: Floats, length: float, *, all_knots: bool = False
-) -> Iterator[Weights]:
+) -> Iterator[_Weights]:
     """Yield places within columns and weights, whose squares sum to ``length**2`` an entry.
 
     The place of missing entries comes last, and only if an entry is missing. `knots` are those of each scale, as
-    `stacked` returns them. `numbers` have the shape (n_columns, n_rows). With `all_knots` the knots of a scale that has
-    few are yielded one after another, also those with the weight 0. By default the two knots beside a number are.
+    `_stacked_weights` returns them. `numbers` have the shape (n_columns, n_rows). With `all_knots` the knots of a scale
+    that has few are yielded one after another, also those with the weight 0. By default the two knots beside a number
+    are.
     """
     missing = np.isnan(numbers)
     share, start = length / np.sqrt(len(knots)), 0
@@ -72,18 +73,18 @@ def weights_of_numbers(
     for of_scale in knots:
         size = of_scale.shape[1]
         if size == 1:
-            yield Weights(start, np.broadcast_to(present, numbers.shape))
+            yield _Weights(start, np.broadcast_to(present, numbers.shape))
         elif size == 2 or (all_knots and size <= _FEW_KNOTS):
             for place, own in enumerate(_of_all_knots(of_scale, numbers)):
-                yield Weights(start + place, own * present)
+                yield _Weights(start + place, own * present)
         else:
             low, below, above = _neighbours(of_scale, numbers)
             part = _part(numbers, below, above - below)
-            yield Weights(start + low, np.sqrt(1 - part) * present)
-            yield Weights(start + low + 1, np.sqrt(part, out=part) * present)
+            yield _Weights(start + low, np.sqrt(1 - part) * present)
+            yield _Weights(start + low + 1, np.sqrt(part, out=part) * present)
         start += size
     if any_missing:
-        yield Weights(start, missing * length)
+        yield _Weights(start, missing * length)
 
 
 def _of_all_knots(knots: Floats, numbers: Floats) -> Iterator[Floats]:
@@ -107,7 +108,7 @@ def _part(numbers: Floats, below: Floats, width: Floats) -> Floats:
     return np.clip(part, 0.0, 1.0, out=part)
 
 
-def write_weights(features: Floats, starts: NDArray[np.int64], rows: slice, entries: Weights) -> None:
+def _write_weights(features: Floats, starts: NDArray[np.int64], rows: slice, entries: _Weights) -> None:
     """Write the weights of some columns and rows into an array of zeros, shape (n_features, n_rows).
 
     `starts` are the first features of the columns.
@@ -312,7 +313,7 @@ class TableMap(FeatureMap):
         starts = self._starts
         for part, rows, entries in self._entries_of(table, all_knots=True):
             for some in entries:
-                write_weights(features, starts[part], rows, some)
+                _write_weights(features, starts[part], rows, some)
         features[-1] = 1.0 / self.length_
         return features.T
 
@@ -331,7 +332,7 @@ class TableMap(FeatureMap):
 
     def _entries_of(
         self, table: pd.DataFrame, *, all_knots: bool = False
-    ) -> Iterator[tuple[NDArray[np.int64], slice, Iterator[Weights]]]:
+    ) -> Iterator[tuple[NDArray[np.int64], slice, Iterator[_Weights]]]:
         """Yield similar columns and some rows, with places within columns and weights of their entries."""
         alike: dict[tuple[int, ...], list[int]] = {}
         for number, column in enumerate(self.columns_):
@@ -348,10 +349,10 @@ class TableMap(FeatureMap):
                     raise DataError(
                         f"column {name!r} of X must hold numbers, as it does in public rows; got other entries."
                     )
-                knots = stacked([self.columns_[number]["knots"] for number in part.tolist()])
-                for rows in row_slices(len(table), len(part)):
+                knots = _stacked_weights([self.columns_[number]["knots"] for number in part.tolist()])
+                for rows in _row_slices(len(table), len(part)):
                     own = np.ascontiguousarray(numbers[rows].T)
-                    yield part, rows, weights_of_numbers(knots, own, length, all_knots=all_knots)
+                    yield part, rows, _weights_of_numbers(knots, own, length, all_knots=all_knots)
 
     def _length_of(self, column: ColumnReading) -> float:
         return float(np.sqrt(column["square"]) / self.length_)
@@ -421,10 +422,10 @@ def feature_values(feature_map: FeatureMap, column: ColumnReading, values: pd.Se
         entries = iter([_of_category(column, values, length)])
     else:
         numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
-        entries = weights_of_numbers(stacked([column["knots"]]), numbers[None], length)
+        entries = _weights_of_numbers(_stacked_weights([column["knots"]]), numbers[None], length)
     features = np.zeros((sum(column["sizes"]) + 1, len(values)))
     for some in entries:
-        write_weights(features, np.zeros(1, dtype=np.int64), slice(0, len(values)), some)
+        _write_weights(features, np.zeros(1, dtype=np.int64), slice(0, len(values)), some)
     return features.T
 
 
@@ -458,11 +459,11 @@ def _slots(column: dict[str, Any]) -> int:
     return 1 if column["kind"] == "category" else 1 + sum(1 if size == 1 else 2 for size in column["sizes"])
 
 
-def _of_category(column: ColumnReading, values: pd.Series, length: float) -> Weights:
+def _of_category(column: ColumnReading, values: pd.Series, length: float) -> _Weights:
     last, text = sum(column["sizes"]), as_text(values)
     place = pd.Index(column["categories"], dtype=object).get_indexer(pd.Index(text, dtype=object))
     place = np.where(place < 0, last - 1, place)
-    return Weights(np.where(text.isna(), last, place)[None], np.full((1, len(values)), length))
+    return _Weights(np.where(text.isna(), last, place)[None], np.full((1, len(values)), length))
 
 
 def _words(column: dict[str, Any]) -> Iterator[str]:
