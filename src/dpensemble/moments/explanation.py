@@ -1,7 +1,7 @@
-"""What a published model tells people: each column's part of a prediction, its effect, and how certain both are.
+"""Explanations of a published model: each column's part of a prediction, its effect, and how certain both are.
 
-An explanation states what each column adds to the logits of a row. The known noise of what was released tells how
-certain coefficients and effects are.
+An explanation states what each column adds to the logits of a row. Coefficients and effects have standard deviations
+by the known noise of what was released.
 """
 
 from __future__ import annotations
