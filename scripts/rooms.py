@@ -91,7 +91,8 @@ def picture() -> str:
 
 def _line(start: tuple[float, float], end: tuple[float, float]) -> str:
     (x, y), (to_x, to_y) = start, end
-    return f'<path class="arrow" d="M{x:g} {y + _HEIGHT:g} C{x:g} {y + _HEIGHT + 30:g} {to_x:g} {to_y - 30:g} {to_x:g} {to_y - 2:g}"/>'
+    curve = f"M{x:g} {y + _HEIGHT:g} C{x:g} {y + _HEIGHT + 30:g} {to_x:g} {to_y - 30:g} {to_x:g} {to_y - 2:g}"
+    return f'<path class="arrow" d="{curve}"/>'
 
 
 def _box(room: str, x: float, y: float) -> str:

@@ -202,7 +202,7 @@ def change(kind, folder):
         path.unlink()
     if kind != "the library changes":
         return lambda: None
-    source = Path(dpensemble.__file__).parent / "moments" / "softmax.py"
+    source = Path(dpensemble.__file__).parent / "moments" / "fits.py"
     text, stat = source.read_text(), source.stat()
     source.write_text(text + "# changed\n")
 

@@ -6,7 +6,7 @@ import pytest
 from dpensemble import LabelMomentsClassifier, show_progress
 from dpensemble._progress import ShownPasses, pass_bar, pass_named, progress_bar, progress_heard_by
 from dpensemble.clusters.base import results_of
-from dpensemble.moments import rounds
+from dpensemble.moments import learning
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
@@ -58,7 +58,7 @@ def test_nothing_is_shown_by_default_and_programs_hear_nothing(capsys):
 
 def test_a_fit_to_blocks_shows_its_passes_and_reports_rounds_only(capsys, monkeypatch):
     titles = []
-    monkeypatch.setattr(rounds, "pass_named", lambda title: titles.append(title) or pass_named(title))
+    monkeypatch.setattr(learning, "pass_named", lambda title: titles.append(title) or pass_named(title))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(137, 2))
     y = (X[:, 0] > 0).astype(int)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dpensemble.cli.train
-import dpensemble.moments.rounds  # noqa: F401 - patched by name
+import dpensemble.moments.learning  # noqa: F401 - patched by name
 from dpensemble.cli import main
 from dpensemble.errors import LedgerError
 from dpensemble.server import Ledger
@@ -73,7 +73,7 @@ def break_step(put, step):
     [
         ("label-moments", [], "dpensemble.cli.train.write_outcome"),
         ("label-moments", ["--holdout-score", "0.2"], "dpensemble.workflow.train.scored"),
-        ("label-moments", [], "dpensemble.moments.rounds.Rounds.fit"),
+        ("label-moments", [], "dpensemble.moments.learning._Rounds.fit"),
         ("soft-votes", ["--holdout-score", "0.2"], "dpensemble.workflow.train._certified"),
         ("pate", ["--holdout-score", "0.2"], "dpensemble.workflow.outputs.render"),
         ("pate", [], "dpensemble.student.Learner.fit"),

@@ -21,8 +21,8 @@ from dpensemble.datasets.partitions import DaskParts
 from dpensemble.errors import ColumnWarning
 from dpensemble.moments import learning
 from dpensemble.moments.maps import curved
+from dpensemble.moments.maps.base import BoundedMap
 from dpensemble.moments.maps.curved import CurvedMap
-from dpensemble.moments.maps.general import BoundedMap
 from dpensemble.moments.maps.tables import TableMap
 
 from .routes import (

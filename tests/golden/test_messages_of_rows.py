@@ -37,7 +37,7 @@ from dpensemble import (
 from dpensemble.engine.averages_steps import AveragesSteps
 from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.methods import label_moments as moments_module
-from dpensemble.moments.maps.general import BoundedMap
+from dpensemble.moments.maps.base import BoundedMap
 from dpensemble.releases import SumReleaser
 from dpensemble.rows.passes import PROBLEMS
 

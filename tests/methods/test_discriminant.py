@@ -10,8 +10,7 @@ from dpensemble import DiscriminantClassifier, LabelMomentsClassifier, load_clas
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.cli import main
 from dpensemble.errors import BudgetError, DataError
-from dpensemble.moments.class_sums import ClassMeans, ClassProducts, OwnScore
-from dpensemble.moments.public_directions import PublicDirections, exact_product
+from dpensemble.moments.discriminant import ClassMeans, ClassProducts, OwnScore, PublicDirections, _exact_product
 from dpensemble.moments.queries import partial_sums
 from dpensemble.moments.whole import UNIT, WHOLE, WholeBlock, whole_features
 
@@ -52,7 +51,7 @@ def test_a_row_has_the_same_point_whichever_rows_are_beside_it():
     for place in (0, 17, 499):
         assert np.array_equal(public.points(rows[place : place + 1])[0], together[place])
     assert np.linalg.norm(together, axis=1).max() <= UNIT
-    product = exact_product(rows, rng.normal(size=(7, 3)))
+    product = _exact_product(rows, rng.normal(size=(7, 3)))
     assert product.shape == (500, 3)
 
 

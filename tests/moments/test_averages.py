@@ -10,7 +10,7 @@ from dpensemble._random import SeededNoise
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments.averages import UNIT, AnswerBound, AnswersSum, noisy_average
+from dpensemble.moments.averages import _UNIT, AnswerBound, _AnswersSum, noisy_average
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
 
@@ -44,7 +44,7 @@ def norms(rows):
 @pytest.mark.parametrize("bound", BOUNDS.values(), ids=BOUNDS)
 def test_no_answer_is_longer_and_no_two_further_apart_than_is_charged(bound, weight):
     whole = bound.whole(HOSTILE, np.full(len(HOSTILE), weight))
-    assert math.sqrt(max(norms(whole))) <= bound.length * weight * UNIT
+    assert math.sqrt(max(norms(whole))) <= bound.length * weight * _UNIT
     differences = (whole[:, None, :] - whole[None, :, :]).reshape(-1, 3)
     furthest = math.sqrt(max(norms(differences)))
     assert furthest <= bound.sensitivity * weight
@@ -56,7 +56,7 @@ def test_no_answer_is_longer_and_no_two_further_apart_than_is_charged(bound, wei
 
 def test_a_forgotten_clip_would_show():
     bound = BOUNDS["of two, shortened"]
-    assert math.sqrt(max(norms(np.trunc(HOSTILE[:216] * UNIT)))) > 2 * bound.length * UNIT
+    assert math.sqrt(max(norms(np.trunc(HOSTILE[:216] * _UNIT)))) > 2 * bound.length * _UNIT
 
 
 def test_lengths_hold_for_long_answers():
@@ -65,14 +65,14 @@ def test_lengths_hold_for_long_answers():
     bound = AnswerBound.of_parameters(200_001, clip=1.0)
     whole = bound.whole(answers, np.ones(3))
     squares = norms(whole)
-    assert max(squares) <= UNIT**2
-    assert squares[0] > UNIT**2 * (1 - 1e-6)
-    assert np.array_equal(whole[1], np.trunc(answers[1] * UNIT))
+    assert max(squares) <= _UNIT**2
+    assert squares[0] > _UNIT**2 * (1 - 1e-6)
+    assert np.array_equal(whole[1], np.trunc(answers[1] * _UNIT))
 
 
 def test_short_answers_stay_as_they_are():
     bound = AnswerBound.of_probabilities(2, 2, clip=1.0)
-    assert np.array_equal(bound.whole(np.array([[0.25, -0.125]]), np.ones(1)), [[UNIT // 4, -UNIT // 8]])
+    assert np.array_equal(bound.whole(np.array([[0.25, -0.125]]), np.ones(1)), [[_UNIT // 4, -_UNIT // 8]])
 
 
 def meter(epsilon=1.0):
@@ -84,7 +84,7 @@ def releaser(meter, noise=None):
 
 
 def test_both_relations_change_one_answer():
-    query = AnswersSum(AnswerBound.of_parameters(2, clip=1.0))
+    query = _AnswersSum(AnswerBound.of_parameters(2, clip=1.0))
     assert [query.sensitivity(relation) for relation in Relation] == [query.bound.sensitivity] * 2
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from dpensemble import LabelMomentsClassifier
 from dpensemble.moments import Moments
-from dpensemble.moments.evidence import base_rate, within
+from dpensemble.moments.fits import _base_rate, _within
 from dpensemble.moments.model import probabilities
 from dpensemble.moments.public_rows import PublicRows
 
@@ -30,12 +30,12 @@ def round_of(rows, p, *, omega, spread, noise=0.0):
 def test_a_share_is_the_mean_of_a_normal_distribution_between_0_and_1(estimate, error):
     grid = np.linspace(0, 1, 200_001)
     density = np.exp(-((grid - estimate) ** 2) / (2 * error**2))
-    assert within(estimate, error) == pytest.approx(density @ grid / density.sum(), rel=1e-3)
+    assert _within(estimate, error) == pytest.approx(density @ grid / density.sum(), rel=1e-3)
 
 
 @pytest.mark.parametrize("estimate", [-3.0, -0.2, 0.0, 1.0, 1.2, 4.0])
 def test_a_share_is_never_0_or_1(estimate):
-    assert 0 < within(estimate, 0.01) < 1
+    assert 0 < _within(estimate, 0.01) < 1
 
 
 def test_constants_of_rounds_count_by_their_precision(rows):
@@ -47,7 +47,7 @@ def test_constants_of_rounds_count_by_their_precision(rows):
         round_of(rows, p, omega=0.5, spread=3e-4, noise=-3e-4),
     ]
     about = [(flat, np.full(400, 1.0)), (flat, np.full(400, 0.5))]
-    rate = base_rate(rounds, about, rows, start, n_units=1e12)
+    rate = _base_rate(rounds, about, rows, start, n_units=1e12)
     precisions = np.array([(0.25 / 1e-4) ** 2, (0.5 * 0.25 / 3e-4) ** 2])
     shifts = np.array([2e-4 / 0.25, -3e-4 / 0.25 / 0.5])
     assert rate.share == pytest.approx(p.mean() + precisions @ shifts / precisions.sum(), rel=1e-6)
@@ -56,7 +56,7 @@ def test_constants_of_rounds_count_by_their_precision(rows):
 def test_the_slope_is_the_derivative_of_the_surprise(rows):
     p = probabilities(rows.features, COEFFICIENTS)
     moments = round_of(rows, p, omega=1.0, spread=1e-3)
-    rate = base_rate([moments], [(np.full((400, 1), 0.5), np.ones(400))], rows, p, n_units=1e4)
+    rate = _base_rate([moments], [(np.full((400, 1), 0.5), np.ones(400))], rows, p, n_units=1e4)
     for column in range(4):
         step = np.zeros((4, 1))
         step[column] = 0.1
@@ -66,7 +66,7 @@ def test_the_slope_is_the_derivative_of_the_surprise(rows):
 
 def test_even_classes_get_no_weight(rows):
     even = np.full((400, 1), 0.5)
-    rate = base_rate([round_of(rows, even, omega=1.0, spread=1e-3)], [(even, np.ones(400))], rows, even, n_units=1e4)
+    rate = _base_rate([round_of(rows, even, omega=1.0, spread=1e-3)], [(even, np.ones(400))], rows, even, n_units=1e4)
     assert rate.root == pytest.approx(0.0, abs=1e-6)
 
 

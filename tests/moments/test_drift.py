@@ -9,9 +9,9 @@ from scipy import stats
 
 from dpensemble import AutoClassifier, LabelMomentsClassifier
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.moments.drift import CAUTION, Undecided, drift
-from dpensemble.moments.public_units import PublicUnits
-from dpensemble.moments.softmax import fit_softmax
+from dpensemble.moments.drift import _CAUTION, Undecided, drift
+from dpensemble.moments.fits import fit_softmax
+from dpensemble.moments.public_rows import PublicUnits
 
 
 @pytest.mark.parametrize("n_rows", [60, 2000])
@@ -219,12 +219,12 @@ def test_a_run_that_cannot_decide_trusts_public_rows_less(visits, monkeypatch):
         trusted.append(public_rows)
         return fit_softmax(rounds, public_rows, **more)
 
-    monkeypatch.setattr("dpensemble.moments.rounds.fit_softmax", fit_and_note)
+    monkeypatch.setattr("dpensemble.moments.learning.fit_softmax", fit_and_note)
     with pytest.warns(UserWarning, match="the test cannot decide whether public rows look like the private ones"):
         found = moments(rounds=1).fit(X, y, X_public=public, units=whose)
     assert found.drift_.undecided is Undecided.UNKNOWN_UNITS
     assert not found.design_.synthetic_rows
-    assert [rows.kappa for rows in trusted] == [CAUTION]
+    assert [rows.kappa for rows in trusted] == [_CAUTION]
 
 
 @pytest.mark.parametrize(

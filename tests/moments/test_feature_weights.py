@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from dpensemble.moments import TableMap
-from dpensemble.moments.evidence import Fit, starting_fit
+from dpensemble.moments.fits import Fit, starting_fit
+from dpensemble.moments.learning import _weights_of_features
 from dpensemble.moments.public_rows import PublicRows
-from dpensemble.moments.rounds import weights_of_features
 from dpensemble.moments.whole import UNIT, whole_features
 
 
@@ -34,7 +34,7 @@ def test_weighted_rows_stay_within_length_one(fitted, seed, spread):
     start = starting_fit(public)
     scales = start.scales * np.exp(rng.normal(scale=1.5, size=len(start.scales)))
     fit = Fit(3 * rng.normal(size=start.coefficients.shape), scales)
-    factors = weights_of_features(fit, public, feature_map, spread)
+    factors = _weights_of_features(fit, public, feature_map, spread)
     assert np.isfinite(factors).all()
     assert factors.min() > 0
     # Also for rows that no public row is like.
@@ -52,7 +52,7 @@ def test_sensitivity_goes_where_signal_is(fitted):
     scales = np.full_like(start.scales, 0.3)
     owners = feature_map.columns_of_blocks_
     scales[owners == 1] = 30.0
-    factors = weights_of_features(Fit(start.coefficients, scales), public, feature_map, 1e-2)
+    factors = _weights_of_features(Fit(start.coefficients, scales), public, feature_map, 1e-2)
     mean = [factors[owners[feature_map.blocks_] == column].mean() for column in range(4)]
     assert mean[1] > 1 > max(mean[0], mean[2], mean[3])
     assert factors[-1] == 1

@@ -14,12 +14,12 @@ from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.model import expected, probabilities
 from dpensemble.moments.queries import (
-    ClassShares,
     ClassSums,
     FeatureMean,
     FeatureProducts,
     Residuals,
     UnitCount,
+    _ClassShares,
     partial_sums,
 )
 from dpensemble.moments.whole import WHOLE, WholeBlock, whole_features
@@ -314,7 +314,7 @@ def queries(n_classes):
         FeatureMean(nonnegative=False),
         FeatureProducts(),
         ClassSums(n_classes),
-        ClassShares(tuple("abc"[:n_classes])),
+        _ClassShares(tuple("abc"[:n_classes])),
         Residuals(n_classes),
         Residuals(n_classes, coefficients),
         Residuals(n_classes, coefficients, np.array([0.4, 3.0])),
@@ -363,6 +363,6 @@ def test_sums_of_random_records_keep_the_bound_of_their_weights():
 
 def test_a_negative_entry_is_no_sum_of_records_that_add_none():
     total = np.array([[-1]], dtype=object)
-    for query in (UnitCount(), FeatureMean(nonnegative=True), ClassSums(2), ClassShares(("a", "b"))):
+    for query in (UnitCount(), FeatureMean(nonnegative=True), ClassSums(2), _ClassShares(("a", "b"))):
         assert not query.allows(PartialSums(total, 1), 1.0)
     assert FeatureMean(nonnegative=False).allows(PartialSums(total, 1), 1.0)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from dpensemble import LabelMomentsClassifier
-from dpensemble.moments.readable import always_one, always_one_of_cells, readable_share
+from dpensemble.moments.learning import _always_one, _always_one_of_cells, readable_share
 
 N, RUNS = 3000, 5
 SETTINGS = {"classes": [0, 1], "epsilon": 2.0, "delta": 1e-5, "on_bad_record": "zero"}
@@ -86,8 +86,8 @@ def test_nothing_is_estimated_when_bad_records_are_refused():
 
 def test_a_combination_that_fits_by_chance_is_not_used():
     rows = RNG.normal(size=(40, 100))
-    assert always_one(rows) is None
-    assert always_one(rows[:1]) is None
+    assert _always_one(rows) is None
+    assert _always_one(rows[:1]) is None
     assert readable_share(np.zeros(100), 0.1, None) is None
 
 
@@ -95,11 +95,11 @@ def test_weights_of_cells_are_the_shortest_that_add_up_to_1():
     sizes = [2, 3, 5]
     cells = np.stack([RNG.integers(size, size=400) for size in sizes], axis=1)
     rows = np.hstack([np.eye(size)[cells[:, place]] for place, size in enumerate(sizes)]) / np.sqrt(3)
-    assert always_one_of_cells(sizes) == pytest.approx(always_one(rows), abs=1e-6)
+    assert _always_one_of_cells(sizes) == pytest.approx(_always_one(rows), abs=1e-6)
 
 
 def test_the_error_is_that_of_the_combination():
     rows = np.eye(3)[[0, 1, 2, 0, 1, 2]] / 2
-    found = readable_share(np.array([0.2, 0.1, 0.15]), 0.01, always_one(rows), relative_error=0.03)
+    found = readable_share(np.array([0.2, 0.1, 0.15]), 0.01, _always_one(rows), relative_error=0.03)
     assert found.share == pytest.approx(0.9)
     assert found.error == pytest.approx(np.hypot(2 * np.sqrt(3) * 0.01, 0.9 * 0.03))

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from dpensemble import LabelMomentsClassifier
-from dpensemble.moments.evidence import Fit
+from dpensemble.moments.fits import Fit, _around_share, _best_centre, _error_of_rows
 from dpensemble.moments.model import expected
 from dpensemble.moments.public_rows import PublicRows
 from dpensemble.moments.queries import ClassSums, Residuals
-from dpensemble.moments.softmax import around_share, best_centre, error_of_rows
 
 
 @pytest.fixture
@@ -26,13 +25,13 @@ def test_the_best_centre_is_the_one_that_a_grid_finds():
     for share, of_rows, of_noise in ((0.1, 1.0, 1.0), (0.02, 3.0, 0.2), (0.9, 0.5, 2.0)):
         grid = np.linspace(0, 1, 100_001)
         error = of_rows * (share - grid) ** 2 + of_noise * (1 + 4 * (0.5 - grid) ** 2)
-        assert best_centre(share, of_rows, of_noise) == pytest.approx(grid[error.argmin()], abs=1e-5)
+        assert _best_centre(share, of_rows, of_noise) == pytest.approx(grid[error.argmin()], abs=1e-5)
 
 
 def test_moments_without_noise_are_those_of_another_centre(rows):
     y = (np.random.default_rng(1).random(300) < 0.1).astype(float)
     sums = np.column_stack([rows.features.T @ (1 - y), rows.features.T @ y]) / 300
-    moments, (centre, _) = around_share(ClassSums(2).read(sums, 1e-9), flat(rows), rows, n_units=300)
+    moments, (centre, _) = _around_share(ClassSums(2).read(sums, 1e-9), flat(rows), rows, n_units=300)
     assert np.ptp(centre) == 0.0
     assert centre[0, 0] == pytest.approx(y.mean(), abs=1e-6)
     assert moments.values[:, 0] == pytest.approx(rows.features.T @ (y - centre[0, 0]) / 300)
@@ -53,7 +52,7 @@ def test_the_stated_noise_is_that_of_the_new_moments(rows):
 
 def test_much_noise_keeps_one_half(rows):
     sums = np.column_stack([np.full(5, 0.19), np.full(5, 0.01)])
-    moments, (centre, _) = around_share(ClassSums(2).read(sums, 1e3), flat(rows), rows, n_units=300)
+    moments, (centre, _) = _around_share(ClassSums(2).read(sums, 1e3), flat(rows), rows, n_units=300)
     assert centre[0, 0] == pytest.approx(0.5, abs=0.01)
     assert np.isfinite(moments.values).all()
 
@@ -62,7 +61,7 @@ def test_rounds_of_residuals_stay_as_they_are(rows):
     fit = Fit(np.zeros((5, 1)), np.ones(2))
     moments = Residuals(2, fit.coefficients).read(np.full((5, 1), 0.01), 1e-3)
     about = expected(moments.centre, rows.features, 2, moments.even_weight)
-    assert around_share(moments, about, rows, n_units=300) == (moments, about)
+    assert _around_share(moments, about, rows, n_units=300) == (moments, about)
 
 
 def test_public_rows_err_as_means_of_samples_do(rows):
@@ -73,7 +72,7 @@ def test_public_rows_err_as_means_of_samples_do(rows):
         np.sum((varying[rng.integers(300, size=300)].mean(0) - varying[rng.integers(300, size=100)].mean(0)) ** 2)
         for _ in range(2_000)
     ]
-    assert np.mean(total) == pytest.approx(error_of_rows(rows, n_units=100), rel=0.1)
+    assert np.mean(total) == pytest.approx(_error_of_rows(rows, n_units=100), rel=0.1)
 
 
 def test_a_rare_class_is_learned_with_landmarks():

@@ -10,7 +10,7 @@ from dpensemble import LabelMomentsClassifier
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.cli import main
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments.queries import STATISTICS, ClassShares, partial_sums, statistics_of
+from dpensemble.moments.queries import STATISTICS, _ClassShares, partial_sums, statistics_of
 from dpensemble.moments.whole import UNIT, WHOLE, WholeBlock
 
 NAMES = ("no", "yes", "unknown")
@@ -20,7 +20,7 @@ def one_unit(targets):
     """Return the exact sum of one unit with these records."""
     weights = np.full(len(targets), 1 / len(targets))
     blocks = [WholeBlock(np.full((len(targets), 2), float(UNIT)), np.array(targets), weights)]
-    return partial_sums(ClassShares(NAMES), blocks).total.astype(float)
+    return partial_sums(_ClassShares(NAMES), blocks).total.astype(float)
 
 
 def test_no_two_units_differ_by_more_than_the_sensitivity():
@@ -28,8 +28,8 @@ def test_no_two_units_differ_by_more_than_the_sensitivity():
     sums = [one_unit(one) for one in units]
     largest = max(np.linalg.norm(u - v) for u in sums for v in sums)
     # A unit of class a against one of class b needs all of it.
-    assert ClassShares.replacing * (1 - 1e-5) <= largest <= ClassShares.replacing
-    assert max(np.linalg.norm(u) for u in sums) <= ClassShares.removing == WHOLE
+    assert _ClassShares.replacing * (1 - 1e-5) <= largest <= _ClassShares.replacing
+    assert max(np.linalg.norm(u) for u in sums) <= _ClassShares.removing == WHOLE
 
 
 @pytest.fixture(scope="module")

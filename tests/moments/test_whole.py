@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from dpensemble.errors import DataError
-from dpensemble.moments.whole import ANSWER_UNIT, UNIT, WHOLE, ExactSum, scaled, whole_answers, whole_features
+from dpensemble.moments.whole import _ANSWER_UNIT, UNIT, WHOLE, ExactSum, scaled, whole_answers, whole_features
 from tests.records import records_behind, whole_blocks
 
 anything = arrays(np.float64, (4, 5), elements=st.floats(allow_nan=False, allow_infinity=False, width=64))
@@ -31,7 +31,7 @@ def test_features_are_never_longer_than_one(rows):
 @given(anything, arrays(np.float64, 4, elements=st.floats(0, 1)))
 def test_answers_are_never_longer_than_their_weight(rows, bounds):
     for found, bound in zip(squares(whole_answers(rows, bounds)), bounds, strict=True):
-        assert found <= int(np.floor(bound * ANSWER_UNIT)) ** 2
+        assert found <= int(np.floor(bound * _ANSWER_UNIT)) ** 2
 
 
 @given(anything, arrays(np.float64, 5, elements=st.floats(0, 1e300)))
@@ -90,7 +90,7 @@ def test_extreme_sums_are_exact():
     """As many rows as a block may have, all at full length: still whole numbers below 2**53."""
     total = ExactSum()
     for _ in range(2):
-        total.add(np.full((2**18, 1), float(UNIT)), np.full((2**18, 1), float(ANSWER_UNIT)))
+        total.add(np.full((2**18, 1), float(UNIT)), np.full((2**18, 1), float(_ANSWER_UNIT)))
     assert total.total.tolist() == [[2**19 * WHOLE]]
     with pytest.raises(DataError, match="smaller blocks"):
         total.add(np.zeros((2**18 + 1, 1)), np.zeros((2**18 + 1, 1)))

@@ -7,8 +7,8 @@ import pytest
 
 from dpensemble.methods import DiscriminantClassifier
 from dpensemble.methods import discriminant as steps
-from dpensemble.moments import public_directions
-from dpensemble.moments.class_sums import ClassMeans
+from dpensemble.moments import discriminant
+from dpensemble.moments.discriminant import ClassMeans
 from dpensemble.moments.whole import UNIT, WHOLE
 from dpensemble.releases import SumReleaser
 
@@ -81,7 +81,7 @@ def test_forgotten_weights_of_units_are_caught(monkeypatch, plant, relation):
 
 
 def test_points_that_are_not_cut_are_caught(monkeypatch, plant):
-    plant(public_directions, "whole_features", lambda features: np.trunc(features * UNIT))
+    plant(discriminant, "whole_features", lambda features: np.trunc(features * UNIT))
     assert max(ratios(monkeypatch, "replace-one")) > 1.5
 
 
@@ -93,7 +93,7 @@ def test_a_sensitivity_of_one_for_means_is_caught(monkeypatch, plant):
 def test_rows_of_very_many_columns_are_read_alone():
     rng = np.random.default_rng(0)
     rows = 64 * np.sign(rng.normal(size=(300, 3000)))
-    public = public_directions.PublicDirections.of(rng.normal(size=(60, 3000)))
+    public = discriminant.PublicDirections.of(rng.normal(size=(60, 3000)))
     together = public.points(rows)
     for place in range(0, 300, 37):
         assert np.array_equal(public.points(rows[place : place + 1])[0], together[place])

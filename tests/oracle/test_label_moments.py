@@ -19,14 +19,14 @@ from dpensemble.engine import label_moments
 from dpensemble.errors import DataError
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.moments import MomentsSource, queries
-from dpensemble.moments.maps import landmarks
+from dpensemble.moments.maps import curved
 from dpensemble.moments.maps.curved import CurvedMap
 from dpensemble.moments.queries import FeatureMean, FeatureProducts, Residuals, UnitCount
 from dpensemble.moments.whole import UNIT, WHOLE, whole_features
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
 from dpensemble.rows import passes as blocks
-from dpensemble.rows.passes import PrivateBlocks, blocks_of
+from tests.records import records_behind, whole_blocks
 
 S = math.sqrt(0.5)
 #: The values of a public map at rows 0, 1 and 2.
@@ -75,7 +75,7 @@ def seen(records, *, rows, thin, n_classes, relation, kind, nonnegative=True, ce
     labels = np.array([record[1] for record in records], dtype=np.int64)
     weights = np.array([record[2] for record in records], dtype=np.float64)
     one = MomentsSource(
-        blocks=PrivateBlocks(blocks_of(ids, labels, weights), transform),
+        blocks=records_behind(transform, ids, labels, weights),
         nonnegative=nonnegative,
         sums=Watched(relation=relation, meter=None, noise=None),
     )
@@ -274,7 +274,7 @@ def test_whole_runs_charge_for_what_a_unit_can_do(monkeypatch, way, relation, n_
 @pytest.fixture
 def few_landmarks(monkeypatch):
     """Choose 30 landmarks among 1,000 public rows, so that each of many runs is quick."""
-    monkeypatch.setattr(landmarks, "_MOST_SHARE", 0.03)
+    monkeypatch.setattr(curved, "_MOST_SHARE", 0.03)
 
 
 @pytest.mark.usefixtures("few_landmarks")
@@ -282,7 +282,7 @@ def few_landmarks(monkeypatch):
 @pytest.mark.parametrize("relation", [one.value for one in Relation])
 def test_whole_runs_with_landmarks_charge_for_what_a_unit_can_do(monkeypatch, relation, n_classes):
     """Made-up sums would raise an alarm and lead to synthetic rows, so alarms are switched off."""
-    monkeypatch.setattr(moments.drift, "FALSE_ALARM", -1.0)
+    monkeypatch.setattr(moments.drift, "_FALSE_ALARM", -1.0)
     public = np.random.default_rng(5).normal(size=(1000, 2))
     ratios = ratios_of_runs(monkeypatch, relation, n_classes=n_classes, public=public)
     # The number of units if it is private, the mean of the base map, and two rounds of class sums.
@@ -294,7 +294,7 @@ def test_whole_runs_with_landmarks_charge_for_what_a_unit_can_do(monkeypatch, re
 @pytest.mark.usefixtures("few_landmarks")
 def test_signed_landmark_features_are_caught(monkeypatch, plant):
     """A planted bug: class sums of the signed features of the base map, which nothing cuts."""
-    monkeypatch.setattr(moments.drift, "FALSE_ALARM", -1.0)
+    monkeypatch.setattr(moments.drift, "_FALSE_ALARM", -1.0)
     plant(moments.queries, "cut", lambda features: features)
     plant(CurvedMap, "transform", lambda self, X: self.base_.transform(X))
     public = np.random.default_rng(5).normal(size=(1000, 2))
@@ -328,7 +328,7 @@ def test_a_centre_from_private_labels_is_caught(monkeypatch, plant):
         centre = getattr(query, "centre", None)
         if centre is None:
             return release(self, query, share, total_weight, **more)
-        seen_labels = np.concatenate([block.targets for block in self.blocks])
+        seen_labels = np.concatenate([block.targets for block in whole_blocks(self.blocks)])
         steep = 1e3 * (seen_labels.mean() - 0.45)
         # The published parts stay the same. Only the sum changes.
         found = release(self, replace(query, centre=centre * 0 + steep), share, total_weight, **more)
@@ -355,7 +355,7 @@ def test_a_count_that_is_not_charged_is_caught(monkeypatch, plant):
 
     def exact(self, query, share, total_weight=1.0, **more):
         if isinstance(query, UnitCount):
-            return float(sum(len(block.weights) for block in self.blocks)), 0.0
+            return float(sum(len(block.weights) for block in whole_blocks(self.blocks))), 0.0
         return release(self, query, share, total_weight, **more)
 
     plant(MomentsSource, "release", exact)
@@ -386,7 +386,7 @@ def attacked(label, i, *, kind, meter):
         rows = rows[:, :1]
     weight = float(label) if kind == "count" else 1.0
     one = MomentsSource(
-        blocks=PrivateBlocks(blocks_of(rows, np.array([label]), np.array([weight])), lambda rows: rows),
+        blocks=records_behind(lambda rows: rows, rows, np.array([label]), np.array([weight])),
         nonnegative=kind == "class sums",
         sums=SumReleaser(relation=Relation.REPLACE_ONE, meter=meter, noise=SeededNoise(i)),
     )
@@ -476,7 +476,7 @@ def means_of_neighbours(monkeypatch, query, relation, *, nonnegative):
 
     def total(picked):
         X, n = ANY_WAY[list(picked)], len(picked)
-        blocks = PrivateBlocks(blocks_of(X, np.zeros(n, dtype=np.int64), np.ones(n)), lambda part: part)
+        blocks = records_behind(lambda part: part, X, np.zeros(n, dtype=np.int64), np.ones(n))
         releaser = SumReleaser(relation=relation, meter=None, noise=None)
         MomentsSource(blocks=blocks, nonnegative=nonnegative, sums=releaser).release(query, 0.5, float(n))
         return seen[-1]

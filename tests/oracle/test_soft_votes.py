@@ -133,7 +133,7 @@ def test_a_teacher_that_sees_others_records_is_caught(monkeypatch, plant):
 
 def test_a_forgotten_clip_is_caught(monkeypatch, plant):
     def forgotten(self, answers, weights):
-        return np.trunc(answers * averages.UNIT).astype(np.int64)
+        return np.trunc(answers * averages._UNIT).astype(np.int64)
 
     plant(AnswerBound, "whole", forgotten)
     for kind in ("shortened", "parameters"):
@@ -165,7 +165,7 @@ def proven(kind, n_runs, factor=1.0):
         "two classes": [[-0.5], [0.5]],
         "three classes": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]],
     }[kind]
-    ends = bound.whole(np.array(answers), np.ones(2)) / averages.UNIT
+    ends = bound.whole(np.array(answers), np.ones(2)) / averages._UNIT
     way = (ends[1] - ends[0]) / np.linalg.norm(ends[1] - ends[0])
     threshold = ends[0] @ way + 1.58 / mu * bound.distance
 

@@ -436,7 +436,7 @@ def put_back(place):
 @pytest.mark.usefixtures("few_synthetic_rows")
 @pytest.mark.parametrize("signed", [True, False])
 def test_a_copy_of_an_unfinished_run_that_was_finished_gives_no_second_release(place, monkeypatch, capsys, signed):
-    stopped_and_copied(place, monkeypatch, "dpensemble.moments.rounds.Rounds.fit")
+    stopped_and_copied(place, monkeypatch, "dpensemble.moments.learning._Rounds.fit")
     assert main(["recover", "run"]) == 0
     put_back(place)
     before = contents(place)

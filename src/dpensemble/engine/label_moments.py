@@ -29,10 +29,18 @@ from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
 from dpensemble.moments import MomentsSource
-from dpensemble.moments.choice import MANY_COLUMNS, VERY_FEW_ROWS, distilled, fitted_map, require_no_blanks
-from dpensemble.moments.grid import Grid, declared_grid, observed_grid
-from dpensemble.moments.learning import Learned, learn, learn_by_synthetic_rows
-from dpensemble.moments.public_units import PublicUnits
+from dpensemble.moments.learning import (
+    MANY_COLUMNS,
+    VERY_FEW_ROWS,
+    Learned,
+    distilled,
+    fitted_map,
+    release_and_fit,
+    release_and_fit_synthetic_rows,
+    require_no_blanks,
+)
+from dpensemble.moments.maps.grid import Grid, declared_grid, observed_grid
+from dpensemble.moments.public_rows import PublicUnits
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
 from dpensemble.rows.arguments import names_of, public_table, public_unit_numbers, required, tables
@@ -148,10 +156,10 @@ class MomentsSteps(Steps):
         if self.grid is not None:
             few = public if len(public) else None
             more: dict[str, Any] = {"units": self.units, "on_done": advance}
-            learned = learn_by_synthetic_rows(source, self.grid, few, classes, design, self.total, **more)
+            learned = release_and_fit_synthetic_rows(source, self.grid, few, classes, design, self.total, **more)
         else:
             more = {"units": self.units, "after_alarm": self.after_alarm, "on_done": advance}
-            learned = learn(source, self.feature_map, public, classes, design, self.total, **more)
+            learned = release_and_fit(source, self.feature_map, public, classes, design, self.total, **more)
         self._learned = learned
         if learned.synthetic and self.after_alarm is not None:
             self.design = self.after_alarm

@@ -12,7 +12,7 @@ from dpensemble.engine.recommendation import Recommendation
 from dpensemble.engine.records import ReleasedLabels
 from dpensemble.guarantee import Guarantee
 from dpensemble.moments.drift import Drift
-from dpensemble.moments.readable import ReadableShare
+from dpensemble.moments.learning import ReadableShare
 from dpensemble.releases import ReleasedSum
 
 #: Values of `Result.releases` if labels were voted on, and if models themselves were released.

@@ -22,9 +22,12 @@ from dpensemble.engine.classifier import ArrayClassifier, store_params
 from dpensemble.engine.records import PrivateRecords, ReleasedLabels, private_records
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, run
-from dpensemble.moments.class_sums import ClassMeans, ClassProducts, OwnScore
-from dpensemble.moments.discriminant import DiscriminantModel
-from dpensemble.moments.discriminant_fit import (
+from dpensemble.moments.discriminant import (
+    ClassMeans,
+    ClassProducts,
+    DiscriminantModel,
+    OwnScore,
+    PublicDirections,
     calibrated,
     common_whitening,
     covariances,
@@ -32,7 +35,6 @@ from dpensemble.moments.discriminant_fit import (
     squared_radius,
     with_covariances,
 )
-from dpensemble.moments.public_directions import PublicDirections
 from dpensemble.moments.queries import AnyQuery, partial_sums, total_of
 from dpensemble.moments.whole import WholeBlock, whole_features
 from dpensemble.relations import Relation
@@ -101,7 +103,7 @@ class DiscriminantClassifier(ArrayClassifier):
     References
     ----------
     Quadratic discriminant analysis with shrinkage: J. H. Friedman, "Regularized discriminant analysis", JASA 1989.
-    Sums and proofs: `dpensemble.moments.class_sums`. Exact trade-off: B. Balle and Y.-X. Wang, ICML 2018.
+    Sums and proofs: `dpensemble.moments.discriminant`. Exact trade-off: B. Balle and Y.-X. Wang, ICML 2018.
 
     Examples
     --------

@@ -19,8 +19,8 @@ A teacher whose units have a smaller budget answers with ``a`` times its vector,
 moves the sum by at most ``a`` sensitivities. Averages are divided by the sum of all ``a``.
 
 Lengths are enforced, not trusted. A vector is scaled to ``(1 - 1e-9)`` of the allowed length if it is longer. Then it
-is cut towards zero to whole multiples of ``1 / UNIT``, which makes no entry longer. The length is computed in doubles.
-Its relative error is below ``(n + 4) 2**-53``, less than 1e-9 for up to `MOST_ENTRIES` entries. Sums of whole numbers
+is cut towards zero to whole multiples of ``1 / _UNIT``, which makes no entry longer. The length is computed in doubles.
+Its relative error is below ``(n + 4) 2**-53``, less than 1e-9 for up to `_MOST_ENTRIES` entries. Sums of whole numbers
 are exact in 64 bits, in any order. Every entry gets discrete Gaussian noise, which is charged before it is drawn
 (`dpensemble.releases.SumReleaser`). `dpensemble.accounting.SumsMeter` computes its cost.
 """
@@ -38,9 +38,9 @@ from dpensemble._checks import integer_between, real_between
 from dpensemble.releases import SumQuery, SumReleaser
 
 #: Whole units in 1 of an answer.
-UNIT = 2**30
+_UNIT = 2**30
 #: Entries of one answer, at most.
-MOST_ENTRIES = 2**22
+_MOST_ENTRIES = 2**22
 # Relative margin for rounding in lengths (see the module).
 _MARGIN = 1e-9
 _ROUND_UP = 1 + 1e-12
@@ -55,13 +55,13 @@ class AnswerBound:
     nonnegative: bool
 
     def __post_init__(self) -> None:
-        integer_between("number of entries of an answer", self.n_entries, 1, MOST_ENTRIES)
+        integer_between("number of entries of an answer", self.n_entries, 1, _MOST_ENTRIES)
         real_between("length of an answer", self.length, 1e-6, 1e6)
 
     @classmethod
     def of_probabilities(cls, n_rows: int, n_classes: int, *, clip: float) -> AnswerBound:
         """Return the bound of probabilities on public rows, which allows the share `clip` of their largest length."""
-        integer_between("number of public rows", n_rows, 1, MOST_ENTRIES)
+        integer_between("number of public rows", n_rows, 1, _MOST_ENTRIES)
         clip = real_between("clip", clip, 1e-3, 1.0)
         if n_classes == 2:
             return cls(n_rows, clip * math.sqrt(n_rows) / 2, nonnegative=False)
@@ -80,7 +80,7 @@ class AnswerBound:
     @property
     def sensitivity(self) -> int:
         """Most whole units by which a teacher of weight 1 can move the sum."""
-        return math.ceil(self.distance * UNIT * _ROUND_UP)
+        return math.ceil(self.distance * _UNIT * _ROUND_UP)
 
     def whole(self, answers: Floats, weights: Floats) -> Integers:
         """Return finite answers, shape (n_teachers, n_entries), in whole units, none longer than its weight allows."""
@@ -91,17 +91,17 @@ class AnswerBound:
         norms = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
         with np.errstate(over="ignore"):
             lengths = np.minimum(top * norms, self.length * (1 - _MARGIN)) * weights
-        factors = np.divide(lengths * UNIT, norms, out=np.zeros_like(norms), where=norms > 0)
+        factors = np.divide(lengths * _UNIT, norms, out=np.zeros_like(norms), where=norms > 0)
         return np.trunc(scaled * factors[:, None]).astype(np.int64)
 
 
 @dataclass(frozen=True)
-class AnswersSum(SumQuery[tuple[Floats, float]]):
+class _AnswersSum(SumQuery[tuple[Floats, float]]):
     """The sum of all teachers' answers. A unit can change one answer."""
 
     bound: AnswerBound
     description = "the average of the teachers' answers"
-    unit = UNIT
+    unit = _UNIT
 
     @property
     def replacing(self) -> int:
@@ -115,7 +115,7 @@ class AnswersSum(SumQuery[tuple[Floats, float]]):
         return sums, spread
 
 
-def exact_answers(chunks: Iterable[Floats], weights: Floats, bound: AnswerBound) -> Integers:
+def _exact_answers(chunks: Iterable[Floats], weights: Floats, bound: AnswerBound) -> Integers:
     """Return the exact sum of all teachers' answers in whole units. The sum is private."""
     total, done = np.zeros(bound.n_entries, dtype=np.int64), 0
     for answers in chunks:
@@ -128,4 +128,4 @@ def noisy_average(
     chunks: Iterable[Floats], weights: Floats, bound: AnswerBound, sums: SumReleaser
 ) -> tuple[Floats, float]:
     """Release the average of all teachers' answers, given in chunks and in order. The largest weight is 1."""
-    return sums.release(AnswersSum(bound), exact_answers(chunks, weights, bound), 1.0, weight=float(weights.sum()))
+    return sums.release(_AnswersSum(bound), _exact_answers(chunks, weights, bound), 1.0, weight=float(weights.sum()))

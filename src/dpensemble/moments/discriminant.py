@@ -1,7 +1,8 @@
-r"""Gaussian discriminant analysis from noisy sums: the size, mean and spread of each class.
+"""Gaussian discriminant analysis from noisy sums: the sums of each class, the fit to them, and the published model.
 
 Public rows fix directions, their scale and a radius. A row is a point ``u`` of length 1 at most in those directions.
-Three sums are released. Each sum uses the released sums before it:
+Rows are read in whole numbers, so that a row's point does not depend on the rows that are read together with it. Three
+sums are released. Each sum uses the released sums before it:
 
 1. `ClassMeans`: size and mean of each class.
 2. `ClassProducts`: second moments of each class around its released mean, in units of the spread within classes.
@@ -17,13 +18,15 @@ by cross-validation, which would cost privacy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,11 +34,192 @@ from dpensemble._arrays import Floats, Integers
 from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.tables import as_table
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments.class_sums import Means
 from dpensemble.moments.explanation import Explanation, by_source, centred, completed, gathered, through
 from dpensemble.moments.maps.base import ALONG_PATH
-from dpensemble.moments.public_directions import LARGEST, PublicDirections, exact_product
-from dpensemble.moments.whole import UNIT
+from dpensemble.moments.queries import RecordsQuery
+from dpensemble.moments.whole import UNIT, WHOLE, whole_answers, whole_features, whole_products
+
+#: Least variance in a direction, within classes.
+_LEAST_VARIANCE = 0.05
+#: Largest standardised entry of a row, and largest entry of a factor in `_exact_product`.
+_LARGEST = 2.0**6
+# Whole units in 1 of rows and of matrices in `_exact_product`.
+_ROW, _MATRIX = 2.0**14, 2.0**16
+# Directions at most, share of their mean variance that is added before scaling, and quantile of public lengths.
+_MOST_DIRECTIONS, _RIDGE, _QUANTILE = 40, 0.02, 0.9
+
+
+def _exact_product(rows: Floats, matrix: Floats) -> Floats:
+    """Return ``rows @ matrix`` by whole numbers, so that no row depends on the rows beside it.
+
+    Sums are exact in any order while the length of a row times that of a column is below ``2**53`` whole units, by the
+    inequality of Cauchy and Schwarz. Rows of ``n`` entries are at most ``2**20 sqrt(n)`` long, and columns of every
+    matrix here at most ``2**21``, so that ``n`` may be up to ``2**24``.
+    """
+    whole = np.rint(np.clip(rows, -_LARGEST, _LARGEST) * _ROW)
+    product: Floats = whole @ np.rint(np.clip(matrix, -_LARGEST, _LARGEST) * _MATRIX)
+    return product / (_ROW * _MATRIX)
+
+
+@dataclass(frozen=True, eq=False)
+class PublicDirections:
+    """Uncorrelated directions of public rows, scaled to variance 1.
+
+    Parameters
+    ----------
+    centre, scale : ndarray of shape (n_columns,)
+        Mean and standard deviation of public rows.
+    directions : ndarray of shape (n_columns, n_directions)
+        Columns map a standardised row to its point.
+    radius : float
+        Length to which longer points are cut.
+    """
+
+    centre: Floats
+    scale: Floats
+    directions: Floats
+    radius: float
+
+    @classmethod
+    def of(cls, public: Floats) -> PublicDirections:
+        """Return the directions of public rows, shape (n_public, n_columns)."""
+        # Squares of larger entries overflow.
+        public = np.clip(public, -1e100, 1e100)
+        centre, scale = public.mean(axis=0), public.std(axis=0)
+        scale = np.where(scale > 0, scale, 1.0)
+        standard = np.clip((public - centre) / scale, -_LARGEST, _LARGEST)
+        variances, vectors = np.linalg.eigh(standard.T @ standard / len(public))
+        most = min(_MOST_DIRECTIONS, max(1, len(public) // 5))
+        order = np.argsort(-variances)[:most]
+        # One direction at least, also when public rows are all alike.
+        chosen = [place for place in order if place == order[0] or variances[place] > 1e-3 * variances.max()]
+        ridge = _RIDGE * variances[chosen].mean()
+        directions = vectors[:, chosen] / np.sqrt(np.maximum(variances[chosen] + ridge, _LEAST_VARIANCE**2))
+        lengths = np.linalg.norm(_exact_product(standard, directions), axis=1)
+        return cls(centre, scale, directions, max(float(np.quantile(lengths, _QUANTILE)), 1e-3))
+
+    def points(self, rows: Floats) -> Floats:
+        """Return whole points of rows, none longer than `UNIT`, shape (n_rows, n_directions)."""
+        # A warning about a private row would reveal something of the row.
+        with np.errstate(over="ignore"):
+            standard = np.clip((rows - self.centre) / self.scale, -_LARGEST, _LARGEST)
+        points: Floats = whole_features(_exact_product(standard, self.directions) / self.radius)
+        return points
+
+
+# Whole units of the constant in `ClassMeans`, and the factor of the point beside it.
+_CONSTANT, _POINT = 11_586, 0.707
+
+
+class _OfClasses(RecordsQuery[Any]):
+    """A sum of a vector of each record, by class."""
+
+    n_classes: int
+
+    def _by_class(self, targets: Integers, weights: Floats) -> Floats:
+        labels = np.zeros((len(targets), self.n_classes))
+        labels[np.arange(len(targets)), targets] = weights
+        return whole_answers(labels, weights)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Means:
+    """Released size and mean of each class. Public.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (n_classes,)
+        Weighted number of units, at least the smallest number that the noise lets one distinguish from 0.
+    means : ndarray of shape (n_classes, n_directions)
+        Means in units of the radius, shrunk towards 0 by their noise.
+    """
+
+    sizes: Floats
+    means: Floats
+
+
+@dataclass(frozen=True)
+class ClassMeans(_OfClasses):
+    """Size and mean of each class.
+
+    A record adds ``(a, b u)`` in the column of its class, with ``a = .70715``, ``b = .707`` and ``|u| <= 1``. Its
+    length is at most ``sqrt(a**2 + b**2) <= 1``. Two such vectors of one class have the inner product ``a**2 + b**2 u.v
+    >= a**2 - b**2 >= 0``. Vectors of different classes are orthogonal. The same holds for weighted means of vectors. So
+    replacing a unit moves the sum by at most ``sqrt(2)``, and adding or removing one by at most 1.
+    """
+
+    n_classes: int
+    description = "the size and the mean of each class"
+
+    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
+        """Return a constant beside the point, and weights in the columns of classes."""
+        left = np.hstack([np.full((len(targets), 1), float(_CONSTANT)), np.trunc(features * _POINT)])
+        return left, self._by_class(targets, weights)
+
+    def read(self, sums: Floats, spread: float) -> _Means:
+        """Return sizes and shrunk means."""
+        noise = spread * UNIT / _CONSTANT
+        sizes = np.maximum(sums[0] * UNIT / _CONSTANT, 1.0 + noise)
+        means = sums[1:].T / _POINT / sizes[:, None]
+        variances = (spread / _POINT / sizes) ** 2
+        signal = max(float((means**2).mean() - variances.mean()), 1e-12)
+        return _Means(sizes=sizes, means=means * (signal / (signal + variances))[:, None])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Spreads:
+    """Released second moments of each class around its mean. Public.
+
+    Parameters
+    ----------
+    moments : ndarray of shape (n_classes, n_directions, n_directions)
+        Sums over units, in units of the squared radius of the second sum.
+    noise : float
+        Standard deviation of the noise on an entry off the diagonal, after both halves are averaged.
+    """
+
+    moments: Floats
+    noise: float
+
+
+@dataclass(frozen=True)
+class ClassProducts(_OfClasses):
+    """Second moments of each class.
+
+    A record adds ``v outer v``, ``|v| <= 1``, in the column of its class. This product is at most 1 long. The inner
+    product of two such products is a square or, for different classes, 0. So replacing a unit moves the sum by at most
+    ``sqrt(2)``, and adding or removing one by at most 1.
+    """
+
+    n_classes: int
+    description = "the spread of each class around its mean, and which columns go together there"
+
+    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
+        """Return all products, and weights in the columns of classes."""
+        return whole_products(features), self._by_class(targets, weights)
+
+    def read(self, sums: Floats, spread: float) -> _Spreads:
+        """Return symmetric sums of each class."""
+        size = math.isqrt(len(sums))
+        moments = sums.T.reshape(self.n_classes, size, size)
+        return _Spreads(moments=(moments + moments.transpose(0, 2, 1)) / 2, noise=spread * math.sqrt(0.5))
+
+
+@dataclass(frozen=True)
+class OwnScore(RecordsQuery[float]):
+    """How far the own class scores below the best class. A record adds a number from 0 (far below) to 1 (the best)."""
+
+    description = "how far a record's class scores below the best class, on average, to calibrate probabilities"
+    replacing = WHOLE
+
+    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+        """Return numbers from 0 to 1, given as features of shape (n_records, 1), in whole units, and weights."""
+        return np.trunc(np.clip(features, 0.0, 1.0) * UNIT), whole_answers(weights[:, None], weights)
+
+    def read(self, sums: Floats, spread: float) -> float:  # noqa: ARG002
+        """Return the sum over units."""
+        return float(sums[0, 0])
+
 
 # Whole units in 1 of whitened differences in scores, and their largest entry.
 _SCORE, _FAR = 2.0**10, 2.0**8
@@ -65,7 +249,7 @@ class DiscriminantModel(ClassifierMixin, BaseEstimator):
     """
 
     @classmethod
-    def of(cls, public: PublicDirections, sums: Means, classes: NDArray[Any]) -> DiscriminantModel:
+    def of(cls, public: PublicDirections, sums: _Means, classes: NDArray[Any]) -> DiscriminantModel:
         """Return the model whose classes all have the covariance 1."""
         model, size = cls(), public.directions.shape[1]
         model.centre_, model.scale_ = public.centre, public.scale
@@ -135,7 +319,7 @@ class DiscriminantModel(ClassifierMixin, BaseEstimator):
     def _parts(self, numbers: Floats, base: Floats, owners: NDArray[np.int64], n_columns: int) -> Floats:
         """Return what each column of some rows adds to the logits."""
         points = self.points(numbers)
-        standard = np.clip((numbers - self.centre_) / self.scale_, -LARGEST, LARGEST)
+        standard = np.clip((numbers - self.centre_) / self.scale_, -_LARGEST, _LARGEST)
         along = standard[:, :, None] * self.directions_
         lengths = np.linalg.norm(along.sum(axis=1), axis=1)
         cut = np.linalg.norm(points, axis=1) * (self.radius_ / UNIT) / np.maximum(lengths, 1e-300)
@@ -158,7 +342,7 @@ class DiscriminantModel(ClassifierMixin, BaseEstimator):
 
     def differences(self, points: Floats, class_id: int) -> Floats:
         """Return differences of whole points to the mean of a class, of variance 1 in the released covariance."""
-        return exact_product(points * (self.radius_ / UNIT) - self.means_[class_id], self.whitening_[class_id])
+        return _exact_product(points * (self.radius_ / UNIT) - self.means_[class_id], self.whitening_[class_id])
 
     def own_differences(self, points: Floats, targets: Integers) -> Floats:
         """Return the whitened difference of each whole point to the mean of its own class. Private."""
@@ -177,3 +361,86 @@ class DiscriminantModel(ClassifierMixin, BaseEstimator):
             scores[:, class_id] = offset - np.einsum("ij,ij->i", whole, whole) / (2 * _SCORE**2)
         scores -= scores.max(axis=1, keepdims=True)
         return scores
+
+
+# Radius of the second sum in root mean squares, and the lowest score that is distinguished.
+_RADIUS, _LOWEST = 1.2, 15.0
+# Sharpness that is tried, and steps towards released shares for each.
+_SHARPNESS, _SHIFTS = np.geomspace(0.02, 1.5, 40), 30
+
+
+def common_whitening(public: PublicDirections, points: Floats, sums: _Means) -> Floats:
+    """Return the matrix that whitens differences within classes: the spread of public rows less that between means."""
+    scaled = points * (public.radius / UNIT)
+    means, shares = sums.means * public.radius, sums.sizes / sums.sizes.sum()
+    within = scaled.T @ scaled / len(points) - (means.T * shares) @ means
+    variances, vectors = np.linalg.eigh(within)
+    return vectors / np.sqrt(np.maximum(variances, _LEAST_VARIANCE))
+
+
+def squared_radius(n_directions: int) -> float:
+    """Return the squared length to which whitened differences are cut for `ClassProducts`."""
+    return _RADIUS**2 * n_directions
+
+
+def covariances(sums: _Means, spreads: _Spreads) -> Floats:
+    """Return the covariance of each class, shrunk towards that of all classes, and that towards a multiple of 1."""
+    size = spreads.moments.shape[1]
+    unit = squared_radius(size)
+    each = spreads.moments * unit / sums.sizes[:, None, None]
+    noise = (spreads.noise * unit / sums.sizes) ** 2
+    shares = sums.sizes / sums.sizes.sum()
+    common = np.einsum("c,cij->ij", shares, each)
+    level = np.eye(size) * max(float(np.trace(common)) / size, _LEAST_VARIANCE)
+    common = level + _kept(common - level, np.array([shares**2 @ noise]))[0] * (common - level)
+    apart = each - np.einsum("c,cij->ij", shares, each)
+    return np.stack([_positive(common + part * own) for part, own in zip(_kept(apart, noise), apart, strict=True)])
+
+
+def _kept(values: Floats, noise: Floats) -> Floats:
+    """Return the share of each value that is kept: its variance beside that of its noise."""
+    signal = max(float(np.mean((values**2).mean(axis=(-2, -1)) - noise)), 0.0)
+    part: Floats = signal / (signal + np.maximum(noise, 1e-300))
+    return part
+
+
+def _positive(matrix: Floats) -> Floats:
+    variances, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.maximum(variances, 2 * _LEAST_VARIANCE)) @ vectors.T
+
+
+def with_covariances(model: DiscriminantModel, matrices: Floats) -> DiscriminantModel:
+    """Return the model with a covariance of each class, in whitened differences."""
+    common = model.whitening_
+    roots = np.linalg.cholesky(np.linalg.inv(matrices))
+    model.whitening_ = common @ roots
+    model.offsets_ = model.offsets_ - np.linalg.slogdet(matrices)[1] / 2
+    return model
+
+
+def own_scores(model: DiscriminantModel, points: Floats, targets: Integers) -> Floats:
+    """Return the number from 0 to 1 that each record adds to `OwnScore`, shape (n_records, 1). Private."""
+    scores = model.scores(points)[np.arange(len(points)), targets]
+    return 1 + scores[:, None] / _LOWEST
+
+
+def calibrated(model: DiscriminantModel, total: float, sums: _Means, public: Floats) -> DiscriminantModel:
+    """Return the model with the sharpness of greatest likelihood."""
+    shares = sums.sizes / sums.sizes.sum()
+    own = min(0.0, (total / sums.sizes.sum() - 1) * _LOWEST)
+    scores = model.scores(public)
+    best = -np.inf
+    for sharpness in _SHARPNESS:
+        shift = _matching_shift(sharpness * scores, shares)
+        likelihood = sharpness * own + shares @ shift - logsumexp(sharpness * scores + shift, axis=1).mean()
+        if likelihood > best:
+            best, model.sharpness_, model.shift_ = likelihood, float(sharpness), shift
+    return model
+
+
+def _matching_shift(scores: Floats, shares: Floats) -> Floats:
+    """Return the shift of scores that brings mean probabilities of public rows near released shares."""
+    shift = np.zeros(len(shares))
+    for _ in range(_SHIFTS):
+        shift = shift + np.log(shares / (softmax(scores + shift, axis=1).mean(axis=0) + 1e-9))
+    return shift

@@ -25,10 +25,10 @@ import numpy as np
 from scipy import linalg, stats
 
 from dpensemble._arrays import Floats, dense
-from dpensemble.moments.public_units import PublicUnits
+from dpensemble.moments.public_rows import PublicUnits
 
 #: Chance of a false alarm, and how much worse than a sample public rows count: after an alarm, and if undecided.
-FALSE_ALARM, DISTRUST, CAUTION = 1e-3, 30.0, 10.0
+_FALSE_ALARM, _DISTRUST, _CAUTION = 1e-3, 30.0, 10.0
 # Public units are too few if the error of their covariance more than doubles the statistic, or leaves less freedom.
 _MOST_EXCESS, _LEAST_FREEDOM = 2.0, 10.0
 # An F distribution with more degrees of freedom is a chi-square distribution.
@@ -66,7 +66,7 @@ class Drift:
     @property
     def alarm(self) -> bool:
         """Whether public rows differ from private ones by more than chance does."""
-        return self.undecided is None and self.tail < FALSE_ALARM
+        return self.undecided is None and self.tail < _FALSE_ALARM
 
     @property
     def trusted(self) -> bool:
@@ -77,8 +77,8 @@ class Drift:
     def kappa(self) -> float:
         """How much worse than a sample of the same population public rows count."""
         if self.undecided is not None:
-            return CAUTION
-        return DISTRUST if self.alarm else 1.0
+            return _CAUTION
+        return _DISTRUST if self.alarm else 1.0
 
     @property
     def outcome(self) -> str:

@@ -18,8 +18,17 @@ from dpensemble._arrays import Floats
 from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.tables import as_table
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments.explanation import Effect, Explanation, by_source, centred, completed, gathered, through
-from dpensemble.moments.uncertainty import Singles, Uncertainty
+from dpensemble.moments.explanation import (
+    Effect,
+    Explanation,
+    Singles,
+    Uncertainty,
+    by_source,
+    centred,
+    completed,
+    gathered,
+    through,
+)
 from dpensemble.moments.whole import UNIT
 
 # Units in 1 of coefficients, and of probabilities and odds.
@@ -35,11 +44,11 @@ def probabilities(features: Any, coefficients: Floats) -> Floats:
     Sums are over whole numbers below ``2**53``, so they are exact in any order. A row's probabilities depend only on
     that row and on the coefficients, not on the rows read together with it. A private row's centre rests on that.
     """
-    return chances_of(logits_of(features, coefficients))
+    return chances_of(_logits_of(features, coefficients))
 
 
 def chances_of(scores: Floats) -> Floats:
-    """Return the probability of each class by `logits_of`, shape (n_rows, n_columns)."""
+    """Return the probability of each class by `_logits_of`, shape (n_rows, n_columns)."""
     if scores.shape[1] == 1:
         # The logistic function, without overflow on either side.
         return np.rint(0.5 * (1 + np.tanh(scores / 2)) * _CHANCE) / _CHANCE
@@ -49,7 +58,7 @@ def chances_of(scores: Floats) -> Floats:
     return chances
 
 
-def logits_of(features: Floats | sparse.csr_matrix, coefficients: Floats) -> Floats:
+def _logits_of(features: Floats | sparse.csr_matrix, coefficients: Floats) -> Floats:
     """Return the logit of each column of coefficients, shape (n_rows, n_columns)."""
     return logits_of_whole(whole_units(features), coefficients)
 
@@ -60,7 +69,7 @@ def whole_units(features: Floats | sparse.csr_matrix) -> Floats | sparse.csr_mat
 
 
 def logits_of_whole(whole: Floats | sparse.csr_matrix, coefficients: Floats) -> Floats:
-    """Return the same as `logits_of`, of features in whole units."""
+    """Return the same as `_logits_of`, of features in whole units."""
     # Products stay below 2**14 * 2**28 in length, since rows are at most 1 long.
     return np.asarray(whole @ (rounded(coefficients) * _COEFFICIENT)) / (UNIT * _COEFFICIENT)
 
@@ -188,7 +197,7 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
             raw = gathered(feature_map.column_parts(prepared, both, self.reference_), owners, len(columns))
             features = feature_map.transform(prepared)
             labels[part] = self.predict(features)
-            differences = centred(logits_of(features, self.coefficients_)) - base
+            differences = centred(_logits_of(features, self.coefficients_)) - base
             parts[part] = completed(raw[..., :n_outputs], differences)
             if uncertainty is not None and deviations is not None:
                 deviations[part] = uncertainty.deviations(raw[..., n_outputs:])

@@ -198,7 +198,7 @@ class ClassSums(RecordsQuery[Moments]):
 
     def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
         """Return features without negative entries, and weights in the columns of their classes."""
-        return cut(features), whole_answers(by_class(targets, weights, self.n_classes), weights)
+        return cut(features), whole_answers(_by_class(targets, weights, self.n_classes), weights)
 
     def read(self, sums: Floats, spread: float) -> Moments:
         """Return the moments of a round that expects even shares of the classes."""
@@ -246,7 +246,7 @@ class Residuals(RecordsQuery[Moments]):
         """Return weighted features, and weighted residuals."""
         c, omega = expected(self.centre, features, self.n_classes, even_weight(self.n_classes), whole=True)
         # Features of a bad record are zeros, which make its residual count nothing.
-        labels = by_class(targets, np.ones(len(targets)), self.n_classes)[:, -columns(self.n_classes) :]
+        labels = _by_class(targets, np.ones(len(targets)), self.n_classes)[:, -columns(self.n_classes) :]
         return scaled(features, self.scale), whole_answers(
             weights[:, None] * omega[:, None] * (labels - c), weights / 2
         )
@@ -260,7 +260,7 @@ class Residuals(RecordsQuery[Moments]):
 
 
 @dataclass(frozen=True)
-class ClassShares(RecordsQuery[tuple[Floats, float]]):
+class _ClassShares(RecordsQuery[tuple[Floats, float]]):
     """The share of each class among units. A unit with several classes has a part of each.
 
     A bad record adds nothing to any class, but counts in its unit, so shares of all classes add up to the share of
@@ -277,7 +277,7 @@ class ClassShares(RecordsQuery[tuple[Floats, float]]):
 
     def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
         """Return ones, and weights in the columns of their classes."""
-        labels = by_class(targets, weights, len(self.classes))
+        labels = _by_class(targets, weights, len(self.classes))
         return np.full((len(targets), 1), float(UNIT)), whole_answers(labels, weights)
 
     def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
@@ -292,7 +292,7 @@ class ClassShares(RecordsQuery[tuple[Floats, float]]):
 
 
 #: Statistics that a run may release besides its model, by name: each takes the names of the declared classes.
-STATISTICS: dict[str, Callable[[tuple[str, ...]], RecordsQuery[Any]]] = {"class-shares": ClassShares}
+STATISTICS: dict[str, Callable[[tuple[str, ...]], RecordsQuery[Any]]] = {"class-shares": _ClassShares}
 
 
 def statistics_of(names: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -316,7 +316,7 @@ def statistics_of(names: str | Sequence[str] | None) -> tuple[str, ...]:
     return asked
 
 
-def by_class(targets: Integers, weights: Floats, n_classes: int) -> Floats:
+def _by_class(targets: Integers, weights: Floats, n_classes: int) -> Floats:
     """Return weights in the columns of classes, zeros for bad records, shape (n_records, n_classes)."""
     labels = np.zeros((len(targets), n_classes))
     good = np.flatnonzero(targets >= 0)

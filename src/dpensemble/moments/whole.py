@@ -2,8 +2,8 @@ r"""Bounded vectors as whole numbers, and their exact sum.
 
 A record answers with ``phi(x) outer r``: features of a public map, times a short vector ``r`` of its label. The length
 of ``r`` is at most the record's public weight ``w``. Both factors are cut towards zero to whole numbers of ``1 / UNIT``
-and ``1 / ANSWER_UNIT``, which makes no entry longer. Lengths are then compared as whole numbers. For every map and
-every label, features are at most ``UNIT`` long and `r` is at most ``w ANSWER_UNIT`` long. A unit's records share a
+and ``1 / _ANSWER_UNIT``, which makes no entry longer. Lengths are then compared as whole numbers. For every map and
+every label, features are at most ``UNIT`` long and `r` is at most ``w _ANSWER_UNIT`` long. A unit's records share a
 weight of at most 1. So by the triangle inequality the unit's sum is at most ``WHOLE`` times the unit's weight long.
 Sums of whole numbers below ``2**53`` are exact in doubles, in any order.
 """
@@ -22,9 +22,9 @@ from dpensemble.releases.sums import python_integers
 
 #: Whole units in 1, of features (which then fit 16 bits) and of answers.
 UNIT = 2**14
-ANSWER_UNIT = 2**20
+_ANSWER_UNIT = 2**20
 #: Length of one whole unit of their products.
-WHOLE = UNIT * ANSWER_UNIT
+WHOLE = UNIT * _ANSWER_UNIT
 # Root of `UNIT`.
 _ROOT = 2**7
 # A block's sum of products stays below 2**53, and the sum of recent blocks, in 64 bits, below 2**62.
@@ -53,8 +53,8 @@ def whole_features(features: Any) -> Any:
 
 
 def whole_answers(answers: Floats, bounds: Floats) -> Floats:
-    """Return vectors in whole units, row `i` at most ``bounds[i] * ANSWER_UNIT`` long."""
-    return _whole(answers, ANSWER_UNIT, np.floor(bounds * ANSWER_UNIT))
+    """Return vectors in whole units, row `i` at most ``bounds[i] * _ANSWER_UNIT`` long."""
+    return _whole(answers, _ANSWER_UNIT, np.floor(bounds * _ANSWER_UNIT))
 
 
 def whole_products(features: Any) -> Floats:

@@ -43,9 +43,8 @@ from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
 from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, TableMap
 from dpensemble.moments.discriminant import DiscriminantModel
-from dpensemble.moments.maps.curved import CurvedDecoder
-from dpensemble.moments.maps.landmarks import KernelDirections, WhitenedNumbers
-from dpensemble.moments.maps.snapped import SnappedMap
+from dpensemble.moments.maps.curved import CurvedDecoder, KernelDirections, WhitenedNumbers
+from dpensemble.moments.maps.grid import SnappedMap
 from dpensemble.student import NamedPipeline
 from dpensemble.student.published import MARK, release_mark, with_names
 

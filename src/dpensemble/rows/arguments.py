@@ -31,7 +31,7 @@ from dpensemble.datasets import as_table, same_columns
 from dpensemble.datasets.equal_rows import share_memory
 from dpensemble.datasets.tables import kinds_by
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.moments.grid import declared_grid, with_texts
+from dpensemble.moments.maps.grid import declared_grid, with_texts
 from dpensemble.rows.bad_records import zeroes_bad
 
 

@@ -22,8 +22,8 @@ from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._processes import one_thread
 from dpensemble.clusters.vetting import versions
 from dpensemble.errors import DataError, DPEnsembleError
+from dpensemble.moments.learning import Transform
 from dpensemble.moments.queries import AnyQuery, partial_sums
-from dpensemble.moments.rounds import Transform
 from dpensemble.moments.whole import WholeBlock, whole_features
 from dpensemble.releases.sums import CHECKSUMS, PartialSums, SameRecords
 from dpensemble.rows.bad_records import BAD

@@ -14,7 +14,7 @@ from dpensemble._untrusted import JSON, LARGEST_JSON, UnfitJSONError, file_bytes
 from dpensemble.datasets.columns import as_text, numbers_of
 from dpensemble.datasets.tables import kinds_by, require_complete, take_kinds
 from dpensemble.errors import DataError, FileError, InvalidParameterError
-from dpensemble.moments.grid import declared_grid, with_texts
+from dpensemble.moments.maps.grid import declared_grid, with_texts
 from dpensemble.workflow.table_files import ReadOptions
 
 _TRUTH = {"false": 0.0, "true": 1.0}

@@ -18,7 +18,7 @@ from dpensemble.datasets.public_facts import PublicFacts, judge
 from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, require_complete
 from dpensemble.design.by_group import BudgetRequest
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.moments.grid import declared_grid
+from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.workflow.column_kinds import ColumnKinds, alike_labels, declared_features
 from dpensemble.workflow.group_columns import declared_groups
 from dpensemble.workflow.private_rows import PrivateStream, private_columns, private_stream, wants_blocks

@@ -23,7 +23,7 @@ from dpensemble._progress import progress_heard_by, show_progress
 from dpensemble.datasets.columns import assembled, number_columns
 from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import BudgetError, DataError, TeacherError
-from dpensemble.moments.grid import declared_grid
+from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.persistence import save_classifier
 from dpensemble.rows.bad_records import zeroes_bad
 from dpensemble.rows.source import Blocks

@@ -14,9 +14,8 @@ from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_mu
 from dpensemble.moments import DirectionsMap, TableMap
-from dpensemble.moments.maps import landmarks
-from dpensemble.moments.maps.curved import CurvedMap
-from dpensemble.moments.maps.landmarks import WhitenedNumbers, are_measured, chosen_landmarks
+from dpensemble.moments.maps import curved as landmarks
+from dpensemble.moments.maps.curved import CurvedMap, WhitenedNumbers, _are_measured, _chosen_landmarks
 from dpensemble.moments.queries import ClassSums, partial_sums, total_of
 from dpensemble.moments.whole import WHOLE
 from dpensemble.persistence import load_classifier, save_classifier
@@ -187,8 +186,8 @@ def test_a_constant_column_changes_no_distance():
 
 def test_landmarks_are_at_most_a_third_of_the_distinct_rows():
     few = pd.concat([rows(60)] * 20).reset_index(drop=True)
-    assert are_measured(few)
-    assert len(chosen_landmarks(WhitenedNumbers().fit(few).transform(few), 400)) == 20
+    assert _are_measured(few)
+    assert len(_chosen_landmarks(WhitenedNumbers().fit(few).transform(few), 400)) == 20
 
 
 def test_whitened_numbers_have_a_total_variance_of_one_and_a_floor():

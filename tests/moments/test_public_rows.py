@@ -1,4 +1,7 @@
-"""Synthetic rows: shares as released, correlations as released, and nothing that noise alone would produce."""
+"""Whose each public row is, and means that weigh people equally.
+
+Synthetic rows: shares as released, correlations as released, and nothing that noise alone would produce.
+"""
 
 import numpy as np
 import pandas as pd
@@ -7,8 +10,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from dpensemble.moments.grid import declared_grid
-from dpensemble.moments.synthetic import Scores, Shares, on_simplex
+from dpensemble.moments.maps.grid import declared_grid
+from dpensemble.moments.public_rows import PublicRows, PublicUnits, Scores, Shares, _on_simplex
+
+ROWS = np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 4.0], [5.0, 5.0]])
+UNITS = PublicUnits(np.array([0, 0, 1, 2]), private=True)
+
+
+def test_each_unit_has_the_same_share():
+    assert UNITS.shares.tolist() == pytest.approx([1 / 6, 1 / 6, 1 / 3, 1 / 3])
+    assert UNITS.count(4) == 3
+    assert UNITS.means(ROWS).tolist() == [[2.0, 0.0], [0.0, 4.0], [5.0, 5.0]]
+    assert UNITS.shares @ ROWS == pytest.approx(UNITS.means(ROWS).mean(axis=0))
+
+
+def test_unknown_units():
+    unknown = PublicUnits()
+    assert unknown.shares is None
+    assert unknown.count(4) == 4
+    assert unknown.means(ROWS) is ROWS
+
+
+def test_the_covariance_of_one_row_of_a_random_unit():
+    """Every draw of a unit, and then of one of its rows."""
+    chances = [(row, share) for row, share in zip(ROWS, UNITS.shares, strict=True)]
+    mean = sum(share * row for row, share in chances)
+    expected = sum(share * np.outer(row - mean, row - mean) for row, share in chances)
+    assert UNITS.covariance(ROWS) == pytest.approx(expected)
+    assert PublicUnits().covariance(ROWS) == pytest.approx(np.cov(ROWS.T, bias=True))
+
+
+def test_doubt_counts_units():
+    """Rows of one person may all be alike, so that the variance of the mean is that of a mean over people."""
+    blocks = np.array([0, 1])
+    by_unit = PublicRows(ROWS, blocks, 2, shares=UNITS.shares, units=UNITS.numbers)
+    assert by_unit.doubt == pytest.approx(1 / 3)
+    assert PublicRows(ROWS, blocks, 2).doubt == 1 / 4
+    assert by_unit.average(np.ones((4, 1))).ravel() == pytest.approx(UNITS.means(ROWS).mean(axis=0))
 
 
 def shares_of(*columns):
@@ -23,7 +61,7 @@ EFFECTS = [np.arange(5.0)[:, None], np.array([[3.0], [1.0], [2.0], [0.0], [9.0]]
 @given(st.lists(st.floats(-1, 2), min_size=1, max_size=8))
 def test_shares_are_the_closest_to_what_was_released(values):
     values = np.array(values)
-    found = on_simplex(values)
+    found = _on_simplex(values)
     assert found.min() >= 0
     assert found.sum() == pytest.approx(1)
     # No better: the gradient of the distance allows no step along the simplex.
@@ -39,7 +77,7 @@ def test_the_closest_shares_are_those_of_a_general_solver():
         bounds=[(0, 1)] * 4,
         constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
     )
-    assert on_simplex(values) == pytest.approx(found.x, abs=2e-3)
+    assert _on_simplex(values) == pytest.approx(found.x, abs=2e-3)
 
 
 def test_independent_rows_have_exactly_the_shares():
@@ -88,7 +126,7 @@ def test_scores_of_rows_are_seldom_longer_than_one():
 
 
 def test_columns_that_say_most_are_taken_first(monkeypatch):
-    monkeypatch.setattr("dpensemble.moments.synthetic.MOST_COLUMNS", 2)
+    monkeypatch.setattr("dpensemble.moments.public_rows._MOST_COLUMNS", 2)
     scores = Scores.of(THREE, [EFFECTS[0] * 0.01, EFFECTS[1], np.array([[9.0], [0.0], [0.0], [0.0]])])
     assert scores.columns.tolist() == [1, 2]
     assert scores.draw(np.array([[1.0, 0.9], [0.9, 1.0]]), 100).shape == (100, 3)

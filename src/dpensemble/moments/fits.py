@@ -1,10 +1,35 @@
-"""Several classes: a softmax that is fitted to noisy moments of labels, with calibrated probabilities.
+"""Coefficients from noisy moments: a logistic fit of two classes, and a softmax of several.
 
-The likelihood of a softmax depends on the labels only through the class sums, the means of ``phi 1{y = c}``. A round
+No fit has a setting to choose. Both have a Gaussian model of the noise, and both set the scales of priors by evidence.
+
+**Two classes** (`fit_moments`). Every released moment is a normal observation of a known function of the coefficients
+``w``. Its expectation is the mean of ``phi omega (p_w - c)`` over public rows, and its covariance is known. Three terms
+add to the covariance:
+
+- private labels are a sample, with ``omega**2 p (1 - p) / n``,
+- public rows stand for the private ones, with ``(omega (p - c))**2 (1 / n + kappa / m)``,
+- noise was added.
+
+The share of the second class is a further observation (`_BaseRate`).
+
+Coefficients of a block of features have a normal prior. The scale of each block is set where the observations are most
+likely (D. MacKay, "Bayesian interpolation", Neural Computation 1992, the evidence updates). So nothing is chosen by a
+look at labels. Gauss-Newton steps find the best coefficients.
+
+The share of the second class comes from the moments of the constant. Coefficients that are most likely with many noisy
+moments give a rare class too large a share. With a larger share, smaller coefficients explain the same noise, and
+priors prefer small coefficients. So the mode of the posterior lies off its mean (on modes and means see L. Tierney and
+J. Kadane, "Accurate approximations for posterior moments and marginal densities", JASA 1986). The cause is the third
+derivative of the logistic function, ``p (1 - p) (1 - 2 p)``, which is 0 at one half. The moments of the constant
+estimate the share without any other coefficient. The weight of this estimate grows with ``(1 - 2 p)**2``. All of this
+reads released moments and public rows only.
+
+**Several classes** (`fit_softmax`). A softmax is fitted to noisy moments of labels, with calibrated probabilities. The
+likelihood of a softmax depends on the labels only through the class sums, the means of ``phi 1{y = c}``. A round
 releases such moments with noise. Each moment is a normal observation with mean ``E[omega phi (p_c - centre_c)]``, an
 average over public rows, and a known covariance. Coefficients of a block of features have a normal prior. The prior
-scale of each block is set by evidence, as in `dpensemble.moments.evidence`, with the mean curvature over classes. The
-most likely coefficients come from a quasi-Newton method that starts at linear chances.
+scale of each block is set by evidence, as for two classes, with the mean curvature over classes. The most likely
+coefficients come from a quasi-Newton method that starts at linear chances.
 
 Where rounds are residuals, as for images, logits are averaged with those of linear chances. The two fits err in
 different ways. Linear chances were better on MNIST, whose classes can almost be separated.
@@ -19,8 +44,8 @@ to the shares of the classes. All of this reads released quantities and public r
 Linear chances are fitted to all rounds together, in closed form. The chance of class ``c`` in a row is modelled as ``1
 / C + phi(x) . b_c``. Every released moment is then linear in ``b``. Its expectation is ``E[omega phi (1 / C + phi . b_c
 - c)]`` over public rows. So the most likely coefficients under normal priors solve one linear system, which all classes
-share. The solution needs no iteration that could fail to converge. Noise and the prior scales of blocks are as in
-`dpensemble.moments.evidence`. A linear chance may lie outside 0 to 1. The softmax starts from these coefficients.
+share. The solution needs no iteration that could fail to converge. Noise and the prior scales of blocks are as
+for two classes. A linear chance may lie outside 0 to 1. The softmax starts from these coefficients.
 
 Class sums of two classes are read around the share of the second class instead of one half. A round of class sums
 releases ``S_0`` and ``S_1``, the means of ``phi 1{y = c}`` with noise. The difference ``(S_1 - S_0) / 2`` is the mean
@@ -41,14 +66,234 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, optimize
+from scipy import linalg, optimize, stats
 
 from dpensemble._arrays import Floats
-from dpensemble.moments.evidence import Fit, inverted, positive_root, within
+from dpensemble.moments.explanation import Information
 from dpensemble.moments.model import columns, expected
 from dpensemble.moments.public_rows import CONSTANT_LOGIT, PublicRows
 from dpensemble.moments.queries import Moments
-from dpensemble.moments.uncertainty import Information
+
+# Weight of the estimate if a class has no members, in multiples of its precision. Chosen on generated tables.
+_WEIGHT = 12.0
+
+
+@dataclass(frozen=True, eq=False)
+class _BaseRate:
+    """The estimated mean probability of public rows, as one more observation in units of its error."""
+
+    public: PublicRows
+    share: float
+    root: float
+    slope: Floats
+
+    def surprise(self, p: Floats) -> Floats:
+        """Return how far the mean of probabilities is from the estimate, shape (1, 1)."""
+        return np.array([[self.root * (self.share - self.public.mean(p))]])
+
+
+def _base_rate(
+    rounds: Sequence[Moments],
+    about: Sequence[tuple[Floats, Floats]],
+    public: PublicRows,
+    p: Floats,
+    n_units: float,
+) -> _BaseRate:
+    """Return the share of the second class by the constants of all rounds.
+
+    Parameters
+    ----------
+    rounds : sequence of Moments
+        Released moments of two classes.
+    about : sequence of tuple
+        Centres, shape (n_rows, 1), and weights, shape (n_rows,), of public rows in each round.
+    public : PublicRows
+        Public rows.
+    p : ndarray of shape (n_rows, 1)
+        Present probabilities of public rows.
+    n_units : float
+        Number of private units.
+    """
+    q = p * (1 - p)
+    sampling = public.mean(q) / n_units
+    total = weighted = 0.0
+    for moments, (centre, omega) in zip(rounds, about, strict=True):
+        # A constant's moment is the mean of omega (p - centre). It grows with p by the mean weight.
+        unit, weights = public.constant * float(moments.scale[-1]), omega[:, None]
+        usual = public.mean(weights)
+        surprise = (float(moments.values[-1, 0]) / unit - public.mean(weights * (p - centre))) / usual
+        precision = 1 / ((moments.spread / unit / usual) ** 2 + sampling)
+        total, weighted = total + precision, weighted + precision * surprise
+    share = _within(public.mean(p) + weighted / total, total**-0.5)
+    root = abs(1 - 2 * share) * math.sqrt(_WEIGHT * total)
+    slope = root * np.asarray(public.features.T @ (q * public.share_of_rows[:, None]))
+    return _BaseRate(public, share, root, slope.T)
+
+
+def _within(estimate: float, error: float) -> float:
+    """Return the mean of a normal distribution that is cut off at 0 and at 1: a share without a share below 0.
+
+    Examples
+    --------
+    >>> within(0.3, 0.01)
+    0.3
+    >>> round(within(-0.01, 0.01), 4)
+    0.0053
+    """
+    return float(stats.truncnorm.mean(-estimate / error, (1 - estimate) / error, loc=estimate, scale=error))
+
+
+# The first scales, in multiples of typical ones.
+_FIRST = 10.0
+# Bounds of prior scales.
+_SMALLEST_SCALE_OF_TWO, _LARGEST_SCALE_OF_TWO = 0.02, 300.0
+# Pseudo-coefficients: of a block at the scale of all blocks, and of the scale of all blocks at the typical scales.
+_PULL, _PULL_OF_ALL = 2.0, 6.0
+# Largest change of a logit in one step, and the mean one at which steps end.
+_LONGEST_STEP, _SHORT_STEP = 8.0, 0.03
+_MOST_STEPS = 12
+# Times that a step which overshoots is halved.
+_MOST_HALVES = 4
+# Relative to the largest variance: keeps covariances without noise invertible.
+_JITTER = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Coefficients, shape (n_features, n_columns), the prior scale of every block, and their precision. Public."""
+
+    coefficients: Floats
+    scales: Floats
+    information: Information | None = None
+
+
+def starting_fit(public: PublicRows) -> Fit:
+    """Return coefficients of 0 and wide priors."""
+    scales = public.typical_scales()
+    scales[:-1] *= _FIRST
+    return Fit(np.zeros((public.features.shape[1], columns(public.n_classes))), scales)
+
+
+def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float) -> Fit:
+    """Fit coefficients to all rounds together."""
+    coefficients, scales, typical = start.coefficients, start.scales, public.typical_scales()
+    about = [expected(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
+    p = public.probabilities(coefficients)
+    for _ in range(_MOST_STEPS):
+        by_round = [_ObservedOfTwo.of(m, c, w, public, p, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
+        information = np.sum([one.slope.T @ one.slope for one in by_round], axis=0)
+        rate = _base_rate(rounds, about, public, p, n_units)
+        observed: list[_ObservedOfTwo | _BaseRate] = [*by_round, rate]
+        precision = information + rate.slope.T @ rate.slope
+        surprises = [one.surprise(p) for one in observed]
+        pulls = [one.slope.T @ surprise for one, surprise in zip(observed, surprises, strict=True)]
+        evidence = precision @ coefficients + np.sum(pulls, axis=0)
+        best, scales = _most_likely_of_two(precision, evidence, public.blocks, scales, typical)
+        now = _misfit(coefficients, surprises, scales[public.blocks])
+        step, p = _step(coefficients, best - coefficients, observed, public, scales, now)
+        coefficients = coefficients + step
+        if np.sqrt(np.mean(np.asarray(public.features @ step) ** 2)) < _SHORT_STEP:
+            break
+    return Fit(coefficients, scales, Information(information, scales[public.blocks], np.ones(1), 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class _ObservedOfTwo:
+    """A round in units of its error near present coefficients: how it grows with them, and how far it is off."""
+
+    values: Floats
+    centre: Floats
+    omega: Floats
+    public: PublicRows
+    root: Floats
+    slope: Floats
+
+    @classmethod
+    def of(
+        cls, moments: Moments, centre: Floats, omega: Floats, public: PublicRows, p: Floats, n_units: float
+    ) -> _ObservedOfTwo:
+        """Return a round as seen from probabilities `p` of public rows."""
+        q, left = (p * (1 - p))[:, 0], omega[:, None] * (p - centre)
+        variance = public.curvature(omega**2 * q / n_units) + (1 / n_units + public.doubt) * public.covariance(left)
+        variance[np.diag_indices_from(variance)] += (moments.spread / moments.scale) ** 2
+        root = _positive_root(variance)
+        slope = linalg.solve_triangular(root, public.slope(omega * q), lower=True, check_finite=False)
+        return cls(moments.values / moments.scale[:, None], centre, omega, public, root, slope)
+
+    def surprise(self, p: Floats) -> Floats:
+        """Return how far the released moments are from what probabilities of public rows lead to."""
+        surprise = self.values - self.public.average(self.omega[:, None] * (p - self.centre))
+        whitened: Floats = linalg.solve_triangular(self.root, surprise, lower=True, check_finite=False)
+        return whitened
+
+
+def _step(
+    coefficients: Floats,
+    change: Floats,
+    observed: Sequence[_ObservedOfTwo | _BaseRate],
+    public: PublicRows,
+    scales: Floats,
+    now: float,
+) -> tuple[Floats, Floats]:
+    """Return the part of a Gauss-Newton step that makes coefficients more likely, since whole steps may overshoot.
+
+    Also return probabilities of public rows behind the step. `now` is the misfit of `coefficients`.
+    """
+    largest = float(np.abs(np.asarray(public.features @ change)).max(initial=0.0))
+    part = min(1.0, _LONGEST_STEP / max(largest, 1e-300))
+    for _ in range(_MOST_HALVES):
+        at = coefficients + part * change
+        p = public.probabilities(at)
+        if _misfit(at, [one.surprise(p) for one in observed], scales[public.blocks]) < now:
+            return part * change, p
+        part /= 2
+    return part * change, public.probabilities(coefficients + part * change)
+
+
+def _misfit(coefficients: Floats, surprises: Sequence[Floats], scales: Floats) -> float:
+    """Return minus twice the log posterior density of coefficients, up to a constant. `scales` are of features."""
+    precision = 1 / scales[:, None] ** 2
+    return float(np.sum(precision * coefficients**2) + sum(np.sum(surprise**2) for surprise in surprises))
+
+
+def _most_likely_of_two(
+    precision: Floats, evidence: Floats, blocks: NDArray[np.int64], scales: Floats, typical: Floats
+) -> tuple[Floats, Floats]:
+    """Return the best coefficients under the prior, whose scales are moved to where the evidence is largest.
+
+    A block of few coefficients, most of them hidden by noise, determines its scale badly. So each scale is an average
+    of the block's own and of one that all blocks share, by pseudo-coefficients: an inverse gamma prior.
+    """
+    sizes = np.bincount(blocks)
+    for _ in range(3):
+        root, variances = _inverted(precision + np.diag(1 / scales[blocks] ** 2))
+        best = linalg.cho_solve((root, True), evidence, check_finite=False)
+        determined = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-9)
+        squares = np.bincount(blocks, best[:, 0] ** 2)
+        in_all = float((squares / typical**2)[:-1].sum() + _PULL_OF_ALL) / (determined[:-1].sum() + _PULL_OF_ALL)
+        pulled = (squares + _PULL * in_all * typical**2) / (determined + _PULL)
+        scales = np.sqrt(pulled).clip(_SMALLEST_SCALE_OF_TWO, _LARGEST_SCALE_OF_TWO)
+        scales[-1] = typical[-1]
+    return best, scales
+
+
+def _positive_root(matrix: Floats) -> Floats:
+    """Return the Cholesky root of a covariance, with as much added to its diagonal as rounding makes necessary."""
+    size, extra = np.diag_indices_from(matrix), _JITTER * float(matrix.diagonal().max())
+    while True:
+        matrix[size] += extra
+        try:
+            return linalg.cholesky(matrix, lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            extra *= 10
+
+
+def _inverted(matrix: Floats) -> tuple[Floats, Floats]:
+    """Return the Cholesky root of a matrix, and the diagonal of its inverse."""
+    root = _positive_root(matrix)
+    inverse_root = linalg.solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
+    return root, np.einsum("ij,ij->j", inverse_root, inverse_root)
+
 
 # Standard deviation of the constant's part of a chance, and bounds of all other prior scales, of linear chances.
 _CONSTANT_CHANCE, _LINEAR_SMALLEST_SCALE, _LINEAR_LARGEST_SCALE = 1.0, 1e-3, 100.0
@@ -58,7 +303,7 @@ _LINEAR_TURNS, _LINEAR_UPDATES = 3, 12
 _LEAST_VARIANCE = 0.02
 
 
-def fit_linear(
+def _fit_linear(
     rounds: Sequence[Moments], about: Sequence[tuple[Floats, Floats]], public: PublicRows, *, n_units: float
 ) -> Fit:
     """Fit linear chances of all classes to all rounds. `about` holds centres and weights of public rows."""
@@ -73,10 +318,10 @@ def fit_linear(
         for moments, (c, omega), (slope, rest) in zip(rounds, about, systems, strict=True):
             covariance = _covariance(fitted, c, omega, public, n_units)
             covariance[np.diag_indices_from(covariance)] += (moments.spread / moments.scale) ** 2
-            weighted = linalg.cho_solve((positive_root(covariance), True), slope)
+            weighted = linalg.cho_solve((_positive_root(covariance), True), slope)
             information += slope.T @ weighted
             target += weighted.T @ rest
-        coefficients, scales = _most_likely(information, target, public.blocks, scales)
+        coefficients, scales = _most_likely_linear(information, target, public.blocks, scales)
         fitted = 1 / n_classes + np.asarray(public.features @ coefficients)
     return Fit(coefficients, scales)
 
@@ -95,10 +340,10 @@ def _covariance(fitted: Floats | None, c: Floats, omega: Floats, public: PublicR
         return public.curvature(omega**2 / n_classes / n_units)
     chances = fitted.clip(0.0, 1.0)
     chances = chances / np.maximum(chances.sum(axis=1, keepdims=True), 1e-6)
-    return round_covariance(chances, fitted, c, omega, public, n_units)
+    return _round_covariance(chances, fitted, c, omega, public, n_units)
 
 
-def round_covariance(
+def _round_covariance(
     chances: Floats, fitted: Floats, centre: Floats, omega: Floats, public: PublicRows, n_units: float
 ) -> Floats:
     """Return the covariance of a round's moments along a contrast of classes, without that of the added noise.
@@ -112,14 +357,14 @@ def round_covariance(
     return public.curvature(omega**2 * labels / n_units) + (1 / n_units + public.doubt) * of_rows
 
 
-def _most_likely(
+def _most_likely_linear(
     information: Floats, target: Floats, blocks: NDArray[np.int64], scales: Floats
 ) -> tuple[Floats, Floats]:
     """Return the best coefficients under the prior, whose scales are moved to where the evidence is largest."""
     sizes, contrasts, of_constant = np.bincount(blocks), target.shape[1] - 1, scales[-1]
     for _ in range(_LINEAR_UPDATES):
         precision = 1 / scales[blocks] ** 2
-        root, variances = inverted(information + np.diag(precision))
+        root, variances = _inverted(information + np.diag(precision))
         coefficients = linalg.cho_solve((root, True), target)
         determined = np.maximum(sizes - np.bincount(blocks, variances * precision), 1e-3)
         squares = np.bincount(blocks, (coefficients**2).sum(axis=1)) / contrasts
@@ -128,7 +373,7 @@ def _most_likely(
     return coefficients, scales
 
 
-def around_share(
+def _around_share(
     moments: Moments, about: tuple[Floats, Floats], public: PublicRows, n_units: float
 ) -> tuple[Moments, tuple[Floats, Floats]]:
     """Return moments of two classes around another centre. Rounds of residuals stay as they are.
@@ -152,14 +397,14 @@ def around_share(
     if moments.centre is not None or moments.mean is None:
         return moments, about
     constant = public.constant
-    share = within(float(moments.values[-1, 0]) / constant + 0.5, moments.spread / constant)
-    centre = best_centre(share, error_of_rows(public, n_units), len(moments.values) * moments.spread**2)
+    share = _within(float(moments.values[-1, 0]) / constant + 0.5, moments.spread / constant)
+    centre = _best_centre(share, _error_of_rows(public, n_units), len(moments.values) * moments.spread**2)
     values = moments.values + (0.5 - centre) * moments.mean[:, None]
     spread = math.hypot(moments.spread, (0.5 - centre) * moments.mean_spread)
     return replace(moments, values=values, spread=spread), (np.full_like(about[0], centre), about[1])
 
 
-def best_centre(share: float, of_rows: float, of_noise: float) -> float:
+def _best_centre(share: float, of_rows: float, of_noise: float) -> float:
     """Return the centre of least error, ``of_rows (share - c)**2 + of_noise (1 + 4 (1 / 2 - c)**2)``.
 
     Examples
@@ -172,13 +417,13 @@ def best_centre(share: float, of_rows: float, of_noise: float) -> float:
     return (of_rows * share + 2 * of_noise) / (of_rows + 4 * of_noise)
 
 
-def error_of_rows(public: PublicRows, n_units: float) -> float:
+def _error_of_rows(public: PublicRows, n_units: float) -> float:
     """Return the summed variance of mean features, of a sample of units against the public rows."""
     ones: Floats = np.ones((public.features.shape[0], 1))
     return (1 / n_units + public.doubt) * float(np.trace(public.covariance(ones)))
 
 
-Singles = NDArray[np.float32]
+_Singles = NDArray[np.float32]
 _Floating = TypeVar("_Floating", np.float32, np.float64)
 
 # Logits of the first coefficients, in multiples of the linear chances. The fit moves them.
@@ -195,7 +440,7 @@ _FACTORS, _CAUTION = (0.0, *np.geomspace(0.05, 5.0, 80).tolist()), 0.5
 _FEW_CLASSES = 7
 
 
-def softmax(scores: NDArray[_Floating]) -> NDArray[_Floating]:
+def _softmax(scores: NDArray[_Floating]) -> NDArray[_Floating]:
     """Return the softmax of each row, shape (n_rows, n_classes)."""
     few = scores.shape[1] <= _FEW_CLASSES
     largest = reduce(np.maximum, scores.T)[:, None] if few else scores.max(axis=1, keepdims=True)
@@ -218,14 +463,14 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
     of_two = columns(public.n_classes) == 1
     about = [expected(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
     if of_two:
-        pairs = [around_share(m, one, public, n_units) for m, one in zip(rounds, about, strict=True)]
+        pairs = [_around_share(m, one, public, n_units) for m, one in zip(rounds, about, strict=True)]
         rounds = [_of_both(m) for m, _ in pairs]
         about = [(np.hstack([1 - c, c]), omega) for _, (c, omega) in pairs]
-    linear = fit_linear(rounds, about, public, n_units=n_units)
+    linear = _fit_linear(rounds, about, public, n_units=n_units)
     coefficients, scales = _FIRST_SHARPNESS * linear.coefficients, _FIRST_SHARPNESS * linear.scales
     scales[-1] = CONSTANT_LOGIT / public.constant
     for turn in range(_TURNS):
-        chances = softmax(np.asarray(public.features @ coefficients)).astype(np.float64)
+        chances = _softmax(np.asarray(public.features @ coefficients)).astype(np.float64)
         observed = [_observed(m, c, w, chances, public, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
         information = _information(observed, chances, public)
         if turn:
@@ -237,7 +482,7 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
     fits = [coefficients, *(posterior.moved(noise, sign).most_likely(coefficients) for sign in (1.0, -1.0))]
     if with_linear:
         moved = ([_moved(*parts, sign) for parts in zip(rounds, observed, noise, strict=True)] for sign in (1.0, -1.0))
-        others = [linear, *(fit_linear(moments, about, public, n_units=n_units) for moments in moved)]
+        others = [linear, *(_fit_linear(moments, about, public, n_units=n_units) for moments in moved)]
         fits = _blended(fits, [other.coefficients for other in others], public)
     factor, fitted = _calibrated(posterior, fits, noise, public.in_memory.shares)
     # A logit less the mean logit of C classes has (1 - 1 / C) of the variance of one column, and a difference of two
@@ -265,12 +510,12 @@ def _of_both(moments: Moments) -> Moments:
 class _Observed:
     """A round in units of its own noise: the moments, and how chances of public rows lead to their expectation."""
 
-    weights: Singles
-    values: Singles
+    weights: _Singles
+    values: _Singles
     # Root of the covariance of the moments.
     root: Floats
 
-    def surprise(self, chances: Singles) -> Singles:
+    def surprise(self, chances: _Singles) -> _Singles:
         """Return how far moments are from what chances lead to, shape (n_released, n_classes)."""
         return self.values - self.weights.T @ chances
 
@@ -278,9 +523,9 @@ class _Observed:
 def _observed(
     moments: Moments, centre: Floats, omega: Floats, chances: Floats, public: PublicRows, n_units: float
 ) -> _Observed:
-    covariance = round_covariance(chances, chances, centre, omega, public, n_units)
+    covariance = _round_covariance(chances, chances, centre, omega, public, n_units)
     covariance[np.diag_indices_from(covariance)] += (moments.spread / moments.scale) ** 2
-    root = positive_root(covariance)
+    root = _positive_root(covariance)
     whitening = linalg.solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
     some = public.in_memory
     weights = (some.released @ whitening.T.astype(np.float32)) * (omega[some.rows] * some.shares)[:, None]
@@ -303,7 +548,7 @@ def _likeliest_scales(information: Floats, coefficients: Floats, blocks: NDArray
     sizes, of_constant = np.bincount(blocks), scales[-1]
     squares = np.bincount(blocks, (coefficients**2).sum(axis=1)) / (coefficients.shape[1] - 1)
     for _ in range(_UPDATES):
-        _, variances = inverted(information + np.diag(1 / scales[blocks] ** 2))
+        _, variances = _inverted(information + np.diag(1 / scales[blocks] ** 2))
         determined = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-3)
         scales = np.sqrt(squares / determined).clip(_SMALLEST_SCALE, _LARGEST_SCALE)
         scales[-1] = of_constant
@@ -314,21 +559,21 @@ def _likeliest_scales(information: Floats, coefficients: Floats, blocks: NDArray
 class _Posterior:
     """Information on the coefficients, with a basis in which the loss has about the same curvature everywhere."""
 
-    features: Singles
+    features: _Singles
     observed: tuple[_Observed, ...]
-    precisions: Singles
+    precisions: _Singles
     root: Floats
-    basis: Singles
+    basis: _Singles
 
     @classmethod
-    def of(cls, features: Singles, observed: Sequence[_Observed], information: Floats, scales: Floats) -> _Posterior:
+    def of(cls, features: _Singles, observed: Sequence[_Observed], information: Floats, scales: Floats) -> _Posterior:
         """Return the posterior under prior scales of features."""
-        root = positive_root(information + np.diag(1 / scales**2))
+        root = _positive_root(information + np.diag(1 / scales**2))
         basis = linalg.solve_triangular(root.T, np.eye(len(root)), lower=False, check_finite=False)
         precisions = (1 / scales**2)[:, None].astype(np.float32)
         return cls(features, tuple(observed), precisions, root, basis.astype(np.float32))
 
-    def moved(self, noise: Sequence[Singles], sign: float) -> _Posterior:
+    def moved(self, noise: Sequence[_Singles], sign: float) -> _Posterior:
         """Return the same with noise on the moments."""
         shifted = [replace(one, values=one.values + sign * e) for one, e in zip(self.observed, noise, strict=True)]
         return replace(self, observed=tuple(shifted))
@@ -346,10 +591,10 @@ class _Posterior:
         )
         return np.asarray(self.basis.astype(np.float64) @ steps.x.reshape(start.shape))
 
-    def _loss(self, place: Singles) -> tuple[float, Floats]:
+    def _loss(self, place: _Singles) -> tuple[float, Floats]:
         """Return minus the log posterior at a place in the basis, and the gradient."""
         coefficients = self.basis @ place
-        chances = softmax(self.features @ coefficients)
+        chances = _softmax(self.features @ coefficients)
         loss = 0.5 * float((self.precisions * coefficients**2).sum(dtype=np.float64))
         pull = np.zeros_like(chances)
         for one in self.observed:
@@ -361,7 +606,7 @@ class _Posterior:
         return loss, gradient.astype(np.float64).ravel()
 
 
-def _moved(moments: Moments, observed: _Observed, noise: Singles, sign: float) -> Moments:
+def _moved(moments: Moments, observed: _Observed, noise: _Singles, sign: float) -> Moments:
     """Return moments with noise on them, which is given in units of their error."""
     added = (observed.root @ noise) * moments.scale[:, None]
     return replace(moments, values=moments.values + sign * added)
@@ -375,17 +620,17 @@ def _blended(fits: Sequence[Floats], others: Sequence[Floats], public: PublicRow
 
 
 def _calibrated(
-    posterior: _Posterior, fits: Sequence[Floats], noise: Sequence[Singles], shares: Floats
+    posterior: _Posterior, fits: Sequence[Floats], noise: Sequence[_Singles], shares: Floats
 ) -> tuple[float, Floats]:
     """Return the factor of least expected error, between the classes' shares and sharper chances, and coefficients.
 
     `fits` are coefficients by the moments, and by the moments with `noise` added and subtracted.
     """
     scores, more, less = (posterior.features @ fit.astype(np.float32) for fit in fits)
-    logarithms = np.log(np.maximum(shares @ softmax(scores), _LEAST_SHARE)).astype(np.float32)
+    logarithms = np.log(np.maximum(shares @ _softmax(scores), _LEAST_SHARE)).astype(np.float32)
 
-    def expectations(factor: float, scores: Singles) -> list[Singles]:
-        chances = softmax(np.float32(factor) * scores + np.float32(1 - factor) * logarithms)
+    def expectations(factor: float, scores: _Singles) -> list[_Singles]:
+        chances = _softmax(np.float32(factor) * scores + np.float32(1 - factor) * logarithms)
         return [one.weights.T @ chances for one in posterior.observed]
 
     shares_alone = expectations(0.0, scores)

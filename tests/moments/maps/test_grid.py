@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments.grid import OTHER, Grid, declared_grid, observed_grid, with_texts
+from dpensemble.moments.maps.grid import _OTHER, Grid, declared_grid, observed_grid, with_texts
 
 COLUMNS = {"age": (0, 3), "money": (-10.0, 1e5), "sex": ["f", "m"], "code": ("7", "8")}
 
@@ -17,7 +17,7 @@ def test_every_entry_has_a_cell():
         {
             "age": [0.2, 2.9, -7.0, 99.0, np.nan],
             "money": [-11.0, 0.001, 1e5, 2e5, np.nan],
-            "sex": ["f", "m", "x", OTHER, None],
+            "sex": ["f", "m", "x", _OTHER, None],
             "code": ["8", "7", "9", "8", None],
         }
     )
@@ -95,14 +95,14 @@ def test_empty_cells_are_no_burden_to_the_next():
 def test_rare_categories_become_other_ones():
     grid = declared_grid({"sex": ["a", "b", "c"]})
     coarse, (held,) = grid.joined([np.array([0.6, 0.02, 0.3, 0.05, 0.03])], 0.1)
-    assert coarse.columns[0]["values"] == ["a", "c", OTHER]
+    assert coarse.columns[0]["values"] == ["a", "c", _OTHER]
     assert held == pytest.approx([0.6, 0.3, 0.07, 0.03])
     # One is kept, however rare.
     coarse, _ = grid.joined([np.array([0.06, 0.02, 0.03, 0.05, 0.03])], 0.1)
-    assert coarse.columns[0]["values"] == ["a", OTHER]
+    assert coarse.columns[0]["values"] == ["a", _OTHER]
 
 
-@pytest.mark.parametrize("names", [["a", OTHER], [OTHER, f"({OTHER})"]])
+@pytest.mark.parametrize("names", [["a", _OTHER], [_OTHER, f"({_OTHER})"]])
 def test_a_category_with_the_name_of_all_others_is_another_one(names):
     public = pd.DataFrame({"c": [*names, "b", *names]})
     for grid in (observed_grid(public), declared_grid({"c": [*names, "b"]})):
