@@ -11,8 +11,7 @@ from dpensemble.design.by_group import parse_budgets
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.workflow import TableFiles, file_tables, train
-from dpensemble.workflow.budgets import assign_at_random
-from dpensemble.workflow.tables import adult_tables
+from dpensemble.workflow.tables import adult_tables, assign_at_random
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,8 @@ from dpensemble.report import RunRecord
 from dpensemble.report.card import card_as_markdown, model_card
 from dpensemble.report.page import render
 from dpensemble.report.record import FOR_OWNER, PrivateRecord, read_json
-from dpensemble.workflow import durable
-from dpensemble.workflow.claim import journal_path
-from dpensemble.workflow.durable import ANY_FILE, OWN_FILE, write_file
+from dpensemble.workflow import disk
+from dpensemble.workflow.disk import ANY_FILE, OWN_FILE, journal_path, write_file
 
 RECORD, PRIVATE_RECORD = "run.json", "private.json"
 REPORT, PRIVATE_REPORT = "report.html", "private-report.html"
@@ -67,7 +66,7 @@ def write_outcome(outcome: Outcome, folder: Path) -> None:
     """
     for name, (text, mode) in file_contents(outcome).items():
         write_file(folder / name, text, mode)
-    durable.step(f"write {STUDENT}")
+    disk.step(f"write {STUDENT}")
     save_classifier(outcome.classifier, folder / STUDENT)
 
 
