@@ -9,7 +9,7 @@ import pytest
 from dpensemble.datasets import load_digit_images
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow import compare
-from dpensemble.workflow.comparison import COMPARED, METHODS, _of_one_step, fitting_trial
+from dpensemble.workflow.comparison import COMPARED, METHODS, _fitting_trial, _of_one_step
 from dpensemble.workflow.comparison_data import (
     ComparedDataset,
     ComparedRows,
@@ -118,7 +118,7 @@ class TestRows:
     def test_all_methods_get_the_same_split_and_repeats_get_others(self, monkeypatch):
         from dpensemble.errors import BudgetError
         from dpensemble.workflow import comparison
-        from dpensemble.workflow.comparison import REFERENCES, Reference
+        from dpensemble.workflow.comparison import _REFERENCES, Reference
 
         seen = {name: [] for name in METHODS}
 
@@ -127,7 +127,7 @@ class TestRows:
                 seen[name].append((trial.rows, trial.seed))
                 if len(seen[name]) == 3:
                     raise BudgetError("enough")
-                return REFERENCES["commonest class"].run(trial)
+                return _REFERENCES["commonest class"].run(trial)
 
             return Reference(run=method)
 
@@ -299,7 +299,7 @@ class TestRelations:
             class budget:  # noqa: N801
                 delta = 0.0099
 
-        assert fitting_trial(COMPARED["pate"], Trial) == (Trial, None)
+        assert _fitting_trial(COMPARED["pate"], Trial) == (Trial, None)
 
 
 def test_a_network_learns_images(monkeypatch):

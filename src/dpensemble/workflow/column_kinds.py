@@ -25,7 +25,7 @@ _TRUTH = {"false": 0.0, "true": 1.0}
 _DIGITS = {"0": "false", "1": "true"}
 
 
-def as_labels(column: pd.Series, classes: Sequence[Label]) -> pd.Series:
+def _as_labels(column: pd.Series, classes: Sequence[Label]) -> pd.Series:
     """Return labels in the form of the classes, or NaN. Each label is read separately.
 
     A text in quotation marks or brackets is the class in them. Truth values are read in any capitals, or as 0 and 1.
@@ -67,15 +67,15 @@ def _as_numbers(column: pd.Series) -> pd.Series:
 
 
 def alike_labels(column: pd.Series, classes: Sequence[Label]) -> pd.Series:
-    """Return labels as `as_labels` does. A text that is `folded` to the same as a class is that class."""
-    labels = as_labels(column, classes)
+    """Return labels as `_as_labels` does. A text that is `folded` to the same as a class is that class."""
+    labels = _as_labels(column, classes)
     if not isinstance(classes[0], str):
         return labels
     names = {folded(str(name)): str(name) for name in classes}
     return _each(labels, lambda entry: names.get(folded(entry)) or names.get(folded(bare(entry)), entry))
 
 
-def refuse_unlike(labels: pd.Series, classes: Sequence[Label]) -> None:
+def _refuse_unlike(labels: pd.Series, classes: Sequence[Label]) -> None:
     """Raise for labels that differ from a class only in capitals or spaces. Other undeclared labels raise later."""
     names = {folded(str(name)) for name in classes}
     odd = ~labels.isin(classes).to_numpy()
@@ -116,7 +116,7 @@ class ColumnKinds:
 
     def private_labels(self, column: pd.Series) -> pd.Series:
         """Return private labels in the form of the classes, without any check."""
-        return alike_labels(column, self.classes) if self.options.keep_bad else as_labels(column, self.classes)
+        return alike_labels(column, self.classes) if self.options.keep_bad else _as_labels(column, self.classes)
 
     def checked_labels(self, features: pd.DataFrame, target: pd.Series, units: pd.Series | None) -> pd.Series:
         """Return the labels of private records, or raise if one of the records is incomplete."""
@@ -139,7 +139,7 @@ class ColumnKinds:
                 f"(the first in row {int(labels.isna().to_numpy().argmax()):,}, counting from 0): declare every "
                 f"possible label as it is written, or {LEAVE_OUT['target']}."
             )
-        refuse_unlike(labels, self.classes)
+        _refuse_unlike(labels, self.classes)
         return labels
 
 

@@ -43,15 +43,15 @@ _ANSWERS = 50
 # Just below one, so that delta stays below one over the records in spite of rounding.
 _BELOW = 0.999
 #: What a budget bought: by name, as text for people, and what is published.
-Bought = tuple[dict[str, Any], str, str]
+_Bought = tuple[dict[str, Any], str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparedEstimator:
+class _ComparedEstimator:
     """A method in a comparison, with the whole budget of a trial."""
 
     make: Callable[[Trial], Any]
-    bought: Callable[[Any], Bought]
+    bought: Callable[[Any], _Bought]
     reads_tables: bool = False
     reads_public: bool = True
     replaces: bool = True
@@ -85,35 +85,35 @@ class Reference:
     reads_public: bool = False
 
 
-def _labels(model: Any) -> Bought:
+def _labels(model: Any) -> _Bought:
     labels, law = len(model.result_.labels), model.result_.law.settings()
     bought = {"labels": labels, "teachers": model.n_teachers, "law": law["law"], "sigma": law.get("sigma")}
     return bought, f"{labels:,} label{'' if labels == 1 else 's'}", "labels, student"
 
 
-def _sums(model: Any) -> Bought:
+def _sums(model: Any) -> _Bought:
     sums = len(model.result_.charges)
     return {"sums": sums, "sigma": model.result_.law.sigma}, f"{sums} noisy sums", "model"
 
 
-def _averages(model: Any) -> Bought:
+def _averages(model: Any) -> _Bought:
     averages = len(model.averages_)
     bought = {"averages": averages, "teachers": model.n_teachers, "spread": model.spread_}
     return bought, f"{averages:,} averages", "averages, student"
 
 
-def _models(model: Any) -> Bought:
+def _models(model: Any) -> _Bought:
     scheme = model.result_.design.scheme
     bought = {"subsample": scheme.subsample, "models": scheme.n_models}
     return bought, f"subsample of {scheme.subsample:,}", "1 model"
 
 
-def _gradients(model: Any) -> Bought:
+def _gradients(model: Any) -> _Bought:
     bought = {"noise_multiplier": model.noise_multiplier_, "epochs": model.epochs, "clip": model.clip}
     return bought, f"noise {model.noise_multiplier_:.3g} x clip", "1 model"
 
 
-def _voting_estimator(kind: type[Any], law: LawChoice | None = None) -> ComparedEstimator:
+def _voting_estimator(kind: type[Any], law: LawChoice | None = None) -> _ComparedEstimator:
     """Return an estimator that votes, with its defaults and the settings that all voting methods share."""
 
     def make(trial: Trial) -> Any:
@@ -127,7 +127,7 @@ def _voting_estimator(kind: type[Any], law: LawChoice | None = None) -> Compared
         return kind(**settings)
 
     more = {"subsample": "subsample"} if kind is BaggedPATEClassifier else {}
-    return ComparedEstimator(make=make, bought=_labels, more=more)
+    return _ComparedEstimator(make=make, bought=_labels, more=more)
 
 
 def _planned(model: Any, trial: Trial) -> dict[str, Any]:
@@ -219,21 +219,21 @@ _VOTING: dict[str, type[Any]] = {
     if kind.votes and not kind.takes_budgets
 }
 #: Every method that can be compared, by name.
-COMPARED: Mapping[str, ComparedEstimator] = MappingProxyType(
+COMPARED: Mapping[str, _ComparedEstimator] = MappingProxyType(
     {name: _voting_estimator(kind) for name, kind in _VOTING.items()}
     | {
-        "label-moments": ComparedEstimator(make=_label_moments, bought=_sums, reads_tables=True),
-        "soft-votes": ComparedEstimator(make=lambda trial: SoftVotesClassifier(**_voting(trial)), bought=_averages),
-        "bagging": ComparedEstimator(make=_bagging, bought=_models, reads_public=False),
-        "darrm": ComparedEstimator(make=_darrm, bought=_labels, more={"answer_epsilon": "teacher_privacy"}),
-        "dp-sgd": ComparedEstimator(make=_dp_sgd, bought=_gradients, reads_public=False, replaces=False),
+        "label-moments": _ComparedEstimator(make=_label_moments, bought=_sums, reads_tables=True),
+        "soft-votes": _ComparedEstimator(make=lambda trial: SoftVotesClassifier(**_voting(trial)), bought=_averages),
+        "bagging": _ComparedEstimator(make=_bagging, bought=_models, reads_public=False),
+        "darrm": _ComparedEstimator(make=_darrm, bought=_labels, more={"answer_epsilon": "teacher_privacy"}),
+        "dp-sgd": _ComparedEstimator(make=_dp_sgd, bought=_gradients, reads_public=False, replaces=False),
     }
 )
 #: The compared methods unless methods are named: the default, one of each line of research, and DP-SGD.
 METHODS = ("label-moments", "bagging", "pate", "bagged-pate", "private-majority", "darrm", "dp-sgd")
 
 
-def compared(name: str) -> ComparedEstimator:
+def compared(name: str) -> _ComparedEstimator:
     """Return a method by name, or a voting method with a law: ``"pate"``, ``"pate:optimal"``."""
     method, _, law = name.partition(":")
     if not law and method in COMPARED:
@@ -246,7 +246,7 @@ def compared(name: str) -> ComparedEstimator:
     )
 
 
-def fitting_trial(method: ComparedEstimator | Reference, trial: Trial) -> tuple[Trial, str | None]:
+def _fitting_trial(method: _ComparedEstimator | Reference, trial: Trial) -> tuple[Trial, str | None]:
     """Return the trial with a delta that the method accepts, and a note if that is not the requested delta."""
     if not method.reads_public or trial.budget.delta < 1 / trial.n_records:
         return trial, None
@@ -297,9 +297,9 @@ def _commonest(trial: Trial) -> TrialResult:
 
 
 #: References without any privacy.
-REFERENCES = {"no privacy": Reference(run=_without_privacy), "commonest class": Reference(run=_commonest)}
+_REFERENCES = {"no privacy": Reference(run=_without_privacy), "commonest class": Reference(run=_commonest)}
 
-WARNING = (
+_WARNING = (
     "Every method had the whole budget. On real private records, the losses of all methods and repeats would add "
     "up, and the rows without privacy would void every guarantee. Compare on public data, then "
     "run one method."
@@ -377,7 +377,7 @@ class Comparison:
     methods: tuple[ComparedMethod, ...]
     references: tuple[ComparedMethod, ...]
     for_release: bool
-    warning: str = WARNING
+    warning: str = _WARNING
 
     @property
     def together(self) -> dict[str, float]:
@@ -466,7 +466,7 @@ def compare(
     repeats, entropy = integer_between("repeats", repeats, 1, _MOST_REPEATS), public_entropy(random_state)
     if insecure_release_seed is not None:
         integer_between("insecure_release_seed", insecure_release_seed, 0, 2**128)
-    runs = chosen | REFERENCES
+    runs = chosen | _REFERENCES
     tallies = {name: _Tally(name) for name in runs}
     with progress_bar("Comparing", repeats * len(runs), shown=progress) as advance:
         for repeat in range(repeats):
@@ -498,13 +498,13 @@ def compare(
         n_teachers=trial.n_teachers,
         repeats=repeats,
         methods=tuple(tallies[name].row() for name in chosen),
-        references=tuple(tallies[name].row() for name in REFERENCES),
+        references=tuple(tallies[name].row() for name in _REFERENCES),
         for_release=insecure_release_seed is None,
     )
 
 
-def _checked_methods(methods: Sequence[str]) -> dict[str, ComparedEstimator | Reference]:
-    runs: dict[str, ComparedEstimator | Reference] = {name: compared(name) for name in methods}
+def _checked_methods(methods: Sequence[str]) -> dict[str, _ComparedEstimator | Reference]:
+    runs: dict[str, _ComparedEstimator | Reference] = {name: compared(name) for name in methods}
     if not runs or len(runs) < len(methods):
         raise InvalidParameterError(f"methods={','.join(methods)!r} must name each method once: remove repeated names.")
     return runs
@@ -530,11 +530,11 @@ class _Tally:
         self._note: str | None = None
         self._results: list[TrialResult] = []
 
-    def run(self, method: ComparedEstimator | Reference, trial: Trial) -> None:
+    def run(self, method: _ComparedEstimator | Reference, trial: Trial) -> None:
         """Run the method once more, unless an earlier run raised an error."""
         if self._error:
             return
-        trial, self._note = fitting_trial(method, trial)
+        trial, self._note = _fitting_trial(method, trial)
         start = perf_counter()
         try:
             self._results.append(method.run(trial))

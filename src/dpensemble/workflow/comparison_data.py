@@ -205,15 +205,15 @@ def _published_images(images: ImageDataset, public_rows: int | None) -> Comparis
 
 _THIRDS = "random thirds, different in every repeat"
 
-LINEAR, NETWORK = "logistic-regression", "cnn"
-COMPARED_LEARNERS = (*LEARNERS, NETWORK)
+_LINEAR, _NETWORK = "logistic-regression", "cnn"
+_COMPARED_LEARNERS = (*LEARNERS, _NETWORK)
 
 # DP-SGD: chosen once for all budgets, by accuracy on test rows of Adult and of MNIST's digits 3 and 8. This choice
 # favours DP-SGD there, because other methods keep their defaults.
 _BATCHES_AN_EPOCH = 20
 _OF_DP_SGD: dict[str, dict[str, Any]] = {
-    LINEAR: {"epochs": 10, "optimizer": SGD(1.0)},
-    NETWORK: {"epochs": 10, "optimizer": SGD(2.0)},
+    _LINEAR: {"epochs": 10, "optimizer": SGD(1.0)},
+    _NETWORK: {"epochs": 10, "optimizer": SGD(2.0)},
 }
 # Looser than scikit-learn's own tolerance, which would take minutes for the last digit of an accuracy.
 _LARGE, _TOLERANCE = 20_000, 1e-3
@@ -222,7 +222,7 @@ _ROWS_SEEN, _FEWEST, _MOST = 200_000, 3, 100
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ComparedLearner:
+class _ComparedLearner:
     """One base learner by its command-line name. `alone` and `dp_sgd` take the number of training rows."""
 
     name: str
@@ -242,14 +242,14 @@ class ComparedLearner:
         return {"teacher": self.alone(each), "student": self.alone(each)}
 
 
-def compared_learner(name: str, data: ComparisonData) -> ComparedLearner:
-    """Return a base learner by name, one of `COMPARED_LEARNERS`."""
-    if name not in COMPARED_LEARNERS:
-        raise InvalidParameterError(f"learner={name!r} is unknown: use one of {', '.join(COMPARED_LEARNERS)}.")
-    if name == NETWORK:
+def compared_learner(name: str, data: ComparisonData) -> _ComparedLearner:
+    """Return a base learner by name, one of `_COMPARED_LEARNERS`."""
+    if name not in _COMPARED_LEARNERS:
+        raise InvalidParameterError(f"learner={name!r} is unknown: use one of {', '.join(_COMPARED_LEARNERS)}.")
+    if name == _NETWORK:
         return _network(data)
-    by_gradients = name == LINEAR
-    return ComparedLearner(
+    by_gradients = name == _LINEAR
+    return _ComparedLearner(
         name=name,
         alone=lambda n_rows: _classical(name, n_rows),
         by_default=by_gradients,
@@ -260,15 +260,15 @@ def compared_learner(name: str, data: ComparisonData) -> ComparedLearner:
 
 def _classical(name: str, n_rows: int) -> Any:
     estimator = learner("learner", name)
-    return estimator.set_params(tol=_TOLERANCE) if name == LINEAR and n_rows > _LARGE else estimator
+    return estimator.set_params(tol=_TOLERANCE) if name == _LINEAR and n_rows > _LARGE else estimator
 
 
-def _network(data: ComparisonData) -> ComparedLearner:
+def _network(data: ComparisonData) -> _ComparedLearner:
     shape = data.image_shape
     if shape is None:
         raise InvalidParameterError(
-            f"learner={NETWORK!r} is for images, but the data are {data.name}: use dataset='mnist', 'fashion-mnist' or "
-            "'digits', or learner='logistic-regression'."
+            f"learner={_NETWORK!r} is for images, but the data are {data.name}: use dataset='mnist', 'fashion-mnist' "
+            "or 'digits', or learner='logistic-regression'."
         )
     module = bagging_cnn if shape[1:] == (28, 28) else digit_cnn
 
@@ -276,11 +276,11 @@ def _network(data: ComparisonData) -> ComparedLearner:
         epochs = min(_MOST, max(_FEWEST, _ROWS_SEEN // n_rows))
         return TorchClassifier(module, input_shape=shape, epochs=epochs)
 
-    return ComparedLearner(
-        name=NETWORK,
+    return _ComparedLearner(
+        name=_NETWORK,
         alone=alone,
         by_default=False,
-        dp_sgd=lambda n_rows: _dp_sgd(NETWORK, module, shape, n_rows),
+        dp_sgd=lambda n_rows: _dp_sgd(_NETWORK, module, shape, n_rows),
         image_shape=shape,
     )
 
@@ -296,7 +296,7 @@ class Trial:
 
     rows: ComparedRows
     classes: list[Any]
-    learner: ComparedLearner
+    learner: _ComparedLearner
     budget: Budget
     relation: Relation
     n_teachers: int

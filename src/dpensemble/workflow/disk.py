@@ -74,7 +74,7 @@ def replace_file(path: Path, content: str | bytes, mode: int = ANY_FILE) -> None
     _replace(Path(os.path.realpath(path)), content, mode)
 
 
-def replace_own_file(path: Path, content: str | bytes) -> None:
+def _replace_own_file(path: Path, content: str | bytes) -> None:
     """Write a file for its owner only, as `replace_file` does, and replace a link instead of following it."""
     _replace(path, content, OWN_FILE)
 
@@ -190,7 +190,7 @@ _SCHEMA = 1
 #: Entries of ``about`` for finishing the run: the command and inputs of its start.
 COMMAND, WORKING_FOLDER, INPUTS = "command", "working_folder", "inputs"
 #: Beginning of the name of the folder in which a run is prepared. The name of the run's folder follows.
-BESIDE = ".dpensemble-"
+_BESIDE = ".dpensemble-"
 #: Entry of ``about`` that locates the run's charge in a ledger.
 CHARGE = "charge"
 #: Entry of ``about`` with the run's random name, under which the state folder notes the run's end.
@@ -232,7 +232,7 @@ class Journal:
         """Sign the journal and write it to the disk in one step. Messages call its path `shown`."""
         dated = replace(self, what=self.sentence(shown), written=datetime.now(UTC).isoformat(timespec="seconds"))
         signed = replace(dated, signature=signature_of(dated._signed_content()))
-        replace_own_file(path, json.dumps(asdict(signed), indent=2) + "\n")
+        _replace_own_file(path, json.dumps(asdict(signed), indent=2) + "\n")
 
     @property
     def is_signed(self) -> bool:
@@ -246,7 +246,7 @@ class Journal:
 
     def sentence(self, path: Path) -> str:
         """Return the state of the run as a sentence. `path` is the journal's, which determines the run's folder."""
-        out = path.parent.with_name(path.parent.name.removeprefix(BESIDE))
+        out = path.parent.with_name(path.parent.name.removeprefix(_BESIDE))
         if self.stage == Stage.FINISHED:
             return (
                 f"the release was finished and waits in {path.with_name('new')}; "
@@ -496,7 +496,7 @@ def _names(folder: Path) -> set[str]:
 
 def beside(folder: Path) -> Path:
     """Return the folder in which a run is prepared."""
-    return folder.with_name(f"{BESIDE}{folder.name}")
+    return folder.with_name(f"{_BESIDE}{folder.name}")
 
 
 def journal_path(folder: Path) -> Path:

@@ -83,7 +83,7 @@ def _columns(counts: Counter[str]) -> str:
 # Rows whose explanations are in memory together.
 _ROWS_AT_ONCE = 1000
 #: Columns of a table of explanations, before a column for each contribution.
-CLASS, LOGIT, BASE, CONTRIBUTION = "explained class", "logit", "base", "contribution of {}"
+CLASS, _LOGIT, _BASE, _CONTRIBUTION = "explained class", "logit", "base", "contribution of {}"
 
 
 class RowExplanations:
@@ -153,11 +153,11 @@ def _table(found: Explanation, index: pd.Index) -> pd.DataFrame:
     rows = np.arange(len(outputs))
     columns: dict[str, object] = {
         CLASS: [found.classes[output] for output in outputs],
-        LOGIT: found.logits[rows, outputs],
-        BASE: found.base[outputs],
+        _LOGIT: found.logits[rows, outputs],
+        _BASE: found.base[outputs],
     }
     of_class = found.contributions[rows, :, outputs]
-    columns |= {CONTRIBUTION.format(name): of_class[:, place] for place, name in enumerate(found.columns)}
+    columns |= {_CONTRIBUTION.format(name): of_class[:, place] for place, name in enumerate(found.columns)}
     return pd.DataFrame(columns, index=index)
 
 
@@ -223,7 +223,7 @@ def predictions(
         )
         tables = _of_source(student, str(rows), keep, at_once)
     else:
-        needed = frozenset(needed_columns(student))
+        needed = frozenset(_needed_columns(student))
         like = Expected(names=needed | set(keep), required=needed, search=True, whose="the student")
         tables = table_chunks(
             rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text, skip_lines=skip_lines, like=like
@@ -233,7 +233,7 @@ def predictions(
         for table in tables:
             if len(table):
                 numbered = table.set_index(pd.RangeIndex(start, start + len(table)))
-                features = features_of(student, numbered, str(rows))
+                features = _features_of(student, numbered, str(rows))
                 if unseen is not None:
                     unseen.add(features)
                 labels = _with_labels(student, numbered, features, rows, keep, probabilities, rule)
@@ -256,7 +256,7 @@ def _refuse_csv_settings(settings: Mapping[str, object]) -> None:
 def _of_source(student: Rows, address: str, keep: Sequence[str], at_once: int) -> Generator[pd.DataFrame]:
     """Yield the columns of a table in a database or an Arrow file that a student or a result needs."""
     with opened_source(address, "rows") as source:
-        wanted = {*require_columns(student, source.columns, source.name), *keep}
+        wanted = {*_require_columns(student, source.columns, source.name), *keep}
         yield from source_frames(source, [name for name in source.columns if name in wanted], at_once)
 
 
@@ -284,15 +284,15 @@ def _rule(names: Sequence[str], threshold: float | None, positive_class: str | N
     return 1 if positive_class is None else names.index(positive_class), threshold
 
 
-def needed_columns(student: Rows) -> list[str]:
+def _needed_columns(student: Rows) -> list[str]:
     """Return the columns that a student was trained on."""
     first = statements_of(student.steps[0][1])
     return list(student.feature_names_in_ if first.needed_columns is None else first.needed_columns)
 
 
-def require_columns(student: Rows, columns: Sequence[str], name: str) -> list[str]:
+def _require_columns(student: Rows, columns: Sequence[str], name: str) -> list[str]:
     """Return the columns that a student needs, or raise if the table called `name` lacks one."""
-    expected = needed_columns(student)
+    expected = _needed_columns(student)
     lacking = [column for column in expected if column not in columns]
     if lacking:
         raise DataError(
@@ -301,10 +301,10 @@ def require_columns(student: Rows, columns: Sequence[str], name: str) -> list[st
     return expected
 
 
-def features_of(student: Any, table: pd.DataFrame, name: str) -> pd.DataFrame:
+def _features_of(student: Any, table: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the columns that a student was trained on, with the kinds of its public rows."""
     first, encoder = statements_of(student.steps[0][1]), statements_of(student.named_steps["encoder"])
-    expected = require_columns(student, list(table.columns), name)
+    expected = _require_columns(student, list(table.columns), name)
     # The student's public rows define the kinds of columns. The new rows never do.
     features = as_kinds("new", first.as_declared(table[expected]), numeric_columns(student.steps[0][1]))
     require_complete(name, features, blanks=first.takes_blanks or encoder.takes_blanks)
@@ -448,7 +448,7 @@ class _Predicted:
     def of(cls, student: Rows, columns: Sequence[str], label: str, probabilities: bool) -> _Predicted:
         """Load a student, and raise if a table with these columns cannot get the new ones."""
         loaded = load_student(Path(student)) if isinstance(student, str | Path) else student
-        needed = require_columns(loaded, columns, _TABLE)
+        needed = _require_columns(loaded, columns, _TABLE)
         names = tuple(f"probability_of_{name}" for name in loaded.classes_) if probabilities else ()
         taken = [name for name in (label, *names) if name in columns]
         if taken or label in names:
@@ -469,7 +469,7 @@ class _Predicted:
         if not len(table):
             labels, chances = np.asarray(self.student.classes_)[:0], np.empty((0, len(self.names)))
         else:
-            rows = features_of(self.student, table, _TABLE)
+            rows = _features_of(self.student, table, _TABLE)
             labels = self.student.predict(rows)
             chances = self.student.predict_proba(rows) if self.names else np.empty((len(table), 0))
         return {self.label: labels} | {name: chances[:, place] for place, name in enumerate(self.names)}

@@ -35,7 +35,7 @@ class HeldRows:
     groups: pd.DataFrame
 
 
-class Placed(Protocol):
+class _Placed(Protocol):
     """Private records with fixed places."""
 
     @property
@@ -128,7 +128,7 @@ class PrivateStream:
     units: Integers | None
     source: RowSource
     parts: RowSource | None = None
-    placed: Placed | None = None
+    placed: _Placed | None = None
 
     @guarded_rows
     def read(self) -> Iterator[tuple[pd.DataFrame, Rows]]:

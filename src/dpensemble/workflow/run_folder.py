@@ -311,7 +311,7 @@ def settle(claim: Claim) -> None:
     if journal is not None and not (journal.is_signed and _in_place(claim, journal)):
         raise FileError(f"out={str(claim.folder)!r} is the place of an interrupted run: {journal.sentence(path)}.")
     if journal is not None:
-        place_waiting(claim, journal, overwrite=True)
+        _place_waiting(claim, journal, overwrite=True)
     claim.clear()
 
 
@@ -321,7 +321,7 @@ def _in_place(claim: Claim, journal: Journal) -> bool:
     return journal.stage == Stage.FINISHED and journal.record != "" and _digest(claim.place / RECORD) == journal.record
 
 
-def place_waiting(claim: Claim, journal: Journal, *, overwrite: bool) -> None:
+def _place_waiting(claim: Claim, journal: Journal, *, overwrite: bool) -> None:
     """Move a finished run into place, even if an earlier move was interrupted."""
     if _in_place(claim, journal):
         _tidy(claim)
@@ -570,7 +570,7 @@ def _recovered(claim: Claim, folder: Path, *, overwrite: bool, unsigned: bool) -
         what = f"The run into {folder} ended before it spent anything; its files were removed."
         return Recovered(out=str(folder), placed=False, budgets=[], account=None, what=what)
     if journal.stage == Stage.FINISHED and (unsigned or journal.is_signed):
-        place_waiting(claim, journal, overwrite=overwrite)
+        _place_waiting(claim, journal, overwrite=overwrite)
         what = f"The finished release stands in {folder}; it spent {budget_words(journal.budgets)}."
         return Recovered(out=str(folder), placed=True, budgets=journal.budgets, account=None, what=what)
     account = _account(folder)

@@ -73,7 +73,7 @@ def require_budgets(model: Any, tables: Tables) -> PersonalBudgets | None:
     return personal_budgets(tables.budgets, delta=model.delta, levels=tables.levels, declared=tables.group_shares)
 
 
-def personal_fields(result: Result, personal: PersonalBudgets | None) -> dict[str, Any]:
+def _personal_fields(result: Result, personal: PersonalBudgets | None) -> dict[str, Any]:
     """Return the fields of a run's record about groups, or no fields if there is only one group."""
     if personal is None or not result.guarantee.groups:
         return {}
@@ -219,7 +219,7 @@ def run_record(
 ) -> RunRecord:
     """Return the record of a run."""
     labels, budget = result.labels, max((g.budget for g in result.design.groups), key=lambda one: one.epsilon)
-    groups = personal_fields(result, personal)
+    groups = _personal_fields(result, personal)
     return RunRecord(
         method=result.design.name,
         guarantee=_stated(result, measured.has_score).to_dict(),

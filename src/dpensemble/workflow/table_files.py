@@ -110,7 +110,7 @@ _MOUNTS = Path("/proc/self/mountinfo")
 _CODES = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}
 
 
-def is_same_file(one: Path, other: Path) -> bool:
+def _is_same_file(one: Path, other: Path) -> bool:
     """Return whether two paths lead to one file or folder. A path that leads nowhere is no file."""
     try:
         # Spellings, capitals, links of either kind, and mounts of one file system.
@@ -122,7 +122,7 @@ def is_same_file(one: Path, other: Path) -> bool:
     return places[0] is not None and places[0] == places[1]
 
 
-def share_files(one: Path, other: Path) -> bool:
+def _share_files(one: Path, other: Path) -> bool:
     """Return whether a folder and a file, or two folders, have a file in common, such as a link."""
     if not (one.is_dir() or other.is_dir()):
         return False
@@ -270,13 +270,13 @@ class TableFiles:
                 raise DataError(
                     f"the {name} table ({other}) is in the private table's folder: move it to another folder."
                 )
-            if other is not None and is_same_file(self.private, other):
+            if other is not None and _is_same_file(self.private, other):
                 raise DataError(f"the {name} table is the private table itself ({self.private}): give other rows.")
-            if other is not None and share_files(self.private, other):
+            if other is not None and _share_files(self.private, other):
                 raise DataError(
                     f"the {name} table ({other}) and the private table ({self.private}) share a file: give other rows."
                 )
-        if self.declared_columns is not None and is_same_file(self.private, self.declared_columns):
+        if self.declared_columns is not None and _is_same_file(self.private, self.declared_columns):
             raise DataError(f"declared_columns is the private table itself ({self.private}): give a description.")
 
 

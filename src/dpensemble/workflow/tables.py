@@ -36,7 +36,7 @@ from dpensemble.workflow.private_rows import PrivateStream, private_columns, pri
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
 
 
-def column_entries(column: pd.Series, request: BudgetRequest) -> NDArray[np.generic]:
+def _column_entries(column: pd.Series, request: BudgetRequest) -> NDArray[np.generic]:
     """Return the entries of a budgets column: names if there are levels, else numbers if the entries are numbers."""
     if request.levels is not None:
         return as_text(column).to_numpy(dtype=object)
@@ -59,7 +59,7 @@ def _owners(units: NDArray[np.generic]) -> Integers:
     return owners
 
 
-def assign_at_random(
+def _assign_at_random(
     shares: dict[Any, float], n_records: int, units: NDArray[np.generic] | None, seed: int | None
 ) -> NDArray[np.generic]:
     """Deal levels (or epsilons) to records in the given shares, by position and a public seed."""
@@ -165,17 +165,17 @@ def adult_tables(seed: int | None, *, budgets: str | None = None, levels: str | 
         data_is_public=True,
         test_is_public=True,
     )
-    return with_budgets(tables, request, None, seed)
+    return _with_budgets(tables, request, None, seed)
 
 
-def with_budgets(tables: Tables, request: BudgetRequest | None, entries: pd.Series | None, seed: int | None) -> Tables:
+def _with_budgets(tables: Tables, request: BudgetRequest | None, entries: pd.Series | None, seed: int | None) -> Tables:
     """Return the tables with a budget for each private record, from a column or, without `entries`, dealt at random."""
     if request is None:
         return tables
     if entries is not None:
-        epsilons = column_entries(entries, request)
+        epsilons = _column_entries(entries, request)
     else:
-        epsilons = assign_at_random(request.shares or {}, len(tables.X_private), tables.units, seed)
+        epsilons = _assign_at_random(request.shares or {}, len(tables.X_private), tables.units, seed)
     return replace(
         tables,
         budgets=epsilons,
@@ -290,7 +290,7 @@ def file_tables(
         private_groups=private_groups,
         test_groups=test_groups,
     )
-    return with_budgets(tables, budgets, entries, seed)
+    return _with_budgets(tables, budgets, entries, seed)
 
 
 def _private_rows(files: TableFiles, options: ReadOptions, streamed: bool, like: Expected) -> pd.DataFrame:
