@@ -29,7 +29,7 @@ from dpensemble.methods import DPBaggingClassifier, LabelMomentsClassifier
 from dpensemble.student.fitting import class_probabilities, fit_student
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.votes import Votes
-from dpensemble.workflow.metrics import scores
+from dpensemble.workflow.learners import scores
 from reproductions.data import Rows, load_table
 from reproductions.declared import Cell, Figures, Settings, figure
 from reproductions.small_trees import BoostedTrees, thresholds_of

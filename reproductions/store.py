@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble.errors import FileError
-from dpensemble.workflow.durable import remove, replace_file
+from dpensemble.workflow.disk import remove_path, replace_file
 
 # What results depend on besides settings and code.
 _LIBRARIES = ("dpensemble", "numpy", "scikit-learn")
@@ -139,7 +139,7 @@ class Workplace:
                 np.save(file, array, allow_pickle=False)
             draft.replace(path)
         except OSError as error:
-            remove(draft)
+            remove_path(draft)
             raise FileError(
                 f"{path} cannot be written ({error.strerror}); what was finished is kept, so make room or let it be "
                 "writable, and run the same command again."

@@ -14,7 +14,7 @@ from pathlib import Path
 from dpensemble.cli import main as dpensemble
 from dpensemble.errors import DPEnsembleError
 from dpensemble.server import Ledger
-from dpensemble.workflow import durable
+from dpensemble.workflow import disk
 
 METHODS = (
     *("pate", "bagged-pate", "dpbag", "saa", "random-subspace", "private-majority", "soft-votes", "label-moments"),
@@ -139,7 +139,7 @@ def prepared(command: str) -> int:
         return 0
     if command.startswith("@"):
         _, step, command = command.split("@")
-        durable.step = lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == step else None
+        disk.step = lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == step else None
     return run(command)
 
 

@@ -102,9 +102,9 @@ RATCHETS = {
 # Counts of `scripts/size.py`, which state what a reader must know. They only fall as well. `_moved` is one module with
 # one name for another, so that all others can move.
 STRUCTURE = {
-    "modules": 295,
-    "names used across modules": 1176,
-    "modules below 100 lines with one user": 3,
+    "modules": 274,
+    "names used across modules": 1162,
+    "modules below 100 lines with one user": 1,
     "pairs of packages": 118,
 }
 SIZE = types.SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "scripts" / "size.py"), run_name="size"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dpensemble._class_names import declared_classes, declared_labels, folded, sorted_array, split_names
 from dpensemble.errors import InvalidParameterError
-from dpensemble.workflow.column_kinds import alike_labels, as_labels
+from dpensemble.workflow.column_kinds import _as_labels, alike_labels
 
 NO_YES = [
     "no,yes",
@@ -151,7 +151,7 @@ def test_names_that_fold_alike_are_never_two_classes(one, two):
             declared_labels([one, two])
 
 
-@pytest.mark.parametrize("read", [as_labels, alike_labels])
+@pytest.mark.parametrize("read", [_as_labels, alike_labels])
 def test_labels_in_marks_are_their_classes(read):
     assert read(pd.Series(["'no'", '"yes"', "[no]", "maybe"]), ["no", "yes"]).tolist() == ["no", "yes", "no", "maybe"]
     assert read(pd.Series(["'0'", "true", 1.0, "x"], dtype=object), [0, 1]).tolist()[:3] == [0, 1, 1]

@@ -7,7 +7,7 @@ import pytest
 
 from dpensemble import _folders, _state_home
 from dpensemble.server import Ledger
-from dpensemble.workflow import durable
+from dpensemble.workflow import disk
 from dpensemble.workflow.run_folder import claimed_folder
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads names of open folders from /proc")
@@ -37,7 +37,7 @@ def test_each_missing_folder_is_flushed_to_the_folder_above(tmp_path, flushed):
 
 def test_a_run_is_claimed_in_a_folder_whose_name_is_on_the_disk(tmp_path, flushed, monkeypatch):
     before = {}
-    monkeypatch.setattr(durable, "step", lambda name: before.setdefault(name, list(flushed)))
+    monkeypatch.setattr(disk, "step", lambda name: before.setdefault(name, list(flushed)))
     with claimed_folder(tmp_path / "runs" / "out"):
         pass
     assert before["claimed"] == [str(tmp_path), str(tmp_path / "runs")]

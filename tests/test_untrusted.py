@@ -25,8 +25,7 @@ from dpensemble.persistence import load_classifier
 from dpensemble.server.settings import read_settings
 from dpensemble.server.sign_in import read_keys
 from dpensemble.workflow.column_kinds import declared_features
-from dpensemble.workflow.drawn import _kept_in
-from dpensemble.workflow.journal import read_journal
+from dpensemble.workflow.disk import _kept_in, read_journal
 from dpensemble.workflow.outputs import load_run
 
 HOSTILE = {

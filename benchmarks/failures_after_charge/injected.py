@@ -23,7 +23,7 @@ from typing import Any
 import dpensemble
 from dpensemble.cli import main
 from dpensemble.server import store
-from dpensemble.workflow import durable
+from dpensemble.workflow import disk
 
 _NUMBER = re.compile(r"\.\d+$")
 _PACKAGE = str(Path(dpensemble.__file__).parent) + os.sep
@@ -148,7 +148,7 @@ def run(
 
     def work() -> int:
         steps = Steps(fault, record, mark)
-        durable.step = _watched(steps, scene, keep)
+        disk.step = _watched(steps, scene, keep)
         store.step = lambda name: steps.reach(f"ledger {name}")
         if (record is not None and calls) or (fault is not None and fault.step.startswith("call")):
             sys.settrace(steps.called)

@@ -14,7 +14,7 @@ import dpensemble.moments.learning  # noqa: F401 - patched by name
 from dpensemble.cli import main
 from dpensemble.errors import LedgerError
 from dpensemble.server import Ledger
-from dpensemble.workflow.drawn import DrawnFile
+from dpensemble.workflow.disk import DrawnFile
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 

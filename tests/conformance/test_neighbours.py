@@ -24,9 +24,8 @@ from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
 from dpensemble.datasets.partitions import ParquetParts
 from dpensemble.errors import ColumnWarning, DPEnsembleError
 from dpensemble.releases import SumReleaser
-from dpensemble.workflow.files import file_tables
-from dpensemble.workflow.table_files import ReadOptions, TableFiles
-from dpensemble.workflow.workers import Workers
+from dpensemble.workflow.table_files import ReadOptions, TableFiles, Workers
+from dpensemble.workflow.tables import file_tables
 
 N, PLACE = 24, 13
 RNG = np.random.default_rng(0)

@@ -18,10 +18,9 @@ from dpensemble.report.page import render
 from dpensemble.server import Ledger
 from dpensemble.server.filters import Amount
 from dpensemble.workflow import Tables, compare
+from dpensemble.workflow.comparison import COMPARED
 from dpensemble.workflow.comparison_data import ComparedDataset, comparison_data
-from dpensemble.workflow.comparison_methods import COMPARED
-from dpensemble.workflow.reader import Reader
-from dpensemble.workflow.run_record import Measured, run_record
+from dpensemble.workflow.run_record import Measured, Reader, run_record
 
 from ..estimators import PERSONALISED, estimators
 

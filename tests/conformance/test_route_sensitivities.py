@@ -36,10 +36,9 @@ from dpensemble.releases import SumReleaser
 from dpensemble.rows.checked import RowCheck
 from dpensemble.rows.checksums import RowChecksums
 from dpensemble.rows.source import Facts, InMemory
-from dpensemble.workflow.files import file_tables
 from dpensemble.workflow.holdout import hold_back
-from dpensemble.workflow.table_files import ReadOptions, TableFiles
-from dpensemble.workflow.workers import Workers
+from dpensemble.workflow.table_files import ReadOptions, TableFiles, Workers
+from dpensemble.workflow.tables import file_tables
 
 from .routes import (
     BY_PROCESSES,

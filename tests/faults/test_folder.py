@@ -11,16 +11,15 @@ import pytest
 
 from dpensemble.cli import main
 from dpensemble.errors import FileError
-from dpensemble.workflow import durable
-from dpensemble.workflow.recover import recover
-from dpensemble.workflow.run_folder import claimed_folder
+from dpensemble.workflow import disk
+from dpensemble.workflow.run_folder import claimed_folder, recover
 
 BUDGETS = [{"name": "all records", "epsilon": 1.5, "delta": 1e-5}]
 
 
 def write(folder):
     for name in ("run.json", "labels.csv"):
-        durable.write_file(folder / name, "{}")
+        disk.write_file(folder / name, "{}")
 
 
 def names(folder):
@@ -68,7 +67,7 @@ def test_an_error_while_the_journal_is_written_takes_no_finished_release_away(tm
 
     runs = []
     with monkeypatch.context() as patched:
-        patched.setattr(durable, "step", step)
+        patched.setattr(disk, "step", step)
         with pytest.raises(ZeroDivisionError):
             finished()
     (run,) = runs
@@ -201,7 +200,7 @@ def test_an_error_in_the_move_keeps_the_release(command, tmp_path, monkeypatch, 
             raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
 
     out = tmp_path / "out"
-    monkeypatch.setattr(durable, "step", busy)
+    monkeypatch.setattr(disk, "step", busy)
     assert main([*map(str, command(out))]) == 1
     errors = capsys.readouterr().err
     assert "could not be put in place, or tidied: Device or resource busy; the release was finished and waits" in errors

@@ -18,7 +18,7 @@ import skops.io  # noqa: F401
 from dpensemble.cli import main
 from dpensemble.cli import recover as _recover  # noqa: F401
 from dpensemble.cli import train as _train  # noqa: F401
-from dpensemble.workflow import durable
+from dpensemble.workflow import disk
 
 
 def happens(what):
@@ -45,9 +45,9 @@ def child(request):
         if len(steps) - 1 == request.get("at"):
             happens(request["what"])
 
-    durable.step = step
+    disk.step = step
     if not request.get("exchange", True):
-        durable.exchange = lambda one, other: False
+        disk.exchange = lambda one, other: False
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
         signal.signal(number, usual)
     code = main(request["arguments"])

@@ -22,7 +22,7 @@ from dpensemble.moments.queries import ClassSums
 from dpensemble.relations import Relation
 from dpensemble.releases import DiscreteNoise, ReleasedSum, ReleasedTable, SumQuery, SumReleaser
 from dpensemble.releases.sums import CHECKSUMS, PaidSums, PartialSums, SameRecords, _whole_numbers, python_integers
-from dpensemble.workflow.drawn import DrawnFile
+from dpensemble.workflow.disk import DrawnFile
 
 
 def discrete_law(kind, size):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpensemble.errors import FileError
-from dpensemble.workflow import durable
+from dpensemble.workflow import disk
 from reproductions import Need, RunSettings, TableResult, reproduce
 from reproductions import store as store_module
 from reproductions.store import Workplace
@@ -168,10 +168,10 @@ def test_a_full_disk_ends_in_one_sentence_and_costs_nothing_that_was_finished(ti
         if name.startswith("write the rest of .one-run1.json"):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(durable, "step", full)
+    monkeypatch.setattr(disk, "step", full)
     with pytest.raises(FileError, match=r"one-run1.json cannot be written \(No space left on device\); what was fini"):
         run(tiny())
-    monkeypatch.setattr(durable, "step", lambda name: None)
+    monkeypatch.setattr(disk, "step", lambda name: None)
     run(tiny())
     assert ("one", 0) not in counter.ran
     assert ("one", 1) in counter.ran

@@ -99,7 +99,7 @@ def test_a_key_that_is_revoked_while_another_is_made_stays_away(tmp_path, monkey
             # As long as it would take without a lock. With a lock it continues when the key is made.
             others[0].join(0.3)
 
-    monkeypatch.setattr("dpensemble.workflow.durable.step", meanwhile)
+    monkeypatch.setattr("dpensemble.workflow.disk.step", meanwhile)
     made, _ = create_key(path, "bob", ["read"])
     others[0].join()
     assert read_keys(path) == {made.id: made}

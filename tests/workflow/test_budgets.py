@@ -11,8 +11,7 @@ from dpensemble.design.by_group import parse_budgets
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.workflow import TableFiles, file_tables, train
-from dpensemble.workflow.budgets import assign_at_random
-from dpensemble.workflow.tables import adult_tables
+from dpensemble.workflow.tables import _assign_at_random, adult_tables
 
 
 @pytest.mark.parametrize(
@@ -66,14 +65,14 @@ def test_levels_of_one_epsilon_are_one_group():
 
 def test_dealing_follows_the_shares_the_units_and_the_seed():
     units = [number // 3 for number in range(300)]
-    found = assign_at_random({"high": 0.25, "low": 0.75}, 300, units, seed=1)
+    found = _assign_at_random({"high": 0.25, "low": 0.75}, 300, units, seed=1)
     assert Counter(found) == {"high": 75, "low": 225}
     assert all(len(set(found[3 * number : 3 * number + 3])) == 1 for number in range(100))
-    again = assign_at_random({"high": 0.25, "low": 0.75}, 300, units, seed=1)
+    again = _assign_at_random({"high": 0.25, "low": 0.75}, 300, units, seed=1)
     assert found.tolist() == again.tolist()
-    other = assign_at_random({"high": 0.25, "low": 0.75}, 300, units, seed=2)
+    other = _assign_at_random({"high": 0.25, "low": 0.75}, 300, units, seed=2)
     assert found.tolist() != other.tolist()
-    assert sum(entry == 0.5 for entry in assign_at_random({0.5: 1 / 3, 2.0: 2 / 3}, 10, None, seed=0)) == 3
+    assert sum(entry == 0.5 for entry in _assign_at_random({0.5: 1 / 3, 2.0: 2 / 3}, 10, None, seed=0)) == 3
 
 
 @pytest.fixture
@@ -211,7 +210,7 @@ def test_a_private_number_of_labels_leaves_no_trace_in_the_curves(folder):
 def test_another_person_in_a_place_moves_nobody_elses_budget():
     units = [f"person {number}" for number in range(100)]
     shares = {"high": 0.25, "low": 0.75}
-    before = assign_at_random(shares, 100, units, seed=1)
+    before = _assign_at_random(shares, 100, units, seed=1)
     # Sorted by name this person would come first.
-    after = assign_at_random(shares, 100, [*units[:40], "a person", *units[41:]], seed=1)
+    after = _assign_at_random(shares, 100, [*units[:40], "a person", *units[41:]], seed=1)
     assert before.tolist() == after.tolist()

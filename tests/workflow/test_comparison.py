@@ -9,16 +9,16 @@ import pytest
 from dpensemble.datasets import load_digit_images
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow import compare
+from dpensemble.workflow.comparison import COMPARED, METHODS, _fitting_trial, _of_one_step
 from dpensemble.workflow.comparison_data import (
     ComparedDataset,
     ComparedRows,
     ComparisonData,
     _published_images,
+    compared_learner,
     comparison_data,
 )
 from dpensemble.workflow.comparison_data import comparison_data as data_of
-from dpensemble.workflow.comparison_learners import compared_learner
-from dpensemble.workflow.comparison_methods import COMPARED, METHODS, _of_one_step, fitting_trial
 
 WITHOUT_EXTRAS = ["label-moments", "bagging", "pate", "bagged-pate", "private-majority", "darrm"]
 VOTES_AND_SUMS = [*WITHOUT_EXTRAS, "soft-votes"]
@@ -118,7 +118,7 @@ class TestRows:
     def test_all_methods_get_the_same_split_and_repeats_get_others(self, monkeypatch):
         from dpensemble.errors import BudgetError
         from dpensemble.workflow import comparison
-        from dpensemble.workflow.comparison_methods import REFERENCES, Reference
+        from dpensemble.workflow.comparison import _REFERENCES, Reference
 
         seen = {name: [] for name in METHODS}
 
@@ -127,7 +127,7 @@ class TestRows:
                 seen[name].append((trial.rows, trial.seed))
                 if len(seen[name]) == 3:
                     raise BudgetError("enough")
-                return REFERENCES["commonest class"].run(trial)
+                return _REFERENCES["commonest class"].run(trial)
 
             return Reference(run=method)
 
@@ -299,18 +299,18 @@ class TestRelations:
             class budget:  # noqa: N801
                 delta = 0.0099
 
-        assert fitting_trial(COMPARED["pate"], Trial) == (Trial, None)
+        assert _fitting_trial(COMPARED["pate"], Trial) == (Trial, None)
 
 
 def test_a_network_learns_images(monkeypatch):
     pytest.importorskip("torch", reason="networks need PyTorch")
-    from dpensemble.workflow import comparison_learners
+    from dpensemble.workflow import comparison_data
 
     data = data_of(ComparedDataset.DIGITS, (3, 8))
     base = compared_learner("cnn", data)
     assert base.alone(10).epochs == 100
     assert base.alone(60_000).epochs == 3
-    monkeypatch.setattr(comparison_learners, "_MOST", 30)
+    monkeypatch.setattr(comparison_data, "_MOST", 30)
     found = compare(data, methods=["bagging"], learner="cnn", delta=0.5, repeats=1, **SEEDED)
     assert by_name(found)["bagging"].accuracy > 0.6
     assert by_name(found)["no privacy"].accuracy > 0.8

@@ -13,7 +13,7 @@ from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow import TableFiles, file_tables
 from dpensemble.workflow import train as run_training
-from dpensemble.workflow.label_summary import about_teachers
+from dpensemble.workflow.run_record import about_teachers
 
 RNG = np.random.default_rng(0)
 

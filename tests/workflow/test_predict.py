@@ -238,7 +238,7 @@ def test_nothing_is_written_where_a_later_chunk_is_bad(folder, tmp_path, monkeyp
 
 
 def test_each_row_is_explained(folder, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("dpensemble.workflow.explanations._ROWS_AT_ONCE", 40)
+    monkeypatch.setattr("dpensemble.workflow.predict._ROWS_AT_ONCE", 40)
     rows, out, plot = str(folder / "new.csv"), tmp_path / "out.csv", tmp_path / "row.svg"
     options = ["--keep", "patient_id", "--proba", "--explain", "--json", "--out", str(out)]
     assert (

@@ -13,9 +13,8 @@ import pytest
 from dpensemble import LabelMomentsClassifier, save_classifier
 from dpensemble.datasets import load_adult, read_table
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.workflow import predicted_columns
-from dpensemble.workflow.predict import load_student, predictions
-from dpensemble.workflow.predicted_columns import dask_predictions, spark_predictions
+from dpensemble.workflow import predict
+from dpensemble.workflow.predict import dask_predictions, load_student, predictions, spark_predictions
 
 CHANCES = ["probability_of_0", "probability_of_1"]
 
@@ -82,9 +81,9 @@ def test_a_batch_without_rows_has_the_same_types(world):
     folder, student, _ = world
     table = pq.read_table(folder / "rows.parquet")
     empty = pa.RecordBatch.from_pylist([], schema=table.schema)
-    predicted = predicted_columns._Predicted.of(student, table.schema.names, "label", True)
+    predicted = predict._Predicted.of(student, table.schema.names, "label", True)
     some, none = (
-        next(predicted_columns._with_columns(predicted, None, iter([batch])))
+        next(predict._with_columns(predicted, None, iter([batch])))
         for batch in (table.to_batches(max_chunksize=50)[0], empty)
     )
     assert none.schema.types == some.schema.types
@@ -120,7 +119,7 @@ def test_what_cannot_be_predicted_is_refused_before_any_job(world):
 def test_executors_with_other_versions_are_refused(world, monkeypatch):
     folder, student, _ = world
     frame = Frame(pq.read_table(folder / "rows.parquet"))
-    monkeypatch.setattr(predicted_columns, "versions", lambda: {"python": "3.99"})
+    monkeypatch.setattr(predict, "versions", lambda: {"python": "3.99"})
     with pytest.raises(DataError, match="so that predictions could differ"):
         spark_predictions(student, frame)
     assert spark_predictions(student, frame, other_versions=True).num_rows == 250

@@ -12,7 +12,7 @@ from dpensemble.certificates import confirmed
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.report.quality import quality_lines
 from dpensemble.workflow import Tables, train
-from dpensemble.workflow.group_columns import declared_groups, group_places, parse_groups
+from dpensemble.workflow.column_kinds import declared_groups, group_places, parse_groups
 from dpensemble.workflow.holdout import hold_back
 from dpensemble.workflow.outputs import file_contents
 

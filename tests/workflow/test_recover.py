@@ -13,10 +13,9 @@ import pytest
 from dpensemble import _state_home
 from dpensemble.cli import main
 from dpensemble.errors import FileError
-from dpensemble.workflow import durable
-from dpensemble.workflow.journal import Journal, read_journal
-from dpensemble.workflow.recover import recover, state_of, unfinished_run
-from dpensemble.workflow.run_folder import claimed_folder, resumed_folder
+from dpensemble.workflow import disk
+from dpensemble.workflow.disk import Journal, read_journal
+from dpensemble.workflow.run_folder import claimed_folder, recover, resumed_folder, state_of, unfinished_run
 
 BUDGETS = [{"name": "all records", "epsilon": 1.5, "delta": 1e-5}]
 COMMAND = ["train", "label-moments", "--private", "p.csv", "--public", "q.csv", "--target", "y", "--classes", "0,1"]
@@ -140,9 +139,9 @@ def test_a_folder_that_is_exchanged_for_a_link_meanwhile_is_not_followed(place, 
             (place / ".dpensemble-run").symlink_to(target)
 
     def write(folder):
-        durable.write_file(folder / "run.json", "{}")
+        disk.write_file(folder / "run.json", "{}")
 
-    monkeypatch.setattr(durable, "step", step)
+    monkeypatch.setattr(disk, "step", step)
     with claimed_folder(place / "run") as run:
         run.spend(BUDGETS)
         run.finish(write)
@@ -271,7 +270,7 @@ def finished(place, **values):
     def ended():
         with claimed_folder(place / "run", overwrite=True) as run:
             run.spend(BUDGETS)
-            run.finish(lambda folder: durable.write_file(folder / "run.json", '{"new": 1}'))
+            run.finish(lambda folder: disk.write_file(folder / "run.json", '{"new": 1}'))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -480,7 +479,7 @@ def test_a_copy_that_was_made_before_the_run_ended_is_noticed_when_it_ends(place
                 finish(value + 1)
                 (place / ".dpensemble-run").rename(place / "copy")
                 (place / "first").rename(place / ".dpensemble-run")
-            run.finish(lambda folder: durable.write_file(folder / "run.json", "{}"))
+            run.finish(lambda folder: disk.write_file(folder / "run.json", "{}"))
 
     with pytest.raises(FileError, match="is a copy of a run that has ended before"):
         finish(1)
@@ -500,7 +499,7 @@ def test_a_run_ends_only_when_its_end_is_noted(place, monkeypatch, full):
     else:
         monkeypatch.setattr(_state_home, "sync_folder", fails)
     with resumed_folder(place / "run") as run, pytest.raises(FileError, match="No space left on device"):
-        run.finish(lambda folder: durable.write_file(folder / "run.json", "{}"))
+        run.finish(lambda folder: disk.write_file(folder / "run.json", "{}"))
     assert read_journal(place / ".dpensemble-run" / "journal.json", place).stage == "spent"
 
 
@@ -529,11 +528,11 @@ def test_a_journal_whose_names_cannot_be_read_is_one_sentence(place, capsys, fac
 
 
 def write_beside(path, text):
-    with durable.file_beside(path) as file:
+    with disk.file_beside(path) as file:
         file.write(text)
 
 
-@pytest.mark.parametrize("write", [durable.replace_file, write_beside])
+@pytest.mark.parametrize("write", [disk.replace_file, write_beside])
 def test_a_draft_that_somebody_prepared_is_not_written_through(place, tmp_path, write):
     target = tmp_path / "target"
     target.write_text("years of work")

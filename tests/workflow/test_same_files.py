@@ -10,7 +10,7 @@ import pytest
 
 from dpensemble.cli import main
 from dpensemble.workflow import outputs, table_files
-from dpensemble.workflow.table_files import is_same_file, share_files
+from dpensemble.workflow.table_files import _is_same_file, _share_files
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 ROLES = "--target y --classes no,yes"
@@ -49,8 +49,8 @@ def test_a_declaration_or_a_folder_may_not_be_the_private_file(folder, capsys):
     assert "declared_columns is the private table itself" in capsys.readouterr().err
     (folder / "parts").mkdir()
     os.link("private.csv", "parts/1.parquet")
-    assert share_files(folder / "parts", folder / "private.csv")
-    assert not share_files(folder / "parts", folder / "public.csv")
+    assert _share_files(folder / "parts", folder / "private.csv")
+    assert not _share_files(folder / "parts", folder / "public.csv")
     assert main([*line, "--public", "parts"]) == 2
     assert "share a file" in capsys.readouterr().err
 
@@ -66,10 +66,10 @@ def test_two_mounts_of_one_server_hold_one_file(folder, monkeypatch):
     (folder / "mounts").write_text("\n".join(mounts) + "\n")
     monkeypatch.setattr(table_files, "_MOUNTS", folder / "mounts")
     one, two, other = (path / "t.csv" for path in paths)
-    assert is_same_file(one, two)
-    assert not is_same_file(one, other)
-    assert not is_same_file(one, folder / "private.csv")
-    assert not is_same_file(one, folder / "nothing.csv")
+    assert _is_same_file(one, two)
+    assert not _is_same_file(one, other)
+    assert not _is_same_file(one, folder / "private.csv")
+    assert not _is_same_file(one, folder / "nothing.csv")
 
 
 def test_equal_rows_are_counted_for_the_owner(folder, capsys):

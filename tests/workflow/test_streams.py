@@ -20,7 +20,7 @@ from dpensemble.cli import main
 from dpensemble.datasets import arrow_sources
 from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
 from dpensemble.errors import DataError, FileError
-from dpensemble.workflow.journal import COMMAND
+from dpensemble.workflow.disk import COMMAND
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning"),

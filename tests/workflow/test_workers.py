@@ -12,7 +12,7 @@ import pytest
 from dpensemble.cli import main
 from dpensemble.datasets.partitions import ParquetParts
 from dpensemble.rows.passes import PROBLEMS
-from dpensemble.workflow.workers import Workers
+from dpensemble.workflow.table_files import Workers
 
 pytestmark = [pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")]
 

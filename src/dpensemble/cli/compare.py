@@ -21,10 +21,9 @@ from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.relations import Relation
 from dpensemble.workflow import Comparison
 from dpensemble.workflow import compare as run_comparison
+from dpensemble.workflow.comparison import METHODS, ComparedMethod
 from dpensemble.workflow.comparison_data import ComparedDataset, ComparisonData, comparison_data, table_data
-from dpensemble.workflow.comparison_methods import METHODS
-from dpensemble.workflow.comparison_results import ComparedMethod
-from dpensemble.workflow.durable import replace_file
+from dpensemble.workflow.disk import replace_file
 
 # Width of the table when no terminal sets it.
 _WIDTH = 112

@@ -118,9 +118,9 @@ def _quality_chart(plan: Plan) -> Markup:
 
 def write_certificate(path: Path, certificate: dict[str, Any]) -> None:
     """Write a whole certificate or nothing."""
-    from dpensemble.workflow import durable  # noqa: PLC0415  takes long to import
+    from dpensemble.workflow import disk  # noqa: PLC0415  takes long to import
 
-    durable.replace_file(path, json.dumps(certificate, separators=(",", ":")) + "\n")
+    disk.replace_file(path, json.dumps(certificate, separators=(",", ":")) + "\n")
 
 
 def print_certificate(path: Path | None) -> None:

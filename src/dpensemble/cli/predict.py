@@ -20,10 +20,8 @@ from dpensemble.cli.options import parts_of
 from dpensemble.cli.plan_output import check_folder
 from dpensemble.datasets.arrow_sources import holds_rows_of
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
-from dpensemble.workflow.durable import file_beside
-from dpensemble.workflow.explanations import RowExplanations
-from dpensemble.workflow.predict import load_student, predictions, threshold_for_costs
-from dpensemble.workflow.unseen_values import UnseenValues
+from dpensemble.workflow.disk import file_beside
+from dpensemble.workflow.predict import RowExplanations, UnseenValues, load_student, predictions, threshold_for_costs
 
 
 def run(

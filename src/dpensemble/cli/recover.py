@@ -15,10 +15,16 @@ import typer
 from dpensemble.cli.again import Unfinished, command, finishing
 from dpensemble.cli.interrupts import INTERRUPTS
 from dpensemble.errors import InvalidParameterError, file_errors
-from dpensemble.workflow.charging import require_unchanged, where_charged
-from dpensemble.workflow.journal import COMMAND, INPUTS, WORKING_FOLDER, Journal, budget_words
-from dpensemble.workflow.recover import Recovered, recover, state_of, unfinished_run
-from dpensemble.workflow.run_folder import checked_folder
+from dpensemble.workflow.disk import COMMAND, INPUTS, WORKING_FOLDER, Journal, budget_words
+from dpensemble.workflow.run_folder import (
+    Recovered,
+    checked_folder,
+    recover,
+    require_unchanged,
+    state_of,
+    unfinished_run,
+    where_charged,
+)
 
 
 def run(run: Path, overwrite: bool, give_up: bool, unsigned: bool, as_json: bool) -> None:

@@ -51,17 +51,15 @@ from dpensemble.report.record import declared_noun, unit_noun
 from dpensemble.rows.bad_records import zeroes_bad
 from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file_tables
 from dpensemble.workflow import train as run_training
-from dpensemble.workflow.charging import JournaledAccount, about_run
-from dpensemble.workflow.durable import OWN_FILE
-from dpensemble.workflow.group_columns import declared_groups, parse_groups
+from dpensemble.workflow.column_kinds import declared_groups, parse_groups
+from dpensemble.workflow.disk import CHARGE, OWN_FILE
 from dpensemble.workflow.holdout import choose
-from dpensemble.workflow.journal import CHARGE
 from dpensemble.workflow.learners import LEARNERS, STUDENTS, learner
 from dpensemble.workflow.outputs import REPORT, STUDENT, write_outcome
 from dpensemble.workflow.rehearsal import rehearse
-from dpensemble.workflow.run_folder import checked_folder, claimed_folder, resumed_folder
+from dpensemble.workflow.run_folder import JournaledAccount, about_run, checked_folder, claimed_folder, resumed_folder
+from dpensemble.workflow.table_files import Workers
 from dpensemble.workflow.tables import adult_tables
-from dpensemble.workflow.workers import Workers
 
 _DEFAULT_LEARNER = "logistic-regression"
 

@@ -10,7 +10,7 @@ from dpensemble.clusters import on_cluster
 from dpensemble.datasets.arrow_sources import ArrowSource, names_source, opened_source
 from dpensemble.datasets.partitions import spark_session
 from dpensemble.errors import InvalidParameterError
-from dpensemble.workflow.workers import Workers
+from dpensemble.workflow.table_files import Workers
 
 
 def opened_private(private: str | None) -> AbstractContextManager[ArrowSource | None]:

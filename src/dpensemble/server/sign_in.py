@@ -35,7 +35,7 @@ from dpensemble._folders import make_folder
 from dpensemble._untrusted import JSON, LARGEST_JSON, file_bytes, parse_json
 from dpensemble.errors import DPEnsembleError, FileError, InvalidParameterError, file_errors
 from dpensemble.server.names import look_alike
-from dpensemble.workflow.durable import OWN_FILE, replace_file
+from dpensemble.workflow.disk import OWN_FILE, replace_file
 
 #: Prefix of every API key.
 PREFIX = "dpe_"

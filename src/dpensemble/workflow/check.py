@@ -20,10 +20,8 @@ from dpensemble.datasets.public_facts import ids_of_two_forms
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.rows.bad_records import BAD, class_ids_or_bad, readable_rows
 from dpensemble.rows.labels_and_units import sorted_classes
-from dpensemble.workflow.files import file_tables
-from dpensemble.workflow.table_files import ReadOptions, TableFiles
-from dpensemble.workflow.tables import Tables
-from dpensemble.workflow.workers import Workers
+from dpensemble.workflow.table_files import ReadOptions, TableFiles, Workers
+from dpensemble.workflow.tables import Tables, file_tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,27 +1,31 @@
-"""Columns and labels of the private and test tables, converted as the public table or a declaration defines them."""
+"""Columns, labels and groups of the private and test tables, as the public table or a declaration defines them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from dpensemble._arrays import Integers
 from dpensemble._class_names import Label, bare, folded
 from dpensemble._untrusted import JSON, LARGEST_JSON, UnfitJSONError, file_bytes, parse_json
 from dpensemble.datasets.columns import as_text, numbers_of
 from dpensemble.datasets.tables import kinds_by, require_complete, take_kinds
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.moments.maps.grid import declared_grid, with_texts
+from dpensemble.quality.release import OTHER_GROUP
 from dpensemble.workflow.table_files import ReadOptions
 
 _TRUTH = {"false": 0.0, "true": 1.0}
 _DIGITS = {"0": "false", "1": "true"}
 
 
-def as_labels(column: pd.Series, classes: Sequence[Label]) -> pd.Series:
+def _as_labels(column: pd.Series, classes: Sequence[Label]) -> pd.Series:
     """Return labels in the form of the classes, or NaN. Each label is read separately.
 
     A text in quotation marks or brackets is the class in them. Truth values are read in any capitals, or as 0 and 1.
@@ -63,15 +67,15 @@ def _as_numbers(column: pd.Series) -> pd.Series:
 
 
 def alike_labels(column: pd.Series, classes: Sequence[Label]) -> pd.Series:
-    """Return labels as `as_labels` does. A text that is `folded` to the same as a class is that class."""
-    labels = as_labels(column, classes)
+    """Return labels as `_as_labels` does. A text that is `folded` to the same as a class is that class."""
+    labels = _as_labels(column, classes)
     if not isinstance(classes[0], str):
         return labels
     names = {folded(str(name)): str(name) for name in classes}
     return _each(labels, lambda entry: names.get(folded(entry)) or names.get(folded(bare(entry)), entry))
 
 
-def refuse_unlike(labels: pd.Series, classes: Sequence[Label]) -> None:
+def _refuse_unlike(labels: pd.Series, classes: Sequence[Label]) -> None:
     """Raise for labels that differ from a class only in capitals or spaces. Other undeclared labels raise later."""
     names = {folded(str(name)) for name in classes}
     odd = ~labels.isin(classes).to_numpy()
@@ -112,7 +116,7 @@ class ColumnKinds:
 
     def private_labels(self, column: pd.Series) -> pd.Series:
         """Return private labels in the form of the classes, without any check."""
-        return alike_labels(column, self.classes) if self.options.keep_bad else as_labels(column, self.classes)
+        return alike_labels(column, self.classes) if self.options.keep_bad else _as_labels(column, self.classes)
 
     def checked_labels(self, features: pd.DataFrame, target: pd.Series, units: pd.Series | None) -> pd.Series:
         """Return the labels of private records, or raise if one of the records is incomplete."""
@@ -135,7 +139,7 @@ class ColumnKinds:
                 f"(the first in row {int(labels.isna().to_numpy().argmax()):,}, counting from 0): declare every "
                 f"possible label as it is written, or {LEAVE_OUT['target']}."
             )
-        refuse_unlike(labels, self.classes)
+        _refuse_unlike(labels, self.classes)
         return labels
 
 
@@ -202,3 +206,74 @@ def _each_once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
             f"declared_columns names {twice[0]!r} twice: name each once.", parameter="declared_columns"
         )
     return dict(pairs)
+
+
+_MOST_GROUPS = 20
+
+
+def parse_groups(text: str | None) -> dict[str, tuple[str, ...] | None]:
+    """Return the values of each group column, None to take those of the public rows.
+
+    Examples
+    --------
+    >>> parse_groups("sex=f|m, ward")
+    {'sex': ('f', 'm'), 'ward': None}
+    """
+    groups: dict[str, tuple[str, ...] | None] = {}
+    for part in [] if text is None else text.split(","):
+        column, equals, values = (one.strip() for one in part.partition("="))
+        if not column or column in groups or (equals and not values):
+            raise InvalidParameterError(
+                f"groups={text!r} is not a list of columns: write each once, such as sex=f|m,ward.", parameter="groups"
+            )
+        groups[column] = tuple(one.strip() for one in values.split("|")) if equals else None
+    return groups
+
+
+def declared_groups(
+    groups: Mapping[str, Sequence[str] | None], public: pd.DataFrame | None
+) -> dict[str, tuple[str, ...]]:
+    """Return the values of each group column, those of the public rows where none are declared. Checks all of them."""
+    declared = {}
+    for column, values in groups.items():
+        if values is None and (public is None or column not in public):
+            raise InvalidParameterError(
+                f"groups={column!r} is not a column of the public table: declare its values, such as {column}=a|b.",
+                parameter="groups",
+            )
+        if values is None and public is not None:
+            values = sorted(set(as_text(public[column]).dropna()))  # noqa: PLW2901
+        names = tuple(str(value) for value in values or ())
+        if not 1 <= len(names) <= _MOST_GROUPS or len({_plain(name) for name in names}) < len(names):
+            raise InvalidParameterError(
+                f"groups={column!r} must have 1 to {_MOST_GROUPS} different values, and has {len(names):,}: declare "
+                f"some of them, such as {column}=a|b.",
+                parameter="groups",
+            )
+        if OTHER_GROUP in names:
+            raise InvalidParameterError(
+                f"groups={column!r} declares the value {OTHER_GROUP!r}, the group of all other values: leave it out.",
+                parameter="groups",
+            )
+        declared[column] = names
+    return declared
+
+
+def group_places(entries: pd.Series, values: Sequence[str]) -> Integers:
+    """Return the place of each record's group, the last one for all other values. Each record is read separately."""
+    place_of = {_plain(value): place for place, value in enumerate(values)}
+    texts = as_text(entries)
+    return np.array(
+        [len(values) if pd.isna(text) else place_of.get(_plain(str(text)), len(values)) for text in texts],
+        dtype=np.int64,
+    )
+
+
+def _plain(text: str) -> str:
+    """Return a text without spaces around it, and a number in one form: 5.0 as 5."""
+    text = text.strip()
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return f"{number:.12g}" if math.isfinite(number) else text

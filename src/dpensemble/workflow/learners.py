@@ -1,10 +1,18 @@
-"""Base learners that the command line can name. In Python, any scikit-learn classifier can be used."""
+"""Base learners that the command line can name, and how good a classifier is on test rows.
+
+In Python, any scikit-learn classifier can be used.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
@@ -27,3 +35,35 @@ def learner(parameter: str, name: str, names: Iterable[str] = LEARNERS) -> Any:
     if name not in names:
         raise InvalidParameterError(f"{parameter}={name!r} is unknown: use one of {', '.join(names)}.")
     return LEARNERS[name]()
+
+
+def scores(probabilities: NDArray[np.float64], truth: NDArray[Any], classes: NDArray[Any]) -> dict[str, float]:
+    """Return accuracy, areas under the ROC and the precision-recall curve, and the Brier score."""
+    # Of two classes, the second is positive. Of more, each class with both kinds of rows counts against the rest.
+    metrics = {"accuracy": float(np.mean(classes[np.argmax(probabilities, axis=1)] == truth))}
+    columns = range(1, 2) if len(classes) == 2 else range(len(classes))
+    mixed = [c for c in columns if 0 < np.count_nonzero(truth == classes[c]) < len(truth)]
+    if mixed:
+        positive = {c: truth == classes[c] for c in mixed}
+        metrics["auroc"] = float(np.mean([roc_auc_score(positive[c], probabilities[:, c]) for c in mixed]))
+        metrics["auprc"] = float(np.mean([average_precision_score(positive[c], probabilities[:, c]) for c in mixed]))
+    # Mean squared error of the probabilities: 0 is best. For two classes, that of one class.
+    errors = (probabilities - (truth[:, None] == classes)) ** 2
+    metrics["brier"] = float(np.mean(errors.sum(axis=1))) / (2 if len(classes) == 2 else 1)
+    return metrics
+
+
+def measures(
+    predicted: NDArray[Any], probabilities: NDArray[np.float64] | None, truth: NDArray[Any], classes: NDArray[Any]
+) -> dict[str, float]:
+    """Return AUROC for two classes, balanced accuracy for more, and the Brier score, if they are defined."""
+    metrics: dict[str, float] = {}
+    of_probabilities = {} if probabilities is None else scores(probabilities, truth, classes)
+    if len(classes) == 2:
+        # A constant answer does not distinguish rows.
+        area = 0.5 if probabilities is None and len(set(predicted.tolist())) == 1 else of_probabilities.get("auroc")
+        metrics |= {} if area is None else {"auroc": area}
+    else:
+        shares = [np.mean(predicted[truth == one] == one) for one in classes if np.any(truth == one)]
+        metrics["balanced_accuracy"] = float(np.mean(shares))
+    return metrics | ({"brier": of_probabilities["brier"]} if "brier" in of_probabilities else {})

@@ -17,16 +17,15 @@ from dpensemble.report import RunRecord
 from dpensemble.report.card import card_as_markdown, model_card
 from dpensemble.report.page import render
 from dpensemble.report.record import FOR_OWNER, PrivateRecord, read_json
-from dpensemble.workflow import durable
-from dpensemble.workflow.claim import journal_path
-from dpensemble.workflow.durable import ANY_FILE, OWN_FILE, write_file
+from dpensemble.workflow import disk
+from dpensemble.workflow.disk import ANY_FILE, OWN_FILE, journal_path, write_file
 
 RECORD, PRIVATE_RECORD = "run.json", "private.json"
 REPORT, PRIVATE_REPORT = "report.html", "private-report.html"
 STUDENT, LABELS, CERTIFICATE = "student.skops", "labels.csv", "certificate.json"
-CARD, CARD_TEXT = "card.json", "card.md"
+_CARD, _CARD_TEXT = "card.json", "card.md"
 PRIVATE_FILES = (PRIVATE_RECORD, PRIVATE_REPORT)
-FILES = (*PRIVATE_FILES, REPORT, STUDENT, LABELS, CERTIFICATE, CARD, CARD_TEXT, RECORD)
+FILES = (*PRIVATE_FILES, REPORT, STUDENT, LABELS, CERTIFICATE, _CARD, _CARD_TEXT, RECORD)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,7 +66,7 @@ def write_outcome(outcome: Outcome, folder: Path) -> None:
     """
     for name, (text, mode) in file_contents(outcome).items():
         write_file(folder / name, text, mode)
-    durable.step(f"write {STUDENT}")
+    disk.step(f"write {STUDENT}")
     save_classifier(outcome.classifier, folder / STUDENT)
 
 
@@ -82,8 +81,8 @@ def file_contents(outcome: Outcome) -> dict[str, tuple[str, int]]:
     texts = {
         RECORD: (_record_text(record, outcome.for_owner), OWN_FILE),
         REPORT: (render(record), ANY_FILE),
-        CARD: (json.dumps(card, indent=2) + "\n", ANY_FILE),
-        CARD_TEXT: (card_as_markdown(card), ANY_FILE),
+        _CARD: (json.dumps(card, indent=2) + "\n", ANY_FILE),
+        _CARD_TEXT: (card_as_markdown(card), ANY_FILE),
         LABELS: (labels.to_csv(index=False), ANY_FILE),
     }
     if outcome.certificate is not None:

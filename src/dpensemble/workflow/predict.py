@@ -1,10 +1,19 @@
-"""Classify the rows of a file or a database with a saved student, in chunks."""
+"""Classify the rows of a file, a database, or a Spark or Dask table with a saved student, in chunks.
+
+The student is public, so predictions cost no privacy. Each row of a Spark or Dask table is read as
+`dpensemble predict` reads a row. Explanations stand beside the labels. Entries that a student cannot use are counted:
+dates in another format, and categories that it never saw.
+"""
 
 from __future__ import annotations
 
+import copy
 import shlex
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +23,146 @@ import pandas as pd
 from dpensemble._arrays import Rows
 from dpensemble._checks import real_between
 from dpensemble._untrusted import read_json
+from dpensemble.clusters.vetting import other_versions as difference_from
+from dpensemble.clusters.vetting import versions
 from dpensemble.datasets.arrow_sources import names_source, opened_source, source_frames
-from dpensemble.datasets.columns import as_text
+from dpensemble.datasets.columns import as_text, unreadable_dates
 from dpensemble.datasets.csv_layout import Expected
+from dpensemble.datasets.frames import exact_frame
 from dpensemble.datasets.preparation import numeric_columns, statements_of
 from dpensemble.datasets.tables import as_kinds, require_complete, table_chunks
+from dpensemble.engine.classifier import explained, require_explainable
 from dpensemble.errors import DataError, FileError, InvalidParameterError
+from dpensemble.moments.explanation import Explanation
 from dpensemble.persistence import load_classifier
-from dpensemble.workflow.claim import journal_path
-from dpensemble.workflow.explanations import RowExplanations
+from dpensemble.workflow.disk import journal_path
 from dpensemble.workflow.outputs import RECORD, STUDENT
-from dpensemble.workflow.unseen_values import UnseenValues
+
+_MOST_NAMED = 8
+
+
+class UnseenValues:
+    """Counts of rows with entries that a student cannot use, by column."""
+
+    def __init__(self, student: Any) -> None:
+        self.rows = 0
+        self.dates: Counter[str] = Counter()
+        self.unknown: Counter[str] = Counter()
+        encoder = statements_of(student.named_steps["encoder"])
+        preparation = student.named_steps.get("table", encoder.preparation_)
+        self._formats = {} if preparation is None else preparation.dates_
+        self._categories = encoder.known_categories
+
+    def add(self, table: pd.DataFrame) -> None:
+        """Count such entries in a table whose columns have the kinds that the student was trained on."""
+        self.rows += len(table)
+        for name, date in self._formats.items():
+            self.dates[name] += int(unreadable_dates(table[name], date["format"]).sum())
+        for name, categories in self._categories.items():
+            if name in table:
+                entries = as_text(table[name].dropna())
+                self.unknown[name] += int((~entries.isin(categories)).sum())
+
+    def sentence(self) -> str | None:
+        """Return a sentence for people, or None if every entry can be used."""
+        parts = [
+            (+self.dates, "a date that cannot be read", "which counts as blank"),
+            (+self.unknown, "a category that is new or rare to the student", "which counts as any other"),
+        ]
+        sentences = [f"{what} in {_columns(counter)}, {counts}" for counter, what, counts in parts if counter]
+        return f"of {self.rows:,} rows some have {'; and '.join(sentences)}." if sentences else None
+
+
+def _columns(counts: Counter[str]) -> str:
+    named = [f"{name!r} ({count:,})" for name, count in counts.most_common(_MOST_NAMED)]
+    rest = len(counts) - len(named)
+    return ", ".join([*named, f"{rest:,} more columns"] if rest else named)
+
+
+# Rows whose explanations are in memory together.
+_ROWS_AT_ONCE = 1000
+#: Columns of a table of explanations, before a column for each contribution.
+CLASS, _LOGIT, _BASE, _CONTRIBUTION = "explained class", "logit", "base", "contribution of {}"
+
+
+class RowExplanations:
+    """Explanations of rows that come in chunks, as columns of a table, as values of JSON, and as a picture of one row.
+
+    Parameters
+    ----------
+    student : Pipeline
+        The student.
+    columns : bool
+        Whether `of` returns the explanations as a table.
+    values : bool
+        Whether to keep the explanation of every row in `values`, ready for JSON.
+    row : int, optional
+        Number of the row, from 0, whose waterfall goes into `picture`.
+
+    Raises
+    ------
+    InvalidParameterError
+        If the student cannot be explained.
+    """
+
+    def __init__(self, student: object, *, columns: bool, values: bool, row: int | None = None) -> None:
+        require_explainable(student)
+        self._student, self._columns, self._keeps, self._row = student, columns, values, row
+        self.values: list[dict[str, object]] = []
+        #: Names of the columns of the last table.
+        self.columns: list[str] = []
+        self.picture: str | None = None
+
+    def of(self, features: pd.DataFrame, first: int) -> pd.DataFrame | None:
+        """Explain rows, of which the first has the number `first`."""
+        if not (self._columns or self._keeps):
+            if self._row is not None and first <= self._row < first + len(features):
+                self._draw(features.iloc[[self._row - first]])
+            return None
+        tables = []
+        for start in range(0, len(features), _ROWS_AT_ONCE):
+            part = features.iloc[start : start + _ROWS_AT_ONCE]
+            at = None if self._row is None else self._row - first - start
+            explanation = explained(self._student, part, bands=self._keeps)
+            if self._columns:
+                tables.append(_table(explanation, part.index))
+            if self._keeps:
+                self.values += [explanation.of_row(row) for row in range(len(part))]
+            if at is not None and 0 <= at < len(part):
+                self._draw(part.iloc[[at]])
+        if not tables:
+            return None
+        table = pd.concat(tables)
+        self.columns = list(table.columns)
+        return table
+
+    def _draw(self, row: pd.DataFrame) -> None:
+        self.picture = explained(self._student, row, bands=True).waterfall()
+
+    def drawn(self) -> str:
+        """Return the picture of the row, or raise if there was no such row."""
+        if self.picture is None:
+            raise DataError(f"explain_row={self._row} is not a row of the table: give the number of a row, from 0.")
+        return self.picture
+
+
+def _table(found: Explanation, index: pd.Index) -> pd.DataFrame:
+    """Return the explanation of each row's predicted class (of two classes: of the second) as columns."""
+    outputs = np.array(list(_outputs(found)), dtype=np.int64)
+    rows = np.arange(len(outputs))
+    columns: dict[str, object] = {
+        CLASS: [found.classes[output] for output in outputs],
+        _LOGIT: found.logits[rows, outputs],
+        _BASE: found.base[outputs],
+    }
+    of_class = found.contributions[rows, :, outputs]
+    columns |= {_CONTRIBUTION.format(name): of_class[:, place] for place, name in enumerate(found.columns)}
+    return pd.DataFrame(columns, index=index)
+
+
+def _outputs(found: Explanation) -> Iterator[int]:
+    return (found.output_of(row) for row in range(len(found.contributions)))
+
 
 ROWS_AT_ONCE = 100_000
 _ROW, _LABEL = "row", "label"
@@ -84,7 +222,7 @@ def predictions(
         )
         tables = _of_source(student, str(rows), keep, at_once)
     else:
-        needed = frozenset(needed_columns(student))
+        needed = frozenset(_needed_columns(student))
         like = Expected(names=needed | set(keep), required=needed, search=True, whose="the student")
         tables = table_chunks(
             rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text, skip_lines=skip_lines, like=like
@@ -94,7 +232,7 @@ def predictions(
         for table in tables:
             if len(table):
                 numbered = table.set_index(pd.RangeIndex(start, start + len(table)))
-                features = features_of(student, numbered, str(rows))
+                features = _features_of(student, numbered, str(rows))
                 if unseen is not None:
                     unseen.add(features)
                 labels = _with_labels(student, numbered, features, rows, keep, probabilities, rule)
@@ -117,7 +255,7 @@ def _refuse_csv_settings(settings: Mapping[str, object]) -> None:
 def _of_source(student: Rows, address: str, keep: Sequence[str], at_once: int) -> Generator[pd.DataFrame]:
     """Yield the columns of a table in a database or an Arrow file that a student or a result needs."""
     with opened_source(address, "rows") as source:
-        wanted = {*require_columns(student, source.columns, source.name), *keep}
+        wanted = {*_require_columns(student, source.columns, source.name), *keep}
         yield from source_frames(source, [name for name in source.columns if name in wanted], at_once)
 
 
@@ -145,15 +283,15 @@ def _rule(names: Sequence[str], threshold: float | None, positive_class: str | N
     return 1 if positive_class is None else names.index(positive_class), threshold
 
 
-def needed_columns(student: Rows) -> list[str]:
+def _needed_columns(student: Rows) -> list[str]:
     """Return the columns that a student was trained on."""
     first = statements_of(student.steps[0][1])
     return list(student.feature_names_in_ if first.needed_columns is None else first.needed_columns)
 
 
-def require_columns(student: Rows, columns: Sequence[str], name: str) -> list[str]:
+def _require_columns(student: Rows, columns: Sequence[str], name: str) -> list[str]:
     """Return the columns that a student needs, or raise if the table called `name` lacks one."""
-    expected = needed_columns(student)
+    expected = _needed_columns(student)
     lacking = [column for column in expected if column not in columns]
     if lacking:
         raise DataError(
@@ -162,10 +300,10 @@ def require_columns(student: Rows, columns: Sequence[str], name: str) -> list[st
     return expected
 
 
-def features_of(student: Any, table: pd.DataFrame, name: str) -> pd.DataFrame:
+def _features_of(student: Any, table: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the columns that a student was trained on, with the kinds of its public rows."""
     first, encoder = statements_of(student.steps[0][1]), statements_of(student.named_steps["encoder"])
-    expected = require_columns(student, list(table.columns), name)
+    expected = _require_columns(student, list(table.columns), name)
     # The student's public rows define the kinds of columns. The new rows never do.
     features = as_kinds("new", first.as_declared(table[expected]), numeric_columns(student.steps[0][1]))
     require_complete(name, features, blanks=first.takes_blanks or encoder.takes_blanks)
@@ -214,3 +352,149 @@ def _alike(lacking: Sequence[str], columns: Sequence[str]) -> str:
     there = {str(name).strip().casefold() for name in columns}
     alike = [name for name in lacking if str(name).strip().casefold() in there]
     return f"; {alike[0]!r} has other capitals or spaces" if alike else ""
+
+
+_TABLE = "the table"
+# Types of Spark by the kind of a label in numpy. Any other label is text.
+_TYPES = {"b": "boolean", "i": "long", "u": "long", "f": "double"}
+
+
+def spark_predictions(
+    student: Rows, frame: Rows, *, label: str = "label", probabilities: bool = False, other_versions: bool = False
+) -> Rows:
+    """Return a Spark DataFrame with a column of labels and, on request, one of the probability of each class.
+
+    Nothing is computed before an action on the result. Executors need this library. Rows are read in batches, without
+    a shuffle.
+
+    Parameters
+    ----------
+    student : classifier or path
+        ``student_`` of a fitted estimator, what `dpensemble.load_classifier` returns, or the folder of a run.
+    frame : pyspark.sql.DataFrame
+        Rows with the columns that the student was trained on, in any order. Other columns are kept.
+    label : str
+        Name of the new column.
+    probabilities : bool, default=False
+        Whether to add columns ``probability_of_CLASS`` from 0 to 1.
+    other_versions : bool, default=False
+        Whether executors may have other versions of Python, this library, numpy, scipy or scikit-learn.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        `frame` with the new columns.
+
+    Raises
+    ------
+    DataError
+        If the frame lacks a column, before any job. In a job, if a column of numbers holds text, or if an executor has
+        other versions.
+    InvalidParameterError
+        If the frame has a column with the name of a new one.
+
+    Examples
+    --------
+    >>> spark_predictions("run", spark.table("visits"), probabilities=True).write.saveAsTable("risks")  # doctest: +SKIP
+    """
+    predicted = _Predicted.of(student, list(frame.columns), label, probabilities)
+    # A copy, since `add` changes the schema in place.
+    schema = copy.deepcopy(frame.schema).add(label, _TYPES.get(predicted.kind, "string"))
+    for name in predicted.names:
+        schema = schema.add(name, "double")
+    wanted = None if other_versions else versions()
+    return frame.mapInArrow(partial(_with_columns, predicted, wanted), schema)
+
+
+def dask_predictions(student: Rows, frame: Rows, *, label: str = "label", probabilities: bool = False) -> Rows:
+    """Return a Dask DataFrame with a column of labels and, on request, one of the probability of each class.
+
+    Parameters
+    ----------
+    student, label, probabilities
+        As for `spark_predictions`.
+    frame : dask.dataframe.DataFrame
+        As for `spark_predictions`.
+
+    Returns
+    -------
+    dask.dataframe.DataFrame
+        `frame` with the new columns, to be computed partition by partition.
+
+    Raises
+    ------
+    DataError, InvalidParameterError
+        As for `spark_predictions`.
+
+    Examples
+    --------
+    >>> dask_predictions("run", dask.dataframe.read_parquet("visits")).to_parquet("labels")  # doctest: +SKIP
+    """
+    predicted = _Predicted.of(student, list(frame.columns), label, probabilities)
+    return frame.map_partitions(predicted.beside, meta=predicted.beside(frame._meta.iloc[:0]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Predicted:
+    """The new columns of a table: a label and perhaps probabilities."""
+
+    student: Rows
+    needed: list[str]
+    label: str
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, student: Rows, columns: Sequence[str], label: str, probabilities: bool) -> _Predicted:
+        """Load a student, and raise if a table with these columns cannot get the new ones."""
+        loaded = load_student(Path(student)) if isinstance(student, str | Path) else student
+        needed = _require_columns(loaded, columns, _TABLE)
+        names = tuple(f"probability_of_{name}" for name in loaded.classes_) if probabilities else ()
+        taken = [name for name in (label, *names) if name in columns]
+        if taken or label in names:
+            raise InvalidParameterError(
+                f"label={label!r} would add a column {(taken or [label])[0]!r}, which is there already: give another "
+                "label, or rename the column.",
+                parameter="label",
+            )
+        return cls(loaded, needed, label, names)
+
+    @property
+    def kind(self) -> str:
+        """Kind of the labels in numpy."""
+        return str(np.asarray(self.student.classes_).dtype.kind)
+
+    def of_rows(self, table: pd.DataFrame) -> dict[str, Rows]:
+        """Return the new columns of a table, by name."""
+        if not len(table):
+            labels, chances = np.asarray(self.student.classes_)[:0], np.empty((0, len(self.names)))
+        else:
+            rows = _features_of(self.student, table, _TABLE)
+            labels = self.student.predict(rows)
+            chances = self.student.predict_proba(rows) if self.names else np.empty((len(table), 0))
+        return {self.label: labels} | {name: chances[:, place] for place, name in enumerate(self.names)}
+
+    def beside(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return a table with the new columns."""
+        new = pd.DataFrame(self.of_rows(table), index=table.index)
+        return pd.concat([table, new], axis=1)
+
+
+def _with_columns(predicted: _Predicted, wanted: dict[str, str] | None, batches: Iterator[Rows]) -> Iterator[Rows]:
+    """Yield the batches of a partition with the new columns."""
+    import pyarrow as pa  # noqa: PLC0415  takes long to import
+
+    difference = "" if wanted is None else difference_from(wanted)
+    if difference:
+        raise DataError(
+            f"an executor has {difference}, so that predictions could differ: install the same version there, or give "
+            "other_versions=True."
+        )
+    for batch in batches:
+        new = predicted.of_rows(exact_frame(batch.select(predicted.needed)))
+        entries = [pa.array(np.asarray(column).tolist(), _arrow_type(column)) for column in new.values()]
+        yield pa.RecordBatch.from_arrays([*batch.columns, *entries], names=[*batch.schema.names, *new])
+
+
+def _arrow_type(column: Rows) -> str:
+    """Return the name of the type of a column in Arrow, which a batch without rows needs, too."""
+    return {"b": "bool", "i": "int64", "u": "int64", "f": "float64"}.get(np.asarray(column).dtype.kind, "string")

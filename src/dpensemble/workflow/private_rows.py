@@ -23,8 +23,7 @@ from dpensemble.datasets.tables import require_complete
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.rows.source import Blocks, Convert, Read, RowSource, converted, rows_here, without
 from dpensemble.workflow.column_kinds import LEAVE_OUT, ColumnKinds, require_two
-from dpensemble.workflow.table_files import TableFiles
-from dpensemble.workflow.workers import Workers
+from dpensemble.workflow.table_files import TableFiles, Workers
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +35,7 @@ class HeldRows:
     groups: pd.DataFrame
 
 
-class Placed(Protocol):
+class _Placed(Protocol):
     """Private records with fixed places."""
 
     @property
@@ -129,7 +128,7 @@ class PrivateStream:
     units: Integers | None
     source: RowSource
     parts: RowSource | None = None
-    placed: Placed | None = None
+    placed: _Placed | None = None
 
     @guarded_rows
     def read(self) -> Iterator[tuple[pd.DataFrame, Rows]]:

@@ -1,7 +1,8 @@
 """A run's folder: claimed for the whole run, with a journal before anything is spent, and put in place in one step.
 
-If a run is killed, its folder holds the earlier run or the new one, or a journal beside the folder records which
-budget is spent and how to finish.
+A run is charged once, after its journal has recorded the planned charge. If a run is killed, its folder holds the
+earlier run or the new one, or a journal beside the folder records which budget is spent and how to finish. To finish,
+an interrupted run needs its command and unchanged inputs.
 """
 
 from __future__ import annotations
@@ -9,20 +10,38 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shlex
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dpensemble._announce import Spending
+from dpensemble._checks import printable
 from dpensemble._folders import sync_folder
 from dpensemble._state_home import note_of, noted_once, state_home
 from dpensemble._untrusted import file_bytes
-from dpensemble.errors import FileError, file_errors, known_text
-from dpensemble.workflow import durable
-from dpensemble.workflow.claim import Claim, journal_path
-from dpensemble.workflow.drawn import DrawnFile, digest_of_drawn
-from dpensemble.workflow.journal import CHARGE, RUN, Journal, Stage, read_journal
+from dpensemble.errors import FileError, LedgerError, file_errors, known_text
+from dpensemble.workflow import disk
+from dpensemble.workflow.disk import (
+    CHARGE,
+    COMMAND,
+    INPUTS,
+    RUN,
+    WORKING_FOLDER,
+    Claim,
+    DrawnFile,
+    Journal,
+    Stage,
+    beside,
+    budget_words,
+    digest_of_drawn,
+    journal_path,
+    read_journal,
+)
 from dpensemble.workflow.outputs import FILES, PRIVATE_FILES, RECORD
 
 _NEW, _OLD, _RESERVE = "new", "old", "reserve"
@@ -86,7 +105,7 @@ class RunFolder:
     def withdraw(self) -> None:
         """Forget a request that the ledger did not charge."""
         if self.stage is Stage.ASKING:
-            durable.remove(self._claim.journal)
+            disk.remove_path(self._claim.journal)
             self.journal, self.stage = None, Stage.CLAIMED
 
     def spend(self, budgets: Sequence[dict[str, Any]]) -> None:
@@ -99,8 +118,8 @@ class RunFolder:
 
     def _reserve(self) -> None:
         try:
-            durable.step("spend")
-            durable.reserve(self._claim.inside / _RESERVE, _RESERVED_BYTES)
+            disk.step("spend")
+            disk.reserve(self._claim.inside / _RESERVE, _RESERVED_BYTES)
         except OSError as error:
             raise self._unwritable(error) from None
 
@@ -119,11 +138,11 @@ class RunFolder:
             overwrite=self._overwrite,
             record=record,
         )
-        with durable.signals_later():
+        with disk.signals_later():
             try:
                 journal.write(self._claim.journal, self.journal_path)
                 self.journal, self.stage = journal, stage
-                durable.step(stage.value)
+                disk.step(stage.value)
             except BaseException as error:
                 self._look_again()
                 if isinstance(error, OSError):
@@ -134,7 +153,7 @@ class RunFolder:
         """Find out how far a journal got if writing it to the disk failed."""
         if self.journal is None:
             # No account was charged, and no noise was or will be drawn.
-            durable.remove(self._claim.journal)
+            disk.remove_path(self._claim.journal)
             self.stage = Stage.CLAIMED
             return
         self.journal = read_journal(self._claim.journal, self.journal_path)
@@ -146,13 +165,13 @@ class RunFolder:
         self.spend([])
         new = self._claim.inside / _NEW
         try:
-            durable.remove(self._claim.inside / _RESERVE)
+            disk.remove_path(self._claim.inside / _RESERVE)
             new.mkdir()
             write(new)
             for path in sorted(new.iterdir()):
-                durable.sync_file(path)
+                disk.sync_file(path)
             sync_folder(new)
-            durable.step("files written")
+            disk.step("files written")
         except OSError as error:
             text = known_text(error) or f"{error.strerror}."
             raise FileError(f"the release could not be written to {self._claim.beside / _NEW}: {text}") from None
@@ -170,7 +189,7 @@ class RunFolder:
             lambda reason: f"the end of the run cannot be noted in {state_home()} ({reason}): make room, and recover."
         ):
             noted = noted_once(self._run, digest)
-            durable.step("noted")
+            disk.step("noted")
         if noted != digest:
             raise _ended_before(self._claim)
 
@@ -183,7 +202,7 @@ class RunFolder:
 
     def place(self) -> None:
         """Move a finished run to its folder, in one step if the system can."""
-        with durable.signals_later():
+        with disk.signals_later():
             try:
                 _put(self._claim, overwrite=self._overwrite)
                 self.tidy = True
@@ -256,8 +275,8 @@ def _released(run: RunFolder, claim: Claim) -> Iterator[None]:
 
 def _remove_unfinished(claim: Claim) -> None:
     """Remove the unfinished files of a run. Its draws and its journal stay."""
-    durable.remove(claim.inside / _RESERVE)
-    durable.remove(claim.inside / _NEW)
+    disk.remove_path(claim.inside / _RESERVE)
+    disk.remove_path(claim.inside / _NEW)
 
 
 def checked_folder(folder: Path) -> Path:
@@ -292,7 +311,7 @@ def settle(claim: Claim) -> None:
     if journal is not None and not (journal.is_signed and _in_place(claim, journal)):
         raise FileError(f"out={str(claim.folder)!r} is the place of an interrupted run: {journal.sentence(path)}.")
     if journal is not None:
-        place_waiting(claim, journal, overwrite=True)
+        _place_waiting(claim, journal, overwrite=True)
     claim.clear()
 
 
@@ -302,7 +321,7 @@ def _in_place(claim: Claim, journal: Journal) -> bool:
     return journal.stage == Stage.FINISHED and journal.record != "" and _digest(claim.place / RECORD) == journal.record
 
 
-def place_waiting(claim: Claim, journal: Journal, *, overwrite: bool) -> None:
+def _place_waiting(claim: Claim, journal: Journal, *, overwrite: bool) -> None:
     """Move a finished run into place, even if an earlier move was interrupted."""
     if _in_place(claim, journal):
         _tidy(claim)
@@ -318,17 +337,17 @@ def _put(claim: Claim, *, overwrite: bool) -> None:
         raise FileError(f"{claim.beside / _NEW} holds no finished run: look into it, or give --give-up.")
     earlier = folder.stat().st_mode if folder.exists() else None
     if any((new / name).exists() for name in PRIVATE_FILES):
-        new.chmod(durable.OWN_FOLDER)
+        new.chmod(disk.OWN_FOLDER)
     elif earlier is not None:
         new.chmod(stat.S_IMODE(earlier))
-    durable.step("place")
+    disk.step("place")
     if earlier is None or not any(folder.iterdir()):
         new.replace(folder)
-    elif not durable.exchange(new, folder):
+    elif not disk.exchange(new, folder):
         folder.replace(old)
-        durable.step("moved away")
+        disk.step("moved away")
         new.replace(folder)
-    durable.step("placed")
+    disk.step("placed")
     sync_folder(folder.parent)
     _tidy(claim)
 
@@ -341,11 +360,11 @@ def _tidy(claim: Claim) -> None:
             continue
         for path in sorted(before.iterdir()):
             if path.name not in FILES and not (folder / path.name).exists():
-                durable.step("carry")
+                disk.step("carry")
                 path.replace(folder / path.name)
         sync_folder(folder)
         sync_folder(before)
-    durable.step("tidied")
+    disk.step("tidied")
 
 
 def _digest(path: Path) -> str:
@@ -353,3 +372,233 @@ def _digest(path: Path) -> str:
         return hashlib.sha256(file_bytes(path)).hexdigest()
     except OSError:
         return ""
+
+
+_LEDGER, _DATA_SET, _RELEASE = "ledger", "data_set", "release"
+
+
+class JournaledAccount:
+    """An account for the fit of one run.
+
+    A process may end at any moment while the account is charged. The journal is written before the charge and names its
+    key, so the ledger shows afterwards whether the run was charged. A resumed run uses the same key, so nothing is
+    charged twice. `check` raises if a signal has arrived.
+    """
+
+    def __init__(self, account: Any, ledger: str, place: RunFolder, check: Callable[[], None]) -> None:
+        self._account, self._place, self._check = account, place, check
+        charge = {} if place.journal is None else place.journal.about.get(CHARGE, {})
+        self._release = charge.get(_RELEASE) or secrets.token_hex(16)
+        self._where = {_LEDGER: ledger, _DATA_SET: account.data_set, _RELEASE: self._release}
+
+    def one_release(self, what: str) -> Callable[[Sequence[Spending]], None]:
+        """Return the function that charges one fit."""
+        charge = self._account.one_release(what, release=self._release)
+
+        def noted(spendings: Sequence[Spending]) -> None:
+            self._check()
+            # A fit and its score are announced together, under the name of one group.
+            budgets = {one.name: one.to_dict() for one in spendings}
+            self._place.ask(list(budgets.values()), self._where)
+            try:
+                charge(spendings)
+            except BaseException:
+                # The journal stays if the outcome is unknown.
+                with disk.signals_later(), suppress(LedgerError):
+                    if not self._account.has_release(self._release):
+                        self._place.withdraw()
+                raise
+
+        return noted
+
+
+def where_charged(journal: Journal) -> tuple[str, str, str]:
+    """Return the ledger, the data set and the key of a run's planned charge."""
+    charge = journal.about[CHARGE]
+    return charge[_LEDGER], charge[_DATA_SET], charge[_RELEASE]
+
+
+def about_run(command: Sequence[str], inputs: Sequence[Path], **facts: Any) -> dict[str, Any]:
+    """Return a journal's facts about a run: its command (empty if it cannot be repeated), inputs and more facts."""
+    if not command:
+        return facts
+    states = {str(path): _state(path) for path in inputs}
+    return facts | {COMMAND: list(command), WORKING_FOLDER: os.getcwd(), INPUTS: states}
+
+
+def require_unchanged(journal: Journal) -> None:
+    """Raise if the inputs of a run have changed since it began."""
+    working_folder = Path(journal.about[WORKING_FOLDER])
+    for name, state in journal.about[INPUTS].items():
+        if _state(working_folder / name) != state:
+            raise FileError(
+                f"{name} has changed since the run into {journal.out} began, so it cannot be finished: restore the "
+                "file, or give --give-up to keep the account of what was spent."
+            )
+
+
+def _state(path: Path) -> list[Any]:
+    """Return names and digests of the contents of a file or of all files in a folder. For their owner only."""
+    files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+    # By content: a restored file counts as the same file, but a file of the same size and time may not.
+    return [[one.name, _input_digest(one)] for one in files if one.exists()]
+
+
+def _input_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovered:
+    """The outcome for a killed run: whether its release is in place now, and what was spent on each group.
+
+    `account` is the file that records the spending if no release records it. `what` is all this in a sentence.
+    """
+
+    out: str
+    placed: bool
+    budgets: list[dict[str, Any]]
+    account: str | None
+    what: str
+
+
+def unfinished_run(folder: Path, was_charged: Callable[[Journal], bool], *, unsigned: bool = False) -> Journal | None:
+    """Return the journal of a run that spent its budget and can be finished, or None.
+
+    If the run ended while the ledger was charged, `was_charged` checks the ledger first, and the result is recorded.
+
+    Parameters
+    ----------
+    folder : Path
+        The run's folder.
+    was_charged : callable
+        Returns whether the ledger that a journal names shows the run's charge.
+    unsigned : bool, default=False
+        Whether to trust a journal without a signature of this user's state folder. The journal names a command and a
+        ledger, so a stranger's journal could run and open anything.
+
+    Raises
+    ------
+    FileError
+        If the journal names a command other than ``train``. If it is not signed, and `unsigned` is not given.
+    """
+    folder = checked_folder(folder)
+    _require_beside(folder)
+    claim = Claim(folder)
+    try:
+        with _recovering(folder):
+            journal = read_journal(claim.journal, journal_path(folder))
+            if journal is None or (journal.stage == Stage.SPENT and COMMAND not in journal.about):
+                return None
+            _require_trusted(journal, folder, unsigned=unsigned)
+            if journal.stage == Stage.ASKING:
+                journal = _settled(journal, claim, was_charged)
+            return journal if journal is not None and journal.stage == Stage.SPENT else None
+    finally:
+        claim.release(remove=False)
+
+
+def _settled(journal: Journal, claim: Claim, was_charged: Callable[[Journal], bool]) -> Journal | None:
+    """Record whether the ledger was charged. Return the journal of a run that has spent, or None."""
+    if not was_charged(journal):
+        disk.remove_path(claim.journal)
+        return None
+    spent = replace(journal, stage=Stage.SPENT.value)
+    spent.write(claim.journal, journal_path(claim.folder))
+    return spent if COMMAND in spent.about else None
+
+
+def _require_trusted(journal: Journal, folder: Path, *, unsigned: bool) -> None:
+    command = journal.about.get(COMMAND, [])
+    if command and command[0] != "train":
+        raise FileError(
+            f"{journal_path(folder)} names a command other than 'train', which no run writes: look into it, and give "
+            "--give-up to keep its account of what was spent."
+        )
+    if unsigned or journal.is_signed:
+        return
+    does = [f"opens the ledger {journal.about[CHARGE]['ledger']}"] if journal.stage == Stage.ASKING else []
+    does += [f"puts the release beside it into {folder}"] if journal.stage == Stage.FINISHED else []
+    does += [f"runs {shlex.join(['dpensemble', *command])}"] if command and journal.stage != Stage.FINISHED else []
+    raise FileError(
+        f"{journal_path(folder)} has no signature of the state folder {state_home()}, since an earlier version, "
+        f"another user or another machine wrote it. It {printable(' and '.join(does))}. If you "
+        "want that, give --unsigned. To keep the account of what was spent, give --give-up."
+    )
+
+
+def recover(folder: Path, *, overwrite: bool = False, unsigned: bool = False) -> Recovered:
+    """Put a finished release in its place, or file the account of a budget that was spent without a release.
+
+    A finished release replaces a folder. Without a signature of this user's state folder, only its account is filed,
+    unless `unsigned` is given. `overwrite` replaces files of a later run.
+    """
+    folder = checked_folder(folder)
+    _require_beside(folder)
+    claim = Claim(folder)
+    try:
+        with _recovering(folder):
+            recovered = _recovered(claim, folder, overwrite=overwrite, unsigned=unsigned)
+    except BaseException:
+        claim.release(remove=False)
+        raise
+    claim.release(remove=True)
+    return recovered
+
+
+def state_of(folder: Path) -> str:
+    """Return what there is of an interrupted run, as a sentence without its full stop."""
+    path = journal_path(folder)
+    try:
+        journal = read_journal(path, path)
+    except FileError:
+        return f"see {path}"
+    if journal is not None:
+        return journal.sentence(path)
+    return f"a release stands in {folder}" if (folder / RECORD).exists() else "nothing was written"
+
+
+def _require_beside(folder: Path) -> None:
+    if not os.path.lexists(beside(folder)):
+        raise FileError(f"{folder} has no unfinished run beside it; there is nothing to recover.")
+
+
+def _recovered(claim: Claim, folder: Path, *, overwrite: bool, unsigned: bool) -> Recovered:
+    journal = read_journal(claim.journal, journal_path(folder))
+    if journal is None:
+        what = f"The run into {folder} ended before it spent anything; its files were removed."
+        return Recovered(out=str(folder), placed=False, budgets=[], account=None, what=what)
+    if journal.stage == Stage.FINISHED and (unsigned or journal.is_signed):
+        _place_waiting(claim, journal, overwrite=overwrite)
+        what = f"The finished release stands in {folder}; it spent {budget_words(journal.budgets)}."
+        return Recovered(out=str(folder), placed=True, budgets=journal.budgets, account=None, what=what)
+    account = _account(folder)
+    # Finishing a run requires its command and digests of its tables. Digests would allow checking guesses at a table.
+    facts = {name: fact for name, fact in journal.about.items() if name not in (COMMAND, WORKING_FOLDER, INPUTS)}
+    replace(journal, about=facts).write(claim.journal, journal_path(folder))
+    os.link(claim.journal, claim.place.with_name(account.name))
+    sync_folder(claim.place.parent)
+    what = (
+        f"{budget_words(journal.budgets).capitalize()} {_surely(journal)} spent without a release, as {account} "
+        f"records: add it to all that is spent on the same records. The folder {folder} is free again."
+    )
+    return Recovered(out=str(folder), placed=False, budgets=journal.budgets, account=str(account), what=what)
+
+
+def _recovering(folder: Path) -> AbstractContextManager[None]:
+    return file_errors(lambda reason: f"{folder} cannot be recovered ({reason}); nothing was lost, so try again.")
+
+
+def _surely(journal: Journal) -> str:
+    return "may be" if journal.stage == Stage.ASKING else "is"
+
+
+def _account(folder: Path) -> Path:
+    """Return an unused file name beside a folder."""
+    name = f"{folder.name}-spent-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    path, turn = folder.with_name(f"{name}.json"), 1
+    while path.exists():
+        turn += 1
+        path = folder.with_name(f"{name}-{turn}.json")
+    return path

@@ -1,4 +1,4 @@
-"""The files with the tables of one run, how to read them, and whether two paths lead to one file.
+"""The files with the tables of one run, how to read them, and the workers that sum up private records where they are.
 
 Two paths may be one file by another spelling, a link, or another mount. No file is read for that. Files with equal
 contents are other files, because a refusal would show that contents are equal.
@@ -9,27 +9,106 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from dpensemble._checks import member
+from dpensemble._arrays import Rows
+from dpensemble._checks import member, number_of_workers
 from dpensemble._class_names import Label, declared_labels, folded
 from dpensemble.datasets import CSVFormat, read_table
+from dpensemble.datasets.arrow import ArrowPart
+from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.csv import BLANKS, csv_layout, is_csv, with_point
 from dpensemble.datasets.csv_layout import CSVLayout, Expected
+from dpensemble.datasets.parquet import is_parquet
+from dpensemble.datasets.partitions import ParquetOnSpark, ParquetParts, SparkParts
 from dpensemble.datasets.tables import readable
-from dpensemble.errors import DataError
+from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.rows.bad_records import OnBadRecord
-from dpensemble.workflow.workers import Workers
+from dpensemble.rows.source import RowSource
+
+_TABLE = "spark:"
+
+
+@dataclass(frozen=True, eq=False)
+class Workers:
+    """Who sums private records: `jobs` processes of this machine or, if one is named, a cluster.
+
+    `session` is a session of Spark, for a cluster of Spark. `source` streams the private table to this process.
+    """
+
+    jobs: int = 1
+    cluster: str | None = None
+    session: Rows | None = None
+    source: ArrowSource | None = None
+
+    def require_possible(self, private: Path) -> None:
+        """Raise if the private table cannot be read by these workers."""
+        number_of_workers("jobs", self.jobs)
+        self.require_session(private)
+        if self.source is not None:
+            return
+        if self.cluster is not None and self.jobs != 1:
+            raise InvalidParameterError(
+                f"jobs={self.jobs} are processes of this machine, and the cluster has workers of its own: leave jobs "
+                "out.",
+                parameter="jobs",
+            )
+        if not (self.is_table(private) or is_parquet(private)):
+            what = f"jobs={self.jobs}" if self.cluster is None else f"cluster={self.cluster!r}"
+            raise InvalidParameterError(
+                f"{what} requires a private table in Parquet, but got {private.name}: write it as .parquet.",
+                parameter="jobs" if self.cluster is None else "cluster",
+            )
+
+    def require_session(self, private: Path) -> None:
+        """Raise if the private table is one of Spark, but there is no session of Spark."""
+        if self.is_table(private) and self.session is None:
+            raise InvalidParameterError(
+                f"private={str(private)!r} is a table of Spark: give --cluster spark.", parameter="private"
+            )
+
+    @staticmethod
+    def is_table(private: Path) -> bool:
+        """Return whether ``spark:NAME`` names a table of Spark."""
+        return str(private).startswith(_TABLE)
+
+    def frame(self, private: Path) -> Rows:
+        """Return the DataFrame of a table of Spark."""
+        if self.session is None:
+            raise InvalidParameterError("cluster must be 'spark' to read a table of Spark.", parameter="cluster")
+        name = str(private).removeprefix(_TABLE)
+        try:
+            return self.session.table(name)
+        except Exception as error:
+            kind = type(error).__name__
+        raise InvalidParameterError(
+            f"private={str(private)!r} is not a table of Spark ({kind}): name one of its tables or views.",
+            parameter="private",
+        )
+
+    def parts(self, private: Path, target: str, unit: str | None, columns: Sequence[str]) -> RowSource:
+        """Return the private table in parts."""
+        if self.source is not None:
+            named = (*columns, target, *(() if unit is None else (unit,)))
+            fixed = bool(self.source.files)
+            return ArrowPart(partial(self.source.stream, named), target, unit=unit, fixed_places=fixed)
+        if self.session is not None:
+            if self.is_table(private):
+                return SparkParts(self.frame(private), target, unit=unit, columns=tuple(columns))
+            return ParquetOnSpark(self.session, private, target, unit=unit, columns=tuple(columns))
+        return ParquetParts(private, target, unit=unit, columns=tuple(columns), n_jobs=self.jobs)
+
 
 _MOUNTS = Path("/proc/self/mountinfo")
 # Octal codes in the list of mounts.
 _CODES = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}
 
 
-def is_same_file(one: Path, other: Path) -> bool:
+def _is_same_file(one: Path, other: Path) -> bool:
     """Return whether two paths lead to one file or folder. A path that leads nowhere is no file."""
     try:
         # Spellings, capitals, links of either kind, and mounts of one file system.
@@ -41,7 +120,7 @@ def is_same_file(one: Path, other: Path) -> bool:
     return places[0] is not None and places[0] == places[1]
 
 
-def share_files(one: Path, other: Path) -> bool:
+def _share_files(one: Path, other: Path) -> bool:
     """Return whether a folder and a file, or two folders, have a file in common, such as a link."""
     if not (one.is_dir() or other.is_dir()):
         return False
@@ -189,13 +268,13 @@ class TableFiles:
                 raise DataError(
                     f"the {name} table ({other}) is in the private table's folder: move it to another folder."
                 )
-            if other is not None and is_same_file(self.private, other):
+            if other is not None and _is_same_file(self.private, other):
                 raise DataError(f"the {name} table is the private table itself ({self.private}): give other rows.")
-            if other is not None and share_files(self.private, other):
+            if other is not None and _share_files(self.private, other):
                 raise DataError(
                     f"the {name} table ({other}) and the private table ({self.private}) share a file: give other rows."
                 )
-        if self.declared_columns is not None and is_same_file(self.private, self.declared_columns):
+        if self.declared_columns is not None and _is_same_file(self.private, self.declared_columns):
             raise DataError(f"declared_columns is the private table itself ({self.private}): give a description.")
 
 

@@ -26,16 +26,21 @@ from dpensemble.report.record import PrivateRecord, declared_noun
 from dpensemble.rows.bad_records import readable_rows, zeroes_bad
 from dpensemble.rows.source import Blocks, Facts, rows_here
 from dpensemble.student.fitting import class_probabilities, default_student, fit_student
-from dpensemble.workflow.holdout import HeldBack, hold_back
-from dpensemble.workflow.label_summary import about_teachers, label_shares, public_alone
-from dpensemble.workflow.metrics import scores
+from dpensemble.workflow.holdout import HeldBack, WithScore, hold_back, require_scorable, scored
+from dpensemble.workflow.learners import scores
 from dpensemble.workflow.outputs import CERTIFICATE, Outcome
-from dpensemble.workflow.personal import require_budgets
 from dpensemble.workflow.private_rows import PrivateStream
-from dpensemble.workflow.quality_facts import QualityRequest, quality_facts
-from dpensemble.workflow.reader import Reader
-from dpensemble.workflow.run_record import Measured, run_record
-from dpensemble.workflow.score import WithScore, require_scorable, scored
+from dpensemble.workflow.run_record import (
+    Measured,
+    QualityRequest,
+    Reader,
+    about_teachers,
+    label_shares,
+    public_alone,
+    quality_facts,
+    require_budgets,
+    run_record,
+)
 from dpensemble.workflow.tables import Tables
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from dpensemble._draw_once import drawn_once, drawn_together, kept_in
 from dpensemble.errors import FileError
-from dpensemble.workflow.drawn import DrawnFile, digest_of_drawn
+from dpensemble.workflow.disk import DrawnFile, digest_of_drawn
 
 
 def never():

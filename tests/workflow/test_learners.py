@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dpensemble.workflow.metrics import measures, scores
+from dpensemble.workflow.learners import measures, scores
 
 
 def test_two_classes_score_the_second():
