@@ -529,8 +529,15 @@ SOURCE = Path(moments_module.__file__).parents[1]
 MODULES = [
     *("_refusals", "_identity", "allocation/units", "engine/records", "engine/label_moments", "engine/voting"),
     *("rows/arguments", "rows/checked", "rows/labels_and_units", "rows/passes", "rows/source"),
-    *("teachers/turns", "releases/partial_sums", "datasets/parquet", "datasets/parts", "datasets/arrow"),
-    *("datasets/arrow_sources", "datasets/frames", "datasets/tables", "workflow/private_rows", "workflow/table_files"),
+    *(
+        "teachers/ensemble",
+        "releases/sums",
+        "datasets/parquet",
+        "datasets/partitions",
+        "datasets/arrow",
+        "datasets/arrow_sources",
+    ),
+    *("datasets/frames", "datasets/tables", "workflow/private_rows", "workflow/table_files"),
     "workflow/column_kinds",
 ]
 ERRORS = {"DataError", "FileError", "InvalidParameterError", "BudgetError", "TypeError"}
