@@ -64,7 +64,13 @@ MODULES: dict[str, str] = {
     "dpensemble.darrm.optimise": "dpensemble.darrm.gamma",
     "dpensemble.darrm.priors": "dpensemble.darrm.gamma",
     "dpensemble.darrm.solution": "dpensemble.darrm.gamma",
+    "dpensemble.datasets.adult": "dpensemble.datasets.published",
+    "dpensemble.datasets.csv_files": "dpensemble.datasets.csv",
+    "dpensemble.datasets.encoding": "dpensemble.datasets.preparation",
+    "dpensemble.datasets.parts": "dpensemble.datasets.partitions",
     "dpensemble.datasets.row_checksums": "dpensemble.rows.checksums",
+    "dpensemble.datasets.spark_parts": "dpensemble.datasets.partitions",
+    "dpensemble.datasets.splits": "dpensemble.datasets.published",
     "dpensemble.design.aggregators": "dpensemble.design.private_answers",
     "dpensemble.design.averages": "dpensemble.design.sums",
     "dpensemble.design.bagged_models": "dpensemble.design.sums",
@@ -89,8 +95,17 @@ MODULES: dict[str, str] = {
     "dpensemble.ledger.ledger": "dpensemble.server.ledger",
     "dpensemble.ledger.restoring": "dpensemble.server.ledger",
     "dpensemble.ledger.verify": "dpensemble.server.entry_log",
-    "dpensemble.moments.base_rate": "dpensemble.moments.evidence",
-    "dpensemble.moments.linear": "dpensemble.moments.softmax",
+    "dpensemble.moments.base_rate": "dpensemble.moments.fits",
+    "dpensemble.moments.class_sums": "dpensemble.moments.discriminant",
+    "dpensemble.moments.evidence": "dpensemble.moments.fits",
+    "dpensemble.moments.grid": "dpensemble.moments.maps.grid",
+    "dpensemble.moments.linear": "dpensemble.moments.fits",
+    "dpensemble.moments.maps.exact_products": "dpensemble.moments.maps.directions",
+    "dpensemble.moments.maps.general": "dpensemble.moments.maps.base",
+    "dpensemble.moments.maps.landmarks": "dpensemble.moments.maps.curved",
+    "dpensemble.moments.maps.snapped": "dpensemble.moments.maps.grid",
+    "dpensemble.moments.rounds": "dpensemble.moments.learning",
+    "dpensemble.moments.softmax": "dpensemble.moments.fits",
     "dpensemble.neural.augmentation": "dpensemble.neural.training",
     "dpensemble.neural.optimizers": "dpensemble.neural.training",
     "dpensemble.neural.together": "dpensemble.neural.blocks",
@@ -112,6 +127,9 @@ MODULES: dict[str, str] = {
     "dpensemble.teachers.private_logistic": "dpensemble.teachers.private_linear",
     "dpensemble.teachers.soft": "dpensemble.teachers.ensemble",
     "dpensemble.voting_schedule": "dpensemble.accounting.schedule",
+    "dpensemble.workflow.comparison_results": "dpensemble.workflow.comparison",
+    "dpensemble.workflow.files": "dpensemble.workflow.tables",
+    "dpensemble.workflow.predicted_columns": "dpensemble.workflow.predict",
 }
 
 #: "module:name" -> "module:name", for a name that left its neighbours, has a new name, or whose old module stays.
@@ -144,7 +162,11 @@ NAMES: dict[str, str] = {
 }
 
 #: The same for the classes of ours that files of earlier versions may name. Loading a file follows no other old path.
-SAVED_CLASSES: dict[str, str] = {}
+SAVED_CLASSES: dict[str, str] = {
+    "dpensemble.moments.maps.landmarks:KernelDirections": "dpensemble.moments.maps.curved:KernelDirections",
+    "dpensemble.moments.maps.landmarks:WhitenedNumbers": "dpensemble.moments.maps.curved:WhitenedNumbers",
+    "dpensemble.moments.maps.snapped:SnappedMap": "dpensemble.moments.maps.grid:SnappedMap",
+}
 
 # Code between an import and the line that asks for it.
 _BETWEEN = {"dpensemble", __name__, "importlib", "importlib._bootstrap", "_frozen_importlib"}
