@@ -25,8 +25,9 @@ from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments as inputs
 from dpensemble.rows.bad_records import zeroes_bad
-from dpensemble.rows.checked import AsNumbers, Block, RowCheck, UnitsByPlace
+from dpensemble.rows.checked import AsNumbers, Block, RowCheck
 from dpensemble.rows.labels_and_units import Owners, sorted_classes
+from dpensemble.rows.passes import RecordsInOrder
 from dpensemble.rows.source import Blocks, Read
 from dpensemble.teachers.ensemble import RowsInBlocks
 
@@ -159,7 +160,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
             As for `fit`, and if ``relation="add-or-remove-one"``: a record's shard then depends on its content, or on
             the name of its unit, and all of them would have to be compared.
         DataError
-            As for `fit`, and if a later pass has another number of records.
+            As for `fit`, and if a later pass has other records, or the same ones in another order.
         """
         arguments = (compared_once(read, X_public), X_public, units, fewest_units, diagnostics)
         return run(self, lambda: self._checked_blocks(*arguments), ledger=ledger)
@@ -186,13 +187,11 @@ class VotesInBlocks(VotingEnsembleClassifier):
         inputs.require_workers(self.n_jobs)
         classes, zeroes = sorted_classes(self.classes), zeroes_bad(self)
         check = RowCheck(AsNumbers(self._takes_nan(), self, zeroes), classes, zeroes)
-        source = Blocks(read)
-        targets = _class_ids(check.here(source), len(classes))
+        passes = RecordsInOrder(Blocks(read), check)
+        targets = _class_ids(passes.blocks(), len(classes))
         owners = Owners.in_blocks(read, units, len(targets), zeroes=zeroes)
         (targets,) = owners.kept(targets)
-        if not owners.present.all():
-            check = replace(check, units=UnitsByPlace.of_present(owners.present, np.arange(len(targets)), np.ones(1)))
-        X = RowsInBlocks(lambda: (block.rows for block in check.here(source)), len(targets), rows.shape[1])
+        X = RowsInBlocks(lambda: passes.rows(owners.present), len(targets), rows.shape[1])
         by_place = range(len(targets)) if owners.units is None else declared_units(owners.units, len(targets))
         records = PrivateRecords(X, targets, owners.units, cast("Sequence[Hashable]", by_place))
         return self.steps(self, records, classes, rows, fewest_units, diagnostics)
