@@ -12,8 +12,8 @@ def test_labels_that_all_agree_make_a_constant_student(label):
     assert student.predict(X).tolist() == [label] * 3
 
 
-RNG = np.random.default_rng(0)
-ROWS = RNG.normal(size=(400, 3))
+FITTING_RNG = np.random.default_rng(0)
+ROWS = FITTING_RNG.normal(size=(400, 3))
 CHANCES = 1 / (1 + np.exp(-2 * ROWS[:, 0]))
 SOFT = np.stack([1 - CHANCES, CHANCES], axis=1)
 
