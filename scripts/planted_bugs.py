@@ -198,7 +198,7 @@ BUGS = (
         "votes do not compare passes",
         "self.same.require((n_rows, checksum % CHECKSUMS))",
         "self.same.require((n_rows, 0))",
-        ("tests/engine/test_voting_in_blocks.py",),
+        ("tests/engine/test_voting.py",),
     ),
 )
 

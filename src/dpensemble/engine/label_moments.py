@@ -23,7 +23,7 @@ from dpensemble.budget import Budget
 from dpensemble.datasets.encoding import statements_of
 from dpensemble.datasets.notes import warn_of_columns
 from dpensemble.design.sums import NoisySums
-from dpensemble.engine import guarantee_text
+from dpensemble.engine import classifier
 from dpensemble.engine.records import ReleasedLabels, groups_by_epsilon, require_small_delta
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps
@@ -181,11 +181,11 @@ class MomentsSteps(Steps):
         answers = np.empty(0, dtype=classes.dtype)
         if len(public):
             answers = classes[np.asarray(self._model.predict_proba(public)).argmax(axis=1)]
-        texts = guarantee_text.of_moments(self.relation, self.units.private, len(self.meter.groups) > 1)
+        texts = classifier.texts_of_moments(self.relation, self.units.private, len(self.meter.groups) > 1)
         return Result(
             design=self.design,
             classes=classes,
-            guarantee=guarantee_text.of_sums(
+            guarantee=classifier.guarantee_of_sums(
                 self.meter, self.relation, texts, has_units=self.units.private, for_release=self.noise.for_release
             ),
             student=student,

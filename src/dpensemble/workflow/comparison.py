@@ -10,7 +10,7 @@ from dpensemble._checks import integer_between, member
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, public_entropy, seed_integer
 from dpensemble.budget import Budget
-from dpensemble.engine.repeats import uncounted
+from dpensemble.engine.run import uncounted
 from dpensemble.errors import DPEnsembleError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.workflow.comparison_data import ComparedRows, ComparisonData

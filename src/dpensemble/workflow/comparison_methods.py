@@ -26,7 +26,7 @@ from dpensemble.methods import (
 )
 from dpensemble.moments import ImageMap
 from dpensemble.relations import Relation
-from dpensemble.student.fitting import class_probabilities, fit_student
+from dpensemble.student.published import class_probabilities, fit_student
 from dpensemble.workflow.comparison_learners import Trial, TrialResult
 from dpensemble.workflow.metrics import measures
 

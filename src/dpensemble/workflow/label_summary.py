@@ -9,8 +9,8 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
-from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.engine.result import Result
+from dpensemble.engine.voting_steps import PrivateDiagnostics
 from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.tables import Tables
 
