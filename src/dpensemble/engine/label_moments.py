@@ -44,7 +44,7 @@ from dpensemble.rows.source import Blocks, InMemory, Read, RowSource
 from dpensemble.student.published import marked, with_names
 
 
-class MomentsSteps(Steps):
+class _MomentsSteps(Steps):
     """The steps of `LabelMomentsClassifier`."""
 
     stage: ClassVar[tuple[str, str]] = ("moments", "Releasing moments")
@@ -212,7 +212,7 @@ def of_tables(
     epsilons: ArrayLike | None,
     fewest_units: int | None,
     public_units: ArrayLike | None,
-) -> MomentsSteps:
+) -> _MomentsSteps:
     """Check the arguments of `LabelMomentsClassifier.fit`, and return the steps of the run."""
     X, y, public = tables(method, X, required(y), X_public)
     whose = PublicUnits(public_unit_numbers(public_units, len(public)), private=units is not None)
@@ -222,7 +222,7 @@ def of_tables(
     check = _row_check(method, public, UnitsByPlace.of_present(owners.present, units_of, weights))
     records = CheckedRecords.of(InMemory(X, y), check)
     _check_delta(method, records.n_units, units, fewest_units)
-    return MomentsSteps(method, records, public, check.classes, groups, total, whose)
+    return _MomentsSteps(method, records, public, check.classes, groups, total, whose)
 
 
 def of_blocks(
@@ -233,7 +233,7 @@ def of_blocks(
     units: ArrayLike | None,
     fewest_units: int | None,
     public_units: ArrayLike | None,
-) -> MomentsSteps:
+) -> _MomentsSteps:
     """Check the arguments of `LabelMomentsClassifier.fit_blocks`, and return the steps of the run."""
     public = public_table(method, X_public)
     numbers = public_unit_numbers(public_units, len(public))
@@ -260,7 +260,7 @@ def of_blocks(
     n_units = integer_between("n_records", records.n_units, 1, 2**40)
     _check_delta(method, n_units, units, fewest_units)
     whose = PublicUnits(numbers, private=units is not None)
-    return MomentsSteps(method, records, public, check.classes, None, float(n_units), whose)
+    return _MomentsSteps(method, records, public, check.classes, None, float(n_units), whose)
 
 
 def _row_check(method: Any, public: Any, units: Units = EACH_ALONE) -> RowCheck:

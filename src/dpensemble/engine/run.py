@@ -132,7 +132,7 @@ def counted(estimator: Any, X: Any, y: Any, X_public: Any = None) -> Iterator[No
         yield
         return
     if X_public is not None and not share_memory(X, X_public):
-        warn_of_equal_rows(equal_rows(_dense(X), _dense(X_public)))
+        _warn_of_equal_rows(equal_rows(_dense(X), _dense(X_public)))
     # Hashed before anything is spent, so that counting a failed fit cannot fail.
     seeded = getattr(estimator, "insecure_release_seed", None) is not None
     token, announced, failed = _INSIDE.set(True), _Announced(), True
@@ -150,7 +150,7 @@ def _dense(rows: Rows) -> Rows:
     return rows.toarray() if hasattr(rows, "tocsr") else rows
 
 
-def warn_of_equal_rows(equal: EqualRows | None) -> None:
+def _warn_of_equal_rows(equal: EqualRows | None) -> None:
     """Warn the owner if more public rows equal private records than chance explains."""
     if equal is None or not equal.beyond_chance:
         return
@@ -167,7 +167,7 @@ def compared_once(read: Blocks, public: Rows) -> Blocks:
     """Return a reader of private blocks whose first pass compares them with public rows, and then warns the owner."""
     if public is None or _INSIDE.get():
         return read
-    return ComparedOnce(read, public, warn_of_equal_rows, getattr(read, "units", None))
+    return ComparedOnce(read, public, _warn_of_equal_rows, getattr(read, "units", None))
 
 
 @contextmanager
@@ -221,7 +221,7 @@ def _count(X: Any, y: Any, epsilon: float, delta: float) -> None:
 
 # Settings of estimators in a record.
 _SHOWN = ("analysis", "relation", "max_labels", "random_state", "insecure_release_seed", "teacher_privacy")
-Estimator = TypeVar("Estimator", bound=PrivateClassifier)
+_Estimator = TypeVar("_Estimator", bound=PrivateClassifier)
 
 
 class Steps(ABC):
@@ -288,12 +288,12 @@ class Steps(ABC):
 
 
 def run(
-    estimator: Estimator,
+    estimator: _Estimator,
     checked: Callable[[], Steps],
     *,
     ledger: Any = None,
     records: tuple[Any, ...] | None = None,
-) -> Estimator:
+) -> _Estimator:
     """Fit an estimator: check its input, run its steps, and store the result. A failure leaves it unchanged.
 
     `checked` checks the arguments of `fit`, and returns the steps. It runs inside the guard of private rows. The

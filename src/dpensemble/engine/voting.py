@@ -211,7 +211,7 @@ def _class_ids(blocks: Iterator[Block], n_classes: int) -> Integers:
     return np.concatenate(ids).astype(np.int64)
 
 
-class GroupSteps(VotingSteps):
+class _GroupSteps(VotingSteps):
     """A vote in which groups of records have their own budgets. Without budgets, it is an ordinary vote."""
 
     def facts(self) -> Facts:
@@ -257,7 +257,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
     """Template of the personalised variants. A subclass names its kind. Parameters: see `WeightingPATEClassifier`."""
 
     takes_budgets: ClassVar[bool] = True
-    steps: ClassVar[type[VotingSteps]] = GroupSteps
+    steps: ClassVar[type[VotingSteps]] = _GroupSteps
 
     def __init__(
         self,

@@ -137,12 +137,12 @@ class Learner:
 
 #: Attribute of a student that states whether its run is a release.
 MARK = "for_release_"
-Method = TypeVar("Method", bound=Callable[..., Any])
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def _last_step_has(method: str) -> Callable[[Method], Method]:
+def _last_step_has(method: str) -> Callable[[_Method], _Method]:
     """Return a decorator that hides a method if the last step lacks the method."""
-    decorator: Callable[[Method], Method] = available_if(lambda pipeline: hasattr(pipeline.steps[-1][1], method))
+    decorator: Callable[[_Method], _Method] = available_if(lambda pipeline: hasattr(pipeline.steps[-1][1], method))
     return decorator
 
 
