@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         three_way_split,
     )
     from dpensemble.design import Plan, plan
-    from dpensemble.engine.repeats import total_spent
+    from dpensemble.engine.run import total_spent
     from dpensemble.guarantee import Guarantee
     from dpensemble.methods import (  # noqa: F401
         AutoClassifier,
@@ -103,7 +103,7 @@ _ROOMS = {
     "design": ("Plan", "plan"),
     "guarantee": ("Guarantee",),
     "server": ("Ledger",),
-    "engine.repeats": ("total_spent",),
+    "engine.run": ("total_spent",),
     "persistence": ("load_classifier", "save_classifier"),
     "relations": ("Basis", "Relation"),
 }

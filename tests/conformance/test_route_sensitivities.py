@@ -456,13 +456,6 @@ def test_rows_in_memory_need_no_checksum():
     assert Facts().may_change
 
 
-VOTES_READ_OTHER_ROWS = (
-    "a known difference: voting methods compare the number of records of later passes with the first, and no checksum, "
-    "so a row that moves to another place may teach a second teacher"
-)
-
-
-@pytest.mark.xfail(reason=VOTES_READ_OTHER_ROWS, raises=AssertionError, strict=True)
 def test_rows_that_change_end_a_vote(monkeypatch):
     monkeypatch.setattr("dpensemble.teachers.ensemble._BYTES_AT_ONCE", 8 * 2 * 8)
     rng = np.random.default_rng(0)

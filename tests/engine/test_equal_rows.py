@@ -14,7 +14,7 @@ from dpensemble import (
     SoftVotesClassifier,
     SubsampleAggregateClassifier,
 )
-from dpensemble.engine.repeats import uncounted
+from dpensemble.engine.run import uncounted
 from dpensemble.errors import DataError, EqualRowsWarning
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")

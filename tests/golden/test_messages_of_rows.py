@@ -34,7 +34,7 @@ from dpensemble import (
     SubsampleAggregateClassifier,
     WeightingPATEClassifier,
 )
-from dpensemble.engine.averages_steps import AveragesSteps
+from dpensemble.engine.averaging import AveragesSteps
 from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.methods import label_moments as moments_module
 from dpensemble.moments.maps.base import BoundedMap

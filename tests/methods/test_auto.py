@@ -6,7 +6,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import AutoClassifier, LabelMomentsClassifier, PrivateMajorityClassifier
-from dpensemble.engine.recommendation import PublicFacts, recommend
+from dpensemble.engine.result import PublicFacts, recommend
 from dpensemble.errors import InvalidParameterError
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")

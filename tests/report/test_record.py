@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dpensemble._wording import plural, with_article
-from dpensemble.engine.guarantee_text import MEMBERSHIP, UNITS_TOGETHER
+from dpensemble.engine.classifier import MEMBERSHIP, UNITS_TOGETHER
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.report.record import RunRecord, _with_unit_noun, declared_noun, unit_noun

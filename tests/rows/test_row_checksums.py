@@ -135,3 +135,15 @@ def test_no_change_of_two_rows_cancels():
     swapped[[0, 1], 0] = rows[[1, 0], 0]
     assert of(swapped, TARGETS[[0, 0, 1]], None) == of(rows, TARGETS[[0, 0, 1]], None)
     assert of(swapped, TARGETS[:3], None) != of(rows, TARGETS[:3], None)
+
+
+def test_a_checksum_in_order_covers_the_place_of_each_row():
+    rows, targets = np.array([[1.0, 2.0], [3.0, np.nan], [1.0, 2.0]]), np.array([0, 1, 0])
+    checksums = RowChecksums.of_new_key()
+    whole = checksums.in_order(rows, targets, 0)
+    by_part = checksums.in_order(rows[:1], targets[:1], 0) + checksums.in_order(rows[1:], targets[1:], 1)
+    assert by_part % 2**128 == whole
+    # Equal rows may change places.
+    assert checksums.in_order(rows[[2, 1, 0]], targets[[2, 1, 0]], 0) == whole
+    assert checksums.in_order(rows[[1, 0, 2]], targets[[1, 0, 2]], 0) != whole
+    assert checksums.in_order(rows, targets, 1) != whole

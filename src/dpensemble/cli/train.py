@@ -37,7 +37,7 @@ from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.public_facts import lines, refuse_doubts
 from dpensemble.design.by_group import parse_budgets
-from dpensemble.engine.repeats import uncounted
+from dpensemble.engine.run import uncounted
 from dpensemble.errors import (
     ColumnWarning,
     FileError,

@@ -20,7 +20,7 @@ from dpensemble.datasets.columns import distinct_texts, in_parts, number_columns
 Blocks = Callable[[], Iterator[tuple[Rows, Rows]]]
 _Hashes = NDArray[np.uint64]
 
-# Below this share of public rows, equal ones may be chance, as in `dpensemble.engine.repeats`.
+# Below this share of public rows, equal ones may be chance, as in `dpensemble.engine.run`.
 _MANY = 0.25
 # Numbers of equal records that are looked at, and standard deviations of counts.
 _MOST_ALIKE, _DEVIATIONS = 8, 3.0

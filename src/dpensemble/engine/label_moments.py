@@ -23,7 +23,7 @@ from dpensemble.budget import Budget
 from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.design.sums import NoisySums
-from dpensemble.engine import guarantee_text
+from dpensemble.engine import classifier
 from dpensemble.engine.records import ReleasedLabels, groups_by_epsilon, require_small_delta
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps
@@ -52,7 +52,7 @@ from dpensemble.rows.source import Blocks, InMemory, Read, RowSource
 from dpensemble.student.published import marked, with_names
 
 
-class MomentsSteps(Steps):
+class _MomentsSteps(Steps):
     """The steps of `LabelMomentsClassifier`."""
 
     stage: ClassVar[tuple[str, str]] = ("moments", "Releasing moments")
@@ -189,11 +189,11 @@ class MomentsSteps(Steps):
         answers = np.empty(0, dtype=classes.dtype)
         if len(public):
             answers = classes[np.asarray(self._model.predict_proba(public)).argmax(axis=1)]
-        texts = guarantee_text.of_moments(self.relation, self.units.private, len(self.meter.groups) > 1)
+        texts = classifier.texts_of_moments(self.relation, self.units.private, len(self.meter.groups) > 1)
         return Result(
             design=self.design,
             classes=classes,
-            guarantee=guarantee_text.of_sums(
+            guarantee=classifier.guarantee_of_sums(
                 self.meter, self.relation, texts, has_units=self.units.private, for_release=self.noise.for_release
             ),
             student=student,
@@ -220,7 +220,7 @@ def of_tables(
     epsilons: ArrayLike | None,
     fewest_units: int | None,
     public_units: ArrayLike | None,
-) -> MomentsSteps:
+) -> _MomentsSteps:
     """Check the arguments of `LabelMomentsClassifier.fit`, and return the steps of the run."""
     X, y, public = tables(method, X, required(y), X_public)
     whose = PublicUnits(public_unit_numbers(public_units, len(public)), private=units is not None)
@@ -230,7 +230,7 @@ def of_tables(
     check = _row_check(method, public, UnitsByPlace.of_present(owners.present, units_of, weights))
     records = CheckedRecords.of(InMemory(X, y), check)
     _check_delta(method, records.n_units, units, fewest_units)
-    return MomentsSteps(method, records, public, check.classes, groups, total, whose)
+    return _MomentsSteps(method, records, public, check.classes, groups, total, whose)
 
 
 def of_blocks(
@@ -241,7 +241,7 @@ def of_blocks(
     units: ArrayLike | None,
     fewest_units: int | None,
     public_units: ArrayLike | None,
-) -> MomentsSteps:
+) -> _MomentsSteps:
     """Check the arguments of `LabelMomentsClassifier.fit_blocks`, and return the steps of the run."""
     public = public_table(method, X_public)
     numbers = public_unit_numbers(public_units, len(public))
@@ -268,7 +268,7 @@ def of_blocks(
     n_units = integer_between("n_records", records.n_units, 1, 2**40)
     _check_delta(method, n_units, units, fewest_units)
     whose = PublicUnits(numbers, private=units is not None)
-    return MomentsSteps(method, records, public, check.classes, None, float(n_units), whose)
+    return _MomentsSteps(method, records, public, check.classes, None, float(n_units), whose)
 
 
 def _row_check(method: Any, public: Any, units: Units = EACH_ALONE) -> RowCheck:

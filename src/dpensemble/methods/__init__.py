@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from dpensemble.methods.dpbag import DPBaggingClassifier
     from dpensemble.methods.encoded import EncodedClassifier
     from dpensemble.methods.label_moments import LabelMomentsClassifier
-    from dpensemble.methods.pate import PATEClassifier
+    from dpensemble.methods.pate import (
+        PATEClassifier,
+        UpsamplingPATEClassifier,
+        VanishingPATEClassifier,
+        WeightingPATEClassifier,
+    )
     from dpensemble.methods.private_majority import PrivateMajorityClassifier
     from dpensemble.methods.random_subspace import RandomSubspaceClassifier
     from dpensemble.methods.saa import SubsampleAggregateClassifier
     from dpensemble.methods.soft_votes import SoftVotesClassifier
-    from dpensemble.methods.upsampling import UpsamplingPATEClassifier
-    from dpensemble.methods.vanishing import VanishingPATEClassifier
-    from dpensemble.methods.weighting import WeightingPATEClassifier
 
 __all__ = [
     "AutoClassifier",
@@ -55,9 +57,9 @@ _MODULES = {
     "RandomSubspaceClassifier": "random_subspace",
     "SubsampleAggregateClassifier": "saa",
     "SoftVotesClassifier": "soft_votes",
-    "UpsamplingPATEClassifier": "upsampling",
-    "VanishingPATEClassifier": "vanishing",
-    "WeightingPATEClassifier": "weighting",
+    "UpsamplingPATEClassifier": "pate",
+    "VanishingPATEClassifier": "pate",
+    "WeightingPATEClassifier": "pate",
 }
 
 if not TYPE_CHECKING:

@@ -17,7 +17,7 @@ from dpensemble.budget import Budget
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.engine.classifier import PrivateClassifier, TableClassifier, store_params
-from dpensemble.engine.recommendation import PublicFacts, recommend
+from dpensemble.engine.result import PublicFacts, recommend
 from dpensemble.engine.run import all_or_nothing
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier

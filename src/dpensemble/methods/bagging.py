@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
-from dpensemble.engine.bagging_steps import BaggingSteps
+from dpensemble.engine.averaging import BaggingSteps
 from dpensemble.engine.classifier import ArrayClassifier, store_params
 from dpensemble.engine.records import private_records
 from dpensemble.engine.run import run
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments
-from dpensemble.student.fitting import class_probabilities
+from dpensemble.student.published import class_probabilities
 from dpensemble.votes import Votes
 
 

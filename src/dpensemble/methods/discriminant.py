@@ -17,7 +17,7 @@ from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.design.sums import NoisySums
-from dpensemble.engine import guarantee_text
+from dpensemble.engine import classifier
 from dpensemble.engine.classifier import ArrayClassifier, store_params
 from dpensemble.engine.records import PrivateRecords, ReleasedLabels, private_records
 from dpensemble.engine.result import Result
@@ -41,8 +41,7 @@ from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
 from dpensemble.rows import arguments
 from dpensemble.rows.bad_records import BAD
-from dpensemble.student.fitting import fit_soft_student
-from dpensemble.student.published import published
+from dpensemble.student.published import fit_soft_student, published
 
 # Number of records whose points are in memory at a time.
 _ROWS_AT_ONCE = 8192
@@ -272,11 +271,11 @@ class DiscriminantSteps(Steps):
     def state(self, student: Any) -> Result:
         """Return the result of the run."""
         has_units = self.records.units is not None
-        texts = guarantee_text.of_moments(self.relation, has_units, by_group=False)
+        texts = classifier.texts_of_moments(self.relation, has_units, by_group=False)
         return Result(
             design=self.design,
             classes=self.classes,
-            guarantee=guarantee_text.of_sums(
+            guarantee=classifier.guarantee_of_sums(
                 self.meter, self.relation, texts, has_units=has_units, for_release=self.noise.for_release
             ),
             student=student,

@@ -13,8 +13,7 @@ from dpensemble.budget import Budget
 from dpensemble.design.sums import NoisySums, noisy_sums
 from dpensemble.engine.classifier import TableClassifier, store_params
 from dpensemble.engine.label_moments import of_blocks, of_tables
-from dpensemble.engine.repeats import compared_once
-from dpensemble.engine.run import run
+from dpensemble.engine.run import compared_once, run
 from dpensemble.moments.queries import statistics_of
 from dpensemble.rows import arguments
 from dpensemble.rows.source import Read, RowSource

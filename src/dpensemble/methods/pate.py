@@ -1,4 +1,8 @@
-"""Private aggregation of teacher ensembles (PATE)."""
+"""Private aggregation of teacher ensembles (PATE), and its three variants in which groups have their own budgets.
+
+By upsampling, more teachers learn from records with a larger budget. By vanishing, teachers of such records vote more
+often. By weighting, the teachers of every group vote, with ballots of different weight.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpensemble.engine.classifier import store_params
-from dpensemble.engine.voting import VotesInBlocks
+from dpensemble.engine.voting import PersonalisedPATEClassifier, VotesInBlocks
 from dpensemble.laws import ReleaseLaw
-from dpensemble.methods.designs import PATE
+from dpensemble.methods.designs import PATE, UpsamplingPATE, VanishingPATE, WeightingPATE
 
 
 class PATEClassifier(PATE, VotesInBlocks):
@@ -78,3 +82,152 @@ class PATEClassifier(PATE, VotesInBlocks):
         n_jobs: int | None = None,
     ) -> None:
         store_params(self, locals())
+
+
+class UpsamplingPATEClassifier(UpsamplingPATE, PersonalisedPATEClassifier):
+    """Private classifier by PATE with budgets by group: records are copied.
+
+    Each record is given to a number of distinct teachers, and to more teachers the larger its budget is. The number of
+    teachers, the noise and the threshold grow with the number of copies. So each teacher learns from as many records as
+    in `PATEClassifier`, and votes are as clear. With equal budgets this is `PATEClassifier`, label for label.
+
+    Parameters
+    ----------
+    teacher, student, classes
+        As for `SubsampleAggregateClassifier`.
+    n_teachers : int, default=250
+        Number of teachers without copies. ``design_.seats.n_teachers`` is the actual number.
+    law : ReleaseLaw or str, default="gnmax"
+        As for `PATEClassifier`. Noise and threshold are for `n_teachers` votes.
+    rule : {"solved", "published"} or InfluenceRule, default="solved"
+        Copies at which all groups run out of budget as nearly on the same query as whole
+        numbers allow, or copies proportional to epsilons. A finer precision takes more copies, and so more teachers.
+        Groups with a spent budget cannot vanish, because the teachers know records of every group.
+    analysis, accounting
+        As for `PATEClassifier`, for each group at its own number of copies. Exact for two classes. With
+        more classes, several copies are charged by pure privacy or the Gaussian mechanism.
+    epsilon, delta, relation, max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
+        As for `WeightingPATEClassifier`.
+
+    Attributes
+    ----------
+    guarantee_, labels_, student_, classes_
+        As for `WeightingPATEClassifier`.
+    design_ : ByGroup
+        Copies of each group, and the number of teachers.
+
+    References
+    ----------
+    C. Mühl and F. Boenisch, "Personalized PATE: differential privacy for machine learning with individual
+    privacy guarantees" (2022), sections 3.1 and 5.1, Proposition 2 and Theorem 1; appendix B for the scaling.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 2)); y = (X[:, 0] > 0).astype(int)
+    >>> budgets = rng.choice([0.5, 1.0], size=3000)
+    >>> model = UpsamplingPATEClassifier(classes=[0, 1], random_state=0)
+    >>> model = model.fit(X, y, X_public=rng.normal(size=(500, 2)), budgets=budgets)
+    >>> model.design_.seats.copies, model.design_.seats.n_teachers
+    ((1, 2), 373)
+    """
+
+
+class VanishingPATEClassifier(VanishingPATE, PersonalisedPATEClassifier):
+    """Private classifier by PATE with budgets by group: votes are left out.
+
+    Records are grouped by budget. Each group has its own teachers, as many as its share of the records, and only
+    some of them vote on each query, in turns. The number of voters is the same on every query, and noise and threshold
+    are in proportion to it. With equal budgets this is `PATEClassifier`, label for label.
+
+    Parameters
+    ----------
+    teacher, student, classes, n_teachers
+        As for `SubsampleAggregateClassifier`.
+    law : ReleaseLaw or str, default="gnmax"
+        As for `PATEClassifier`. Noise and threshold are for `n_teachers` votes, and lower if fewer vote.
+    rule : {"solved", "published"} or InfluenceRule, default="solved"
+        Frequencies at which all groups run out of budget on the same query, as nearly as whole numbers of voters allow,
+        or proportional to the squares of epsilons. A precision cannot be set, because voters are whole teachers.
+    analysis, accounting
+        As for `PATEClassifier`, for each teacher on the queries that it votes on.
+    epsilon, delta, relation, max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
+        As for `WeightingPATEClassifier`.
+
+    Attributes
+    ----------
+    guarantee_, labels_, student_, classes_
+        As for `WeightingPATEClassifier`. A group's epsilon is that of its teacher with the most votes.
+    design_ : ByGroup
+        Teachers of each group and how often they vote.
+
+    References
+    ----------
+    C. Mühl and F. Boenisch, "Personalized PATE: differential privacy for machine learning with individual
+    privacy guarantees" (2022), sections 3.2 and 5.1, Proposition 3 and Theorem 1; appendix B for the turns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 2)); y = (X[:, 0] > 0).astype(int)
+    >>> budgets = rng.choice([0.5, 1.0], size=3000)
+    >>> model = VanishingPATEClassifier(classes=[0, 1], random_state=0)
+    >>> model = model.fit(X, y, X_public=rng.normal(size=(500, 2)), budgets=budgets)
+    >>> [round(share, 1) for share in model.design_.seats.frequencies]
+    [0.2, 1.0]
+    """
+
+
+class WeightingPATEClassifier(WeightingPATE, PersonalisedPATEClassifier):
+    """Private classifier by PATE with budgets by group: votes are weighted.
+
+    Records are grouped by budget. Each group has its own teachers, as many as its share of the records. Ballots
+    weigh more the larger the group's budget is, and 1 on average over teachers. With
+    equal budgets this is `PATEClassifier`, label for label.
+
+    Parameters
+    ----------
+    teacher, student, classes, n_teachers
+        As for `SubsampleAggregateClassifier`.
+    law : ReleaseLaw or str, default="gnmax"
+        As for `PATEClassifier`. Noise and threshold are in votes of average weight.
+    rule : {"solved", "published"} or InfluenceRule, default="solved"
+        Weights at which all groups run out of budget on the same query under the chosen accounting, or proportional to
+        epsilons. An object also sets the precision of the weights, and lets spent groups drop out at the end.
+    analysis, accounting
+        As for `PATEClassifier`, for each group at its own weight.
+    epsilon : float, default=1.0
+        Budget of every record if `fit` gets none.
+    delta : float, default=1e-5
+        Delta of every budget. Must be below 1 / n_records.
+    relation, max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
+        As for `SubsampleAggregateClassifier`. Neighbours differ within one group: group membership is public.
+
+    Attributes
+    ----------
+    guarantee_ : Guarantee
+        The guarantee, with one epsilon for each group in ``guarantee_.groups``.
+    design_ : ByGroup
+        Teachers and weight of each group.
+    labels_, student_, classes_
+        As for `PATEClassifier`.
+
+    References
+    ----------
+    C. Mühl and F. Boenisch, "Personalized PATE: differential privacy for machine learning with individual
+    privacy guarantees" (2022), sections 3.3 and 5.1, Proposition 4 and Theorem 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 2)); y = (X[:, 0] > 0).astype(int)
+    >>> consent = rng.choice(["high", "low"], size=3000)
+    >>> model = WeightingPATEClassifier(classes=[0, 1], random_state=0)
+    >>> model = model.fit(X, y, X_public=rng.normal(size=(500, 2)), budgets=consent,
+    ...                   levels={"high": 0.5, "low": 1.0})
+    >>> [(group.name, round(group.epsilon, 2)) for group in model.guarantee_.groups]
+    [('high', 0.5), ('low', 1.0)]
+    """

@@ -13,7 +13,7 @@ from dpensemble._checks import integer_between, member
 from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.design.sums import Answers, TeacherAverages, answers_of
-from dpensemble.engine.averages_steps import AveragesSteps
+from dpensemble.engine.averaging import AveragesSteps
 from dpensemble.engine.classifier import ArrayClassifier, store_params
 from dpensemble.engine.records import private_records
 from dpensemble.engine.run import run

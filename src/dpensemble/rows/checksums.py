@@ -125,13 +125,16 @@ class RowChecksums:
         return cls(secrets.token_bytes(32))
 
     def of(self, rows: Rows, targets: Integers, units: ArrayLike | None = None) -> int:
-        """Return the checksum of rows, their class ids and, if they have any, their units or hashes of units."""
+        """Return the checksum of rows, their class ids and, if they have any, their units or hashes of units.
+
+        Order does not matter.
+        """
         n_rows = len(targets)
         table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(np.asarray(rows).reshape(n_rows, -1))
         numeric = number_columns(table)
         hashed = [self.texts(table.iloc[:, place]) for place in np.flatnonzero(~numeric).tolist()]
         if units is not None:
-            # Two dimensions: the units were hashed before.
+            # Two dimensions: bytes of units that were hashed before, or of places.
             hashed.append(np.asarray(units, dtype=np.uint8) if np.ndim(units) == 2 else self.texts(units))
         n_numbers = 1 + int(numeric.sum())
         packed = np.empty((n_rows, n_numbers + len(hashed) * SIZE // _NUMBER), dtype="<f8")
@@ -143,6 +146,15 @@ class RowChecksums:
             packed.view(np.uint8)[:, n_numbers * _NUMBER :] = np.hstack(hashed)
         low, high = siphash(self._sums(packed), self._siphash_key)
         return (_total(low) + (_total(high) << 64)) % 2 ** (8 * SIZE)
+
+    def in_order(self, rows: Rows, targets: Integers, first: int) -> int:
+        """Return the checksum of rows and class ids with their places. `first` is the place of the first row.
+
+        A row's place is two words of the row, so the same rows in another order are another collection.
+        """
+        places = np.zeros((len(targets), SIZE // _NUMBER), dtype="<u8")
+        places[:, 0] = np.arange(first, first + len(targets))
+        return self.of(rows, targets, places.view(np.uint8))
 
     def texts(self, entries: ArrayLike | pd.Series) -> NDArray[np.uint8]:
         """Return a hash of each entry as it is written, shape (n_rows, 16). 5 and 5.0 have one hash."""

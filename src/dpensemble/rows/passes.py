@@ -350,6 +350,42 @@ class CheckedRecords:
         return SumsOfRecords(self, features)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class RecordsInOrder:
+    """Checked records of a source in this process, with the same rows in the same order in every pass.
+
+    Teachers that vote get their records by place. A record that moves between two passes may teach two teachers, so
+    the checksum of a pass covers the place of each row. Rows that cannot change are only counted.
+    """
+
+    source: RowSource
+    check: RowCheck
+    same: SameRecords = field(default_factory=SameRecords)
+    # The key is secret and new, so that nobody can make rows whose change would not be noticed.
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the records of one pass. At its end, raise if the pass differs from the first one."""
+        checksums = RowChecksums(self.key) if Facts.of(self.source).may_change else None
+        n_rows, checksum = 0, 0
+        for block in self.check.here(self.source):
+            for part in block.split(ROWS_AT_ONCE):
+                checksum += 0 if checksums is None else checksums.in_order(part.rows, part.targets, n_rows)
+                n_rows += len(part.targets)
+            yield block
+        self.same.require((n_rows, checksum % CHECKSUMS))
+
+    def rows(self, wanted: NDArray[np.bool_]) -> Iterator[Rows]:
+        """Yield the rows at some places in one pass, block by block. `wanted` has an entry for each place."""
+        places, start = np.flatnonzero(wanted), 0
+        for block in self.blocks():
+            end = start + len(block.targets)
+            # By place, because a pass with more rows than the first one must reach its end, and be refused there.
+            inside = places[np.searchsorted(places, start) : np.searchsorted(places, end)] - start
+            yield block.rows if len(inside) == end - start else block.rows[inside]
+            start = end
+
+
 @dataclass(frozen=True, eq=False)
 class SumsOfRecords:
     """Private records behind a public map."""

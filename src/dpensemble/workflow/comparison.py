@@ -20,7 +20,7 @@ from dpensemble.accounting import largest_subsample
 from dpensemble.budget import Budget
 from dpensemble.design import plan
 from dpensemble.design.private_answers import fitted_answer
-from dpensemble.engine.repeats import uncounted
+from dpensemble.engine.run import uncounted
 from dpensemble.errors import DPEnsembleError, InvalidParameterError
 from dpensemble.laws import LawChoice
 from dpensemble.methods import (
@@ -32,7 +32,7 @@ from dpensemble.methods import (
 )
 from dpensemble.moments import ImageMap
 from dpensemble.relations import Relation
-from dpensemble.student.fitting import class_probabilities, fit_student
+from dpensemble.student.published import class_probabilities, fit_student
 from dpensemble.workflow.comparison_data import ComparedRows, ComparisonData, Trial, TrialResult, compared_learner
 from dpensemble.workflow.learners import measures
 

@@ -21,7 +21,7 @@ from dpensemble._draw_once import kept_in
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._progress import progress_heard_by, show_progress
 from dpensemble.datasets.columns import assembled, number_columns
-from dpensemble.engine.repeats import uncounted
+from dpensemble.engine.run import uncounted
 from dpensemble.errors import BudgetError, DataError, TeacherError
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.persistence import save_classifier

@@ -16,7 +16,7 @@ from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.allocation.budget_groups import PersonalBudgets
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.datasets.equal_rows import ComparedOnce, EqualRows, equal_rows
-from dpensemble.engine.labelling import PrivateDiagnostics
+from dpensemble.engine.voting_steps import PrivateDiagnostics
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.persistence import require_savable
 from dpensemble.quality.release import NoisyHistograms
@@ -25,7 +25,7 @@ from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord, declared_noun
 from dpensemble.rows.bad_records import readable_rows, zeroes_bad
 from dpensemble.rows.source import Blocks, Facts, rows_here
-from dpensemble.student.fitting import class_probabilities, default_student, fit_student
+from dpensemble.student.published import class_probabilities, default_student, fit_student
 from dpensemble.workflow.holdout import HeldBack, WithScore, hold_back, require_scorable, scored
 from dpensemble.workflow.learners import scores
 from dpensemble.workflow.outputs import CERTIFICATE, Outcome

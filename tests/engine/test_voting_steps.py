@@ -7,7 +7,7 @@ from dpensemble.accounting.published import laplace_moments
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
-from dpensemble.engine.labelling import PrivateDiagnostics, Questions, label_rows
+from dpensemble.engine.voting_steps import PrivateDiagnostics, Questions, label_rows
 from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes

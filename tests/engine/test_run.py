@@ -18,7 +18,7 @@ from dpensemble import (
     total_spent,
 )
 from dpensemble.datasets.columns import row_hashes
-from dpensemble.engine import repeats
+from dpensemble.engine import run
 from dpensemble.errors import BudgetError, DPEnsembleError, RepeatedReleaseWarning
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
@@ -31,11 +31,11 @@ VOTES = SubsampleAggregateClassifier(n_teachers=20, classes=[0, 1], epsilon=1, d
 
 @pytest.fixture(autouse=True)
 def nothing_seen():
-    repeats._SEEN.forget()
+    run._SEEN.forget()
     with warnings.catch_warnings():
         warnings.simplefilter("error", RepeatedReleaseWarning)
         yield
-    repeats._SEEN.forget()
+    run._SEEN.forget()
 
 
 def test_the_second_fit_says_what_both_cost_and_then_every_doubling():
@@ -101,7 +101,7 @@ def test_a_fit_that_fails_after_spending_counts_and_one_refused_before_does_not(
         VOTES.set_params(epsilon=1e-9).fit(X, Y, X_public=PUBLIC)
     VOTES.set_params(epsilon=1)
     assert total_spent() is None
-    monkeypatch.setattr("dpensemble.engine.labelling.label_rows", None)
+    monkeypatch.setattr("dpensemble.engine.voting_steps.label_rows", None)
     monkeypatch.setattr("dpensemble.engine.voting_steps.label_rows", None)
     with pytest.raises(TypeError):
         VOTES.fit(X, Y, X_public=PUBLIC)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
+import dpensemble.engine.voting_steps as voting_module
 import dpensemble.teachers.ensemble as ensemble_module
 from dpensemble import (
     BaggedPATEClassifier,
@@ -23,6 +24,7 @@ METHODS = {
     "bagged-pate": (BaggedPATEClassifier, {"n_teachers": 30}),
     "random-subspace": (RandomSubspaceClassifier, {"n_teachers": 40, "columns": 0.7}),
 }
+CHANGED = "the private records changed between two passes"
 SETTINGS = {"classes": [0, 1], "epsilon": 2.0, "delta": 1e-4, "random_state": 3, "insecure_release_seed": 5}
 
 
@@ -120,8 +122,82 @@ def test_blocks_that_change_between_passes_are_refused(blobs):
         passes.append(1)
         return in_blocks(X, y)() if len(passes) == 1 else in_blocks(X[:-1], y[:-1])()
 
-    with pytest.raises(DataError, match="held 600 records at first, and now 599"):
+    with pytest.raises(DataError, match=CHANGED):
         SubsampleAggregateClassifier(n_teachers=40, **SETTINGS).fit_blocks(read, X_public=public)
+
+
+def changing(X, y, change, *, pass_number, passes):
+    """Return a reader whose pass with a number reads other rows."""
+
+    def read():
+        passes.append(1)
+        yield from in_blocks(*(change(X, y) if len(passes) == pass_number else (X, y)), size=70)()
+
+    return read
+
+
+def swapped(X, y):
+    order = np.arange(len(X))
+    order[[3, 4]] = 4, 3
+    return X[order], y[order]
+
+
+def relabelled(X, y):
+    return X, np.where(np.arange(len(y)) == 5, 1 - y, y)
+
+
+CHANGES = {
+    "moved": swapped,
+    "reversed": lambda X, y: (X[::-1], y[::-1]),
+    "relabelled": relabelled,
+    "longer": lambda X, y: (np.vstack([X, X[:90]]), np.append(y, y[:90])),
+    "shorter": lambda X, y: (X[:-1], y[:-1]),
+    "repeated": lambda X, y: (X[np.r_[0, 0, 2 : len(X)]], y[np.r_[0, 0, 2 : len(X)]]),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_later_pass_has_the_rows_of_the_first_in_order(blobs, name, change, monkeypatch):
+    X, y, public = blobs
+    X, y = X[:120], y[:120]
+    asked = []
+    # Each teacher has a turn.
+    monkeypatch.setattr(ensemble_module, "_BYTES_AT_ONCE", 1)
+    for function in ("label_rows", "label_interactively"):
+        monkeypatch.setattr(voting_module, function, lambda *_, **__: asked.append(1))
+    kind, own = METHODS[name]
+    for pass_number in (2, 3):
+        passes, model = [], kind(**SETTINGS | own | {"n_teachers": 9, "epsilon": 40.0})
+        reader = changing(X, y, CHANGES[change], pass_number=pass_number, passes=passes)
+        with pytest.raises(DataError, match=CHANGED):
+            model.fit_blocks(reader, X_public=public)
+        assert (len(passes), asked, hasattr(model, "guarantee_")) == (pass_number, [], False)
+
+
+def test_later_passes_may_cut_blocks_elsewhere(blobs):
+    X, y, public = blobs
+    sizes = iter([70, 599, 41, 33, 600, *range(80, 200)])
+    model = SubsampleAggregateClassifier(n_teachers=10, **SETTINGS)
+
+    def reader():
+        yield from in_blocks(X, y, size=next(sizes))()
+
+    other = model.fit_blocks(reader, X_public=public).labels_.labels
+    np.testing.assert_array_equal(other, model.fit_blocks(in_blocks(X, y), X_public=public).labels_.labels)
+
+
+def test_a_pass_with_more_rows_is_refused_if_some_records_have_no_unit(blobs):
+    X, y, public = blobs
+    units = np.where(np.arange(len(X)) % 7 == 0, None, np.arange(len(X)).astype(str))
+    model = SubsampleAggregateClassifier(n_teachers=9, on_bad_record="zero", **SETTINGS)
+    together = model.fit(X, y, X_public=public, units=units).labels_.labels
+    np.testing.assert_array_equal(
+        together, model.fit_blocks(in_blocks(X, y), X_public=public, units=units).labels_.labels
+    )
+    reader = changing(X, y, CHANGES["longer"], pass_number=3, passes=[])
+    with pytest.raises(DataError, match=CHANGED):
+        model.fit_blocks(reader, X_public=public, units=units)
 
 
 @pytest.mark.parametrize("kind", [PrivateMajorityClassifier, UpsamplingPATEClassifier])
