@@ -1,17 +1,10 @@
-"""The base of all private classifiers, for rows of numbers and for tables.
-
-A plan follows from the settings of a method and public facts about the records, which are known before any record is
-read. The assumptions of guarantees have one sentence each.
-"""
+"""The base of all private classifiers, for rows of numbers and for tables, and the texts of their guarantees."""
 
 from __future__ import annotations
 
-from abc import ABC, ABCMeta, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from abc import ABCMeta, abstractmethod
 from operator import attrgetter
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,47 +12,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats
-from dpensemble._checks import integer_between, member, names_checked
+from dpensemble._checks import names_checked
 from dpensemble._refusals import read_rows, require_rows
-from dpensemble.accounting import Accounting, Meter, SumsMeter
-from dpensemble.budget import Budget
+from dpensemble.accounting import Meter, SumsMeter
 from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
-from dpensemble.design import Census, VotingDesign
+from dpensemble.engine.planned import Analysis
 from dpensemble.engine.result import Result
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import GroupGuarantee, Guarantee
-from dpensemble.laws import LawChoice, ReleaseLaw
 from dpensemble.moments.explanation import Explanation
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments
 from dpensemble.student.published import class_probabilities
-
-
-class Analysis(StrEnum):
-    """Data sets that the guarantee covers, every one or only this one, and whether the spend decides when to stop."""
-
-    WORST_CASE = "worst-case"
-    DATA_DEPENDENT = "data-dependent"
-    UNTIL_SPENT = "until-spent"
-
-    @classmethod
-    def of(cls, value: Any) -> Analysis:
-        """Return the analysis of that name."""
-        return member("analysis", value, cls)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """Public facts that a design may depend on. Only methods that declare `n_units` public may use it."""
-
-    n_classes: int
-    n_units: int | None = None
-    relation: Relation = Relation.REPLACE_ONE
-    entropy: int = 0
-    has_units: bool = False
-    max_labels: int | None = None
-    census: Census | None = None
-
 
 UNITS_TOGETHER = (
     "A unit is all records that share a value of the unit column, for example those of one person; "
@@ -148,13 +112,6 @@ def guarantee_of_sums(
         for_release=for_release,
         groups=tuple(groups) if len(groups) > 1 else (),
     )
-
-
-def store_params(estimator: Any, arguments: dict[str, Any]) -> None:
-    """Store a constructor's arguments unchanged, under their own names, as scikit-learn requires."""
-    for name, value in arguments.items():
-        if name not in ("self", "__class__"):
-            setattr(estimator, name, value)
 
 
 def require_explainable(student: object) -> None:
@@ -337,74 +294,3 @@ class TableClassifier(PrivateClassifier):
         places = self.predict_proba(X).argmax(axis=1)
         labels: NDArray[Any] = self.classes_[places]
         return labels
-
-
-class Planned(ABC):
-    """A method that votes, with the settings of its estimator. A subclass implements `_design`."""
-
-    #: Short name, as on the command line, and name for people.
-    name: ClassVar[str]
-    title: ClassVar[str]
-
-    classes: Sequence[object] | None
-    law: ReleaseLaw | str
-    epsilon: float
-    delta: float
-    relation: str
-    max_labels: int | None
-    #: For methods that offer no other analysis.
-    accounting: str = Accounting.EXACT
-
-    @classmethod
-    def of(cls, settings: Mapping[str, object]) -> Self:
-        """Return the method with all settings of its estimator, which is not imported."""
-        method = cls()
-        store_params(method, dict(settings))
-        return method
-
-    @abstractmethod
-    def _design(self, facts: Facts) -> VotingDesign:
-        """Return everything public about a run with these settings. Noise that is not set is the usual noise."""
-
-    def design(self, *, n_classes: int | None = None, n_records: int | None = None) -> VotingDesign:
-        """Return everything public about a run with these settings. No record is read.
-
-        Parameters
-        ----------
-        n_classes : int, optional
-            Number of classes. By default the number of declared classes, or 2.
-        n_records : int, optional
-            Number of private records (or units), for methods that draw records at random.
-
-        Returns
-        -------
-        VotingDesign
-            For `dpensemble.plan`.
-
-        Examples
-        --------
-        >>> from dpensemble import PATEClassifier, plan
-        >>> plan(PATEClassifier(n_teachers=100).design(n_classes=10), epsilon=1).labels
-        12
-        """
-        if n_classes is None:
-            n_classes = 2 if self.classes is None else len(self.classes)
-        facts = Facts(
-            n_classes=integer_between("n_classes", n_classes, 2),
-            n_units=n_records,
-            relation=member("relation", self.relation, Relation),
-            max_labels=self.max_labels,
-        )
-        return self._design(facts)
-
-    def _budget(self) -> Budget:
-        return Budget(epsilon=self.epsilon, delta=self.delta)
-
-    def _named(self) -> dict[str, Any]:
-        """Return the settings that every method passes to its design in the same way: names, law and accounting."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "choice": LawChoice.of(self.law),
-            "accounting": member("accounting", self.accounting, Accounting),
-        }

@@ -18,7 +18,8 @@ from dpensemble.allocation.units import declared_units
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.design import Census, InfluenceRule
 from dpensemble.engine import classifier
-from dpensemble.engine.classifier import ArrayClassifier, Facts, Planned, store_params
+from dpensemble.engine.classifier import ArrayClassifier
+from dpensemble.engine.planned import Facts, Planned, store_params
 from dpensemble.engine.records import DeclaredBudgets, PrivateRecords, private_records
 from dpensemble.engine.run import compared_once, run
 from dpensemble.engine.voting_steps import PrivateDiagnostics, VotingSteps

@@ -24,7 +24,7 @@ from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.design import VotingDesign, with_least_error
 from dpensemble.engine import classifier
-from dpensemble.engine.classifier import Analysis, Facts
+from dpensemble.engine.planned import Analysis, Facts
 from dpensemble.engine.records import DeclaredBudgets, PrivateRecords, ReleasedLabels
 from dpensemble.engine.result import LABELS, Result
 from dpensemble.engine.run import Steps

@@ -16,7 +16,8 @@ from dpensemble.allocation.units import unit_numbers
 from dpensemble.budget import Budget
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.public_facts import warn_of_columns
-from dpensemble.engine.classifier import PrivateClassifier, TableClassifier, store_params
+from dpensemble.engine.classifier import PrivateClassifier, TableClassifier
+from dpensemble.engine.planned import store_params
 from dpensemble.engine.result import PublicFacts, recommend
 from dpensemble.engine.run import all_or_nothing
 from dpensemble.methods.label_moments import LabelMomentsClassifier

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from dpensemble.engine.classifier import Analysis, Facts, store_params
+from dpensemble.engine.planned import Analysis, Facts, store_params
 from dpensemble.engine.voting import VotesInBlocks
 from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.errors import BudgetError, InvalidParameterError

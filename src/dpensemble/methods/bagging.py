@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
 from dpensemble.engine.averaging import BaggingSteps
-from dpensemble.engine.classifier import ArrayClassifier, store_params
+from dpensemble.engine.classifier import ArrayClassifier
+from dpensemble.engine.planned import store_params
 from dpensemble.engine.records import private_records
 from dpensemble.engine.run import run
 from dpensemble.relations import Relation

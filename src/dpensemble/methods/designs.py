@@ -9,7 +9,7 @@ from dpensemble._checks import integer_between, member, real_between
 from dpensemble.accounting import EVERYONE
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.design import ByGroup, Census, Drawn, InfluenceRule, Partitioned, Personalisation, VotingDesign
-from dpensemble.engine.classifier import Facts, Planned
+from dpensemble.engine.planned import Facts, Planned
 from dpensemble.errors import InvalidParameterError
 
 #: Jordon et al. 2019, section 5: a Laplace scale of half the ballots.

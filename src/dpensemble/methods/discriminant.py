@@ -18,7 +18,8 @@ from dpensemble.budget import Budget
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.design.sums import NoisySums
 from dpensemble.engine import classifier
-from dpensemble.engine.classifier import ArrayClassifier, store_params
+from dpensemble.engine.classifier import ArrayClassifier
+from dpensemble.engine.planned import store_params
 from dpensemble.engine.records import PrivateRecords, ReleasedLabels, private_records
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, run

@@ -21,7 +21,8 @@ from dpensemble._refusals import require_labels, require_readable
 from dpensemble.datasets import TableEncoder, as_table
 from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.public_facts import warn_of_columns
-from dpensemble.engine.classifier import PrivateClassifier, explained, store_params
+from dpensemble.engine.classifier import PrivateClassifier, explained
+from dpensemble.engine.planned import store_params
 from dpensemble.engine.run import all_or_nothing
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError, SettingWarning
 from dpensemble.moments.explanation import Explanation

@@ -11,8 +11,9 @@ from dpensemble._checks import integer_between
 from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.design.sums import NoisySums, noisy_sums
-from dpensemble.engine.classifier import TableClassifier, store_params
+from dpensemble.engine.classifier import TableClassifier
 from dpensemble.engine.label_moments import of_blocks, of_tables
+from dpensemble.engine.planned import store_params
 from dpensemble.engine.run import compared_once, run
 from dpensemble.moments.queries import statistics_of
 from dpensemble.rows import arguments

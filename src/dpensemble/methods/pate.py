@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpensemble.engine.classifier import store_params
+from dpensemble.engine.planned import store_params
 from dpensemble.engine.voting import PersonalisedPATEClassifier, VotesInBlocks
 from dpensemble.laws import ReleaseLaw
 from dpensemble.methods.designs import PATE, UpsamplingPATE, VanishingPATE, WeightingPATE

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from dpensemble._checks import integer_between, member
 from dpensemble.design import DaRRM, PrivateWhat, VotingDesign, private_teachers
 from dpensemble.design.private_majority import MajorityRule
-from dpensemble.engine.classifier import Facts, store_params
+from dpensemble.engine.planned import Facts, store_params
 from dpensemble.engine.private_teachers import PrivateTeachersSteps, declared_pair, default_teacher
 from dpensemble.engine.voting import VotingEnsembleClassifier
 from dpensemble.engine.voting_steps import VotingSteps

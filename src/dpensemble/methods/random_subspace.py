@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from dpensemble._random import Stream
-from dpensemble.engine.classifier import store_params
+from dpensemble.engine.planned import store_params
 from dpensemble.engine.voting import VotesInBlocks
 from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.laws import ReleaseLaw

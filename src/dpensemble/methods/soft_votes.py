@@ -14,7 +14,8 @@ from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.design.sums import Answers, TeacherAverages, answers_of
 from dpensemble.engine.averaging import AveragesSteps
-from dpensemble.engine.classifier import ArrayClassifier, store_params
+from dpensemble.engine.classifier import ArrayClassifier
+from dpensemble.engine.planned import store_params
 from dpensemble.engine.records import private_records
 from dpensemble.engine.run import run
 from dpensemble.errors import DataError
