@@ -115,6 +115,7 @@ MODULES: dict[str, str] = {
     "dpensemble.neural.augmentation": "dpensemble.neural.training",
     "dpensemble.neural.optimizers": "dpensemble.neural.training",
     "dpensemble.neural.together": "dpensemble.neural.blocks",
+    "dpensemble.persistence.files": "dpensemble.persistence",
     "dpensemble.releases.base": "dpensemble.releases.answers",
     "dpensemble.releases.choice": "dpensemble.releases.answers",
     "dpensemble.releases.labels": "dpensemble.releases.answers",

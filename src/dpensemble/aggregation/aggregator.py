@@ -26,7 +26,7 @@ from dpensemble._refusals import require_readable
 from dpensemble.accounting.price import GaussianSum
 from dpensemble.aggregation.answers import Answer, Book, MemoryBook, as_text, check_key, from_text, require_left
 from dpensemble.allocation.bootstrap import integers_below
-from dpensemble.allocation.units import unit_numbers
+from dpensemble.allocation.partition import unit_numbers
 from dpensemble.budget import Budget
 from dpensemble.design.given_votes import GivenVotes, Sampling
 from dpensemble.errors import DataError, InvalidParameterError

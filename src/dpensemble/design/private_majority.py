@@ -10,9 +10,8 @@ import numpy as np
 
 from dpensemble._checks import integer_between, shown
 from dpensemble.accounting import Meter
-from dpensemble.accounting.certifying import Certificate
 from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
-from dpensemble.accounting.meters.scheduled import pure_answers_meter
+from dpensemble.accounting.meters.scheduled import Certificate, pure_answers_meter
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.darrm import AlikeTeachers

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from dpensemble._checks import integer_between
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import EVERYONE, Accounting, Change, Group, Meter
-from dpensemble.accounting.certifying import Certificate
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
 from dpensemble.accounting.meters.gated import FilterMeter
 from dpensemble.accounting.meters.scheduled import (
+    Certificate,
     change_by,
     cost_of,
     costs_of,

@@ -18,7 +18,7 @@ from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._progress import ShownPasses
 from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import Group, SumsMeter
-from dpensemble.allocation.units import unit_numbers
+from dpensemble.allocation.partition import unit_numbers
 from dpensemble.budget import Budget
 from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.public_facts import warn_of_columns

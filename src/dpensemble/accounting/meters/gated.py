@@ -14,8 +14,15 @@ from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
 from dpensemble.accounting.base import Accounting, Group
-from dpensemble.accounting.certifying import Certificate
-from dpensemble.accounting.meters.scheduled import GroupMeter, Payers, change_by, check_groups, most_votings, prices_of
+from dpensemble.accounting.meters.scheduled import (
+    Certificate,
+    GroupMeter,
+    Payers,
+    change_by,
+    check_groups,
+    most_votings,
+    prices_of,
+)
 from dpensemble.accounting.neighbours import Change
 from dpensemble.accounting.price import Price
 from dpensemble.accounting.schedule import VotingSchedule

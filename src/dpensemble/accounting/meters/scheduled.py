@@ -2,7 +2,7 @@
 
 Records have separate costs: a group where its pool votes, each teacher's records where teachers take turns. The cost of
 a schedule is known beforehand, so every answer is charged the most that it could cost. In a vanishing schedule groups
-drop out when their budget is spent.
+drop out when their budget is spent. A `Certificate` holds what a design or a meter states for a certificate.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,38 @@ from dpensemble.accounting.price import Price, price
 from dpensemble.accounting.published import published_source
 from dpensemble.accounting.schedule import Stage, VotingSchedule
 from dpensemble.accounting.subsampling import SubsampledCost
+from dpensemble.allocation import BootstrapScheme
 from dpensemble.budget import Budget
-from dpensemble.cost import Conversion, Cost, PrivacyCost, PureCost
+from dpensemble.cost import Conversion, Cost, GatedComposition, PrivacyCost, PureCost
 from dpensemble.cost.composition import AdaptiveComposition
 from dpensemble.cost.privacy_cost import last_fitting
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
+from dpensemble.laws import ReleaseLaw
 from dpensemble.votes import Votes
+
+
+class Certificate(Protocol):
+    """Takes statements that releases keep a budget. Raises AccountingError if a verifier could not check one."""
+
+    def add_votes(self, budget: Budget, law: ReleaseLaw, change: Change, one: PrivacyCost, answers: int) -> None:
+        """State that a number of answers of a law keep a budget."""
+
+    def add_gated(
+        self, budget: Budget, law: ReleaseLaw, change: Change, composition: GatedComposition, queries: int
+    ) -> None:
+        """State that all runs paid by the units of as many answered queries keep a budget."""
+
+    def add_drawn(
+        self,
+        budget: Budget,
+        law: ReleaseLaw,
+        run: SubsampledCost,
+        scheme: BootstrapScheme,
+        n_units: int,
+        n_classes: int,
+    ) -> None:
+        """State that a run of answers keeps a budget when its teachers hold a record by chance."""
+
 
 #: Cost of an answer to each group, in the order of groups. None where the group's pool sits out.
 _Costs = tuple[Cost | None, ...]

@@ -48,6 +48,8 @@ from dpensemble.moments.maps.grid import SnappedMap
 from dpensemble.student import NamedPipeline
 from dpensemble.student.published import MARK, release_mark, with_names
 
+__all__ = ["load_classifier", "require_savable", "save_classifier"]
+
 # skops lists all estimators of scikit-learn. For that it imports every package of scikit-learn, with adapters of array
 # libraries: PyTorch alone takes longer than predicting a file of rows.
 _ADAPTERS = tuple(f"sklearn.externals.array_api_compat.{library}" for library in ("cupy", "dask", "torch"))
