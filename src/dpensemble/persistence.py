@@ -344,12 +344,12 @@ def _vet_arrays(estimator: object) -> None:
     for kind, fitted, vet in _FITTED:
         if isinstance(estimator, kind) and hasattr(estimator, fitted):
             vet(estimator)
-    if isinstance(estimator, TableMap) and hasattr(estimator, "columns_"):
-        _vet_table_map(estimator)
-    if isinstance(estimator, NamedPipeline):
-        for names in (estimator.names or [], estimator.needed or []):
-            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-                raise _Unvetted("it holds broken names of columns")
+
+
+def _vet_names(student: NamedPipeline) -> None:
+    for names in (student.names or [], student.needed or []):
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise _Unvetted("it holds broken names of columns")
 
 
 def _vet_table_map(table_map: TableMap) -> None:
@@ -386,4 +386,6 @@ _FITTED: tuple[tuple[type, str, Callable[[Any], None]], ...] = (
     (GradientBoostingClassifier, "estimators_", _vet_boosted),
     (HistGradientBoostingClassifier, "_predictors", _vet_histogram_boosted),
     (OneHotEncoder, "categories_", _vet_encoder),
+    (TableMap, "columns_", _vet_table_map),
+    (NamedPipeline, "__class__", _vet_names),
 )

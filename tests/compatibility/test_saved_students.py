@@ -15,7 +15,7 @@ import sklearn
 from dpensemble import load_classifier
 from dpensemble._moved import SAVED_CLASSES
 from dpensemble.errors import NotForReleaseWarning
-from dpensemble.persistence.files import _OWN_CLASSES
+from dpensemble.persistence import _OWN_CLASSES
 
 #: Written by `write_students.py`. A later version adds an archive, and these stay as they are.
 ARCHIVES = sorted(Path(__file__).parent.glob("students-*.zip"))
