@@ -94,3 +94,15 @@ def test_the_security_page_is_found_and_names_what_is_kept():
     assert "\n### Privacy\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert "@" not in security
     assert "://" not in security
+
+
+SOURCE_PATH = re.compile(r"`((?:[a-z_0-9]+/)+(?:[a-z_0-9]+\.py)?)(?:::[^`]*)?`")
+
+
+@pytest.mark.parametrize("page", ["privacy.md", "verification.md", "scale.md", "findings.md", "architecture.md"])
+def test_code_and_tests_that_a_page_names_exist(page):
+    """Claims are tied to code and tests, which move."""
+    named = set(SOURCE_PATH.findall((ROOT / "docs" / page).read_text(encoding="utf-8")))
+    assert named
+    places = (ROOT, ROOT / "src" / "dpensemble")
+    assert [name for name in sorted(named) if not any((place / name).exists() for place in places)] == []

@@ -283,6 +283,12 @@ def test_each_place_is_shown_once():
     assert [line for line, _ in run(code, "default")[1]] == [2, 3]
 
 
+def test_one_import_of_a_name_shows_one_warning_although_libraries_change_filters():
+    code = "from dpensemble.ledger import Ledger"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stderr.count("DeprecationWarning: dpensemble.ledger has moved") == 1
+
+
 @pytest.mark.usefixtures("moved")
 def test_a_function_keeps_its_name_although_an_old_submodule_has_the_same():
     for package in ("dpensemble.stays", "dpensemble.former"):

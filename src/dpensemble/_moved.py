@@ -19,7 +19,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import ModuleType
+    from types import FrameType, ModuleType
 else:
     ModuleType = type(sys)
 
@@ -205,6 +205,7 @@ class Finder:
         """Import what has taken the module's place, and warn."""
         place = MODULES[module.__name__]
         module.__doc__ = import_module(place).__doc__
+        vars(module)["_loaded_at"] = _user()
         _warn(module.__name__, place)
 
 
@@ -254,7 +255,9 @@ class Gone(Host):
                 value = _value(place, name)
             except AttributeError:
                 raise error from None
-        if not name.startswith("__"):
+        # An import of names has warned of the module already. Python may have forgotten that, because libraries that
+        # are imported meanwhile change its filters.
+        if not name.startswith("__") and vars(self).get("_loaded_at") != _user():
             _warn(self.__name__, place)
         return value
 
@@ -294,11 +297,22 @@ def install() -> None:
     sys.meta_path.insert(0, Finder())
 
 
-def _warn(old: str, new: str) -> None:
-    """Warn at the line that uses an old path. Python shows each line once."""
+def _user() -> tuple[object, int]:
+    """Return the line that uses an old path."""
+    frame = _frame()
+    return frame.f_code, frame.f_lineno
+
+
+def _frame() -> FrameType:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__") in _BETWEEN:
         frame = frame.f_back
+    return frame
+
+
+def _warn(old: str, new: str) -> None:
+    """Warn at the line that uses an old path. Python shows each line once."""
+    frame = _frame()
     warnings.warn_explicit(
         f"{old} has moved, and a later version removes this old path: use {new}.",
         DeprecationWarning,
