@@ -172,6 +172,17 @@ def test_the_setting_of_bad_records_changes_no_grant_of_an_earlier_release(hospi
     assert replace(ensemble, on_bad_record="raise").digest != ensemble.digest
 
 
+def test_columns_to_drop_are_a_list_or_a_text_with_commas(hospital):
+    text = (hospital / "service.toml").read_text()
+    for written in ('drop = ["who", "ward"]', 'drop = "who, ward"'):
+        (hospital / "service.toml").write_text(text.replace('target = "back"', f'target = "back"\n{written}'))
+        assert read_settings(hospital / "service.toml").grants[0].ensemble.drop == ("who", "ward")
+    for written in ("drop = 3", "drop = true", 'drop = ["who", 3]', 'drop = "who,"'):
+        (hospital / "service.toml").write_text(text.replace('target = "back"', f'target = "back"\n{written}'))
+        with pytest.raises(InvalidParameterError, match=r"ensemble\.drop=.* must be a list of columns"):
+            read_settings(hospital / "service.toml")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "error", "message"),
     [

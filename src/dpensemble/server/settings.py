@@ -219,8 +219,8 @@ def _grant(content: dict[str, Any]) -> GrantSettings:
     if ensemble is not None:
         if not isinstance(ensemble, dict):
             raise InvalidParameterError(f"{called}: ensemble must be a table; write [grants.ensemble].")
-        if isinstance(ensemble.get("drop"), list):
-            ensemble = {**ensemble, "drop": tuple(map(str, ensemble["drop"]))}
+        if "drop" in ensemble:
+            ensemble = {**ensemble, "drop": _names_of_columns(called, ensemble["drop"])}
         content["ensemble"] = _from_fields(EnsembleSettings, f"{called}, ensemble", ensemble)
     settings = _from_fields(GrantSettings, called, content)
     if not isinstance(settings.name, str) or not _is_plain(settings.name):
@@ -234,6 +234,16 @@ def _grant(content: dict[str, Any]) -> GrantSettings:
             f'{called}: law must be a name, or a table such as {{name = "gnmax", sigma = 40.0}}.'
         )
     return settings
+
+
+def _names_of_columns(called: str, drop: object) -> tuple[str, ...]:
+    """Return the columns that a list names, or a text with commas as the command line takes it."""
+    names = [name.strip() for name in drop.split(",")] if isinstance(drop, str) else drop
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise InvalidParameterError(
+            f'{called}: ensemble.drop={drop!r:.60} must be a list of columns: write drop = ["postcode", "name"].'
+        )
+    return tuple(names)
 
 
 def _is_plain(name: str) -> bool:
