@@ -135,9 +135,9 @@ def _within(estimate: float, error: float) -> float:
 
     Examples
     --------
-    >>> within(0.3, 0.01)
+    >>> _within(0.3, 0.01)
     0.3
-    >>> round(within(-0.01, 0.01), 4)
+    >>> round(_within(-0.01, 0.01), 4)
     0.0053
     """
     return float(stats.truncnorm.mean(-estimate / error, (1 - estimate) / error, loc=estimate, scale=error))
@@ -409,9 +409,9 @@ def _best_centre(share: float, of_rows: float, of_noise: float) -> float:
 
     Examples
     --------
-    >>> best_centre(0.1, 1.0, 0.0)
+    >>> _best_centre(0.1, 1.0, 0.0)
     0.1
-    >>> best_centre(0.1, 0.0, 1.0)
+    >>> _best_centre(0.1, 0.0, 1.0)
     0.5
     """
     return (of_rows * share + 2 * of_noise) / (of_rows + 4 * of_noise)
