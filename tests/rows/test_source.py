@@ -10,7 +10,7 @@ from dpensemble.errors import DataError
 from dpensemble.moments.queries import UnitCount
 from dpensemble.rows.checked import AsTables, RowCheck, RowRules, UnitsByPlace
 from dpensemble.rows.passes import CheckedRecords
-from dpensemble.rows.source import Blocks, Facts, InMemory, converted, rows_here, without
+from dpensemble.rows.source import Blocks, Facts, Given, InMemory, converted, rows_here, without
 
 TABLE = pd.DataFrame({"size": [0.0, 1.0, np.inf, 3.0, 4.0], "y": ["p", "q", "p", "no class", "q"]})
 IDS = ["7", 7, np.int64(7), "seven", None]
@@ -99,6 +99,35 @@ def test_rows_in_memory_are_converted_once_and_need_no_checksum():
     records, weight = counted(source, units=units)
     assert (passes, records.n_records, records.n_units, weight) == ([5], 4, 2, pytest.approx(2, abs=1e-6))
     assert not records.task.checksums
+
+
+@pytest.mark.parametrize("value", [None, "", "no", "False", 0, 1, np.nan, np.bool_(False), [], print])
+def test_what_is_neither_true_nor_false_states_nothing(value):
+    source = Silent(TABLE)
+    for name in ("fixed_places", "may_change", "keeps_features", "names_rows"):
+        setattr(source, name, value)
+    assert Facts.of(source) == Facts()
+
+
+@pytest.mark.parametrize("names_rows", [False, True])
+@pytest.mark.parametrize("keeps_features", [False, True])
+@pytest.mark.parametrize("may_change", [False, True])
+def test_units_of_a_column_weigh_1_whatever_a_source_states(may_change, keeps_features, names_rows):
+    """Records that are converted once would keep the weight that they had before units were counted."""
+    source = Silent(owned(["a", "b", "a", "a", "a"]), unit="who")
+    source.results = lambda work: iter([work(iter([source.passes[0]]))])
+    source.may_change, source.keeps_features, source.names_rows = may_change, keeps_features, names_rows
+    records, weight = counted(source)
+    assert records.n_units == 2
+    assert weight == pytest.approx(2, abs=1e-6)
+
+
+def test_units_that_no_column_names_are_refused():
+    source = Silent(TABLE)
+    source.target, source.names_rows = None, True
+    source.results = lambda work: iter([work(iter([Given(TABLE[["size"]], TABLE["y"], np.arange(5))]))])
+    with pytest.raises(DataError, match="gives units although its unit is None"):
+        CheckedRecords.of(source, check())
 
 
 def test_features_of_one_part_never_stand_for_another():

@@ -9,7 +9,7 @@ import pytest
 
 from dpensemble.cli import main
 from dpensemble.errors import DataError
-from dpensemble.methods import LabelMomentsClassifier
+from dpensemble.methods import LabelMomentsClassifier, SubsampleAggregateClassifier
 from dpensemble.workflow import private_rows
 
 pytestmark = [
@@ -191,3 +191,34 @@ def test_units_of_blocks_are_those_of_memory(table):
     y[299] = "maybe"
     with pytest.raises(DataError, match=r"the first in row 299, counting from 0"):
         model().fit_blocks(blocks, X_public=public)
+
+
+def test_records_of_nobody_are_left_out_of_blocks_as_in_memory(files, capsys):
+    """They must not count as one unit, which a person could join by the loss of an id."""
+    private = pd.read_parquet(files / "private.parquet").assign(who=lambda table: table["who"].astype(object))
+    private.loc[::5, "who"] = None
+    private.to_parquet(files / "private.parquet")
+    released = []
+    for blocks in ((), ("--in-blocks",)):
+        code, record = train(files, "private.parquet", capsys, "--unit", "who", *blocks)
+        assert code == 0, record
+        released.append({name: value for name, value in record.items() if name not in ("created", "seconds", "out")})
+    assert released[0] == released[1]
+
+
+def test_a_reader_of_a_stream_states_whose_records_have_no_unit(files, monkeypatch):
+    """Methods that vote ask the reader, too, since -1 among the units of a user is an id as any other."""
+    taken = []
+
+    def fit_blocks(self, read, **more):
+        taken.append((read.units, more["units"]))
+        raise DataError("enough")
+
+    monkeypatch.setattr(SubsampleAggregateClassifier, "fit_blocks", fit_blocks)
+    monkeypatch.setattr(LabelMomentsClassifier, "fit_blocks", fit_blocks)
+    for method in ("saa", "label-moments"):
+        command = ["train", method, "--private", str(files / "parts"), "--public", str(files / "public.csv"), "--fill"]
+        settings = ["--target", "y", "--classes", "no,yes", "--unit", "who", "--delta", "0.001", "--epsilon", "8"]
+        assert main([*command, *settings, "--out", str(files / "out"), "--quiet"]) == 2
+    assert len(taken) == 2
+    assert all(own is given and own is not None for own, given in taken)

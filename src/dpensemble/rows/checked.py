@@ -275,6 +275,8 @@ class RowCheck:
         for table in tables:
             X, y, ids = as_rows(table, self.target, self.unit)
             y = y if self.target is None else as_given("y", y)
+            if ids is not None and self.unit is None:
+                raise DataError("a source gives units although its unit is None: name the column, or give no units.")
             if len(X) != len(y):
                 raise DataError(f"a block has {len(X)} rows but {len(y)} labels: give one for each.")
             if not len(X):

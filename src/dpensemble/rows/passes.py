@@ -311,7 +311,8 @@ class CheckedRecords:
         key = secrets.token_bytes(32)
         if source.unit is not None:
             check = replace(check, units=UnitsByEntry(key))
-        is_checked = facts.keeps_features and not facts.may_change
+        # What units weigh is known after the first pass, so records of a column of units are weighed in each pass.
+        is_checked = facts.keeps_features and not facts.may_change and source.unit is None
         if is_checked:
             # Converted once. The rows are in memory anyway.
             source = CheckedRows(tuple(check.here(source)))

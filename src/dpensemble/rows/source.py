@@ -85,7 +85,9 @@ class Facts:
     @classmethod
     def of(cls, source: RowSource) -> Facts:
         """Return the facts that a source states, and the safe value of each that it does not state."""
-        return cls(*(bool(getattr(source, one.name, one.default)) for one in fields(cls)))
+        # Anything but True and False states nothing.
+        stated = {one.name: getattr(source, one.name, None) for one in fields(cls)}
+        return cls(**{name: value for name, value in stated.items() if isinstance(value, bool)})
 
 
 class OnePart:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import clone
 
+from dpensemble._arrays import Rows
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.allocation.budget_groups import PersonalBudgets
 from dpensemble.certificates import certificate_of_fit
@@ -24,7 +25,7 @@ from dpensemble.quality.result import Costs
 from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord, declared_noun
 from dpensemble.rows.bad_records import readable_rows, zeroes_bad
-from dpensemble.rows.source import Blocks, Facts, rows_here
+from dpensemble.rows.source import Blocks, Facts, RowSource, rows_here
 from dpensemble.student.published import class_probabilities, default_student, fit_student
 from dpensemble.workflow.holdout import HeldBack, WithScore, hold_back, require_scorable, scored
 from dpensemble.workflow.learners import scores
@@ -249,8 +250,22 @@ def _fit(run: _Prepared, diagnostics: PrivateDiagnostics, fewest_units: int | No
         del arguments["units"]
         return model.fit_blocks(run.reader.of(tables.stream.parts), **arguments)
     # Records are counted first, so that every record is checked before anything is spent.
-    read = partial(rows_here, run.reader.of(tables.stream.source))
-    return model.fit_blocks(read, **arguments | {"units": tables.stream.units})
+    read = _Blocks(run.reader.of(tables.stream.source), tables.stream.units)
+    return model.fit_blocks(read, **arguments | {"units": read.units})
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """Reads private records in blocks. Its units are numbers, and -1 stands for a record without a unit.
+
+    A method knows that from the reader's own units only. Among units that a user gives, -1 is an id as any other.
+    """
+
+    source: RowSource
+    units: NDArray[np.int64] | None
+
+    def __call__(self) -> Iterator[tuple[Rows, Rows]]:
+        return rows_here(self.source)
 
 
 def _certified(
