@@ -155,14 +155,14 @@ import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from dpensemble.cli import main
 from dpensemble.cli.interrupts import Interrupts, Terminated
-from dpensemble.teachers import separate
-in_parallel = separate._in_parallel
+from dpensemble.teachers import ensemble
+in_parallel = ensemble._in_parallel
 def without_end(work, call, tasks, *given, waves):
     for number, done in enumerate(in_parallel(work, call, tasks * 10_000, *given, waves=10**6)):
         if number == 0:
             print("learned", flush=True)
         yield done
-separate._in_parallel = without_end
+ensemble._in_parallel = without_end
 sys.exit(main())
 """
 
