@@ -131,8 +131,8 @@ MODULES: dict[str, str] = {
     "dpensemble.student.fitting": "dpensemble.student.published",
     "dpensemble.teachers.accountants": "dpensemble.teachers.private",
     "dpensemble.teachers.batched_lbfgs": "dpensemble.teachers.logistic",
-    "dpensemble.teachers.gradient_perturbed": "dpensemble.teachers.noisy_descent",
-    "dpensemble.teachers.private_logistic": "dpensemble.teachers.private_linear",
+    "dpensemble.teachers.gradient_perturbed": "dpensemble.teachers.private_logistic",
+    "dpensemble.teachers.noisy_descent": "dpensemble.teachers.private_logistic",
     "dpensemble.teachers.soft": "dpensemble.teachers.ensemble",
     "dpensemble.voting_schedule": "dpensemble.accounting.schedule",
     "dpensemble.workflow.comparison_results": "dpensemble.workflow.comparison",
@@ -166,7 +166,7 @@ NAMES: dict[str, str] = {
     "dpensemble.design:noisy_sums": "dpensemble.design.sums:noisy_sums",
     "dpensemble.design:parse_budgets": "dpensemble.design.by_group:parse_budgets",
     "dpensemble.design:quality_table": "dpensemble.design.plan:quality_table",
-    "dpensemble.teachers.noisy_descent:noisy_descent": "dpensemble.teachers.noisy_descent:_binary_descent",
+    "dpensemble.teachers.noisy_descent:noisy_descent": "dpensemble.teachers.private_logistic:_binary_descent",
 }
 
 #: The same for the classes of ours that files of earlier versions may name. Loading a file follows no other old path.

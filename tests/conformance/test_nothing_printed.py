@@ -24,8 +24,11 @@ from dpensemble import (
 )
 from dpensemble.errors import DPEnsembleError, LibraryWarning
 from dpensemble.laws import LaplaceNoisyMax
-from dpensemble.teachers.noisy_descent import GradientPerturbedLogisticRegression
-from dpensemble.teachers.private_linear import OutputPerturbedLogisticRegression, PrivateLinearClassifier
+from dpensemble.teachers.private_logistic import (
+    GradientPerturbedLogisticRegression,
+    OutputPerturbedLogisticRegression,
+    _PrivateLinearClassifier,
+)
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
@@ -106,7 +109,7 @@ def _fit(model, rows, labels):
     more = {}
     if isinstance(model, WeightingPATEClassifier):
         more["budgets"] = np.where(np.arange(N) % 2, 25.0, 50.0)
-    if not isinstance(model, BaggingPrivacyClassifier | PrivateLinearClassifier):
+    if not isinstance(model, BaggingPrivacyClassifier | _PrivateLinearClassifier):
         more["X_public"] = PUBLIC
     model.fit(rows, labels, **more)
 

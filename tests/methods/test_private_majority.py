@@ -30,7 +30,7 @@ from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
 from dpensemble.relations import Relation
 from dpensemble.teachers import GradientPerturbedLogisticRegression, OutputPerturbedLogisticRegression
 from dpensemble.teachers.private import DrawnBallots, _announced_privacy
-from dpensemble.teachers.private_linear import concentrated_for
+from dpensemble.teachers.private_logistic import concentrated_for
 from dpensemble.votes import Votes
 
 AGGREGATORS = ["darrm", "dsub", "sub", "rr"]

@@ -13,9 +13,9 @@ from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.errors import DataError, InvalidParameterError, TeacherError
 from dpensemble.relations import Relation
 from dpensemble.teachers import OpacusPrivacy, OutputPerturbedLogisticRegression, RandomizedBallots
-from dpensemble.teachers import private_linear as perturbing
+from dpensemble.teachers import private_logistic as perturbing
 from dpensemble.teachers.private import _announced_privacy, declared_privacy, fit_private, spent_privacy
-from dpensemble.teachers.private_linear import concentrated_for
+from dpensemble.teachers.private_logistic import concentrated_for
 from dpensemble.votes import Votes
 
 REPLACE, ADD = Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE_ONE
@@ -102,7 +102,7 @@ def test_noise_is_for_twice_the_longest_gradient_over_the_penalty(monkeypatch, p
         sizes.append(sensitivity)
         return weights, None
 
-    monkeypatch.setattr("dpensemble.teachers.private_linear._released", watch)
+    monkeypatch.setattr("dpensemble.teachers.private_logistic._released", watch)
     LR(classes=[0, 1], penalty=penalty).fit(np.array([[0.0], [9.0]]), [0, 1])
     # Rows are cut to length 1 and have a 1 for the intercept. Fits stop at a gradient of up to 1e-5.
     assert sizes == [pytest.approx(2 * (math.sqrt(2) + 1e-5) / penalty, rel=1e-12)]
