@@ -34,7 +34,7 @@ from dpensemble import (
     SubsampleAggregateClassifier,
     WeightingPATEClassifier,
 )
-from dpensemble.engine.voting_steps import VotingSteps
+from dpensemble.engine.voting import VotingSteps
 from dpensemble.methods import label_moments as moments_module
 from dpensemble.methods.soft_votes import _AveragesSteps
 from dpensemble.moments.maps.base import BoundedMap

@@ -17,7 +17,7 @@ from dpensemble import (
     PATEClassifier,
     SubsampleAggregateClassifier,
 )
-from dpensemble.engine.voting_steps import PrivateDiagnostics
+from dpensemble.engine.voting import PrivateDiagnostics
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError, TeacherError
 from dpensemble.laws import LaplaceNoisyMax
 

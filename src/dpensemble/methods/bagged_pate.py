@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from dpensemble.engine.planned import Analysis, Facts, store_params
-from dpensemble.engine.voting import VotesInBlocks
-from dpensemble.engine.voting_steps import VotingSteps
+from dpensemble.engine.voting import VotesInBlocks, VotingSteps
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.methods.designs import BaggedPATE

@@ -21,8 +21,7 @@ from dpensemble.engine import classifier
 from dpensemble.engine.planned import Facts, store_params
 from dpensemble.engine.records import DeclaredBudgets, PrivateRecords
 from dpensemble.engine.run import run
-from dpensemble.engine.voting import VotesInBlocks, VotingEnsembleClassifier
-from dpensemble.engine.voting_steps import PrivateDiagnostics, VotingSteps
+from dpensemble.engine.voting import PrivateDiagnostics, VotesInBlocks, VotingEnsembleClassifier, VotingSteps
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import GroupGuarantee, Guarantee
 from dpensemble.laws import ReleaseLaw

@@ -20,8 +20,7 @@ from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.design import DaRRM, PrivateWhat, VotingDesign, private_teachers
 from dpensemble.design.private_majority import MajorityRule, touched_models
 from dpensemble.engine.planned import Facts, store_params
-from dpensemble.engine.voting import VotingEnsembleClassifier
-from dpensemble.engine.voting_steps import VotingSteps
+from dpensemble.engine.voting import VotingEnsembleClassifier, VotingSteps
 from dpensemble.errors import InvalidParameterError
 from dpensemble.teachers import (
     FreshTeachers,
