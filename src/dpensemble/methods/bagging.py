@@ -30,7 +30,7 @@ from dpensemble.relations import Basis, Relation
 from dpensemble.rows import arguments
 from dpensemble.rows.bad_records import BAD
 from dpensemble.student.published import class_probabilities, published
-from dpensemble.teachers.ensemble import constant_voters, fit_separately
+from dpensemble.teachers.ensemble import fit_separately
 from dpensemble.votes import Votes
 
 
@@ -95,7 +95,6 @@ class _BaggingSteps(Steps):
             targets,
             shards,
             classes=classes,
-            constant_votes=constant_voters(targets, shards, len(classes)),
             seeds=[seed_integer(self.entropy, Stream.TEACHERS, t) for t in range(len(shards))],
             n_jobs=self.method.n_jobs,
             on_done=advance,

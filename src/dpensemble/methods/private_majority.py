@@ -14,27 +14,13 @@ from sklearn.linear_model import LogisticRegression
 from dpensemble._checks import integer_between, member, shown
 from dpensemble._random import NoiseSource, Stream, seed_integer
 from dpensemble.allocation import Allocation
-from dpensemble.budget import Budget
-from dpensemble.cost import DEFAULT_ORDERS
-from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.design import DaRRM, PrivateWhat, VotingDesign, private_teachers
 from dpensemble.design.private_majority import MajorityRule, touched_models
 from dpensemble.engine.planned import Facts, store_params
 from dpensemble.engine.voting import VotingEnsembleClassifier, VotingSteps
 from dpensemble.errors import InvalidParameterError
-from dpensemble.teachers import (
-    FreshTeachers,
-    GradientPerturbedLogisticRegression,
-    OutputPerturbedLogisticRegression,
-    PrivateTeachers,
-    RandomizedBallots,
-)
-from dpensemble.teachers.private import DrawnBallots, Voters, fit_private, spent_privacy
-from dpensemble.teachers.private_logistic import concentrated_for
-
-_MOST_EPSILON = 100.0
-# For the rounding of conversions in both directions.
-_SLACK = 1 - 1e-12
+from dpensemble.teachers import FreshTeachers, PrivateTeachers, RandomizedBallots
+from dpensemble.teachers.private_logistic import default_teacher
 
 
 def _declared_pair(privacy: Any) -> tuple[Any, Any]:
@@ -50,34 +36,6 @@ def _declared_pair(privacy: Any) -> tuple[Any, Any]:
         f"teacher_privacy must be an epsilon, a pair of epsilon and delta, or a sequence of such pairs; got "
         f"{shown(privacy)}."
     )
-
-
-def _default_teacher(
-    private: PrivateWhat, budget: Budget, touched: int, declared: tuple[Any, Any]
-) -> GradientPerturbedLogisticRegression | OutputPerturbedLogisticRegression:
-    """Return the default private teacher, with Gaussian noise if its delta is above 0, otherwise with Laplace noise."""
-    # It is as private as declared. By default, models that are trained once share the budget evenly: its
-    # zero-concentrated privacy is divided by their number. Fresh teachers are pure, because answers then are.
-    epsilon, delta = declared
-    if np.ndim(epsilon) or np.ndim(delta):
-        raise InvalidParameterError(
-            "teacher=None cannot have one teacher_privacy for each teacher: give one value, or your own teacher."
-        )
-    if epsilon is None and private is PrivateWhat.MODELS:
-        return GradientPerturbedLogisticRegression(epsilon=_shared(budget, touched), delta=budget.delta)
-    if epsilon is None:
-        return OutputPerturbedLogisticRegression(epsilon=min(budget.epsilon / touched, _MOST_EPSILON))
-    if delta:
-        return GradientPerturbedLogisticRegression(epsilon=epsilon, delta=delta)
-    return OutputPerturbedLogisticRegression(epsilon=epsilon)
-
-
-def _shared(budget: Budget, touched: int) -> float:
-    """Return the epsilon, at the budget's delta, of each of several models that compose to the budget."""
-    if touched == 1:
-        return min(budget.epsilon, _MOST_EPSILON)
-    rho = concentrated_for(budget.epsilon, budget.delta) / touched * _SLACK
-    return min(improved_epsilon(rho * DEFAULT_ORDERS, DEFAULT_ORDERS, budget.delta), _MOST_EPSILON)
 
 
 class _PrivateTeachersSteps(VotingSteps):
@@ -123,7 +81,7 @@ class _PrivateTeachersSteps(VotingSteps):
             seeds = None
             if seed is not None:
                 seeds = [seed_integer(seed, Stream.TEACHERS, first + t) for t in range(n_teachers)]
-            return fit_private(
+            return PrivateTeachers.fit(
                 teacher,
                 self.records.X,
                 # A private teacher needs a label from every record. A bad record gets the first class.
@@ -138,16 +96,15 @@ class _PrivateTeachersSteps(VotingSteps):
         return fit
 
 
-def _drawn(voters: Voters, design: Any, source: NoiseSource) -> Voters:
+def _drawn(voters: RandomizedBallots | FreshTeachers, design: Any, source: NoiseSource) -> Any:
     """Return voters. If the design requires it, a few of their ballots are drawn for every query."""
-    return voters if design.drawn in (None, design.n_teachers) else DrawnBallots(voters, design.drawn, source)
+    return voters if design.drawn in (None, design.n_teachers) else voters.drawing(design.drawn, source)
 
 
 def _pay(meter: Any, fitted: PrivateTeachers, allocation: Allocation) -> tuple[tuple[float, float], ...]:
     """Charge for fitted models what their accountants report, before anything is computed from them. Return it."""
     touched = allocation.votes_per_unit
-    share = meter.budget.delta / (2 * touched)
-    spent = tuple(spent_privacy(model, share, allocation.relation) for model in fitted.models)
+    spent = fitted.spent_privacy(meter.budget.delta / (2 * touched), allocation.relation)
     meter.pay(touched_models(spent, touched))
     return spent
 
@@ -299,9 +256,6 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
         ordinary = self.private == PrivateWhat.BALLOTS or self.law == MajorityRule.GNMAX
         if self.teacher is not None or ordinary:
             return self.teacher
-        return _default_teacher(
-            member("private", self.private, PrivateWhat),
-            self._budget(),
-            self.n_teachers if self.sharing == Sharing.EVERYONE else 1,
-            _declared_pair(self.teacher_privacy),
-        )
+        models = member("private", self.private, PrivateWhat) is PrivateWhat.MODELS
+        budget, touched = self._budget(), self.n_teachers if self.sharing == Sharing.EVERYONE else 1
+        return default_teacher(budget, touched, _declared_pair(self.teacher_privacy), trained_once=models)

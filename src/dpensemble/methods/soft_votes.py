@@ -31,7 +31,6 @@ from dpensemble.rows import arguments
 from dpensemble.rows.bad_records import BAD
 from dpensemble.student.published import fit_soft_student, published
 from dpensemble.teachers import SoftTeacherEnsemble
-from dpensemble.teachers.ensemble import require_linear
 
 # The default students.
 _STUDENTS = {
@@ -99,7 +98,7 @@ class _AveragesSteps(Steps):
             return AnswerBound.of_probabilities(len(self._asked), n_classes, clip=clip)
         n_features = self.records.X.shape[1]
         if teacher is not None:
-            require_linear(teacher, n_features, n_classes)
+            SoftTeacherEnsemble.require_linear(teacher, n_features, n_classes)
         return AnswerBound.of_parameters((1 if n_classes == 2 else n_classes) * (n_features + 1), clip=clip)
 
     def teach(self) -> None:

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
@@ -190,7 +190,7 @@ def privacy_before_fit(
     return None, None, f"what the accountant of {name} reports after the fit"
 
 
-def spent_privacy(model: Any, delta: float, relation: Relation) -> Privacy:
+def _spent_privacy(model: Any, delta: float, relation: Relation) -> Privacy:
     """Return the privacy of a fitted model: from its own accountant, its guarantee, or Opacus' engine."""
     guarantee = _claimed(model, "guarantee_")
     source = model if callable(_claimed(model, "privacy_spent_")) else None
@@ -253,7 +253,7 @@ _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerato
 _RESEEDING = threading.Lock()
 
 
-class Voters(Protocol):
+class _Voters(Protocol):
     """Any object that votes on public rows."""
 
     @property
@@ -284,14 +284,67 @@ class PrivateTeachers:
     classes: NDArray[Any]
     n_constant = n_failed = 0
 
+    @classmethod
+    def fit(
+        cls,
+        estimator: object,
+        X: NDArray[np.float64],
+        y: NDArray[np.int64],
+        shards: Sequence[NDArray[np.int64]],
+        *,
+        classes: NDArray[Any],
+        seeds: Sequence[int] | None,
+        n_jobs: int | None,
+        units: NDArray[np.int64] | None = None,
+    ) -> PrivateTeachers:
+        """Fit one clone of a private estimator on each shard. `seeds`, for experiments, are those of its noise.
+
+        Estimators whose `fit` takes `units` receive the unit of each record, if units have several records.
+        """
+        _refuse_seeds(estimator)
+        refuse_cluster("the noise of private teachers is drawn on this machine only")
+
+        def tasks() -> Iterator[Any]:
+            # Records are copied for one teacher at a time, since each of the models needs all of them.
+            for t, shard in enumerate(shards):
+                model = clone(estimator)
+                settings = model.get_params()
+                if settings.get("classes", 0) is None:
+                    model.set_params(classes=classes.tolist())
+                if seeds is not None and _SEED in settings:
+                    model.set_params(**{_SEED: int(seeds[t])})
+                own_units = {"units": units[shard]} if units is not None and has_fit_parameter(model, "units") else {}
+                yield delayed(_fit)(model, X[shard], classes[y[shard]], own_units)
+
+        models = Parallel(n_jobs=n_jobs, pre_dispatch="n_jobs", **private_workers())(tasks())
+        failed = next((model for model in models if isinstance(model, str)), None)
+        if failed is not None:
+            raise TeacherError(
+                f"a private teacher could not be fitted: {type(estimator).__name__}.fit raised {failed}; it must "
+                "accept any records, also of one class."
+            )
+        return cls(models, classes)
+
+    def spent_privacy(self, delta: float, relation: Relation) -> tuple[Privacy, ...]:
+        """Return the privacy of each fitted model, as its own accountant reports it at a delta."""
+        return tuple(_spent_privacy(model, delta, relation) for model in self.models)
+
     def vote(self, X: NDArray[np.float64]) -> Votes:
         """Return every teacher's vote on each row."""
         ballots = np.stack([_ids(model, X, self.classes) for model in self.models], axis=1)
         return Votes(ballots, n_classes=len(self.classes))
 
 
+class _FreshBallots:
+    """Voters whose ballots share no randomness between queries."""
+
+    def drawing(self, drawn: int, noise: NoiseSource) -> _DrawnBallots:
+        """Return a few of the ballots on every query."""
+        return _DrawnBallots(cast("_Voters", self), drawn, noise)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class FreshTeachers:
+class FreshTeachers(_FreshBallots):
     """Private teachers that are fitted again for every query, so that queries share no randomness.
 
     Parameters
@@ -317,7 +370,7 @@ class FreshTeachers:
 class _ByOthers:
     """Ballots made from those of other voters. The counts of constant and failed teachers are passed on."""
 
-    voters: Voters
+    voters: _Voters
 
     @property
     def n_constant(self) -> int:
@@ -329,7 +382,7 @@ class _ByOthers:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RandomizedBallots(_ByOthers):
+class RandomizedBallots(_ByOthers, _FreshBallots):
     """Randomized response on every ballot of any teachers, with new randomness for every query.
 
     A ballot is private for every kind of teacher: it costs an epsilon for each query and teacher, also if a row
@@ -337,7 +390,7 @@ class RandomizedBallots(_ByOthers):
 
     Parameters
     ----------
-    voters : Voters
+    voters : object with ``vote``, ``n_constant`` and ``n_failed``
         Ordinary teachers.
     epsilon : float
         Privacy of each ballot: the odds of the true one against each other class are ``exp(epsilon)``.
@@ -385,7 +438,7 @@ def _protects_units(estimator: object) -> bool:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DrawnBallots(_ByOthers):
+class _DrawnBallots(_ByOthers):
     """A few ballots of `voters` on every query, drawn for each query from secret bits, each choice equally likely."""
 
     drawn: int
@@ -404,46 +457,6 @@ class DrawnBallots(_ByOthers):
                 places[k], places[other] = places[other], places[k]
             drawn[row] = votes.ballots[row, places[: self.drawn]]
         return Votes(drawn, n_classes=votes.n_classes)
-
-
-def fit_private(
-    estimator: object,
-    X: NDArray[np.float64],
-    y: NDArray[np.int64],
-    shards: Sequence[NDArray[np.int64]],
-    *,
-    classes: NDArray[Any],
-    seeds: Sequence[int] | None,
-    n_jobs: int | None,
-    units: NDArray[np.int64] | None = None,
-) -> PrivateTeachers:
-    """Fit one clone of a private estimator on each shard. `seeds`, for experiments, are those of its noise.
-
-    Estimators whose `fit` takes `units` receive the unit of each record, if units have several records.
-    """
-    _refuse_seeds(estimator)
-    refuse_cluster("the noise of private teachers is drawn on this machine only")
-
-    def tasks() -> Iterator[Any]:
-        # Records are copied for one teacher at a time, since each of the models needs all of them.
-        for t, shard in enumerate(shards):
-            model = clone(estimator)
-            settings = model.get_params()
-            if settings.get("classes", 0) is None:
-                model.set_params(classes=classes.tolist())
-            if seeds is not None and _SEED in settings:
-                model.set_params(**{_SEED: int(seeds[t])})
-            own_units = {"units": units[shard]} if units is not None and has_fit_parameter(model, "units") else {}
-            yield delayed(_fit)(model, X[shard], classes[y[shard]], own_units)
-
-    models = Parallel(n_jobs=n_jobs, pre_dispatch="n_jobs", **private_workers())(tasks())
-    failed = next((model for model in models if isinstance(model, str)), None)
-    if failed is not None:
-        raise TeacherError(
-            f"a private teacher could not be fitted: {type(estimator).__name__}.fit raised {failed}; it must "
-            "accept any records, also of one class."
-        )
-    return PrivateTeachers(models, classes)
 
 
 def _refuse_seeds(estimator: Any) -> None:

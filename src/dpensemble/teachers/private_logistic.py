@@ -98,6 +98,7 @@ from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import noise_source
 from dpensemble._refusals import read_rows, require_labels, require_rows
 from dpensemble.allocation.partition import unit_numbers
+from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
@@ -271,14 +272,14 @@ def _released(
     if delta == 0:
         scale = math.ceil(Fraction(moved * math.sqrt(n) * _ROUND_UP) / Fraction(epsilon))
         return np.array([k + noise.laplace(scale) for k in steps], dtype=np.float64) * step, None
-    variance = math.ceil(moved**2 / (2 * concentrated_for(epsilon, delta)) * _ROUND_UP)
+    variance = math.ceil(moved**2 / (2 * _concentrated_for(epsilon, delta)) * _ROUND_UP)
     return (
         np.array([k + noise.gaussian(variance) for k in steps], dtype=np.float64) * step,
         moved**2 / (2 * variance) * _ROUND_UP,
     )
 
 
-def concentrated_for(epsilon: float, delta: float) -> float:
+def _concentrated_for(epsilon: float, delta: float) -> float:
     """Return the largest zero-concentrated privacy loss that converts to (epsilon, delta), rounded down."""
     epsilon, delta = epsilon_of(epsilon), delta_of(delta)
     low, high = 1e-18, epsilon
@@ -353,7 +354,7 @@ class OutputPerturbedLogisticRegression(_PrivateLinearClassifier):
     def announced_zcdp(self) -> float | None:
         """Return the zero-concentrated privacy of every fit, or None with a delta of 0."""
         epsilon, delta = self.announced_privacy()
-        return concentrated_for(epsilon, delta) if delta else None
+        return _concentrated_for(epsilon, delta) if delta else None
 
     def _release(
         self,
@@ -640,7 +641,7 @@ class GradientPerturbedLogisticRegression(_PrivateLinearClassifier):
 
     def announced_zcdp(self) -> float:
         """Return the zero-concentrated privacy of every fit."""
-        return concentrated_for(*self.announced_privacy())
+        return _concentrated_for(*self.announced_privacy())
 
     def _release(
         self, rows: Floats, ids: Integers, n_classes: int, clip: float, units: Integers | None
@@ -653,3 +654,39 @@ class GradientPerturbedLogisticRegression(_PrivateLinearClassifier):
         else:
             weights = _softmax_descent(rows, ids, n_classes, **settings)
         return weights[:-1].T, _CONSTANT * weights[-1], rho
+
+
+_MOST_EPSILON = 100.0
+# For the rounding of conversions in both directions.
+_SLACK = 1 - 1e-12
+
+
+def default_teacher(
+    budget: Budget, touched: int, declared: tuple[Any, Any], *, trained_once: bool
+) -> GradientPerturbedLogisticRegression | OutputPerturbedLogisticRegression:
+    """Return the default private teacher, with Gaussian noise if its delta is above 0, otherwise with Laplace noise.
+
+    `touched` is the number of teachers that learn from a unit, and `declared` their epsilon and delta, or None.
+    """
+    # It is as private as declared. By default, models that are trained once share the budget evenly: its
+    # zero-concentrated privacy is divided by their number. Fresh teachers are pure, because answers then are.
+    epsilon, delta = declared
+    if np.ndim(epsilon) or np.ndim(delta):
+        raise InvalidParameterError(
+            "teacher=None cannot have one teacher_privacy for each teacher: give one value, or your own teacher."
+        )
+    if epsilon is None and trained_once:
+        return GradientPerturbedLogisticRegression(epsilon=_shared_epsilon(budget, touched), delta=budget.delta)
+    if epsilon is None:
+        return OutputPerturbedLogisticRegression(epsilon=min(budget.epsilon / touched, _MOST_EPSILON))
+    if delta:
+        return GradientPerturbedLogisticRegression(epsilon=epsilon, delta=delta)
+    return OutputPerturbedLogisticRegression(epsilon=epsilon)
+
+
+def _shared_epsilon(budget: Budget, touched: int) -> float:
+    """Return the epsilon, at the budget's delta, of each of several models that compose to the budget."""
+    if touched == 1:
+        return min(budget.epsilon, _MOST_EPSILON)
+    rho = _concentrated_for(budget.epsilon, budget.delta) / touched * _SLACK
+    return min(improved_epsilon(rho * DEFAULT_ORDERS, DEFAULT_ORDERS, budget.delta), _MOST_EPSILON)
