@@ -34,11 +34,11 @@ pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
 SECRET = 7315.25
 N = 40
-RNG = np.random.default_rng(0)
-PUBLIC, X = RNG.normal(size=(300, 2)), RNG.normal(size=(N, 2))
+HOSTILE_RNG = np.random.default_rng(0)
+PUBLIC_ROWS, HOSTILE = HOSTILE_RNG.normal(size=(300, 2)), HOSTILE_RNG.normal(size=(N, 2))
 LABELS = np.arange(N) % 2
 RUN = {"classes": [0, 1], "epsilon": 50.0, "delta": 1e-3, "insecure_release_seed": 1}
-VOTES = RUN | {"n_teachers": 3, "law": LaplaceNoisyMax(0.5), "random_state": 0}
+FEW_VOTES = RUN | {"n_teachers": 3, "law": LaplaceNoisyMax(0.5), "random_state": 0}
 
 
 class Talkative(TransformerMixin, BaseEstimator):
@@ -61,16 +61,16 @@ MODELS = {
     "label moments of a scaler": LabelMomentsClassifier(StandardScaler(), **RUN),
     "label moments of a talkative map": LabelMomentsClassifier(Talkative(), **RUN),
     "auto": AutoClassifier(**RUN),
-    "saa": SubsampleAggregateClassifier(**VOTES),
-    "dpbag": DPBaggingClassifier(**VOTES, n_partitions=2),
-    "pate": PATEClassifier(**VOTES),
-    "random subspace": RandomSubspaceClassifier(**VOTES),
-    "bagged pate": BaggedPATEClassifier(**VOTES, max_labels=3),
-    "weighting": WeightingPATEClassifier(**VOTES, rule="published"),
+    "saa": SubsampleAggregateClassifier(**FEW_VOTES),
+    "dpbag": DPBaggingClassifier(**FEW_VOTES, n_partitions=2),
+    "pate": PATEClassifier(**FEW_VOTES),
+    "random subspace": RandomSubspaceClassifier(**FEW_VOTES),
+    "bagged pate": BaggedPATEClassifier(**FEW_VOTES, max_labels=3),
+    "weighting": WeightingPATEClassifier(**FEW_VOTES, rule="published"),
     "soft votes": SoftVotesClassifier(n_teachers=3, random_state=0, **RUN),
     "private majority": PrivateMajorityClassifier(n_teachers=3, random_state=0, **RUN),
     "bagging": BaggingPrivacyClassifier(classes=[0, 1], n_teachers=3, subsample=12, insecure_release_seed=1),
-    "encoded": EncodedClassifier(PATEClassifier(**VOTES), encoder=Talkative()),
+    "encoded": EncodedClassifier(PATEClassifier(**FEW_VOTES), encoder=Talkative()),
     "output perturbation": OutputPerturbedLogisticRegression(classes=[0, 1], epsilon=5.0, insecure_release_seed=1),
     "gradient perturbation": GradientPerturbedLogisticRegression(
         classes=[0, 1], epsilon=5.0, delta=1e-5, insecure_release_seed=1
@@ -79,7 +79,7 @@ MODELS = {
 
 
 def _with(entry, dtype=object):
-    rows = X.astype(dtype)
+    rows = HOSTILE.astype(dtype)
     rows[7, 1] = entry
     return rows
 
@@ -102,7 +102,7 @@ TARGETS = {
     "two columns": np.full((N, 2), SECRET),
 }
 CASES = {f"rows: {name}": (rows, LABELS) for name, rows in ROWS.items()}
-CASES |= {f"labels: {name}": (X, labels) for name, labels in TARGETS.items()}
+CASES |= {f"labels: {name}": (HOSTILE, labels) for name, labels in TARGETS.items()}
 
 
 def _fit(model, rows, labels):
@@ -110,7 +110,7 @@ def _fit(model, rows, labels):
     if isinstance(model, WeightingPATEClassifier):
         more["budgets"] = np.where(np.arange(N) % 2, 25.0, 50.0)
     if not isinstance(model, BaggingPrivacyClassifier | _PrivateLinearClassifier):
-        more["X_public"] = PUBLIC
+        more["X_public"] = PUBLIC_ROWS
     model.fit(rows, labels, **more)
 
 

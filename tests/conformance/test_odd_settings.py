@@ -39,7 +39,7 @@ AGGREGATOR = {
     "relation": "replace-one",
     "budget": Budget(epsilon=2, delta=1e-6),
 }
-SETTINGS = ("law", "classes", "n_voters", "relation", "budget", "sampling", "rate", "clip", "answers", "votes_per_unit")
+ODD_SETTINGS = ("law", "classes", "n_voters", "relation", "budget", "sampling", "rate", "clip", "answers", "votes_per_unit")
 
 
 @pytest.mark.parametrize("odd", ODD)
@@ -56,7 +56,7 @@ class TestOddNumbers:
         with pytest.raises(InvalidParameterError, match=f"{name}="):
             plan(PATEClassifier(n_teachers=100).design(n_classes=2), **given)
 
-    @pytest.mark.parametrize("name", SETTINGS)
+    @pytest.mark.parametrize("name", ODD_SETTINGS)
     def test_in_an_aggregator(self, odd, name):
         more = {"sampling": "fresh"} if name == "rate" else {"law": ExponentialVote(9.0)} if name == "clip" else {}
         with pytest.raises(InvalidParameterError, match=name):

@@ -20,7 +20,7 @@ from dpensemble.teachers import GradientPerturbedLogisticRegression, OutputPertu
 
 from ..estimators import estimators
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("few_synthetic_rows")]
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
 RNG = np.random.default_rng(0)
 X, PUBLIC = RNG.normal(size=(60, 2)), RNG.normal(size=(40, 2))
@@ -122,6 +122,7 @@ def fit(name, rows=X, labels=Y, public=PUBLIC, **more):
     return clone(ESTIMATORS[name]).fit(rows, labels, **more)
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ESTIMATORS)
 class TestEveryEstimator:
     def test_private_rows(self, name):
@@ -183,12 +184,14 @@ class TestEveryEstimator:
             assert isinstance(refusal("one dimension", fit, name, rows=rows), DataError)
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_every_estimator_is_here():
     known = {type(one).__name__ for one in ESTIMATORS.values()}
     offered = {*methods.__all__, *neural.__all__, *teachers.__all__}
     assert {name for name in offered if name.endswith(("Classifier", "Regression"))} <= known
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["upsampling-pate", "vanishing-pate", "weighting-pate"])
 def test_budgets_of_records(name):
     for what, budgets in bad(np.full(60, 1e4), also=MISSING):
@@ -197,6 +200,7 @@ def test_budgets_of_records(name):
         assert "budgets" in str(error), what
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["label-moments", "soft-votes"])
 def test_personal_epsilons(name):
     for what, epsilons in bad(np.full(60, 1e4), also=MISSING):
@@ -204,6 +208,7 @@ def test_personal_epsilons(name):
         assert isinstance(error, (DataError, BudgetError)), what
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_consent_levels():
     groups = np.array(["low", "high"] * 30, dtype=object)
     masked = np.ma.masked_array(groups, mask=groups == "low")
@@ -213,6 +218,7 @@ def test_consent_levels():
         assert isinstance(error, (DataError, BudgetError))
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["saa", "label-moments"])
 def test_blocks(name):
     for what, rows in bad(X):
@@ -230,6 +236,7 @@ def test_blocks(name):
     assert f"y has a missing label (NaN or None, the first in row {ROW}," in str(error)
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["saa", "pate", "soft-votes", "label-moments", "auto", "private-majority", "bagging"])
 @pytest.mark.parametrize("where", ["X", "y", "units"])
 def test_one_record_stops_no_run_that_takes_bad_records(name, where):
@@ -242,6 +249,7 @@ def test_one_record_stops_no_run_that_takes_bad_records(name, where):
         assert model.predict(X).shape == (60,)
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["label-moments", "auto"])
 def test_one_text_stops_no_run_that_takes_bad_records(name):
     model = clone(ESTIMATORS[name]).set_params(on_bad_record="zero")
@@ -253,17 +261,20 @@ def test_one_text_stops_no_run_that_takes_bad_records(name):
         assert model.fit(changed, Y, X_public=public).predict(public).shape == (40,)
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_complex_sparse_rows_for_an_encoder():
     rows = sparse.csr_matrix(X + 8.6753j)
     error = refusal("sparse", fit, "encoded", rows=rows, public=sparse.csr_matrix(PUBLIC))
     assert "Complex data not supported" in str(error)
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_a_table_encoder():
     for what, rows in bad(X):
         assert isinstance(refusal(what, TableEncoder().fit, rows), DataError), what
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_a_published_student_that_knows_its_columns():
     rows, public = pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(PUBLIC, columns=["a", "b"])
     for name in ("pate", "label-moments", "auto"):

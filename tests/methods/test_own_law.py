@@ -36,7 +36,7 @@ class Share(ReleaseLaw):
         return raised / raised.sum(axis=1, keepdims=True)
 
 
-METHODS = [
+RELEASED_BY_OWN_LAW = [
     (SubsampleAggregateClassifier, {}),
     (DPBaggingClassifier, {"n_partitions": 2}),
     (DPBaggingClassifier, {"n_partitions": 2, "analysis": "until-spent"}),
@@ -50,7 +50,7 @@ METHODS = [
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize(("method", "settings"), METHODS)
+@pytest.mark.parametrize(("method", "settings"), RELEASED_BY_OWN_LAW)
 def test_every_estimator_takes_it(blobs, method, settings, n_classes):
     X, _, public = blobs
     y = np.digitize(X[:, 0], [0.0] if n_classes == 2 else [-0.5, 0.5])

@@ -23,7 +23,7 @@ from dpensemble.laws import (
 )
 
 VARIANTS = [UpsamplingPATEClassifier, VanishingPATEClassifier, WeightingPATEClassifier]
-COMMON = {
+OF_GROUPS = {
     "classes": [0, 1],
     "n_teachers": 20,
     "delta": 1e-3,
@@ -33,7 +33,7 @@ COMMON = {
     "accounting": "published",
 }
 SIGMA = 30.0
-LAWS = {
+LAWS_OF_GROUPS = {
     "gnmax": GaussianNoisyMax(SIGMA),
     "lnmax": LaplaceNoisyMax(SIGMA),
     "confident-gnmax": ConfidentNoisyMax(15, SIGMA, SIGMA),
@@ -41,8 +41,8 @@ LAWS = {
 }
 
 
-def settings(aggregator="gnmax"):
-    return COMMON | {"law": LAWS[aggregator]}
+def group_settings(aggregator="gnmax"):
+    return OF_GROUPS | {"law": LAWS_OF_GROUPS[aggregator]}
 
 
 def three_groups(n):
@@ -51,12 +51,12 @@ def three_groups(n):
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
-@pytest.mark.parametrize("aggregator", list(LAWS))
+@pytest.mark.parametrize("aggregator", list(LAWS_OF_GROUPS))
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_equal_budgets_are_plain_pate_label_for_label(blobs, variant, aggregator, relation):
     """Mühl and Boenisch 2022, section 3."""
     X, y, public = blobs
-    seeded = settings(aggregator) | {"relation": relation}
+    seeded = group_settings(aggregator) | {"relation": relation}
     plain = PATEClassifier(GaussianNB(), **seeded, epsilon=1.0).fit(X, y, X_public=public)
     shares = {"group_shares": {1.0: 1}} if relation == "add-or-remove-one" else {}
     same = variant(GaussianNB(), **seeded).fit(X, y, X_public=public, budgets=np.full(len(X), 1.0), **shares)
@@ -74,7 +74,7 @@ def test_equal_budgets_are_plain_pate_label_for_label(blobs, variant, aggregator
 
 EXACT = [(VanishingPATEClassifier, "lnmax"), (WeightingPATEClassifier, "gnmax")]
 EXACT += [(variant, "confident-gnmax") for variant in VARIANTS]
-PUBLISHED = [(variant, aggregator) for variant in VARIANTS for aggregator in LAWS]
+PUBLISHED = [(variant, aggregator) for variant in VARIANTS for aggregator in LAWS_OF_GROUPS]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ PUBLISHED = [(variant, aggregator) for variant in VARIANTS for aggregator in LAW
 )
 def test_everybody_stays_within_their_own_budget(blobs, variant, aggregator, accounting):
     X, y, public = blobs
-    model = variant(GaussianNB(), **settings(aggregator) | {"accounting": accounting})
+    model = variant(GaussianNB(), **group_settings(aggregator) | {"accounting": accounting})
     model.fit(X, y, X_public=public, budgets=three_groups(len(X)))
     groups = model.guarantee_.groups
     assert [group.budget for group in groups] == [0.5, 1.0, 1.5]
@@ -104,7 +104,7 @@ def naive_epsilon(rdp_of_order, delta):
 def test_each_group_is_charged_its_own_sensitivity(blobs, variant, rule):
     """The published loose bound, order * (sensitivity / sigma)**2 a voting, added up by hand for three groups."""
     X, y, public = blobs
-    model = variant(GaussianNB(), **settings(), rule=rule)
+    model = variant(GaussianNB(), **group_settings(), rule=rule)
     model.fit(X, y, X_public=public, budgets=three_groups(len(X)))
     asked, seats = model.labels_.n_asked, model.design_.seats
     sigma = {
@@ -125,7 +125,7 @@ def test_rules_differ_and_the_solved_one_answers_more(blobs):
     X, y, public = blobs
     budgets = np.where(np.arange(len(X)) % 2, 0.5, 3.0)
     asked = {
-        rule: WeightingPATEClassifier(GaussianNB(), **settings(), rule=rule)
+        rule: WeightingPATEClassifier(GaussianNB(), **group_settings(), rule=rule)
         .fit(X, y, X_public=np.tile(public, (5, 1)), budgets=budgets)
         .labels_.n_asked
         for rule in ("solved", "published")
@@ -137,7 +137,7 @@ def test_the_spirit_of_each_variant(blobs):
     X, y, public = blobs
     budgets = three_groups(len(X))
     models = {
-        variant: variant(GaussianNB(), **settings()).fit(X, y, X_public=public, budgets=budgets) for variant in VARIANTS
+        variant: variant(GaussianNB(), **group_settings()).fit(X, y, X_public=public, budgets=budgets) for variant in VARIANTS
     }
     up, vanishing, weighting = (models[variant].design_.seats for variant in VARIANTS)
     assert list(up.copies) == sorted(set(up.copies))
@@ -161,7 +161,7 @@ def test_spent_groups_drop_out_and_the_others_go_on(blobs, variant):
     budgets = np.where(np.arange(len(X)) % 2, 0.5, generous)
     rules = [InfluenceRule(published=True, precision=coarse, vanish_at_end=at_end) for at_end in (False, True)]
     ends, goes_on = (
-        variant(GaussianNB(), **settings(), rule=rule).fit(X, y, X_public=rows, budgets=budgets) for rule in rules
+        variant(GaussianNB(), **group_settings(), rule=rule).fit(X, y, X_public=rows, budgets=budgets) for rule in rules
     )
     assert goes_on.labels_.n_asked > ends.labels_.n_asked
     spent = [[group.epsilon / group.budget for group in model.guarantee_.groups] for model in (ends, goes_on)]
@@ -174,10 +174,10 @@ def test_vanishing_at_the_end_is_refused_where_it_cannot_be(blobs):
     budgets = three_groups(len(X))
     for variant, more, why in (
         (UpsamplingPATEClassifier, {}, "pool"),
-        (WeightingPATEClassifier, settings("confident-gnmax"), "gate"),
+        (WeightingPATEClassifier, group_settings("confident-gnmax"), "gate"),
         (WeightingPATEClassifier, {"analysis": "data-dependent", "max_labels": 5}, "worst-case"),
     ):
-        model = variant(GaussianNB(), **settings() | more, rule=InfluenceRule(vanish_at_end=True))
+        model = variant(GaussianNB(), **group_settings() | more, rule=InfluenceRule(vanish_at_end=True))
         with pytest.raises(InvalidParameterError, match=why):
             model.fit(X, y, X_public=public, budgets=budgets)
 
@@ -186,7 +186,7 @@ def test_vanishing_at_the_end_is_refused_where_it_cannot_be(blobs):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_data_dependent_analysis_states_budgets_and_never_the_spend(blobs, variant, aggregator):
     X, y, public = blobs
-    exact = settings(aggregator) | {"accounting": "exact", "rule": "published"}
+    exact = group_settings(aggregator) | {"accounting": "exact", "rule": "published"}
     model = variant(GaussianNB(), **exact, analysis="data-dependent", max_labels=4)
     model.fit(X, y, X_public=public, budgets=three_groups(len(X)))
     assert model.labels_.n_asked == 4
@@ -200,7 +200,7 @@ def test_a_data_dependent_analysis_states_budgets_and_never_the_spend(blobs, var
 def test_data_dependent_runs_that_do_not_fit_release_nothing(blobs):
     X, y, public = blobs
     model = WeightingPATEClassifier(
-        **settings() | {"accounting": "exact", "rule": "published"},
+        **group_settings() | {"accounting": "exact", "rule": "published"},
         analysis="data-dependent",
         max_labels=len(public),
     )
@@ -211,7 +211,7 @@ def test_data_dependent_runs_that_do_not_fit_release_nothing(blobs):
 
 def test_levels_name_the_groups(blobs):
     X, y, public = blobs
-    model = WeightingPATEClassifier(GaussianNB(), **settings())
+    model = WeightingPATEClassifier(GaussianNB(), **group_settings())
     consent = np.where(np.arange(len(X)) % 3, "high", "low")
     model.fit(X, y, X_public=public, budgets=consent, levels={"low": 1.5, "high": 0.5})
     assert [(group.name, group.budget) for group in model.guarantee_.groups] == [("high", 0.5), ("low", 1.5)]
@@ -221,7 +221,7 @@ def test_levels_name_the_groups(blobs):
 def test_groups_under_add_or_remove_one_have_declared_shares(blobs, variant):
     X, y, public = blobs
     budgets = np.where(np.arange(len(X)) % 3, 0.5, 1.5)
-    model = variant(GaussianNB(), **settings(), relation="add-or-remove-one")
+    model = variant(GaussianNB(), **group_settings(), relation="add-or-remove-one")
     with pytest.raises(InvalidParameterError, match="group_shares"):
         model.fit(X, y, X_public=public, budgets=budgets)
     shares = {"X_public": public, "group_shares": {0.5: 0.6, 1.5: 0.3, 1.0: 0.1}}
@@ -243,7 +243,7 @@ def test_a_unit_has_one_budget(blobs):
     units = np.arange(len(X)) // 2
     budgets = np.where(units % 2, 0.5, 1.5)
     for variant in VARIANTS:
-        model = variant(GaussianNB(), **settings()).fit(X, y, X_public=public, units=units, budgets=budgets)
+        model = variant(GaussianNB(), **group_settings()).fit(X, y, X_public=public, units=units, budgets=budgets)
         assert model.guarantee_.unit == "unit"
     budgets[0] = 0.5
     with pytest.raises(DataError, match="strictest"):
@@ -256,7 +256,7 @@ def test_bad_budgets_are_refused_with_their_row(blobs, bad):
     budgets = np.array([2.0] * len(X), dtype=object)
     budgets[3] = bad
     with pytest.raises(BudgetError, match="in row 3, counting from 0"):
-        WeightingPATEClassifier(**settings()).fit(X, y, X_public=public, budgets=budgets)
+        WeightingPATEClassifier(**group_settings()).fit(X, y, X_public=public, budgets=budgets)
 
 
 def test_settings_that_make_no_sense_are_refused(blobs):
@@ -276,12 +276,12 @@ def test_settings_that_make_no_sense_are_refused(blobs):
     ):
         error = BudgetError if "one label" in why or "delta" in why else InvalidParameterError
         with pytest.raises(error, match=why):
-            variant(GaussianNB(), **settings() | more).fit(X, y, X_public=public, budgets=budgets)
+            variant(GaussianNB(), **group_settings() | more).fit(X, y, X_public=public, budgets=budgets)
     for lone in ({"levels": {2.0: 1.0}}, {"group_shares": {2.0: 1.0}}):
         with pytest.raises(InvalidParameterError, match="but fit got no budgets"):
-            WeightingPATEClassifier(**settings()).fit(X, y, X_public=public, **lone)
+            WeightingPATEClassifier(**group_settings()).fit(X, y, X_public=public, **lone)
     with pytest.raises(DataError, match="budgets must have one entry for each of"):
-        WeightingPATEClassifier(**settings()).fit(X, y, X_public=public, budgets=half[1:])
+        WeightingPATEClassifier(**group_settings()).fit(X, y, X_public=public, budgets=half[1:])
 
 
 @pytest.mark.parametrize("accounting", ["exact", "published"])
@@ -291,13 +291,13 @@ def test_three_classes(blobs, accounting):
     y = y + (X[:, 0] > np.median(X[:, 0]))
     for variant in VARIANTS if accounting == "published" else [WeightingPATEClassifier]:
         more = {"classes": [0, 1, 2], "accounting": accounting, "rule": "published"}
-        model = variant(GaussianNB(), **settings() | more).fit(X, y, X_public=public, budgets=budgets)
+        model = variant(GaussianNB(), **group_settings() | more).fit(X, y, X_public=public, budgets=budgets)
         assert all(0 < group.epsilon <= group.budget for group in model.guarantee_.groups)
 
 
 def test_a_failed_fit_leaves_the_earlier_one(blobs):
     X, y, public = blobs
-    model = WeightingPATEClassifier(GaussianNB(), **settings())
+    model = WeightingPATEClassifier(GaussianNB(), **group_settings())
     model.fit(X, y, X_public=public, budgets=three_groups(len(X)))
     before = model.design_
     with pytest.raises(BudgetError):
@@ -308,7 +308,7 @@ def test_a_failed_fit_leaves_the_earlier_one(blobs):
 def test_what_is_published_does_not_tell_whether_a_group_has_a_record(blobs):
     """Under add-or-remove-one a declared group may be empty, and this must stay hidden."""
     X, y, public = blobs
-    model = UpsamplingPATEClassifier(GaussianNB(), **settings(), relation="add-or-remove-one")
+    model = UpsamplingPATEClassifier(GaussianNB(), **group_settings(), relation="add-or-remove-one")
     budgets, given = np.full(len(X), 0.5), {"X_public": public, "group_shares": {0.5: 0.9, 1.5: 0.1}}
     empty = model.fit(X, y, **given, budgets=budgets).design_.groups[-1].votes
     budgets[0] = 1.5
@@ -333,14 +333,14 @@ def test_levels_and_shares_of_the_wrong_kind_are_refused_in_a_sentence(blobs, mo
     values = np.empty(len(X), dtype=object)
     values[:] = [budgets] * len(X)
     with pytest.raises((InvalidParameterError, BudgetError), match=why):
-        WeightingPATEClassifier(**settings()).fit(X, y, X_public=public, budgets=values, **more)
+        WeightingPATEClassifier(**group_settings()).fit(X, y, X_public=public, budgets=values, **more)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_optimal_vote_heeds_personal_budgets(blobs, variant):
     X, y, public = blobs
     more = {"law": OptimalVote(80.0), "accounting": "exact", "rule": "published"}
-    model = variant(GaussianNB(), **settings() | more)
+    model = variant(GaussianNB(), **group_settings() | more)
     model.fit(X, y, X_public=public, budgets=np.where(np.arange(len(X)) % 2, 0.5, 1.0))
     groups = model.guarantee_.groups
     assert all(0 < group.epsilon <= group.budget for group in groups)

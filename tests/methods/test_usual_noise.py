@@ -20,7 +20,7 @@ def chosen(model):
     return model.design_.settings()["noise_chosen"]
 
 
-METHODS = [
+BY_USUAL_NOISE = [
     (SubsampleAggregateClassifier, {}),
     (SubsampleAggregateClassifier, {"accounting": "published"}),
     (DPBaggingClassifier, {"n_partitions": 3}),
@@ -32,7 +32,7 @@ METHODS = [
 ]
 
 
-@pytest.mark.parametrize(("method", "settings"), METHODS)
+@pytest.mark.parametrize(("method", "settings"), BY_USUAL_NOISE)
 def test_few_public_rows_spend_the_whole_budget(blobs, method, settings):
     X, y, public = blobs
     model = method(**COMMON | settings).fit(X, y, X_public=public[:4])
@@ -42,7 +42,7 @@ def test_few_public_rows_spend_the_whole_budget(blobs, method, settings):
     assert model.law_.noise < method(**COMMON | settings).design(n_records=len(X)).law.noise
 
 
-@pytest.mark.parametrize(("method", "settings"), METHODS)
+@pytest.mark.parametrize(("method", "settings"), BY_USUAL_NOISE)
 def test_a_number_that_is_asked_for_is_answered_with_more_noise_too(blobs, method, settings):
     X, y, public = blobs
     model = method(**COMMON | settings, max_labels=250).fit(X, y, X_public=public)
