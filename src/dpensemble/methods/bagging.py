@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,11 +15,12 @@ from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member
 from dpensemble._random import Stream, seed_integer
 from dpensemble._wording import round_up
-from dpensemble.accounting import largest_subsample, published_bagging
+from dpensemble.accounting import EVERYONE, Accounting, Group, largest_subsample, published_bagging
 from dpensemble.accounting.subsampling import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.allocation.partition import number_units
-from dpensemble.design.sums import BaggedModels
+from dpensemble.budget import Budget
+from dpensemble.design.voting import Design
 from dpensemble.engine.classifier import UNITS_TOGETHER, ArrayClassifier
 from dpensemble.engine.planned import store_params
 from dpensemble.engine.records import PrivateRecords, ReleasedLabels, private_records
@@ -32,6 +34,59 @@ from dpensemble.rows.bad_records import BAD
 from dpensemble.student.published import class_probabilities, published
 from dpensemble.teachers.ensemble import fit_separately
 from dpensemble.votes import Votes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BaggedModels(Design):
+    """Models of secret subsamples, at an epsilon of 0. Public.
+
+    Parameters
+    ----------
+    name, title : str
+        Short name of the method, and its common name.
+    scheme : BootstrapScheme
+        How subsamples are drawn.
+    n_units : int
+        Number of private records (or units).
+    delta : float
+        Probability that a record is drawn.
+    """
+
+    name: str
+    title: str
+    scheme: BootstrapScheme
+    n_units: int
+    delta: float
+    accounting: Accounting = Accounting.EXACT
+    #: No noise is drawn.
+    law: None = None
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The one group of all records, with the smallest possible budget, since a budget cannot have epsilon 0."""
+        return (Group(EVERYONE, Budget(epsilon=1e-9, delta=self.delta), pool=0),)
+
+    def with_budget(self, budget: Budget) -> Self:
+        """Refuse, since the subsample decides delta."""
+        raise InvalidParameterError(
+            f"budget={budget!r} cannot be given for {self.name}, whose subsample decides delta: give subsample."
+        )
+
+    def with_noise(self, noise: float) -> Self:
+        """Refuse, since the method adds no noise."""
+        raise InvalidParameterError(
+            f"noise={noise!r} cannot be given for {self.name}, which adds no noise: leave it out."
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return {
+            "method": self.name,
+            "title": self.title,
+            "n_teachers": self.scheme.n_models,
+            "subsample": self.scheme.subsample,
+            "scheme": self.scheme.scheme.value,
+        }
 
 
 class _BaggingSteps(Steps):

@@ -434,7 +434,7 @@ def _require_classes(estimator: object, n_classes: int) -> None:
 def _protects_units(estimator: object) -> bool:
     """Return whether a private estimator's own claim holds for all records of a unit together."""
     # An estimator whose `fit` takes units receives them. Another estimator may declare that it does not need them.
-    return has_fit_parameter(estimator, "units") or getattr(estimator, "privacy_unit", "record") == "unit"
+    return has_fit_parameter(estimator, "units") or _claimed(estimator, "privacy_unit", "record") == "unit"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
