@@ -102,7 +102,7 @@ def test_noise_is_for_twice_the_longest_gradient_over_the_penalty(monkeypatch, p
         sizes.append(sensitivity)
         return weights, None
 
-    monkeypatch.setattr("dpensemble.teachers.private_logistic._released", watch)
+    monkeypatch.setattr("dpensemble.teachers.private_logistic._with_noise", watch)
     LR(classes=[0, 1], penalty=penalty).fit(np.array([[0.0], [9.0]]), [0, 1])
     # Rows are cut to length 1 and have a 1 for the intercept. Fits stop at a gradient of up to 1e-5.
     assert sizes == [pytest.approx(2 * (math.sqrt(2) + 1e-5) / penalty, rel=1e-12)]

@@ -164,7 +164,7 @@ def _answer_chunk(
     outcomes = drawn_once("answers", lambda: sample(law, counts, noise), seeded=not noise.for_release)
     meter.settle(outcomes, votes.n_classes)
     if diagnostics is not None and diagnostics.votes:
-        _note(diagnostics, counts, n_asked + admitted, meter)
+        _note_margins_and_spend(diagnostics, counts, n_asked + admitted, meter)
     return np.where(outcomes < votes.n_classes, outcomes, -1)
 
 
@@ -175,7 +175,9 @@ def _largest_chunk(questions: Questions, meter: Meter, diagnostics: PrivateDiagn
     return largest
 
 
-def _note(diagnostics: PrivateDiagnostics, counts: NDArray[np.int64], n_asked: int, meter: Meter) -> None:
+def _note_margins_and_spend(
+    diagnostics: PrivateDiagnostics, counts: NDArray[np.int64], n_asked: int, meter: Meter
+) -> None:
     top = np.sort(counts, axis=1)[:, -2:]
     diagnostics.margins.extend(((top[:, 1] - top[:, 0]) / counts.sum(axis=1)).tolist())
     diagnostics.spend.append((n_asked, meter.charged_epsilon))
@@ -262,14 +264,14 @@ class VotingSteps(Steps):
     def prepare(self) -> None:
         """Find the noise that is not set, allocate the records, and make the meter."""
         with progress_bar("Pricing answers", None):
-            self._price()
+            self._choose_noise_and_allocate()
         student = default_student() if self.method.student is None else self.method.student
         self._learner = Learner(student, self.rows, self.classes, seed_integer(self.entropy, Stream.STUDENT))
 
-    def _price(self) -> None:
+    def _choose_noise_and_allocate(self) -> None:
         self.design = self.method._design(self.facts())
-        analysis = self.check()
-        meter = self._settle() if analysis is Analysis.WORST_CASE else None
+        analysis = self.checked_analysis()
+        meter = self._use_whole_budget() if analysis is Analysis.WORST_CASE else None
         # Secret draws must not repeat the noise of the released labels.
         self.allocation = self.design.allocate(
             self.records.identities,
@@ -284,7 +286,7 @@ class VotingSteps(Steps):
             meter.require_one_query()
         self.meter = meter
 
-    def check(self) -> Analysis:
+    def checked_analysis(self) -> Analysis:
         """Raise for settings that contradict the design or the records, and return the analysis."""
         law, student, method = self.design.law, self.method.student, self.method
         if law.needs_student and not hasattr(student or default_student(), "predict_proba"):
@@ -307,7 +309,7 @@ class VotingSteps(Steps):
             )
         return analysis
 
-    def _settle(self) -> Meter:
+    def _use_whole_budget(self) -> Meter:
         """Find the noise that uses up the whole budget, and return the meter."""
         # Noise that is not set is the usual noise. It is lower if the queries would leave some of the budget, and
         # higher if their number was requested. Under a gate it is never higher, since unanswered queries cost little.

@@ -62,16 +62,16 @@ class _PrivateTeachersSteps(VotingSteps):
                 # The released labels' noise must not repeat that of the ballots.
                 source = self.secret_source(Stream.PARTICIPATION)
                 epsilon = max(epsilon for epsilon, _ in design.teachers or ())
-                self.voters = _drawn(RandomizedBallots(self.voters, epsilon, source), design, source)
+                self.voters = _with_drawn_ballots(RandomizedBallots(self.voters, epsilon, source), design, source)
         elif design.private is PrivateWhat.FRESH_MODELS:
-            fresh = FreshTeachers(self._models(), self.classes)
-            self.voters = _drawn(fresh, design, self.secret_source(Stream.PARTICIPATION))
+            fresh = FreshTeachers(self._model_fitter(), self.classes)
+            self.voters = _with_drawn_ballots(fresh, design, self.secret_source(Stream.PARTICIPATION))
         else:
-            self.voters = self._models()()
+            self.voters = self._model_fitter()()
             if design.teachers is None:
-                self.design = replace(design, teachers=_pay(self.meter, self.voters, self.allocation))
+                self.design = replace(design, teachers=_charge_reported(self.meter, self.voters, self.allocation))
 
-    def _models(self) -> Callable[[], PrivateTeachers]:
+    def _model_fitter(self) -> Callable[[], PrivateTeachers]:
         """Return a function that fits all private teachers, each time with other noise."""
         seed, allocation, turns = self.method.insecure_release_seed, self.allocation, count()
         teacher, n_teachers = self.method._resolved_teacher(), self.allocation.n_teachers
@@ -96,12 +96,12 @@ class _PrivateTeachersSteps(VotingSteps):
         return fit
 
 
-def _drawn(voters: RandomizedBallots | FreshTeachers, design: Any, source: NoiseSource) -> Any:
+def _with_drawn_ballots(voters: RandomizedBallots | FreshTeachers, design: Any, source: NoiseSource) -> Any:
     """Return voters. If the design requires it, a few of their ballots are drawn for every query."""
     return voters if design.drawn in (None, design.n_teachers) else voters.drawing(design.drawn, source)
 
 
-def _pay(meter: Any, fitted: PrivateTeachers, allocation: Allocation) -> tuple[tuple[float, float], ...]:
+def _charge_reported(meter: Any, fitted: PrivateTeachers, allocation: Allocation) -> tuple[tuple[float, float], ...]:
     """Charge for fitted models what their accountants report, before anything is computed from them. Return it."""
     touched = allocation.votes_per_unit
     spent = fitted.spent_privacy(meter.budget.delta / (2 * touched), allocation.relation)

@@ -90,7 +90,7 @@ class OpacusPrivacy:
 def declared_privacy(epsilon: Any, delta: Any, n_teachers: int) -> tuple[Privacy, ...]:
     """Return the declared (epsilon, delta) of each teacher, given as one number for all or one per teacher."""
     n_teachers = integer_between("n_teachers", n_teachers, 1)
-    epsilons, deltas = _each(epsilon, n_teachers), _each(delta, n_teachers)
+    epsilons, deltas = _one_per_teacher(epsilon, n_teachers), _one_per_teacher(delta, n_teachers)
     return tuple(
         (real_between("teacher_privacy", e, 1e-6, 100), real_between("delta of teacher_privacy", d, 0.0, 1 - 1e-9))
         for e, d in zip(epsilons, deltas, strict=True)
@@ -104,7 +104,7 @@ def _announced_privacy(teacher: object, relation: Relation) -> Privacy | None:
         return None
     epsilon, delta = announced()
     epsilon, delta = epsilon_of(epsilon), real_between("delta", delta, 0.0, 1 - 1e-9)
-    return _twice(epsilon, delta) if _is_doubled(teacher, relation) else (epsilon, delta)
+    return _for_replacing(epsilon, delta) if _is_doubled(teacher, relation) else (epsilon, delta)
 
 
 def _announced_zcdp(teacher: object, relation: Relation) -> float | None:
@@ -131,7 +131,7 @@ def _is_doubled(claimant: object, relation: Relation) -> bool:
     return own is not relation
 
 
-def _twice(epsilon: float, delta: float) -> Privacy:
+def _for_replacing(epsilon: float, delta: float) -> Privacy:
     return 2 * epsilon, min((1 + math.exp(min(epsilon, 700.0))) * delta, 1 - 1e-9)
 
 
@@ -205,13 +205,17 @@ def _spent_privacy(model: Any, delta: float, relation: Relation) -> Privacy:
         raise TeacherError("a private teacher's own guarantee must be for release: train it without a seed.")
     if source is not None:
         twice, spent = _is_doubled(source, relation), source.privacy_spent_
-        return _of_replacing(lambda d: _sound(spent(d)), delta) if twice else (_sound(spent(delta)), delta)
+        return (
+            _spent_for_replacing(lambda d: _checked_epsilon(spent(d)), delta)
+            if twice
+            else (_checked_epsilon(spent(delta)), delta)
+        )
     assert guarantee is not None  # noqa: S101
-    epsilon, own = _sound(guarantee.epsilon), real_between("delta", guarantee.delta, 0.0, 1 - 1e-9)
-    return _twice(epsilon, own) if _is_doubled(guarantee, relation) else (epsilon, own)
+    epsilon, own = _checked_epsilon(guarantee.epsilon), real_between("delta", guarantee.delta, 0.0, 1 - 1e-9)
+    return _for_replacing(epsilon, own) if _is_doubled(guarantee, relation) else (epsilon, own)
 
 
-def _of_replacing(spent: Callable[[float], float], delta: float) -> Privacy:
+def _spent_for_replacing(spent: Callable[[float], float], delta: float) -> Privacy:
     """Return (2 epsilon, delta) of a removal and an addition. ``(1 + exp(epsilon))`` deltas of one must fit."""
     one = delta / 2
     for _ in range(_MOST_TRIES):
@@ -224,7 +228,7 @@ def _of_replacing(spent: Callable[[float], float], delta: float) -> Privacy:
     raise TeacherError("a private teacher's epsilon is too large for replacing records: train it with a smaller one.")
 
 
-def _sound(epsilon: Any) -> float:
+def _checked_epsilon(epsilon: Any) -> float:
     """Return an accountant's epsilon, refusing NaN, infinity and negative numbers."""
     number = float(epsilon)
     if not 0 <= number < math.inf:
@@ -232,7 +236,7 @@ def _sound(epsilon: Any) -> float:
     return max(number, 1e-9)
 
 
-def _each(value: Any, n_teachers: int) -> list[Any]:
+def _one_per_teacher(value: Any, n_teachers: int) -> list[Any]:
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, Sequence):
         values = list(value)

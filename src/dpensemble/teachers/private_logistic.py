@@ -259,7 +259,7 @@ _FINENESS = 2**16
 _ROUND_UP = 1 + 1e-9
 
 
-def _released(
+def _with_noise(
     weights: NDArray[np.float64], sensitivity: float, epsilon: float, delta: float, seed: int | None
 ) -> tuple[NDArray[np.float64], float | None]:
     """Return coefficients with noise, by their Euclidean sensitivity, and ``rho`` if the noise is Gaussian."""
@@ -369,7 +369,7 @@ class OutputPerturbedLogisticRegression(_PrivateLinearClassifier):
         sensitivity = 2 * (_LENGTH + _GRADIENT) / penalty
         shares = np.ones(len(rows)) if units is None else 1 / np.bincount(units)[units]
         weights = _minimiser(rows, np.where(ids == 1, 1.0, -1.0), penalty, shares)
-        noisy, rho = _released(weights, sensitivity, *self.announced_privacy(), self.insecure_release_seed)
+        noisy, rho = _with_noise(weights, sensitivity, *self.announced_privacy(), self.insecure_release_seed)
         return noisy[None, :-1], noisy[-1:], rho
 
 
