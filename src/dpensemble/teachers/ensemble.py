@@ -30,8 +30,6 @@ from sklearn.utils.parallel import Parallel, delayed
 from dpensemble._arrays import Ballots, Floats, Integers
 from dpensemble._processes import one_thread, private_workers
 from dpensemble._random import Stream, seed_integer
-from dpensemble.allocation import Allocation
-from dpensemble.allocation.partition import Shards
 from dpensemble.clusters.base import active_cluster, refuse_cluster
 from dpensemble.errors import InvalidParameterError, TeacherError
 from dpensemble.teachers.logistic import BatchedLogistic
@@ -327,6 +325,11 @@ def _predict(
 _STEPS = 100
 
 
+class _Allocated(Protocol):
+    @property
+    def shards(self) -> Sequence[NDArray[np.int64]]: ...
+
+
 class _Fitted(Protocol):
     def vote(self, X: NDArray[np.float64]) -> NDArray[np.unsignedinteger]: ...
 
@@ -345,8 +348,8 @@ class TeacherEnsemble:
     estimator : scikit-learn classifier
         Cloned for each teacher. Plain logistic regression is fitted in batches. An estimator with a method
         ``fit_together``, such as `TorchClassifier`, fits all teachers itself.
-    allocation : Allocation or Taught
-        Which records teach which teachers.
+    allocation : Allocation, or an object with ``shards``
+        Which records teach which teachers. ``shards`` are the record indices of each teacher.
     classes : ndarray of shape (n_classes,)
         Declared labels, sorted.
     entropy : int
@@ -360,7 +363,7 @@ class TeacherEnsemble:
     """
 
     estimator: Any
-    allocation: Allocation | Shards
+    allocation: _Allocated
     classes: NDArray[Any]
     _: KW_ONLY
     entropy: int
