@@ -23,7 +23,7 @@ from dpensemble.accounting.published import published_group_rdp
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
-from dpensemble.engine.voting_steps import Questions, label_rows
+from dpensemble.engine.voting import Questions, label_rows
 from dpensemble.laws import GaussianNoisyMax, LawChoice, sample
 from dpensemble.votes import Votes
 

@@ -17,7 +17,7 @@ from dpensemble.accounting.meters.data_dependent import DataDependentGroupMeter
 from dpensemble.accounting.published import published_group_rdp
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.design import ByGroup
-from dpensemble.engine.voting_steps import Questions, label_rows
+from dpensemble.engine.voting import Questions, label_rows
 from dpensemble.errors import BudgetError
 from dpensemble.laws import sample
 from dpensemble.votes import Votes

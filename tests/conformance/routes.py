@@ -20,7 +20,7 @@ from dpensemble import LabelMomentsClassifier
 from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
 from dpensemble.datasets.partitions import ParquetParts
-from dpensemble.engine.voting_steps import PrivateDiagnostics
+from dpensemble.engine.voting import PrivateDiagnostics
 from dpensemble.releases import SumReleaser
 
 N_ROWS, N_PUBLIC, N_PERSONS = 48, 30, 17

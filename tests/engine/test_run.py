@@ -101,8 +101,7 @@ def test_a_fit_that_fails_after_spending_counts_and_one_refused_before_does_not(
         VOTES.set_params(epsilon=1e-9).fit(X, Y, X_public=PUBLIC)
     VOTES.set_params(epsilon=1)
     assert total_spent() is None
-    monkeypatch.setattr("dpensemble.engine.voting_steps.label_rows", None)
-    monkeypatch.setattr("dpensemble.engine.voting_steps.label_rows", None)
+    monkeypatch.setattr("dpensemble.engine.voting.label_rows", None)
     with pytest.raises(TypeError):
         VOTES.fit(X, Y, X_public=PUBLIC)
     assert total_spent().epsilon == 1.0

@@ -264,7 +264,7 @@ def test_private_models_are_spent_on_before_they_are_fitted(tables, tmp_path, mo
         assert (tmp_path / ".dpensemble-out" / "journal.json").exists()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpensemble.engine.private_teachers.fit_private", watch)
+    monkeypatch.setattr("dpensemble.methods.private_majority.PrivateTeachers.fit", watch)
     # The rehearsal fits models to stand-ins.
     monkeypatch.setattr("dpensemble.cli.train.rehearse", lambda *_, **__: None)
     line = ["train", "private-majority", "--private", tables / "private.csv", "--public", tables / "public.csv"]

@@ -16,7 +16,7 @@ import dpensemble
 from dpensemble import Budget, plan
 from dpensemble.accounting import Accounting, Change, price
 from dpensemble.design import Census, InfluenceRule, smallest_ensemble
-from dpensemble.engine.voting_steps import PrivateDiagnostics
+from dpensemble.engine.voting import PrivateDiagnostics
 from dpensemble.errors import DPEnsembleError
 from dpensemble.laws import LAWS, RandomizedResponseMajority, TableLaw
 

@@ -34,9 +34,9 @@ from dpensemble import (
     SubsampleAggregateClassifier,
     WeightingPATEClassifier,
 )
-from dpensemble.engine.averaging import AveragesSteps
-from dpensemble.engine.voting_steps import VotingSteps
+from dpensemble.engine.voting import VotingSteps
 from dpensemble.methods import label_moments as moments_module
+from dpensemble.methods.soft_votes import _AveragesSteps
 from dpensemble.moments.maps.base import BoundedMap
 from dpensemble.releases import SumReleaser
 from dpensemble.rows.passes import PROBLEMS
@@ -497,7 +497,7 @@ def outcome(action):
         warnings.simplefilter("always")
         patch.setattr(SumReleaser, "release", accepted)
         patch.setattr(VotingSteps, "release", accepted)
-        patch.setattr(AveragesSteps, "release", accepted)
+        patch.setattr(_AveragesSteps, "release", accepted)
         try:
             action()
             text = "accepted"
@@ -527,7 +527,7 @@ def of_group(name):
 # Where private and public rows are refused. A module that moves is renamed here.
 SOURCE = Path(moments_module.__file__).parents[1]
 MODULES = [
-    *("_refusals", "_identity", "allocation/units", "engine/records", "engine/label_moments", "engine/voting"),
+    *("_refusals", "_identity", "allocation/partition", "engine/records", "engine/label_moments", "engine/voting"),
     *("rows/arguments", "rows/checked", "rows/labels_and_units", "rows/passes", "rows/source"),
     *(
         "teachers/ensemble",

@@ -241,7 +241,7 @@ def test_no_teacher_learns_from_a_bad_record(monkeypatch, method, kind):
         rows[PLACE, 1] = "Zaphod"
     shards = []
     for name in ("TeacherEnsemble", "SoftTeacherEnsemble"):
-        module = f"dpensemble.engine.{'averaging' if name.startswith('Soft') else 'voting_steps'}"
+        module = f"dpensemble.{'methods.soft_votes' if name.startswith('Soft') else 'engine.voting'}"
         real = getattr(__import__(module, fromlist=[name]), name)
 
         def watched(estimator, taught, *rest, real=real, **more):

@@ -1,8 +1,20 @@
+"""What methods of votes have in common.
+
+Constructors stay short, and docstrings name every setting. What the library cannot do raises an error that names what
+to use instead. A law that a user writes works everywhere that the library's own laws do. Noise by name is the usual
+noise, or less if the questions would leave some of the budget, and an object never changes.
+"""
+
+import inspect
 import pickle
+import re
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
@@ -10,16 +22,29 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
+import dpensemble
 from dpensemble import (
+    AutoClassifier,
+    BaggedPATEClassifier,
     Basis,
+    DiscriminantClassifier,
     DPBaggingClassifier,
     LabelMomentsClassifier,
     PATEClassifier,
     SubsampleAggregateClassifier,
+    UpsamplingPATEClassifier,
+    VanishingPATEClassifier,
+    WeightingPATEClassifier,
+    plan,
 )
-from dpensemble.engine.voting_steps import PrivateDiagnostics
+from dpensemble._refusals import require_labels
+from dpensemble.audit import audit_law
+from dpensemble.engine.voting import PrivateDiagnostics
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError, TeacherError
-from dpensemble.laws import LaplaceNoisyMax
+from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax, ReleaseLaw
+from dpensemble.report.page import render
+from dpensemble.rows.labels_and_units import class_ids, sorted_classes
+from dpensemble.workflow import TableFiles, file_tables, train
 
 METHODS = [
     SubsampleAggregateClassifier,
@@ -421,3 +446,243 @@ def test_a_fitted_estimator_keeps_no_secret_statistics():
     assert secret.margins
     assert not any(value is secret for value in vars(model.result_).values())
     assert b"PrivateDiagnostics" not in pickle.dumps(model)
+
+
+ESTIMATORS = [
+    value for name in dpensemble.__all__ if (value := getattr(dpensemble, name)) and name.endswith("Classifier")
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)
+def test_few_settings_all_of_them_described(estimator):
+    names = list(inspect.signature(estimator).parameters)
+    # Each method has a setting for bad records, which users need not learn about first.
+    assert 3 <= len(names) - ("on_bad_record" in names) <= 15
+    section = re.search(
+        r"\n    Parameters\n    -+\n(.*?)\n    (?:Attributes|References)\n", estimator.__doc__, re.DOTALL
+    )
+    heads = re.findall(r"(?m)^    (\w[\w, ]*?)(?: :.*)?$", section[1])
+    described = [name for head in heads for name in head.split(", ")]
+    assert sorted(described) == sorted(names)
+    assert estimator().get_params(deep=False).keys() == set(names)
+
+
+def test_every_estimator_is_looked_at():
+    assert len(ESTIMATORS) == len(dpensemble.methods.__all__)
+
+
+X = np.random.default_rng(0).normal(size=(60, 3))
+SEVERAL = (X[:40, :2] > 0).astype(int)
+FORMS = {
+    "array": SEVERAL,
+    "table": pd.DataFrame(SEVERAL, columns=["flu", "cold"]),
+    "lists": SEVERAL.tolist(),
+    "matrix": sp.csr_matrix(SEVERAL),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_several_labels_of_a_record(form):
+    model = LabelMomentsClassifier(classes=[0, 1], epsilon=1.0)
+    with pytest.raises(DataError, match=r"y has 2 columns.*multi-label.*train a model for each column"):
+        model.fit(X[:40], FORMS[form], X_public=X[40:])
+
+
+@pytest.mark.parametrize("method", [AutoClassifier, DiscriminantClassifier, PATEClassifier])
+@pytest.mark.parametrize("on_bad_record", ["zero", "raise"])
+def test_several_labels_with_other_methods(method, on_bad_record):
+    model = method(classes=[0, 1], epsilon=1.0, on_bad_record=on_bad_record)
+    with pytest.raises(DataError, match="multi-label"):
+        model.fit(X[:40], SEVERAL, X_public=X[40:])
+
+
+def test_one_label_each_is_fine():
+    for labels in ([0, 1], np.array([[0], [1]]), pd.Series(["a", "b"]), [["a"], ["a", "b"]], None):
+        require_labels(labels, keep_bad=True)
+
+
+def test_numbers_as_classes():
+    with pytest.raises(InvalidParameterError, match=r"Unknown label type.*\(regression\) is not supported.*ranges"):
+        sorted_classes([0.1, 0.25])
+    assert sorted_classes([2.0, 1.0]).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(("labels", "hints"), [([0.0, 0.7], True), ([0, 7], False)])
+def test_undeclared_numbers(labels, hints):
+    with pytest.raises(DataError, match="not among classes") as error:
+        class_ids(np.array([0, 1]), np.array(labels))
+    assert ("regression is not supported" in str(error.value)) is hints
+    assert "0.7" not in str(error.value)
+
+
+def test_survey_weights():
+    with pytest.raises(InvalidParameterError, match=r"sample_weight is not supported.*Survey weights.*stratum"):
+        LabelMomentsClassifier(classes=[0, 1]).fit(X[:40], SEVERAL[:, 0], X_public=X[40:], sample_weight=X[:40, 0])
+
+
+def test_several_columns_as_the_target(tmp_path):
+    table = pd.DataFrame(X[:40], columns=[*"abc"]).assign(flu=SEVERAL[:, 0], cold=SEVERAL[:, 1])
+    table.to_csv(tmp_path / "private.csv", index=False)
+    table[[*"abc"]].to_csv(tmp_path / "public.csv", index=False)
+
+    def read(target):
+        return file_tables(
+            TableFiles(
+                private=tmp_path / "private.csv", public=tmp_path / "public.csv", target=target, classes=["0", "1"]
+            )
+        )
+
+    with pytest.raises(DataError, match="target='flu,cold' names several columns, but several labels"):
+        read("flu,cold")
+    with pytest.raises(DataError, match="target='flu,measles' is not a column"):
+        read("flu,measles")
+
+
+@dataclass(frozen=True)
+class Share(ReleaseLaw):
+    """A ballot drawn at random, after some for every class."""
+
+    title: ClassVar[str] = "share of the votes"
+    in_votes: ClassVar[tuple[str, ...]] = ("extra",)
+    extra: float
+
+    def probabilities(self, counts):
+        raised = counts + self.extra
+        return raised / raised.sum(axis=1, keepdims=True)
+
+
+RELEASED_BY_OWN_LAW = [
+    (SubsampleAggregateClassifier, {}),
+    (DPBaggingClassifier, {"n_partitions": 2}),
+    (DPBaggingClassifier, {"n_partitions": 2, "analysis": "until-spent"}),
+    (PATEClassifier, {}),
+    (PATEClassifier, {"analysis": "data-dependent", "max_labels": 3}),
+    (BaggedPATEClassifier, {}),
+    (UpsamplingPATEClassifier, {}),
+    (VanishingPATEClassifier, {}),
+    (WeightingPATEClassifier, {}),
+]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(("method", "settings"), RELEASED_BY_OWN_LAW)
+def test_every_estimator_takes_it(blobs, method, settings, n_classes):
+    X, _, public = blobs
+    y = np.digitize(X[:, 0], [0.0] if n_classes == 2 else [-0.5, 0.5])
+    settings = {"n_teachers": 6, "epsilon": 4.0, "delta": 1e-4, "random_state": 0} | settings
+    model = method(classes=range(n_classes), law=Share(8.0), **settings)
+    more = {"budgets": np.where(np.arange(len(X)) % 2, 2.0, 4.0)} if model.takes_budgets else {}
+    model.fit(X, y, X_public=public[:15], **more)
+    assert model.law_ == Share(8.0)
+    assert 0 < len(model.labels_) <= 15
+    assert 0 < model.guarantee_.epsilon <= 4
+    assert model.design_.settings()["extra"] == 8.0
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_it_is_planned_and_audited(n_classes):
+    design = PATEClassifier(n_teachers=6, law=Share(8.0)).design(n_classes=n_classes)
+    found = plan(design, epsilon=2.0)
+    assert found.labels > 0
+    assert found.to_dict()["law"] == "share of the votes"
+    one = design.costs[0].epsilon(1e-5)
+    assert audit_law(Share(8.0), 6, n_classes, delta=1e-5).epsilon <= one
+
+
+def test_it_is_reported(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.integers(20, 80, 400), "height": rng.normal(170, 10, 400)})
+    table["sick"] = np.where(table["age"] > 50, "yes", "no")
+    for name, rows in (("private", table[:300]), ("public", table[300:])):
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+    tables = file_tables(
+        TableFiles(
+            private=tmp_path / "private.csv", public=tmp_path / "public.csv", target="sick", classes=["no", "yes"]
+        )
+    )
+    record = train(tables, PATEClassifier(n_teachers=10, law=Share(20.0), epsilon=2.0)).record
+    assert record.settings["law"] == "share of the votes"
+    assert record.settings["extra"] == 20.0
+    assert "share of the votes" in render(record)
+
+
+FITTED = "fitted"
+
+
+def chosen(model):
+    return model.design_.settings()["noise_chosen"]
+
+
+BY_USUAL_NOISE = [
+    (SubsampleAggregateClassifier, {}),
+    (SubsampleAggregateClassifier, {"accounting": "published"}),
+    (DPBaggingClassifier, {"n_partitions": 3}),
+    (PATEClassifier, {"law": "lnmax"}),
+    (PATEClassifier, {}),
+    (PATEClassifier, {"law": "optimal"}),
+    (BaggedPATEClassifier, {}),
+    (WeightingPATEClassifier, {"accounting": "published"}),
+]
+
+
+@pytest.mark.parametrize(("method", "settings"), BY_USUAL_NOISE)
+def test_few_public_rows_spend_the_whole_budget(blobs, method, settings):
+    X, y, public = blobs
+    model = method(**COMMON | settings).fit(X, y, X_public=public[:4])
+    assert len(model.labels_) == 4
+    assert 0.995 * 8 <= model.guarantee_.epsilon <= 8
+    assert chosen(model) == FITTED
+    assert model.law_.noise < method(**COMMON | settings).design(n_records=len(X)).law.noise
+
+
+@pytest.mark.parametrize(("method", "settings"), BY_USUAL_NOISE)
+def test_a_number_that_is_asked_for_is_answered_with_more_noise_too(blobs, method, settings):
+    X, y, public = blobs
+    model = method(**COMMON | settings, max_labels=250).fit(X, y, X_public=public)
+    assert len(model.labels_) == 250
+    assert 0.995 * 8 <= model.guarantee_.epsilon <= 8
+    assert chosen(model) == FITTED
+    assert model.law_.noise > 1.0
+
+
+def test_many_public_rows_leave_the_usual_noise(blobs):
+    X, y, public = blobs
+    model = PATEClassifier(**COMMON).fit(X, y, X_public=public)
+    assert model.law_ == GaussianNoisyMax(3.2)
+    assert len(model.labels_) < len(public)
+    assert chosen(model) == "usual"
+
+
+@pytest.mark.parametrize("law", [GaussianNoisyMax(3.2), LaplaceNoisyMax(10), ConfidentNoisyMax(12, 8, 3)])
+@pytest.mark.parametrize("rows", [4, 300])
+@pytest.mark.parametrize("max_labels", [None, 4])
+def test_a_law_object_is_never_changed(blobs, law, rows, max_labels):
+    X, y, public = blobs
+    model = PATEClassifier(**COMMON, law=law, max_labels=max_labels).fit(X, y, X_public=public[:rows])
+    assert model.law_ is law
+    assert chosen(model) == "given"
+
+
+def test_a_gate_never_gets_more_noise_than_is_usual(blobs):
+    X, y, public = blobs
+    settings = COMMON | {"law": "confident-gnmax", "epsilon": 20.0}
+    usual = PATEClassifier(**settings).design().law
+    asked = PATEClassifier(**settings, max_labels=300).fit(X, y, X_public=public)
+    assert asked.law_ == usual
+    few = PATEClassifier(**settings).fit(X, y, X_public=public[:3])
+    assert few.law_.sigma < usual.sigma
+    assert chosen(few) == FITTED
+
+
+def test_a_data_dependent_run_has_the_usual_noise(blobs):
+    X, y, public = blobs
+    model = PATEClassifier(**COMMON, analysis="data-dependent", max_labels=3).fit(X, y, X_public=public)
+    assert model.law_ == GaussianNoisyMax(3.2)
+    assert chosen(model) == "usual"
+
+
+def test_times_of_every_stage_are_kept(blobs):
+    X, y, public = blobs
+    model = PATEClassifier(**COMMON).fit(X, y, X_public=public)
+    assert set(model.seconds_) >= {"accounting", "teachers", "labels", "student"}
+    assert all(np.isfinite(value) and value >= 0 for value in model.seconds_.values())

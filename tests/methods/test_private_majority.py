@@ -29,8 +29,8 @@ from dpensemble.errors import AccountingError, BudgetError, InvalidParameterErro
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
 from dpensemble.relations import Relation
 from dpensemble.teachers import GradientPerturbedLogisticRegression, OutputPerturbedLogisticRegression
-from dpensemble.teachers.private import DrawnBallots, _announced_privacy
-from dpensemble.teachers.private_linear import concentrated_for
+from dpensemble.teachers.private import _announced_privacy, _DrawnBallots
+from dpensemble.teachers.private_logistic import _concentrated_for
 from dpensemble.votes import Votes
 
 AGGREGATORS = ["darrm", "dsub", "sub", "rr"]
@@ -153,7 +153,7 @@ def test_declared_gaussian_teachers_compose_by_what_they_promise(blobs, delta):
     """Even where their deltas would not fit the budget's."""
     X, y, public = blobs
     model = PrivateMajorityClassifier(**COMMON, teacher_privacy=(0.2, delta)).fit(X, y, X_public=public)
-    rho = concentrated_for(0.2, delta)
+    rho = _concentrated_for(0.2, delta)
     assert model.design_.zcdp == (rho,) * 5
     assert model.guarantee_.epsilon == pytest.approx(_converted(5 * rho))
     if delta < 1e-5:
@@ -268,7 +268,7 @@ def test_ballots_are_drawn_evenly_and_anew():
         def vote(self, X):
             return Votes(np.tile(np.arange(5), (len(X), 1)), n_classes=5)
 
-    votes = DrawnBallots(Named(), 2, SeededNoise(0)).vote(np.zeros((2000, 1)))
+    votes = _DrawnBallots(Named(), 2, SeededNoise(0)).vote(np.zeros((2000, 1)))
     assert votes.ballots.shape == (2000, 2)
     assert np.all(votes.ballots[:, 0] != votes.ballots[:, 1])
     pairs = np.bincount(votes.ballots[:, 0].astype(int) * 5 + votes.ballots[:, 1], minlength=25)

@@ -5,7 +5,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import PATEClassifier, RandomSubspaceClassifier
-from dpensemble.engine import voting_steps
+from dpensemble.engine import voting
 from dpensemble.errors import InvalidParameterError
 from dpensemble.methods.random_subspace import OnColumns
 
@@ -63,12 +63,12 @@ def test_columns_follow_from_the_seed_alone():
 def test_secret_columns_come_from_elsewhere_than_the_public_seed(rows, monkeypatch, secret, distinct):
     seen = []
 
-    class Watched(voting_steps.TeacherEnsemble):
+    class Watched(voting.TeacherEnsemble):
         def __init__(self, *args, entropy, **rest):
             seen.append(entropy)
             super().__init__(*args, entropy=entropy, **rest)
 
-    monkeypatch.setattr(voting_steps, "TeacherEnsemble", Watched)
+    monkeypatch.setattr(voting, "TeacherEnsemble", Watched)
     for _ in range(2):
         fitted(RandomSubspaceClassifier(**SETTINGS | {"insecure_release_seed": None}, secret_columns=secret), rows)
     assert len({*seen, SETTINGS["random_state"]}) == distinct

@@ -20,7 +20,7 @@ from dpensemble._random import SeededNoise, SystemNoise  # noqa: E402
 from dpensemble.neural import bagging_cnn, digit_cnn, hidden_layer_network, linear_network, personalised_pate_cnn  # noqa: E402
 from dpensemble.neural.dp_sgd import Accountant, NoisySteps, _finest_waste, _least_noise, _own_generators  # noqa: E402
 from dpensemble.relations import Relation  # noqa: E402
-from dpensemble.teachers.private import _announced_privacy, spent_privacy  # noqa: E402
+from dpensemble.teachers.private import _announced_privacy, _spent_privacy  # noqa: E402
 
 SEEDED = {"random_state": 0, "insecure_release_seed": 1}
 
@@ -277,7 +277,7 @@ class TestAsTeacher:
         fitted = quick(epsilon=1.0, delta=1e-3).fit(*rows)
         # The budget's own delta is more than is needed of each of the two steps.
         assert fitted.privacy_spent_(1e-3) <= 1
-        epsilon, delta = spent_privacy(fitted, (1 + np.e) * 1e-3, Relation.REPLACE_ONE)
+        epsilon, delta = _spent_privacy(fitted, (1 + np.e) * 1e-3, Relation.REPLACE_ONE)
         assert 0.9 < epsilon / 2 < 1.2
         assert delta == (1 + np.e) * 1e-3
 

@@ -72,18 +72,18 @@ def test_eight_by_eight_digits_are_too_small_for_the_bagging_network():
 
 
 def test_images_move_as_drawn():
-    from dpensemble.neural.training import augmented_images
+    from dpensemble.neural.training import _moved
 
     image = torch.zeros(1, 1, 9, 9)
     image[0, 0, 4, 4] = 1.0
-    still = augmented_images(image, np.zeros((1, 3), dtype=np.float32))
+    still = _moved(image, np.zeros((1, 3), dtype=np.float32))
     assert torch.allclose(still, image, atol=1e-6)
     # Two columns of nine, so the bright spot comes from two columns further left.
-    shifted = augmented_images(image, np.array([[0.0, 2 / 9, 0.0]], dtype=np.float32))
+    shifted = _moved(image, np.array([[0.0, 2 / 9, 0.0]], dtype=np.float32))
     assert shifted[0, 0, 4, 2] == pytest.approx(1.0, abs=1e-5)
     corner = torch.zeros(1, 1, 5, 9)
     corner[0, 0, 2, 8] = 1.0
-    turned = augmented_images(corner, np.array([[np.pi / 2, 0.0, 0.0]], dtype=np.float32))
+    turned = _moved(corner, np.array([[np.pi / 2, 0.0, 0.0]], dtype=np.float32))
     assert turned.sum() == pytest.approx(0.0, abs=1e-5)  # four to the right would be four up or down, outside
 
 

@@ -1,19 +1,46 @@
-"""Runs go on where they were stopped, and never from results of another kind."""
+"""Runs, their command and their catalogue.
+
+Runs go on where they were stopped, and never from results of another kind. Every kind of cell runs, on tiny data, and
+fills places that its tables have. Each printed figure of the declared tables has a place.
+"""
 
 import errno
 import json
+import re
 import subprocess
 import sys
+from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
-from dpensemble.errors import FileError
+from dpensemble.cli import main as command_line
+from dpensemble.datasets import load_digit_images
+from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.workflow import disk
-from reproductions import Need, RunSettings, TableResult, reproduce
+from reproductions import (
+    TABLES,
+    Need,
+    Panel,
+    RunSettings,
+    TableResult,
+    Workplace,
+    bagging,
+    bagging_pretrained,
+    chosen,
+    data,
+    figure,
+    personalised,
+    reproduce,
+    rows_of,
+)
 from reproductions import store as store_module
-from reproductions.store import Workplace
+from reproductions.catalogue import read_tables
+from reproductions.data import Rows
 
 
 @pytest.fixture
@@ -233,3 +260,349 @@ def test_stored_cells_are_plain_json(tiny, run, tmp_path):
     found = json.loads((tmp_path / "cells" / "full" / "tiny" / "one-run0.json").read_text())
     assert set(found) == {"stamp", "seconds", "cpu_seconds", "figures"}
     assert found["stamp"]["settings"] == {"means": {"one": 1.0, "three": 3.0}}
+
+
+main = partial(command_line, app="reproductions.command")
+
+
+def test_a_simulation_is_run_shown_and_resumed(capsys, tmp_path):
+    arguments = ["darrm-figure-2", "--out", str(tmp_path)]
+    assert main(arguments) == 0
+    out, errors = capsys.readouterr()
+    assert "darrm-figure-2: Of 1 published figure 1 agrees" in out
+    assert "4 parts to run, about 1 s on one core." in errors
+    assert "published" in (tmp_path / "results.md").read_text(encoding="utf-8")
+    assert "<table>" in (tmp_path / "results.html").read_text(encoding="utf-8")
+    assert main([*arguments, "--json"]) == 0
+    out, errors = capsys.readouterr()
+    assert "Nothing is left to run" in errors
+    (result,) = json.loads(out)
+    assert result == json.loads((tmp_path / "results" / "darrm-figure-2.json").read_text())
+    errors_by_law = {
+        entry["column"]: entry["reproduced"]
+        for entry in result["entries"]
+        if entry["panel"] == "Expected error" and entry["row"] == "m=3"
+    }
+    assert errors_by_law["optimised"] < errors_by_law["Sub"] < errors_by_law["constant"]
+
+
+def test_the_list_names_every_table(capsys):
+    assert main(["--list"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"{table.name} " in shown for table in TABLES)
+    assert main(["--list", "--json"]) == 0
+    assert [entry["table"] for entry in json.loads(capsys.readouterr().out)] == [table.name for table in TABLES]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["magic"], "table='magic' is unknown: use all, or some of dpbag-1,"),
+        ([], "no table was named: use all, or some of"),
+        (["bagging-5"], "bagging-5 needs a network that learned ImageNet, which is not installed: run pip install"),
+        (["dpbag-5", "--repeats", "0"], "repeats=0 is not an integer from 1"),
+        (["dpbag-5", "--seed", "-1"], "seed=-1 is not an integer from 0"),
+        (["dpbag-5", "--out", __file__], "is a file: give another folder"),
+        (["dpbag-5", "--out", f"{__file__}/within"], f"since {__file__} is a file: give another folder"),
+        (["dpbag-5", "--jobs", "0"], "jobs=0 is not a number of workers: use 1 or more, or -1 for all cores"),
+    ],
+    ids=lambda value: " ".join(value)[:20] if isinstance(value, list) else "",
+)
+def test_bad_input_is_refused_in_one_sentence(capsys, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    # As without the optional packages, which are installed on some machines.
+    monkeypatch.setattr(data, "find_spec", lambda name: object() if name == "torch" else None)
+    assert main(arguments) == 2
+    out, errors = capsys.readouterr()
+    assert out == ""
+    assert message in errors
+    assert errors.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_is_one_screen(capsys):
+    assert main(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_file_that_is_no_result_is_named_before_the_run(capsys, tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "notes.json").write_text("[]")
+    assert main(["darrm-figure-2", "--out", str(tmp_path)]) == 2
+    assert "notes.json is no result of python -m reproductions" in capsys.readouterr().err
+    assert not (tmp_path / "cells").exists()
+
+
+BY_NAME = {table.name: table for table in TABLES}
+
+
+def figures(experiment, settings, place):
+    found = {}
+    for cell in experiment.cells(dict(experiment.settings) | settings, 0):
+        found |= cell.work(place)
+    assert all(np.isfinite(value) for value in found.values())
+    return found
+
+
+def places(*names):
+    """Return the keys that tables can show."""
+    return {
+        figure(row, panel.title, column, beside)
+        for name in names
+        for table in [BY_NAME[name]]
+        for row in table.rows
+        for panel in table.panels
+        for column in panel.columns
+        for beside in ("", *table.beside)
+    }
+
+
+@pytest.fixture
+def few_records(monkeypatch):
+    def rows(data, repeat, n_public):
+        rng = np.random.default_rng(repeat)
+        classes = 10 if data == "mnist" else 2
+        y = rng.permutation(np.arange(1200) % classes)
+        X = rng.normal(size=(1200, 3)) + 2 * y[:, None]
+        return Rows(X[:800], y[:800], X[800:1100], y[800:1100], X[1100:], y[1100:])
+
+    monkeypatch.setattr(personalised, "_rows", rows)
+    monkeypatch.setattr(personalised, "_learner", lambda settings: GaussianNB())
+
+
+SMALL = {"teachers": 60, "law": [20, 80, 40], "votings": 1, "repeats": 1, "highs": [8], "shares": [50]}
+
+
+def test_personalised_labels_of_two_classes(few_records, tmp_path):
+    found = figures(BY_NAME["personalised-5"].experiment, SMALL, Workplace(tmp_path))
+    assert set(found) <= places("personalised-5", "personalised-9", "personalised-figure-3") | {
+        key for key in found if "Epsilon" in key
+    }
+    labels = found[figure("ln 8 for 50 %", "Labels", "weighting")]
+    assert (
+        found[figure("ln 2 for all", "Labels", "average")] < labels < found[figure("ln 8 for all", "Labels", "average")]
+    )
+    assert figure("ln 8 for 50 %", "Labels", "upsampling", "exact, solved") in found
+
+
+def test_personalised_labels_of_ten_classes(few_records, tmp_path):
+    found = figures(BY_NAME["personalised-4"].experiment, SMALL, Workplace(tmp_path))
+    shown = places("personalised-3", "personalised-4", "personalised-8", "personalised-figure-2")
+    assert {key for key in found if "Epsilon" not in key} <= shown
+    # Better than a guess, for all the noise.
+    assert found[figure("ln 8 for all", "Accuracy in %", "average")] > 15
+
+
+def test_budgets_of_one_class_alone(few_records, tmp_path):
+    found = figures(BY_NAME["personalised-6"].experiment, SMALL, Workplace(tmp_path))
+    assert set(found) == places("personalised-6", "personalised-7", "personalised-10") & set(found)
+    assert 50 < found[figure("ln 2 for all", "Voting accuracy in %", "upsampling")] <= 100
+
+
+def test_costs_grow_with_sensitivities(few_records, tmp_path):
+    settings = SMALL | {"ratios": [2, 4], "classes": 10}
+    found = figures(BY_NAME["personalised-figure-4"].experiment, settings, Workplace(tmp_path))
+    assert set(found) <= places("personalised-figure-4")
+    for kind in ("upsampling", "weighting"):
+        two, four = (found[figure(personalised.ratio_row(c), "Ratio of the groups' epsilons", kind)] for c in (2, 4))
+        assert 1 < two < four
+
+
+@pytest.fixture
+def few_images(monkeypatch):
+    pytest.importorskip("torch")
+    from dpensemble.neural import digit_cnn
+
+    monkeypatch.setattr(bagging, "load_mnist", load_digit_images)
+    monkeypatch.setattr(bagging, "load_fashion_mnist", load_digit_images)
+    monkeypatch.setattr(bagging, "bagging_cnn", digit_cnn)
+    monkeypatch.setattr(bagging, "SAME_DISTRIBUTION", 100)
+
+
+def test_models_of_draws(few_images, tmp_path):
+    settings = {"sizes": [500], "epochs": 3, "rival_repeats": 0, "moments": False, "repeats": 1}
+    found = figures(BY_NAME["bagging-2"].experiment, settings, Workplace(tmp_path))
+    assert set(found) <= {key.replace("k=300", "k=500") for key in places("bagging-2")}
+    assert found[figure("k=500", "Accuracy in %", "Bagging")] > 20
+    assert found[figure("k=500", "Epsilon", "value", "exact")] == 0
+
+
+def test_models_of_colour_pictures(monkeypatch, tmp_path):
+    pytest.importorskip("torch")
+    from dpensemble.neural import digit_cnn
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 10, 80)
+    X = np.clip(25 * y[:, None] + rng.integers(0, 9, (80, 3072)), 0, 255).astype(np.uint8)
+    tiny = replace(
+        load_digit_images(), X_train=X[:60], y_train=y[:60], X_test=X[60:], y_test=y[60:], image_shape=(3, 32, 32)
+    )
+    monkeypatch.setattr(bagging, "load_cifar10", lambda: tiny)
+    monkeypatch.setattr(bagging, "bagging_vgg16", digit_cnn)
+    settings = {"sizes": [64], "epochs": 1, "rival_repeats": 0, "repeats": 1}
+    found = figures(BY_NAME["bagging-3"].experiment, settings, Workplace(tmp_path))
+    assert figure("k=64", "Accuracy in %", "Bagging") in found
+    assert found[figure("k=64", "Delta", "value", "exact")] > 0.5
+
+
+@pytest.mark.parametrize(("asked", "runs"), [(None, [3, 1, 0]), (1, [1, 1, 0])])
+def test_slow_rows_have_fewer_runs(asked, runs):
+    experiment = BY_NAME["bagging-3"].experiment
+    names = [cell.name for cell in experiment.cells(experiment.chosen(quick=False, repeats=asked), 0)]
+    assert [sum(name.startswith(f"k{k}-") for name in names) for k in (1000, 5000, 10_000)] == runs
+
+
+def test_models_that_begin_from_public_images(few_images, tmp_path):
+    settings = {"sizes": [500], "epochs": 2, "start_epochs": 1, "pate_epochs": 0, "repeats": 1}
+    found = figures(BY_NAME["bagging-4"].experiment, settings, Workplace(tmp_path))
+    assert set(found) <= places("bagging-4")
+
+
+def test_a_student_of_pate_learns_from_the_answers_of_its_row(few_images, monkeypatch, tmp_path):
+    learned = []
+
+    class Learner:
+        def score(self, X, y):
+            return 0.5
+
+    def student(network, X, y, repeat):
+        learned.append((len(y), network.epochs))
+        return Learner()
+
+    monkeypatch.setattr(bagging, "fit_student", student)
+    monkeypatch.setattr(bagging, "plan", lambda design, **budget: SimpleNamespace(labels=20))
+    settings = {"sizes": [50, 60], "answers": [5, 30], "epochs": 1, "start_epochs": 1, "repeats": 1}
+    settings |= {"pate_epochs": 1, "pate_student_epochs": 7, "pate_teachers": 3, "pate_law": [1, 150, 40]}
+    found = figures(BY_NAME["bagging-4"].experiment, settings, Workplace(tmp_path))
+    # What epsilon 1 allows, and then each row's number.
+    assert learned == [(20, 7), (5, 7), (30, 7)]
+    assert found[figure("k=50", "Accuracy in %", "PATE", "exact")] == 50.0
+
+
+def test_last_layers_learn_from_what_a_public_network_sees(monkeypatch, tmp_path):
+    digits = load_digit_images()
+    seen = []
+
+    def squared(data, pictures):
+        seen.append(len(pictures))
+        return data.scaled(pictures) ** 2
+
+    monkeypatch.setattr(bagging_pretrained, "load_cifar10", load_digit_images)
+    monkeypatch.setattr(bagging_pretrained, "_seen", squared)
+    monkeypatch.setattr(bagging_pretrained, "SAME_DISTRIBUTION", 100)
+    monkeypatch.setattr(bagging, "plan", lambda design, **budget: SimpleNamespace(labels=30))
+    settings = {"pictures": 1000, "tests": 300, "sizes": [300, 600], "answers": [10, 20], "repeats": 1}
+    settings |= {"pate_teachers": 20, "pate_law": [10, 5, 2]}
+    found = figures(BY_NAME["bagging-5"].experiment, settings, Workplace(tmp_path))
+    # Pictures are looked at once for all cells.
+    assert seen == [1000, min(300, len(digits.X_test))]
+    assert found[figure("k=600", "Accuracy in %", "Bagging")] > 70
+    assert found[figure("k=600", "Accuracy in %", "PATE")] > 20
+    assert found[figure(bagging.MOMENTS, "Accuracy in %", "Bagging")] > 25
+
+
+def test_several_models_of_one_budget(few_images, tmp_path):
+    settings = {"draws": [500], "models": [1, 5], "epochs": 1, "start_epochs": 1, "repeats": 1}
+    found = figures(BY_NAME["bagging-figure-1"].experiment, settings, Workplace(tmp_path))
+    assert set(found) <= places("bagging-figure-1", "bagging-figure-2") | {
+        figure(bagging.drawn_row(500, bagging.WITHOUT), "Accuracy in %", "N=5")
+    }
+    assert len(found) == 4
+
+
+def test_names_are_unique_and_fit_for_a_command_line():
+    names = [table.name for table in TABLES]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9.-]+", name) for name in names)
+    experiments = {table.experiment.name: table.experiment for table in TABLES}
+    assert all(table.experiment is experiments[table.experiment.name] for table in TABLES)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_printed_number_has_a_column(table):
+    places = {(panel.title, column) for panel in table.panels for column in panel.columns}
+    for row, printed in table.published.items():
+        assert set(printed) <= places, row
+
+
+@pytest.mark.parametrize("table", [t for t in TABLES if t.experiment.missing() is None], ids=lambda table: table.name)
+def test_quick_runs_are_smaller_than_full_ones(table):
+    def seconds(quick):
+        cells = list(table.experiment.cells(table.experiment.chosen(quick=quick), 0))
+        assert len({cell.name for cell in cells}) == len(cells)
+        return sum(cell.seconds for cell in cells)
+
+    assert 0 < seconds(True) <= seconds(False)
+
+
+def test_all_quick_runs_together_are_meant_to_take_minutes():
+    experiments = {table.experiment.name: table.experiment for table in TABLES}
+    ready = [experiment for experiment in experiments.values() if experiment.missing() is None]
+    cells = [cell for one in ready for cell in one.cells(one.chosen(quick=True), 0)]
+    # Two cores for 10 minutes.
+    assert sum(cell.seconds for cell in cells) < 2 * 10 * 60
+
+
+def test_tables_are_chosen_by_name_by_beginning_or_all():
+    assert [table.name for table in chosen(["dpbag-5", "dpbag-6"])[0]] == ["dpbag-5", "dpbag-6"]
+    assert len(chosen(["dpbag"])[0]) == 8
+    assert chosen(["all"]) == (list(TABLES), True)
+    with pytest.raises(
+        InvalidParameterError, match=r"table='dpbag-9' is unknown: use all, or some of dpbag-1, dpbag-2"
+    ):
+        chosen(["dpbag-9"])
+
+
+def test_rows_as_printed_must_be_whole():
+    panels = (Panel(title="A", columns=("x", "y")), Panel(title="B", columns=("x", "y")))
+    assert rows_of(panels, {"r": "1 - .5 2,000"})["r"] == {("A", "x"): 1.0, ("B", "x"): 0.5, ("B", "y"): 2000.0}
+    with pytest.raises(InvalidParameterError, match="has 3 entries and not 4"):
+        rows_of(panels, {"r": "1 2 3"})
+    assert rows_of(panels, {"r": ""}) == {"r": {}}
+
+
+DECLARED = """
+paper = "Nobody,"
+[notes]
+shared = "A shared sentence."
+[experiments.tiny]
+run = "dpbag"
+[experiments.tiny.settings]
+[[tables]]
+name = "nobody-1"
+where = "table 1"
+title = "Nothing"
+experiment = "tiny"
+about = ["shared", "And one of its own."]
+panels = [{ title = "A", columns = ["x"] }]
+[tables.published]
+row = "1"
+"""
+
+
+def test_a_file_declares_tables_and_shares_notes(tmp_path):
+    path = tmp_path / "nobody.toml"
+    path.write_text(DECLARED)
+    (table,) = read_tables(path)
+    assert (table.where, table.about) == ("Nobody, table 1", "A shared sentence. And one of its own.")
+    assert table.published == {"row": {("A", "x"): 1.0}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('title = "Nothing"', 'titel = "Nothing"', "table 'nobody-1' has an unknown key 'titel'"),
+        ('run = "dpbag"', 'run = "magic"', "lacks or does not know 'magic'"),
+        ('where = "table 1"', "", "lacks or does not know 'where'"),
+        ('row = "1"', 'row = "1 2"', "has 2 entries and not 1"),
+        ("[notes]", "[notes", "cannot be read as TOML"),
+    ],
+)
+def test_a_wrong_declaration_is_refused_with_its_place(tmp_path, before, after, message):
+    path = tmp_path / "nobody.toml"
+    path.write_text(DECLARED.replace(before, after))
+    with pytest.raises(FileError, match=re.escape(message)) as error:
+        read_tables(path)
+    assert "nobody.toml" in str(error.value)

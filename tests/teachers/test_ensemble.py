@@ -27,7 +27,7 @@ from dpensemble.errors import InvalidParameterError, TeacherError
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.relations import Relation
 from dpensemble.teachers import SoftTeacherEnsemble, TeacherEnsemble
-from dpensemble.teachers.ensemble import _evenly, _rehearsed, constant_voters, require_linear
+from dpensemble.teachers.ensemble import _constant_voters, _evenly, _rehearsed
 
 
 class Spy(ClassifierMixin, BaseEstimator):
@@ -111,8 +111,8 @@ def test_changing_one_record_touches_its_own_teachers_only(blobs):
 def test_constant_voters_look_at_their_own_records_only():
     y = np.array([1, 1, 0, 1, 0])
     shards = (np.array([0, 1]), np.array([], dtype=int), np.array([2, 3]), np.array([4]), np.array([], dtype=int))
-    assert constant_voters(y, shards, 3).tolist() == [1, 1, -1, 0, 1]
-    assert constant_voters(y, (np.array([], dtype=int),) * 4, 3).tolist() == [0, 1, 2, 0]
+    assert _constant_voters(y, shards, 3).tolist() == [1, 1, -1, 0, 1]
+    assert _constant_voters(y, (np.array([], dtype=int),) * 4, 3).tolist() == [0, 1, 2, 0]
 
 
 @pytest.mark.parametrize("teacher", [DecisionTreeClassifier(), LogisticRegression()])
@@ -487,11 +487,11 @@ def test_changing_one_unit_changes_one_answer(teacher):
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_linear_teachers_are_told_from_others(n_classes):
-    require_linear(LogisticRegression(), 3, n_classes)
-    require_linear(BY_SGD, 3, n_classes)
+    SoftTeacherEnsemble.require_linear(LogisticRegression(), 3, n_classes)
+    SoftTeacherEnsemble.require_linear(BY_SGD, 3, n_classes)
     for other in (GaussianNB(), DecisionTreeClassifier(), SVC(kernel="rbf")):
         with pytest.raises(InvalidParameterError, match=r"coef_.*answers='probabilities'"):
-            require_linear(other, 3, n_classes)
+            SoftTeacherEnsemble.require_linear(other, 3, n_classes)
 
 
 @pytest.mark.parametrize("step", [StandardScaler(copy=False), MinMaxScaler(copy=False), SimpleImputer(copy=False)])

@@ -15,15 +15,15 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from dpensemble.teachers import logistic
-from dpensemble.teachers.logistic import BatchedLogistic, fit_batched_logistic, supports
+from dpensemble.teachers.logistic import BatchedLogistic
 
 
 def fit(X, y, shards, *, n_classes=2, constant_votes=None, n_jobs=1, on_done=None, **params):
     estimator = LogisticRegression(**params)
-    assert supports(estimator)
+    assert BatchedLogistic.supports(estimator)
     if constant_votes is None:
         constant_votes = np.full(len(shards), -1)
-    return fit_batched_logistic(
+    return BatchedLogistic.fit(
         estimator,
         X,
         y,
@@ -145,12 +145,12 @@ UNSUPPORTED = [
 
 @pytest.mark.parametrize("params", SUPPORTED, ids=str)
 def test_supports_settings_it_reproduces(params):
-    assert supports(LogisticRegression(**params))
+    assert BatchedLogistic.supports(LogisticRegression(**params))
 
 
 @pytest.mark.parametrize("params", UNSUPPORTED, ids=str)
 def test_leaves_other_settings_alone(params):
-    assert not supports(LogisticRegression(**params))
+    assert not BatchedLogistic.supports(LogisticRegression(**params))
 
 
 def test_leaves_other_estimators_alone():
@@ -159,7 +159,7 @@ def test_leaves_other_estimators_alone():
 
     others = [Derived(), LogisticRegressionCV(), SGDClassifier(), make_pipeline(LogisticRegression())]
     others += [LogisticRegression, None, "lr"]
-    assert not any(supports(other) for other in others)
+    assert not any(BatchedLogistic.supports(other) for other in others)
 
 
 PLAIN = {

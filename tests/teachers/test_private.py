@@ -12,10 +12,10 @@ from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.errors import DataError, InvalidParameterError, TeacherError
 from dpensemble.relations import Relation
-from dpensemble.teachers import OpacusPrivacy, OutputPerturbedLogisticRegression, RandomizedBallots
-from dpensemble.teachers import private_linear as perturbing
-from dpensemble.teachers.private import _announced_privacy, declared_privacy, fit_private, spent_privacy
-from dpensemble.teachers.private_linear import concentrated_for
+from dpensemble.teachers import OpacusPrivacy, OutputPerturbedLogisticRegression, PrivateTeachers, RandomizedBallots
+from dpensemble.teachers import private_logistic as perturbing
+from dpensemble.teachers.private import _announced_privacy, _spent_privacy, declared_privacy
+from dpensemble.teachers.private_logistic import _concentrated_for
 from dpensemble.votes import Votes
 
 REPLACE, ADD = Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE_ONE
@@ -26,8 +26,8 @@ LR = OutputPerturbedLogisticRegression
 def test_gaussian_noise_keeps_its_promise():
     """The exact delta of whole-number noise at a shift of 3 is within what its concentration converts to."""
     epsilon, delta, shift = 1.0, 1e-3, 3
-    assert concentrated_for(1.0, 1e-5) == pytest.approx(0.0306, abs=5e-5)
-    rho = concentrated_for(epsilon, delta)
+    assert _concentrated_for(1.0, 1e-5) == pytest.approx(0.0306, abs=5e-5)
+    rho = _concentrated_for(epsilon, delta)
     variance = math.ceil(shift**2 / (2 * rho))
     values = np.arange(-4000, 4001)
     law = np.exp(-(values**2) / (2 * variance))
@@ -89,7 +89,7 @@ def test_every_pair_of_tiny_data_sets_obeys_the_noise(noiseless, penalty, delta)
             moved = (steps[a] - steps[b]) / step
             loss = np.abs(moved).sum() / size / epsilon if delta == 0 else np.sum(moved**2) / (2 * size)
             largest = max(largest, loss)
-    bound = 1.0 if delta == 0 else concentrated_for(epsilon, delta)
+    bound = 1.0 if delta == 0 else _concentrated_for(epsilon, delta)
     assert 0.05 * bound < largest <= bound
 
 
@@ -102,7 +102,7 @@ def test_noise_is_for_twice_the_longest_gradient_over_the_penalty(monkeypatch, p
         sizes.append(sensitivity)
         return weights, None
 
-    monkeypatch.setattr("dpensemble.teachers.private_linear._released", watch)
+    monkeypatch.setattr("dpensemble.teachers.private_logistic._with_noise", watch)
     LR(classes=[0, 1], penalty=penalty).fit(np.array([[0.0], [9.0]]), [0, 1])
     # Rows are cut to length 1 and have a 1 for the intercept. Fits stop at a gradient of up to 1e-5.
     assert sizes == [pytest.approx(2 * (math.sqrt(2) + 1e-5) / penalty, rel=1e-12)]
@@ -214,20 +214,20 @@ class Stated:
 
 
 def test_accountants_are_asked():
-    assert spent_privacy(Spent(), 1e-5, REPLACE) == (0.02 * math.log(1e5), 1e-5)
-    assert spent_privacy(ByOpacus(), 1e-5, ADD) == (0.02 * math.log(1e5), 1e-5)
-    assert spent_privacy(Stated(), 1e-5, ADD) == (0.5, 1e-6)
+    assert _spent_privacy(Spent(), 1e-5, REPLACE) == (0.02 * math.log(1e5), 1e-5)
+    assert _spent_privacy(ByOpacus(), 1e-5, ADD) == (0.02 * math.log(1e5), 1e-5)
+    assert _spent_privacy(Stated(), 1e-5, ADD) == (0.5, 1e-6)
 
 
 @pytest.mark.parametrize("model", [ByOpacus(), Spent("add-or-remove-one")])
 def test_an_accountant_of_added_records_is_charged_twice_where_they_are_replaced(model):
-    epsilon, delta = spent_privacy(model, 1e-5, REPLACE)
+    epsilon, delta = _spent_privacy(model, 1e-5, REPLACE)
     assert delta == 1e-5
     one = epsilon / 2
     at = math.exp(-one / 0.02)
     assert at * (1 + math.exp(one)) <= delta * (1 + 1e-9)
     assert epsilon > 2 * 0.02 * math.log(1e5)
-    stated = spent_privacy(Stated(), 1e-5, REPLACE)
+    stated = _spent_privacy(Stated(), 1e-5, REPLACE)
     assert stated == pytest.approx((1.0, (1 + math.exp(0.5)) * 1e-6))
 
 
@@ -238,9 +238,9 @@ def test_an_accountant_that_is_no_accountant(epsilon):
             return epsilon
 
     with pytest.raises(TeacherError, match="must report an epsilon that is a number from 0"):
-        spent_privacy(Odd(), 1e-5, ADD)
+        _spent_privacy(Odd(), 1e-5, ADD)
     with pytest.raises(InvalidParameterError, match="reports no privacy"):
-        spent_privacy(GaussianNB(), 1e-5, ADD)
+        _spent_privacy(GaussianNB(), 1e-5, ADD)
     with pytest.raises(InvalidParameterError, match="get_epsilon"):
         OpacusPrivacy(GaussianNB())
 
@@ -265,7 +265,7 @@ def fitted(estimator, y, **options):
     X = np.arange(len(y), dtype=float)[:, None]
     shards = (np.arange(len(y)), np.arange(len(y)))
     given = {"classes": CLASSES, "seeds": None, "n_jobs": 1} | options
-    return fit_private(estimator, X, np.asarray(y), shards, **given)
+    return PrivateTeachers.fit(estimator, X, np.asarray(y), shards, **given)
 
 
 def test_private_teachers_are_told_their_classes_and_never_seeded_alike():

@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from dpensemble import PATEClassifier
 from dpensemble.cli import main
-from dpensemble.engine.voting_steps import PrivateDiagnostics
+from dpensemble.engine.voting import PrivateDiagnostics
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow import TableFiles, file_tables
 from dpensemble.workflow import train as run_training

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,8 +21,8 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import LawChoice, RandomizedResponseMajority
 from dpensemble.relations import Relation
 
-if TYPE_CHECKING:
-    from dpensemble.teachers.private import Privacy
+#: The epsilon and delta of a teacher.
+Privacy = tuple[float, float]
 
 
 class PrivateWhat(StrEnum):

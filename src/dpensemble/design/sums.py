@@ -1,22 +1,12 @@
-"""The public designs of runs that release no votes: noisy sums, averages of the teachers' answers, and bagged models.
-
-An answer of a teacher is one vector. Bagging publishes the models themselves.
-"""
+"""The public design of runs that release noisy sums in rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpensemble._checks import integer_between, member
-from dpensemble.accounting import EVERYONE, Accounting, GaussianSum, Group, SumsMeter
-from dpensemble.allocation import Allocation, BootstrapScheme, partitions
-from dpensemble.allocation.partition import grouped_partitions, teachers_of_groups
+from dpensemble.accounting import Accounting, GaussianSum, Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.design.voting import Design
 from dpensemble.errors import InvalidParameterError
@@ -174,137 +164,3 @@ def noisy_sums(
         synthetic_rows=synthetic_rows,
         statistics=statistics,
     )
-
-
-class Answers(StrEnum):
-    """The kind of answer that a teacher gives."""
-
-    PROBABILITIES = "probabilities"
-    PARAMETERS = "parameters"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TeacherAverages(NoisySums):
-    """One noisy sum, of a vector that every teacher of a partition adds. Public.
-
-    Parameters
-    ----------
-    name, title, everyone, n_classes, relation
-        As for `NoisySums`.
-    answers : Answers
-        The kind of answer that a teacher gives.
-    n_teachers : int
-        Number of teachers.
-    clip : float
-        Longest answer: a share of the longest possible answer for probabilities, a length for parameters.
-    """
-
-    answers: Answers
-    n_teachers: int
-    clip: float
-
-    def __post_init__(self) -> None:
-        integer_between("n_teachers", self.n_teachers, 1, 2**20)
-
-    @property
-    def count_share(self) -> float:
-        """Zero, since the number of teachers is public under both relations."""
-        return 0.0
-
-    @property
-    def ordinary(self) -> bool:
-        """Whether the teachers are ordinary models."""
-        return True
-
-    def teachers_of(self, group_of_unit: NDArray[np.int64] | None) -> tuple[int, ...]:
-        """Return how many teachers each group has, by public numbers of units."""
-        if group_of_unit is None or len(self.groups) == 1:
-            return (self.n_teachers,)
-        shares = np.bincount(group_of_unit, minlength=len(self.groups))
-        return teachers_of_groups(self.n_teachers, shares, [group.name for group in self.groups])
-
-    def allocate(
-        self,
-        identities: Sequence[Hashable],
-        *,
-        entropy: int,
-        group_of_record: NDArray[np.int64] | None = None,
-        group_of_unit: NDArray[np.int64] | None = None,
-    ) -> tuple[Allocation, NDArray[np.float64]]:
-        """Return one partition, within each group separately, and every teacher's weight."""
-        teachers = self.teachers_of(group_of_unit)
-        weights = np.repeat([group.weight for group in self.groups], teachers)
-        if group_of_record is None or len(teachers) == 1:
-            allocation = partitions(identities, self.n_teachers, relation=self.relation, entropy=entropy)
-        else:
-            allocation = grouped_partitions(
-                identities, group_of_record, teachers, relation=self.relation, entropy=entropy
-            )
-        if allocation.votes_per_unit > 1:
-            raise InvalidParameterError("a unit must teach one teacher only, since the sum is charged for one teacher.")
-        return allocation, weights
-
-    def settings(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        settings = super().settings()
-        for name in ("compares_rows", "synthetic_rows"):
-            del settings[name]
-        return settings | {"answers": self.answers.value, "clip": self.clip, "n_teachers": self.n_teachers}
-
-
-def answers_of(value: Any) -> Answers:
-    """Return the kind of the teachers' answers, by name."""
-    return member("answers", value, Answers)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class BaggedModels(Design):
-    """Models of secret subsamples, at an epsilon of 0. Public.
-
-    Parameters
-    ----------
-    name, title : str
-        Short name of the method, and its common name.
-    scheme : BootstrapScheme
-        How subsamples are drawn.
-    n_units : int
-        Number of private records (or units).
-    delta : float
-        Probability that a record is drawn.
-    """
-
-    name: str
-    title: str
-    scheme: BootstrapScheme
-    n_units: int
-    delta: float
-    accounting: Accounting = Accounting.EXACT
-    #: No noise is drawn.
-    law: None = None
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """The one group of all records, with the smallest possible budget, since a budget cannot have epsilon 0."""
-        return (Group(EVERYONE, Budget(epsilon=1e-9, delta=self.delta), pool=0),)
-
-    def with_budget(self, budget: Budget) -> Self:
-        """Refuse, since the subsample decides delta."""
-        raise InvalidParameterError(
-            f"budget={budget!r} cannot be given for {self.name}, whose subsample decides delta: give subsample."
-        )
-
-    def with_noise(self, noise: float) -> Self:
-        """Refuse, since the method adds no noise."""
-        raise InvalidParameterError(
-            f"noise={noise!r} cannot be given for {self.name}, which adds no noise: leave it out."
-        )
-
-    def settings(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        return {
-            "method": self.name,
-            "title": self.title,
-            "n_teachers": self.scheme.n_models,
-            "subsample": self.scheme.subsample,
-            "scheme": self.scheme.scheme.value,
-        }

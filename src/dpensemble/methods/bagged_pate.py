@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from dpensemble.engine.planned import Analysis, Facts, store_params
-from dpensemble.engine.voting import VotesInBlocks
-from dpensemble.engine.voting_steps import VotingSteps
+from dpensemble.engine.voting import VotesInBlocks, VotingSteps
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.methods.designs import BaggedPATE
@@ -24,7 +23,7 @@ class DrawnSteps(VotingSteps):
             self.records = replace(self.records, identities=range(len(self.records.X)))
         return super().facts()
 
-    def check(self) -> Analysis:
+    def checked_analysis(self) -> Analysis:
         """Raise if a setting would have to be computed from the number of records, in which neighbours differ."""
         if self.relation is Relation.ADD_OR_REMOVE_ONE:
             settings = {"subsample": self.method.subsample, "max_labels": self.method.max_labels}
@@ -37,7 +36,7 @@ class DrawnSteps(VotingSteps):
                     "records, which an added or removed record changes: give subsample, max_labels and a law object "
                     "(plan finds them), or use relation='replace-one'."
                 )
-        return super().check()
+        return super().checked_analysis()
 
     def prepare(self) -> None:
         """Raise if the labels exceed the budget. A smaller number would depend on the number of records."""

@@ -1,18 +1,112 @@
-"""Majorities of private teachers."""
+"""Majorities of private teachers: the estimator, its default teacher, and its run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import StrEnum
+from itertools import count
 from typing import Any, ClassVar
 
-from dpensemble._checks import integer_between, member
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from dpensemble._checks import integer_between, member, shown
+from dpensemble._random import NoiseSource, Stream, seed_integer
+from dpensemble.allocation import Allocation
 from dpensemble.design import DaRRM, PrivateWhat, VotingDesign, private_teachers
-from dpensemble.design.private_majority import MajorityRule
+from dpensemble.design.private_majority import MajorityRule, touched_models
 from dpensemble.engine.planned import Facts, store_params
-from dpensemble.engine.private_teachers import PrivateTeachersSteps, declared_pair, default_teacher
-from dpensemble.engine.voting import VotingEnsembleClassifier
-from dpensemble.engine.voting_steps import VotingSteps
+from dpensemble.engine.voting import VotingEnsembleClassifier, VotingSteps
+from dpensemble.errors import InvalidParameterError
+from dpensemble.teachers import FreshTeachers, PrivateTeachers, RandomizedBallots
+from dpensemble.teachers.private_logistic import default_teacher
+
+
+def _declared_pair(privacy: Any) -> tuple[Any, Any]:
+    """Return the declared epsilon and delta, numbers or one for each teacher, or None if nothing was declared."""
+    if privacy is None or np.ndim(privacy) == 0:
+        return privacy, None
+    table = np.asarray(privacy, dtype=object)
+    if table.shape == (2,) and privacy[0] is not None:
+        return privacy[0], privacy[1]
+    if table.ndim == 2 and table.shape[1] == 2:
+        return tuple(table[:, 0].tolist()), tuple(table[:, 1].tolist())
+    raise InvalidParameterError(
+        f"teacher_privacy must be an epsilon, a pair of epsilon and delta, or a sequence of such pairs; got "
+        f"{shown(privacy)}."
+    )
+
+
+class _PrivateTeachersSteps(VotingSteps):
+    """Teachers that are private, or whose ballots are."""
+
+    design: Any
+
+    @property
+    def draws_to_teach(self) -> bool:
+        """Whether the noise of the models is drawn when the models are fitted."""
+        return not self.design.ordinary and self.design.private is PrivateWhat.MODELS
+
+    @property
+    def default_teacher(self) -> Any:
+        """The default teacher: a classifier for ordinary teachers, otherwise a description."""
+        return LogisticRegression() if self.design.ordinary else "private logistic regression"
+
+    def teach(self) -> None:
+        """Fit the teachers. Charge for models whose accountants report after the fit."""
+        design = self.design
+        if design.ordinary:
+            super().teach()
+            if design.private is PrivateWhat.BALLOTS:
+                # The released labels' noise must not repeat that of the ballots.
+                source = self.secret_source(Stream.PARTICIPATION)
+                epsilon = max(epsilon for epsilon, _ in design.teachers or ())
+                self.voters = _with_drawn_ballots(RandomizedBallots(self.voters, epsilon, source), design, source)
+        elif design.private is PrivateWhat.FRESH_MODELS:
+            fresh = FreshTeachers(self._model_fitter(), self.classes)
+            self.voters = _with_drawn_ballots(fresh, design, self.secret_source(Stream.PARTICIPATION))
+        else:
+            self.voters = self._model_fitter()()
+            if design.teachers is None:
+                self.design = replace(design, teachers=_charge_reported(self.meter, self.voters, self.allocation))
+
+    def _model_fitter(self) -> Callable[[], PrivateTeachers]:
+        """Return a function that fits all private teachers, each time with other noise."""
+        seed, allocation, turns = self.method.insecure_release_seed, self.allocation, count()
+        teacher, n_teachers = self.method._resolved_teacher(), self.allocation.n_teachers
+
+        def fit() -> PrivateTeachers:
+            first = next(turns) * n_teachers
+            seeds = None
+            if seed is not None:
+                seeds = [seed_integer(seed, Stream.TEACHERS, first + t) for t in range(n_teachers)]
+            return PrivateTeachers.fit(
+                teacher,
+                self.records.X,
+                # A private teacher needs a label from every record. A bad record gets the first class.
+                np.maximum(self.records.targets, 0),
+                allocation.shards,
+                classes=self.classes,
+                seeds=seeds,
+                n_jobs=self.method.n_jobs,
+                units=None if self.records.units is None else allocation.unit_of_record,
+            )
+
+        return fit
+
+
+def _with_drawn_ballots(voters: RandomizedBallots | FreshTeachers, design: Any, source: NoiseSource) -> Any:
+    """Return voters. If the design requires it, a few of their ballots are drawn for every query."""
+    return voters if design.drawn in (None, design.n_teachers) else voters.drawing(design.drawn, source)
+
+
+def _charge_reported(meter: Any, fitted: PrivateTeachers, allocation: Allocation) -> tuple[tuple[float, float], ...]:
+    """Charge for fitted models what their accountants report, before anything is computed from them. Return it."""
+    touched = allocation.votes_per_unit
+    spent = fitted.spent_privacy(meter.budget.delta / (2 * touched), allocation.relation)
+    meter.pay(touched_models(spent, touched))
+    return spent
 
 
 class Sharing(StrEnum):
@@ -111,7 +205,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
 
     name: ClassVar[str] = "private-majority"
     title: ClassVar[str] = "Majority of private teachers"
-    steps: ClassVar[type[VotingSteps]] = PrivateTeachersSteps
+    steps: ClassVar[type[VotingSteps]] = _PrivateTeachersSteps
 
     def __init__(
         self,
@@ -147,7 +241,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
             named={"name": self.name, "title": self.title},
             private=member("private", self.private, PrivateWhat),
             law=self.law,
-            declared=declared_pair(self.teacher_privacy),
+            declared=_declared_pair(self.teacher_privacy),
             n_teachers=n_teachers,
             touched=1 if partition else n_teachers,
             queries=facts.max_labels,
@@ -162,9 +256,6 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
         ordinary = self.private == PrivateWhat.BALLOTS or self.law == MajorityRule.GNMAX
         if self.teacher is not None or ordinary:
             return self.teacher
-        return default_teacher(
-            member("private", self.private, PrivateWhat),
-            self._budget(),
-            self.n_teachers if self.sharing == Sharing.EVERYONE else 1,
-            declared_pair(self.teacher_privacy),
-        )
+        models = member("private", self.private, PrivateWhat) is PrivateWhat.MODELS
+        budget, touched = self._budget(), self.n_teachers if self.sharing == Sharing.EVERYONE else 1
+        return default_teacher(budget, touched, _declared_pair(self.teacher_privacy), trained_once=models)

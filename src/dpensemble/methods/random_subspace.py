@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from dpensemble._random import Stream
 from dpensemble.engine.planned import store_params
-from dpensemble.engine.voting import VotesInBlocks
-from dpensemble.engine.voting_steps import VotingSteps
+from dpensemble.engine.voting import VotesInBlocks, VotingSteps
 from dpensemble.laws import ReleaseLaw
 from dpensemble.methods.designs import RandomSubspace
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -28,34 +29,49 @@ def require_torch() -> Any:
         ) from None
 
 
-def resolve_device(device: object) -> str:
-    """Return the name of a device that exists. "auto" is CUDA if present, otherwise the CPU."""
-    torch = require_torch()
-    if isinstance(device, str):
-        if device == "auto":
-            return "cuda" if torch.cuda.is_available() else "cpu"
-        if device == "cpu" or (device.split(":")[0] == "cuda" and torch.cuda.is_available()):
-            return device
-    raise InvalidParameterError(f"device={device!r} must be available here: use 'auto' or 'cpu'.")
+@dataclass(frozen=True)
+class Device:
+    """A processor or a graphics card, by PyTorch's name."""
 
+    name: str
 
-def for_processor(module: Module, device: str) -> Module:
-    """Lay out the weights of convolutions as a processor reads them fastest. Results change by rounding only."""
-    return module.to(memory_format=require_torch().channels_last) if device == "cpu" else module
+    @classmethod
+    def of(cls, setting: object) -> Device:
+        """Return a device that exists. "auto" is CUDA if present, otherwise the CPU."""
+        torch = require_torch()
+        if isinstance(setting, str):
+            if setting == "auto":
+                return cls("cuda" if torch.cuda.is_available() else "cpu")
+            if setting == "cpu" or (setting.split(":")[0] == "cuda" and torch.cuda.is_available()):
+                return cls(setting)
+        raise InvalidParameterError(f"device={setting!r} must be available here: use 'auto' or 'cpu'.")
 
+    @property
+    def is_processor(self) -> bool:
+        """Whether this is the CPU."""
+        return self.name == "cpu"
 
-def rows_at_once(device: str) -> int:
-    """Return how many rows to predict at once. On a processor few, so that the images of a layer fit its cache."""
-    return 64 if device == "cpu" else 512
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows to predict at once. On a processor few, so that the images of a layer fit its cache."""
+        return 64 if self.is_processor else 512
 
+    def laid_out(self, module: Module) -> Module:
+        """Lay out the weights of convolutions as a processor reads them fastest. Results change by rounding only."""
+        return module.to(memory_format=require_torch().channels_last) if self.is_processor else module
 
-@contextmanager
-def own_generator(seed: int, device: str) -> Iterator[None]:
-    """Seed PyTorch's generators for the block, and restore them afterwards."""
-    torch = require_torch()
-    with _ONE_AT_A_TIME, torch.random.fork_rng(devices=[device] if device != "cpu" else []):
-        torch.manual_seed(seed)
-        yield
+    @contextmanager
+    def seeded(self, seed: int) -> Iterator[None]:
+        """Seed PyTorch's generators for the block, and restore them afterwards."""
+        torch = require_torch()
+        with _ONE_AT_A_TIME, torch.random.fork_rng(devices=[] if self.is_processor else [self.name]):
+            torch.manual_seed(seed)
+            yield
+
+    def products_of(self, factors: Any) -> Any:
+        """Return the context in which the factors of matrix products have a type of PyTorch."""
+        torch = require_torch()
+        return nullcontext() if factors is torch.float32 else torch.autocast(self.name, dtype=factors)
 
 
 @contextmanager

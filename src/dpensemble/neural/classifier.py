@@ -18,18 +18,13 @@ from dpensemble._random import public_entropy
 from dpensemble._refusals import read_rows, require_labels, require_rows
 from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
 from dpensemble.errors import DataError, InvalidParameterError, TeacherError
-from dpensemble.neural._torch import (
-    Module,
-    for_processor,
-    one_thread,
-    own_generator,
-    require_torch,
-    resolve_device,
-    rows_at_once,
-)
-from dpensemble.neural.blocks import StackedTeachers, fit_together
+from dpensemble.neural._torch import Device, Module, Tensor, one_thread, require_torch
+from dpensemble.neural.blocks import StackedTeachers
 from dpensemble.neural.networks import hidden_layer_network
-from dpensemble.neural.training import Adam, Optimizer, Schedule, Trainer, Training, train
+from dpensemble.neural.training import Adam, Optimizer, Schedule, Training
+
+# Trains a network in place on its rows and class ids, and returns whether its numbers are still finite.
+_Train = Callable[[Training, Module, Tensor, NDArray[np.int64], Schedule], bool]
 
 
 class _LastLayer(StrEnum):
@@ -75,13 +70,6 @@ def _begin_from(module: Module, start: Any, n_classes: int, last_layer: _LastLay
     with torch.no_grad():
         for name in copied:
             target[name].copy_(torch.as_tensor(start.state_[name]))
-
-
-def checked_training_rows(estimator: Any, X: Any, y: Any) -> tuple[NDArray[np.float32], NDArray[Any]]:
-    """Return rows and labels as arrays without missing or infinite entries."""
-    require_rows("X", X)
-    require_labels(y)
-    return read_rows("X", lambda: validate_data(estimator, X, y, dtype=np.float32))
 
 
 @dataclass(repr=False, eq=False)
@@ -174,9 +162,9 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
             Labels.
         """
         require_torch()
-        X, y = checked_training_rows(self, X, y)
+        X, y = self._checked(X, y)
         check_classification_targets(y)
-        return self._fit(X, y, train)
+        return self._fit(X, y)
 
     @reads_frames
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -186,8 +174,8 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         require_rows("X", X)
         with names_checked():
             X = read_rows("X", lambda: validate_data(self, X, dtype=np.float32, reset=False))
-        device = resolve_device(self.device)
-        module, size = for_processor(self.fitted_module().to(device), device), rows_at_once(device)
+        device = Device.of(self.device)
+        module, size = device.laid_out(self.fitted_module().to(device.name)), device.rows_at_once
         with torch.no_grad():
             logits = [
                 module(self._rows(X[start : start + size], device)).double().softmax(dim=1).cpu().numpy()
@@ -205,7 +193,7 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         """Return a new ``torch.nn.Module`` with the fitted numbers, on the CPU and set to predict."""
         check_is_fitted(self)
         torch = require_torch()
-        with own_generator(0, "cpu"):
+        with Device("cpu").seeded(0):
             module = self.module(self.input_shape_, len(self.classes_))
         module.load_state_dict({name: torch.as_tensor(value) for name, value in self.state_.items()})
         return module.eval()
@@ -231,7 +219,7 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         for. Rows, `y` and constant votes are private, seeds are public. Each worker uses one thread, and `on_done` is
         called with the size of each finished block.
         """
-        return fit_together(
+        return StackedTeachers.fit(
             self,
             X,
             y,
@@ -252,7 +240,13 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         settings = self.get_params(deep=False)
         return type(self)(**settings | {"optimizer": clone(self.optimizer, safe=False)})
 
-    def _fit(self, X: NDArray[np.float32], y: NDArray[Any], how: Trainer) -> Self:
+    def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float32], NDArray[Any]]:
+        """Return rows and labels as arrays without missing or infinite entries."""
+        require_rows("X", X)
+        require_labels(y)
+        return read_rows("X", lambda: validate_data(self, X, y, dtype=np.float32))
+
+    def _fit(self, X: NDArray[np.float32], y: NDArray[Any], how: _Train = Training.train) -> Self:
         """Train on checked rows."""
         self.classes_, targets = self._class_ids(y)
         self._prepare(X.shape[1])
@@ -267,15 +261,20 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         return self
 
     def _trained(
-        self, X: NDArray[np.float32], targets: NDArray[np.int64], entropy: int, training: Training, how: Trainer
+        self,
+        X: NDArray[np.float32],
+        targets: NDArray[np.int64],
+        entropy: int,
+        training: Training,
+        how: _Train = Training.train,
     ) -> tuple[dict[str, NDArray[Any]], bool]:
         """Return the numbers of a new network trained alone, and whether they are finite."""
         schedule = Schedule(entropy, len(X), training)
-        device = resolve_device(self.device)
+        device = Device.of(self.device)
         # More threads help large networks only, and cost much on a busy machine.
-        with own_generator(schedule.torch_seed, device), one_thread():
-            module = self._new_module().to(device)
-            finite = how(module, self._rows(X, device), targets, schedule, training)
+        with device.seeded(schedule.torch_seed), one_thread():
+            module = self._new_module().to(device.name)
+            finite = how(training, module, self._rows(X, device), targets, schedule)
         return {name: value.cpu().numpy().copy() for name, value in module.state_dict().items()}, finite
 
     def _class_ids(self, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -312,6 +311,6 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
             _begin_from(module, self.start, len(self.classes_), _LastLayer(self.last_layer))
         return module
 
-    def _rows(self, X: NDArray[np.float32], device: str) -> Any:
+    def _rows(self, X: NDArray[np.float32], device: Device) -> Tensor:
         torch = require_torch()
-        return torch.as_tensor(np.ascontiguousarray(X), device=device).view(-1, *self.input_shape_)
+        return torch.as_tensor(np.ascontiguousarray(X), device=device.name).view(-1, *self.input_shape_)

@@ -31,7 +31,7 @@ from dpensemble.datasets.frames import reads_frames
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.neural._torch import Module, Tensor, require_torch
-from dpensemble.neural.classifier import TorchClassifier, checked_training_rows
+from dpensemble.neural.classifier import TorchClassifier
 from dpensemble.neural.networks import hidden_layer_network
 from dpensemble.neural.training import SGD, Optimizer, Schedule, Training
 from dpensemble.relations import Basis, Relation
@@ -432,7 +432,7 @@ class DPSGDClassifier(TorchClassifier):
         records, labels, readable = self._records(X, y)
         steps: NoisySteps
 
-        def train(module: Module, rows: Tensor, targets: Integers, schedule: Schedule, training: Training) -> bool:
+        def train(training: Training, module: Module, rows: Tensor, targets: Integers, schedule: Schedule) -> bool:
             nonlocal steps
             _require_bounded(module)
             budget, rate = Budget(epsilon=epsilon, delta=delta), 1 / schedule.n_batches
@@ -451,7 +451,7 @@ class DPSGDClassifier(TorchClassifier):
     ) -> tuple[NDArray[np.float32], NDArray[Any], NDArray[np.bool_] | None]:
         """Return rows, labels, and which records are readable, or None if unreadable records are refused."""
         if not zeroes_bad(self):
-            return *checked_training_rows(self, X, y), None
+            return *self._checked(X, y), None
         require_rows("X", X, keep_bad=True)
         require_labels(y, keep_bad=True)
         classes = np.unique(np.asarray(self.classes))

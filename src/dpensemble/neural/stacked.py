@@ -1,4 +1,4 @@
-"""Networks of one architecture, run on every teacher's rows at once.
+"""Networks of one architecture, run and trained on every teacher's rows at once.
 
 Rows come last, so that every pass over memory is long and even. A tensor has the shape (n_teachers, channels, height,
 width, n_rows), or (n_teachers, units, n_rows). Nothing is ever summed over teachers, so no teacher's numbers, not even
@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
-from dpensemble.neural._torch import Module, Tensor, require_torch
-from dpensemble.neural.training import Precision, autocast
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble.neural._torch import Device, Module, Tensor, require_torch
+from dpensemble.neural.training import Schedule, Training
 
 # Patches are laid out for as many teachers as fit into a processor's own cache.
 _PATCH_BYTES = 2**20
@@ -146,7 +149,7 @@ def _add_patches(images: Tensor, patches: Tensor, stride: tuple[int, int]) -> No
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class _Step:
     """Inputs of one pass that layers need."""
 
     parameters: dict[str, Tensor]  # by the module's names, teachers first, like the buffers
@@ -163,7 +166,7 @@ class _Layer(ABC):
     makes_new: ClassVar[bool] = False
 
     @abstractmethod
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def __call__(self, x: Tensor, step: _Step) -> Tensor:
         """Return the layer's output."""
 
 
@@ -173,7 +176,7 @@ class _Elementwise(_Layer):
 
     module: Module
 
-    def __call__(self, x: Tensor, _step: Step) -> Tensor:
+    def __call__(self, x: Tensor, _step: _Step) -> Tensor:
         """Return the layer's output."""
         return self.module(x)
 
@@ -181,7 +184,7 @@ class _Elementwise(_Layer):
 class _Flatten(_Layer):
     """One axis of units instead of channels, height and width."""
 
-    def __call__(self, x: Tensor, _step: Step) -> Tensor:
+    def __call__(self, x: Tensor, _step: _Step) -> Tensor:
         """Return a tensor of shape (n_teachers, units, n_rows)."""
         return x.flatten(1, -2)
 
@@ -192,7 +195,7 @@ class _Pooling(_Layer):
 
     module: Module
 
-    def __call__(self, x: Tensor, _step: Step) -> Tensor:
+    def __call__(self, x: Tensor, _step: _Step) -> Tensor:
         """Return the pooled images."""
         pooled = self.module(x.flatten(0, 1).permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
         return pooled.reshape(*x.shape[:2], *pooled.shape[1:])
@@ -205,7 +208,7 @@ class _Linear(_Layer):
     makes_new: ClassVar[bool] = True
     name: str
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def __call__(self, x: Tensor, step: _Step) -> Tensor:
         """Return a tensor of shape (n_teachers, n_outputs, n_rows)."""
         torch = require_torch()
         weight, bias = step.parameters[f"{self.name}weight"], step.parameters.get(f"{self.name}bias")
@@ -225,7 +228,7 @@ class _Convolution(_Layer):
     padding: tuple[int, int]
     workspace: _Workspace = field(default_factory=_Workspace)
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def __call__(self, x: Tensor, step: _Step) -> Tensor:
         """Return a tensor of shape (n_teachers, n_outputs, height, width, n_rows)."""
         weight, bias = step.parameters[f"{self.name}weight"], step.parameters.get(f"{self.name}bias")
         down, across = self.padding
@@ -242,7 +245,7 @@ class _Normalisation(_Layer):
     epsilon: float
     momentum: float
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def __call__(self, x: Tensor, step: _Step) -> Tensor:
         """Return normalised values of the same shape, and move a teacher's averages if it has rows."""
         mean, variance = (step.buffers[f"{self.name}running_{which}"] for which in ("mean", "var"))
         weight, bias = (step.parameters.get(f"{self.name}{which}") for which in ("weight", "bias"))
@@ -313,35 +316,39 @@ def _over_rows(x: Tensor, live: Tensor) -> Tensor:
     return torch.bmm(x.flatten(1, 2), live[:, :, None]).view(x.shape[:3]).sum(2)
 
 
-class Network(Protocol):
+class Network(ABC):
     """Many networks of one architecture."""
 
-    @property
-    def numbers_a_row(self) -> int:
-        """Return how many numbers a row takes in all layers."""
+    #: How many numbers a row takes in all layers.
+    numbers_a_row: int
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    @classmethod
+    def of(cls, module: Module, input_shape: Sequence[int]) -> Network | str:
+        """Return how to run many networks like this one at once, or why that is impossible."""
+        if not all(parameter.requires_grad for parameter in module.parameters()):
+            return "some of its parameters are frozen"
+        # Known layers of a Sequential run fastest. vmap runs other networks whose rows do not interact.
+        return _chained(module, input_shape) or _mapped(module, input_shape)
+
+    @abstractmethod
+    def __call__(self, x: Tensor, step: _Step) -> Tensor:
         """Return logits (n_teachers, n_classes, n_rows) of rows (n_teachers, *input_shape, n_rows)."""
+
+    def stack(self, modules: Sequence[Module | None], device: Device) -> _Stack:
+        """Return the parameters of a block of such networks, at least one of which is not None."""
+        return _Stack(self, modules, device)
 
 
 _ELEMENTWISE = ("Identity", "ReLU", "LeakyReLU", "ELU", "GELU", "SiLU", "Sigmoid", "Tanh", "Softplus")
 _POOLING = ("MaxPool2d", "AvgPool2d", "AdaptiveAvgPool2d")
 
 
-def stacked_network(module: Module, input_shape: Sequence[int]) -> Network | str:
-    """Return how to run many networks like this one at once, or why that is impossible."""
-    if not all(parameter.requires_grad for parameter in module.parameters()):
-        return "some of its parameters are frozen"
-    # Known layers of a Sequential run fastest. vmap runs other networks whose rows do not interact.
-    return _chained(module, input_shape) or _mapped(module, input_shape)
-
-
 @dataclass(frozen=True, eq=False)
-class _Chain:
+class _Chain(Network):
     layers: list[_Layer]
     numbers_a_row: int
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def __call__(self, x: Tensor, step: _Step) -> Tensor:
         for layer in self.layers:
             x = layer(x, step)
         return x
@@ -409,14 +416,13 @@ def _plain_convolution(layer: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Mapped:
+class _Mapped(Network):
     module: Module
     numbers_a_row: int
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def __call__(self, x: Tensor, step: _Step) -> Tensor:
         torch = require_torch()
-        precision = Precision.FLOAT32 if step.factors is torch.float32 else Precision.BFLOAT16
-        with autocast(x.device.type, precision):
+        with Device(x.device.type).products_of(step.factors):
             logits = torch.func.vmap(self._one)(step.parameters, x.movedim(-1, 1))
         return logits.transpose(1, 2).float()
 
@@ -437,10 +443,141 @@ def _mapped(module: Module, input_shape: Sequence[int]) -> Network | str:
     try:
         with torch.no_grad():
             alone = torch.cat([probe(rows[i : i + 1]) for i in range(3)])
-            step = Step(stacked, {}, None, False, torch.float32)
+            step = _Step(stacked, {}, None, False, torch.float32)
             together = network(rows.movedim(0, -1).expand(2, *input_shape, 3), step)
     except Exception as error:
         return f"torch.func.vmap cannot run it, perhaps because it draws at random ({type(error).__name__})"
     if not torch.allclose(together, alone.T.expand_as(together), rtol=1e-3, atol=1e-5):
         return "a row's logits depend on other rows of its batch"
     return network
+
+
+_State = dict[str, NDArray[np.float32]]
+# One teacher's own rows (n_rows, *input_shape) and class ids, both private, and its schedule.
+_Lesson = tuple[Tensor, Tensor, Schedule]
+
+# Vector instructions process this many numbers at once. Rows are padded to a multiple.
+_EVEN = 16
+
+
+class _Stack:
+    """Parameters of a block of networks: one row of numbers a teacher, zeros for None, accessible by name."""
+
+    def __init__(self, network: Network, modules: Sequence[Module | None], device: Device) -> None:
+        torch = require_torch()
+        like = next(module for module in modules if module is not None)
+        self.network = network
+        self.shapes = {name: value.shape for name, value in like.named_parameters()}
+        sizes = [shape.numel() for shape in self.shapes.values()]
+        self.flat = torch.zeros((len(modules), sum(sizes)), device=device.name)
+        self.gradient = torch.zeros_like(self.flat)
+        self.parameters = self._by_name(self.flat, sizes)
+        self.gradients = list(self._by_name(self.gradient, sizes).values())
+        self.buffers = {
+            name: torch.zeros((len(modules), *value.shape), dtype=value.dtype, device=device.name)
+            for name, value in like.named_buffers()
+        }
+        for t, module in enumerate(modules):
+            if module is not None:
+                for name, value in [*module.named_parameters(), *module.named_buffers()]:
+                    (self.parameters if name in self.shapes else self.buffers)[name][t] = value.detach()
+
+    def _by_name(self, flat: Tensor, sizes: list[int]) -> dict[str, Tensor]:
+        parts = zip(self.shapes.items(), flat.split(sizes, dim=1), strict=True)
+        return {name: part.view(len(flat), *shape) for (name, shape), part in parts}
+
+    def state(self, t: int) -> _State:
+        """Return a copy of one teacher's parameters and buffers."""
+        return {
+            name: values[t].detach().cpu().numpy().copy()
+            for name, values in {**self.parameters, **self.buffers}.items()
+        }
+
+    def train(self, lessons: Sequence[_Lesson | None], training: Training) -> None:
+        """Train the networks in place, each on its own lesson. A teacher without a lesson only keeps its place."""
+        step = self._stepper(training)
+        n_batches = [0 if lesson is None else lesson[2].n_batches for lesson in lessons]
+        longest = max(n_batches)
+        for name, counts in self.buffers.items():
+            if name.endswith("num_batches_tracked"):
+                counts.add_(training.epochs * counts.new_tensor(n_batches))
+        for _ in range(training.epochs if longest else 0):
+            epochs = [None if lesson is None else _Epoch(lesson) for lesson in lessons]
+            for number in range(longest):
+                step(_batch(epochs, number, -(-training.batch_size // _EVEN) * _EVEN, self.flat.device))
+
+    def _stepper(self, training: Training) -> Callable[[_Batch], None]:
+        """Return the function that takes one step with every teacher that has a batch left."""
+        torch = require_torch()
+        parameters = {name: value.detach().requires_grad_() for name, value in self.parameters.items()}
+        each = [row.detach().requires_grad_() for row in self.flat]
+        optimizer, factors = training.optimizer.of(each), training.factors
+
+        def step(batch: _Batch) -> None:
+            logits = self.network(batch.rows, _Step(parameters, self.buffers, batch.live, batch.padded, factors))
+            log_chances = torch.log_softmax(logits, dim=1).gather(1, batch.targets[:, None]).squeeze(1)
+            losses = (log_chances * batch.live).sum(1) / batch.live.sum(1).clamp(min=1)
+            gradients = torch.autograd.grad(-losses.sum(), list(parameters.values()))
+            for target, gradient in zip(self.gradients, gradients, strict=True):
+                target.copy_(gradient)
+            for t, present in enumerate(batch.present):
+                # A network without a gradient is not touched, and neither are its moments and its count of steps.
+                each[t].grad = self.gradient[t] if present else None
+            optimizer.step()
+
+        return step
+
+    def logits(self, rows: Tensor) -> Tensor:
+        """Return every network's logits of the same rows, shape (n_teachers, n_classes, n_rows)."""
+        torch = require_torch()
+        x = rows.movedim(0, -1).expand(len(self.flat), *rows.shape[1:], len(rows))
+        with torch.no_grad():
+            return self.network(x, _Step(self.parameters, self.buffers, None, False, torch.float32))
+
+
+class _Epoch:
+    """One teacher's rows of an epoch, after augmentation and in the order of its batches."""
+
+    def __init__(self, lesson: _Lesson) -> None:
+        rows, targets, schedule = lesson
+        batches, rows = schedule.epoch(rows)
+        order = require_torch().as_tensor(np.concatenate(batches), device=rows.device)
+        self._rows, self._targets = rows[order], targets[order]
+        self._ends = np.cumsum([0, *(len(batch) for batch in batches)]).tolist()
+        self.shape = rows.shape[1:]
+
+    def batch(self, number: int) -> tuple[Tensor, Tensor] | None:
+        """Return the rows and targets of a batch, or None after the last."""
+        if number >= len(self._ends) - 1:
+            return None
+        part = slice(self._ends[number], self._ends[number + 1])
+        return self._rows[part], self._targets[part]
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """One batch a teacher, padded: rows of shape (n_teachers, *input_shape, batch_size)."""
+
+    rows: Tensor
+    targets: Tensor
+    live: Tensor
+    present: list[bool]
+    padded: bool
+
+
+def _batch(epochs: Sequence[_Epoch | None], number: int, width: int, device: object) -> _Batch:
+    torch = require_torch()
+    shape = next(epoch.shape for epoch in epochs if epoch is not None)
+    rows = torch.zeros((len(epochs), *shape, width), device=device)
+    targets = torch.zeros((len(epochs), width), dtype=torch.int64, device=device)
+    live = torch.zeros((len(epochs), width), device=device)
+    present = [False] * len(epochs)
+    padded = False
+    for t, epoch in enumerate(epochs):
+        own = None if epoch is None else epoch.batch(number)
+        n_rows = 0 if own is None else len(own[0])
+        padded = padded or n_rows < width
+        if own is not None:
+            rows[t, ..., :n_rows] = own[0].movedim(0, -1)
+            targets[t, :n_rows], live[t, :n_rows], present[t] = own[1], 1.0, True
+    return _Batch(rows, targets, live, present, padded)

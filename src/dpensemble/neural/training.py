@@ -5,8 +5,8 @@ Random rotations and shifts of training images are drawn from a teacher's own se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 
 from dpensemble._checks import integer_between, member, of_type, real_between
 from dpensemble.errors import InvalidParameterError
-from dpensemble.neural._torch import Module, Tensor, for_processor, require_torch
+from dpensemble.neural._torch import Device, Module, Tensor, require_torch
 
 
 @dataclass(frozen=True)
@@ -54,22 +54,6 @@ class ImageAugmentation:
         """Return angles in radians, and shifts across and down as shares, of shape (n_images, 3)."""
         largest = np.array([np.deg2rad(self.rotation), self.shift, self.shift])
         return (generator.uniform(-1.0, 1.0, size=(n_images, 3)) * largest).astype(np.float32)
-
-
-def augmented_images(images: Tensor, moves: NDArray[np.float32]) -> Tensor:
-    """Return moved images of shape (n_images, channels, height, width). Pixels from outside are zero."""
-    torch: Any = require_torch()
-    height, width = images.shape[2:]
-    angle, across, down = np.moveaxis(moves, 1, 0)
-    cosine, sine = np.cos(angle), np.sin(angle)
-    # Coordinates run from -1 to 1 in both directions, for every shape.
-    rows = [
-        [cosine, -sine * np.float32(height / width), 2 * across],
-        [sine * np.float32(width / height), cosine, 2 * down],
-    ]
-    theta = torch.from_numpy(np.moveaxis(np.array(rows, dtype=np.float32), 2, 0).copy()).to(images.device)
-    grid = torch.nn.functional.affine_grid(theta, list(images.shape), align_corners=False)
-    return torch.nn.functional.grid_sample(images, grid, align_corners=False)
 
 
 class Optimizer(BaseEstimator):
@@ -178,6 +162,31 @@ class Training:
             augmentation=augmentation,
         )
 
+    @property
+    def factors(self) -> Any:
+        """PyTorch's type of the factors of matrix products."""
+        torch = require_torch()
+        return torch.float32 if self.precision is Precision.FLOAT32 else torch.bfloat16
+
+    def train(self, module: Module, rows: Tensor, targets: NDArray[np.int64], schedule: Schedule) -> bool:
+        """Train a network in place on rows and class ids, and return whether its numbers are still finite."""
+        torch, device = require_torch(), Device(rows.device.type)
+        ids = torch.as_tensor(targets, device=rows.device)
+        device.laid_out(module)
+        optimizer = self.optimizer.of(list(module.parameters()))
+        module.train()
+        with _layout_kept_after_pooling(module):
+            for _ in range(self.epochs):
+                batches, inputs = schedule.epoch(rows)
+                for batch in batches:
+                    places = torch.as_tensor(batch, device=rows.device)
+                    optimizer.zero_grad()
+                    with device.products_of(self.factors):
+                        logits = module(inputs[places])
+                    torch.nn.functional.cross_entropy(logits.float(), ids[places]).backward()
+                    optimizer.step()
+        return all(bool(value.isfinite().all()) for value in module.state_dict().values())
+
 
 class Schedule:
     """One training's own random choices, which depend on its public seed and its number of rows only."""
@@ -192,37 +201,28 @@ class Schedule:
         self._augmentation = training.augmentation
         self._generator = np.random.default_rng(order)
 
-    def epoch(self) -> tuple[list[NDArray[np.int64]], NDArray[np.float32] | None]:
-        """Return the row indices of each batch and the moves of all images in the order of rows."""
+    def epoch(self, rows: Tensor) -> tuple[list[NDArray[np.int64]], Tensor]:
+        """Return the row indices of each batch, and all rows, moved if they are images that move."""
         batches = np.array_split(self._generator.permutation(self._n_rows), self.n_batches)
         if self._augmentation is None:
-            return batches, None
-        return batches, self._augmentation.draw(self._n_rows, self._generator)
+            return batches, rows
+        return batches, _moved(rows, self._augmentation.draw(self._n_rows, self._generator))
 
 
-# Trains a network in place on its rows and class ids, and returns whether its numbers are still finite.
-Trainer = Callable[[Module, Tensor, NDArray[np.int64], Schedule, Training], bool]
-
-
-def train(module: Module, rows: Tensor, targets: NDArray[np.int64], schedule: Schedule, training: Training) -> bool:
-    """Train a network in place, and return whether its numbers are still finite."""
-    torch = require_torch()
-    ids = torch.as_tensor(targets, device=rows.device)
-    for_processor(module, rows.device.type)
-    optimizer = training.optimizer.of(list(module.parameters()))
-    module.train()
-    with _layout_kept_after_pooling(module):
-        for _ in range(training.epochs):
-            batches, moves = schedule.epoch()
-            inputs = rows if moves is None else augmented_images(rows, moves)
-            for batch in batches:
-                places = torch.as_tensor(batch, device=rows.device)
-                optimizer.zero_grad()
-                with autocast(rows.device.type, training.precision):
-                    logits = module(inputs[places])
-                torch.nn.functional.cross_entropy(logits.float(), ids[places]).backward()
-                optimizer.step()
-    return all(bool(value.isfinite().all()) for value in module.state_dict().values())
+def _moved(images: Tensor, moves: NDArray[np.float32]) -> Tensor:
+    """Return moved images of shape (n_images, channels, height, width). Pixels from outside are zero."""
+    torch: Any = require_torch()
+    height, width = images.shape[2:]
+    angle, across, down = np.moveaxis(moves, 1, 0)
+    cosine, sine = np.cos(angle), np.sin(angle)
+    # Coordinates run from -1 to 1 in both directions, for every shape.
+    rows = [
+        [cosine, -sine * np.float32(height / width), 2 * across],
+        [sine * np.float32(width / height), cosine, 2 * down],
+    ]
+    theta = torch.from_numpy(np.moveaxis(np.array(rows, dtype=np.float32), 2, 0).copy()).to(images.device)
+    grid = torch.nn.functional.affine_grid(theta, list(images.shape), align_corners=False)
+    return torch.nn.functional.grid_sample(images, grid, align_corners=False)
 
 
 @contextmanager
@@ -247,11 +247,3 @@ def _layout_kept_after_pooling(module: Module) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-def autocast(device_type: str, precision: Precision) -> Any:
-    """Return the context in which matrix products have factors of a precision."""
-    if precision is Precision.FLOAT32:
-        return nullcontext()
-    torch = require_torch()
-    return torch.autocast(device_type, dtype=torch.bfloat16)

@@ -1,9 +1,8 @@
 """Models fitted on the private records. They are never published, unless they are private themselves."""
 
 from dpensemble.teachers.ensemble import SoftTeacherEnsemble, TeacherEnsemble
-from dpensemble.teachers.noisy_descent import GradientPerturbedLogisticRegression
 from dpensemble.teachers.private import FreshTeachers, OpacusPrivacy, PrivateTeachers, RandomizedBallots
-from dpensemble.teachers.private_linear import OutputPerturbedLogisticRegression
+from dpensemble.teachers.private_logistic import GradientPerturbedLogisticRegression, OutputPerturbedLogisticRegression
 
 __all__ = [
     "FreshTeachers",

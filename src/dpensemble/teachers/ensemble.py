@@ -30,11 +30,9 @@ from sklearn.utils.parallel import Parallel, delayed
 from dpensemble._arrays import Ballots, Floats, Integers
 from dpensemble._processes import one_thread, private_workers
 from dpensemble._random import Stream, seed_integer
-from dpensemble.allocation import Allocation
-from dpensemble.allocation.partition import Shards
 from dpensemble.clusters.base import active_cluster, refuse_cluster
 from dpensemble.errors import InvalidParameterError, TeacherError
-from dpensemble.teachers.logistic import fit_batched_logistic, supports
+from dpensemble.teachers.logistic import BatchedLogistic
 from dpensemble.votes import Votes, ballot_dtype
 
 #: Private rows that are in memory at a time, in bytes.
@@ -147,7 +145,7 @@ def fit_separately(
     shards: Sequence[Integers],
     *,
     classes: NDArray[Any],
-    constant_votes: Integers,
+    constant_votes: Integers | None = None,
     seeds: Sequence[int],
     n_jobs: int | None,
     on_done: Callable[[int], None],
@@ -156,8 +154,11 @@ def fit_separately(
     """Fit one clone of an estimator on each shard. Each worker gets only its own shards.
 
     The classes of a shard are 0, 1, ... to its teacher, as some libraries require. A teacher that knows all classes
-    gets labels instead, and so does every teacher if `as_labels` is true.
+    gets labels instead, and so does every teacher if `as_labels` is true. Constant votes are `_constant_voters` of the
+    shards unless given.
     """
+    if constant_votes is None:
+        constant_votes = _constant_voters(y, shards, len(classes))
     as_labels = as_labels or estimator.get_params().get("classes") is not None
     models: list[Any] = [None] * len(shards)
     fallbacks = constant_votes.copy()
@@ -324,6 +325,11 @@ def _predict(
 _STEPS = 100
 
 
+class _Allocated(Protocol):
+    @property
+    def shards(self) -> Sequence[NDArray[np.int64]]: ...
+
+
 class _Fitted(Protocol):
     def vote(self, X: NDArray[np.float64]) -> NDArray[np.unsignedinteger]: ...
 
@@ -342,8 +348,8 @@ class TeacherEnsemble:
     estimator : scikit-learn classifier
         Cloned for each teacher. Plain logistic regression is fitted in batches. An estimator with a method
         ``fit_together``, such as `TorchClassifier`, fits all teachers itself.
-    allocation : Allocation or Taught
-        Which records teach which teachers.
+    allocation : Allocation, or an object with ``shards``
+        Which records teach which teachers. ``shards`` are the record indices of each teacher.
     classes : ndarray of shape (n_classes,)
         Declared labels, sorted.
     entropy : int
@@ -357,7 +363,7 @@ class TeacherEnsemble:
     """
 
     estimator: Any
-    allocation: Allocation | Shards
+    allocation: _Allocated
     classes: NDArray[Any]
     _: KW_ONLY
     entropy: int
@@ -373,7 +379,7 @@ class TeacherEnsemble:
         would reveal how many teachers vote a constant, which is secret.
         """
         shards = self.allocation.shards
-        constant_votes = constant_voters(y, shards, len(self.classes))
+        constant_votes = _constant_voters(y, shards, len(self.classes))
         self.n_constant = int(np.count_nonzero(constant_votes >= 0))
         self.n_failed = 0
         report = _evenly(on_done, len(shards), self.n_constant)
@@ -394,9 +400,9 @@ class TeacherEnsemble:
     ) -> _Fitted:
         """Fit some teachers, on rows that are in memory."""
         constants = constant_votes[teachers]
-        if supports(self.estimator):
+        if BatchedLogistic.supports(self.estimator):
             refuse_cluster("logistic regressions are fitted in batches on one machine, which is faster")
-            return fit_batched_logistic(
+            return BatchedLogistic.fit(
                 self.estimator,
                 X,
                 y,
@@ -461,7 +467,7 @@ def _evenly(on_done: Callable[[float], None], n_teachers: int, n_constant: int) 
     return report
 
 
-def constant_voters(y: NDArray[np.int64], shards: tuple[NDArray[np.int64], ...], n_classes: int) -> NDArray[np.int64]:
+def _constant_voters(y: Integers, shards: Sequence[Integers], n_classes: int) -> Integers:
     """Return the class that a teacher always votes for, or -1 if its shard holds two classes or more."""
     sizes = np.array([shard.size for shard in shards])
     constants = np.arange(len(shards)) % n_classes
@@ -492,12 +498,30 @@ class SoftTeacherEnsemble(TeacherEnsemble):
         super().fit(X, y, on_done)
         # Rows of an array have a single turn.
         (fitted,) = self._fitted
-        self._teachers: Any = fitted if supports(self.estimator) else _Models(fitted, self.classes)
+        self._teachers: Any = fitted if BatchedLogistic.supports(self.estimator) else _Models(fitted, self.classes)
         shards, n_classes = self.allocation.shards, len(self.classes)
         counts = np.stack([np.bincount(y[shard], minlength=n_classes) for shard in shards])
         self._shares: Floats = (counts + 1) / (counts.sum(axis=1, keepdims=True) + n_classes)
         self._n_features = X.shape[1]
         return self
+
+    @staticmethod
+    def require_linear(estimator: object, n_features: int, n_classes: int) -> None:
+        """Refuse an estimator whose scores on made-up rows are not linear in the features."""
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(_MADE_UP_ANSWERS, n_features)), np.arange(_MADE_UP_ANSWERS) % n_classes
+        with _quietly():
+            try:
+                model = clone(estimator).fit(X, y)
+                scores = np.asarray(model.decision_function(X)).reshape(len(X), -1)
+                linear = np.allclose(X @ np.asarray(model.coef_).T + model.intercept_, scores, atol=1e-6)
+            except Exception:
+                linear = False
+        if not linear:
+            raise InvalidParameterError(
+                f"teacher={type(estimator).__name__} must have a coef_ and intercept_ that give its scores, since "
+                "answers='parameters' averages these: use logistic regression, or answers='probabilities'."
+            )
 
     def probabilities(self, X: Floats) -> Iterator[Floats]:
         """Yield the teachers' probabilities, a few teachers at a time, in order.
@@ -610,21 +634,3 @@ class _Models:
         except Exception:  # The text may quote records. The shares of its classes stand for this teacher.
             return None
         return (columns, coef, intercept) if coef.shape in ((len(columns), n_features), (1, n_features)) else None
-
-
-def require_linear(estimator: object, n_features: int, n_classes: int) -> None:
-    """Refuse an estimator whose scores on made-up rows are not linear in the features."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(_MADE_UP_ANSWERS, n_features)), np.arange(_MADE_UP_ANSWERS) % n_classes
-    with _quietly():
-        try:
-            model = clone(estimator).fit(X, y)
-            scores = np.asarray(model.decision_function(X)).reshape(len(X), -1)
-            linear = np.allclose(X @ np.asarray(model.coef_).T + model.intercept_, scores, atol=1e-6)
-        except Exception:
-            linear = False
-    if not linear:
-        raise InvalidParameterError(
-            f"teacher={type(estimator).__name__} must have a coef_ and intercept_ that give its scores, since "
-            "answers='parameters' averages these: use logistic regression, or answers='probabilities'."
-        )

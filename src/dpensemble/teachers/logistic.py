@@ -433,45 +433,82 @@ _BLOCK_BYTES = 32 * 2**20
 _VOTE_BYTES = 16 * 2**20
 
 
-def supports(estimator: object) -> bool:
-    """Return whether this module gives the votes that an estimator would give."""
-    candidate: Any = estimator
-    if type(candidate) is not LogisticRegression:
-        return False
-    settings = candidate.get_params(deep=False)
-
-    def one_of(name: str, *allowed: object) -> bool:
-        # Of any type, even arrays, so only strings are compared by value.
-        value = settings.get(name, allowed[0])
-        return any(value is a or (isinstance(value, str) and value == a) for a in allowed)
-
-    def between(name: str, low: float, high: float) -> bool:
-        value = settings.get(name)
-        return isinstance(value, Real) and low <= float(value) <= high
-
-    return (
-        one_of("penalty", "l2", "deprecated")
-        and (one_of("l1_ratio", None) or between("l1_ratio", 0.0, 0.0))
-        # Before scikit-learn 1.8, 'multinomial' penalises two classes differently.
-        and one_of("multi_class", "deprecated", "auto")
-        and one_of("class_weight", None, "balanced")
-        # Solvers that run to the optimum. liblinear also penalises the intercept.
-        and one_of("solver", "lbfgs", "newton-cg", "newton-cholesky")
-        and one_of("fit_intercept", True, False)
-        and one_of("dual", False)
-        and one_of("warm_start", False)
-        and between("C", sys.float_info.min, sys.float_info.max)
-        and between("tol", 0.0, 1e-4)
-        and between("max_iter", 100, math.inf)
-    )
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class BatchedLogistic:
     """Coefficients of all teachers. Private."""
 
     coef: _Array  # (n_teachers, n_outputs, n_features): one output for two declared classes, otherwise one a class
     intercept: _Array  # -inf for a class that the teacher never votes for
+
+    @staticmethod
+    def supports(estimator: object) -> bool:
+        """Return whether these teachers vote as an estimator's clones would, fitted one by one."""
+        candidate: Any = estimator
+        if type(candidate) is not LogisticRegression:
+            return False
+        settings = candidate.get_params(deep=False)
+
+        def one_of(name: str, *allowed: object) -> bool:
+            # Of any type, even arrays, so only strings are compared by value.
+            value = settings.get(name, allowed[0])
+            return any(value is a or (isinstance(value, str) and value == a) for a in allowed)
+
+        def between(name: str, low: float, high: float) -> bool:
+            value = settings.get(name)
+            return isinstance(value, Real) and low <= float(value) <= high
+
+        return (
+            one_of("penalty", "l2", "deprecated")
+            and (one_of("l1_ratio", None) or between("l1_ratio", 0.0, 0.0))
+            # Before scikit-learn 1.8, 'multinomial' penalises two classes differently.
+            and one_of("multi_class", "deprecated", "auto")
+            and one_of("class_weight", None, "balanced")
+            # Solvers that run to the optimum. liblinear also penalises the intercept.
+            and one_of("solver", "lbfgs", "newton-cg", "newton-cholesky")
+            and one_of("fit_intercept", True, False)
+            and one_of("dual", False)
+            and one_of("warm_start", False)
+            and between("C", sys.float_info.min, sys.float_info.max)
+            and between("tol", 0.0, 1e-4)
+            and between("max_iter", 100, math.inf)
+        )
+
+    @classmethod
+    def fit(
+        cls,
+        estimator: LogisticRegression,
+        X: _Array,
+        y: Integers,
+        shards: Sequence[Integers],
+        *,
+        n_classes: int,
+        constant_votes: Integers,
+        n_jobs: int | None = None,
+        on_done: Callable[[int], None] | None = None,
+    ) -> BatchedLogistic:
+        """Fit a supported logistic regression on each shard."""
+        # A teacher depends only on its own records and on the settings. It is the same, bit for bit, for all other
+        # shards and values of `n_jobs`. The data cannot make this raise: a teacher that does not converge keeps its
+        # last iterate, and one without finite coefficients votes for its majority class.
+        counts, sparse = _summaries(X, y, shards, n_classes)
+        constants = np.where(constant_votes < 0, counts.argmax(axis=1), constant_votes)
+        model = cls.constant(constants, n_classes, X.shape[1])
+        to_fit = np.flatnonzero((constant_votes < 0) & (np.count_nonzero(counts, axis=1) > 1))
+        report = on_done or (lambda _: None)
+        report(len(shards) - len(to_fit))
+        problem = _Problem(estimator, X, sp.csr_array(X) if sparse[to_fit].any() else None, y)
+        blocks = list(_blocks(to_fit, counts, sparse, X.shape[1], joblib.effective_n_jobs(n_jobs)))
+        tasks = (
+            joblib.delayed(_fit_block)(problem, block, [shards[t] for t in block.teachers], counts[block.teachers])
+            for block in blocks
+        )
+        # Threads, each with one of BLAS's, share the records and spend their time outside the interpreter.
+        with one_thread():
+            fitted = joblib.Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator")(tasks)
+            for block, (coef, intercept) in zip(blocks, fitted, strict=True):
+                model._store(block.teachers, counts, coef, intercept)
+                report(len(block.teachers))
+        return model
 
     @classmethod
     def constant(cls, votes: Integers, n_classes: int, n_features: int) -> BatchedLogistic:
@@ -539,42 +576,6 @@ class BatchedLogistic:
         self.intercept[teachers] = -np.inf
         self.coef[teachers[:, None], classes] = coef
         self.intercept[teachers[:, None], classes] = intercept
-
-
-def fit_batched_logistic(
-    estimator: LogisticRegression,
-    X: _Array,
-    y: Integers,
-    shards: Sequence[Integers],
-    *,
-    n_classes: int,
-    constant_votes: Integers,
-    n_jobs: int | None = None,
-    on_done: Callable[[int], None] | None = None,
-) -> BatchedLogistic:
-    """Fit one logistic regression on each shard."""
-    # A teacher depends only on its own records and on the settings. It is the same, bit for bit, for all other
-    # shards and values of `n_jobs`. The data cannot make this raise: a teacher that does not converge keeps its last
-    # iterate, and one without finite coefficients votes for its majority class.
-    counts, sparse = _summaries(X, y, shards, n_classes)
-    constants = np.where(constant_votes < 0, counts.argmax(axis=1), constant_votes)
-    model = BatchedLogistic.constant(constants, n_classes, X.shape[1])
-    to_fit = np.flatnonzero((constant_votes < 0) & (np.count_nonzero(counts, axis=1) > 1))
-    report = on_done or (lambda _: None)
-    report(len(shards) - len(to_fit))
-    problem = _Problem(estimator, X, sp.csr_array(X) if sparse[to_fit].any() else None, y)
-    blocks = list(_blocks(to_fit, counts, sparse, X.shape[1], joblib.effective_n_jobs(n_jobs)))
-    tasks = (
-        joblib.delayed(_fit_block)(problem, block, [shards[t] for t in block.teachers], counts[block.teachers])
-        for block in blocks
-    )
-    # Threads, each with one of BLAS's, share the records and spend their time outside the interpreter.
-    with one_thread():
-        fitted = joblib.Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator")(tasks)
-        for block, (coef, intercept) in zip(blocks, fitted, strict=True):
-            model._store(block.teachers, counts, coef, intercept)
-            report(len(block.teachers))
-    return model
 
 
 @dataclass(frozen=True, eq=False)

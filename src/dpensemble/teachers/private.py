@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
@@ -90,7 +90,7 @@ class OpacusPrivacy:
 def declared_privacy(epsilon: Any, delta: Any, n_teachers: int) -> tuple[Privacy, ...]:
     """Return the declared (epsilon, delta) of each teacher, given as one number for all or one per teacher."""
     n_teachers = integer_between("n_teachers", n_teachers, 1)
-    epsilons, deltas = _each(epsilon, n_teachers), _each(delta, n_teachers)
+    epsilons, deltas = _one_per_teacher(epsilon, n_teachers), _one_per_teacher(delta, n_teachers)
     return tuple(
         (real_between("teacher_privacy", e, 1e-6, 100), real_between("delta of teacher_privacy", d, 0.0, 1 - 1e-9))
         for e, d in zip(epsilons, deltas, strict=True)
@@ -104,7 +104,7 @@ def _announced_privacy(teacher: object, relation: Relation) -> Privacy | None:
         return None
     epsilon, delta = announced()
     epsilon, delta = epsilon_of(epsilon), real_between("delta", delta, 0.0, 1 - 1e-9)
-    return _twice(epsilon, delta) if _is_doubled(teacher, relation) else (epsilon, delta)
+    return _for_replacing(epsilon, delta) if _is_doubled(teacher, relation) else (epsilon, delta)
 
 
 def _announced_zcdp(teacher: object, relation: Relation) -> float | None:
@@ -131,7 +131,7 @@ def _is_doubled(claimant: object, relation: Relation) -> bool:
     return own is not relation
 
 
-def _twice(epsilon: float, delta: float) -> Privacy:
+def _for_replacing(epsilon: float, delta: float) -> Privacy:
     return 2 * epsilon, min((1 + math.exp(min(epsilon, 700.0))) * delta, 1 - 1e-9)
 
 
@@ -190,7 +190,7 @@ def privacy_before_fit(
     return None, None, f"what the accountant of {name} reports after the fit"
 
 
-def spent_privacy(model: Any, delta: float, relation: Relation) -> Privacy:
+def _spent_privacy(model: Any, delta: float, relation: Relation) -> Privacy:
     """Return the privacy of a fitted model: from its own accountant, its guarantee, or Opacus' engine."""
     guarantee = _claimed(model, "guarantee_")
     source = model if callable(_claimed(model, "privacy_spent_")) else None
@@ -205,13 +205,17 @@ def spent_privacy(model: Any, delta: float, relation: Relation) -> Privacy:
         raise TeacherError("a private teacher's own guarantee must be for release: train it without a seed.")
     if source is not None:
         twice, spent = _is_doubled(source, relation), source.privacy_spent_
-        return _of_replacing(lambda d: _sound(spent(d)), delta) if twice else (_sound(spent(delta)), delta)
+        return (
+            _spent_for_replacing(lambda d: _checked_epsilon(spent(d)), delta)
+            if twice
+            else (_checked_epsilon(spent(delta)), delta)
+        )
     assert guarantee is not None  # noqa: S101
-    epsilon, own = _sound(guarantee.epsilon), real_between("delta", guarantee.delta, 0.0, 1 - 1e-9)
-    return _twice(epsilon, own) if _is_doubled(guarantee, relation) else (epsilon, own)
+    epsilon, own = _checked_epsilon(guarantee.epsilon), real_between("delta", guarantee.delta, 0.0, 1 - 1e-9)
+    return _for_replacing(epsilon, own) if _is_doubled(guarantee, relation) else (epsilon, own)
 
 
-def _of_replacing(spent: Callable[[float], float], delta: float) -> Privacy:
+def _spent_for_replacing(spent: Callable[[float], float], delta: float) -> Privacy:
     """Return (2 epsilon, delta) of a removal and an addition. ``(1 + exp(epsilon))`` deltas of one must fit."""
     one = delta / 2
     for _ in range(_MOST_TRIES):
@@ -224,7 +228,7 @@ def _of_replacing(spent: Callable[[float], float], delta: float) -> Privacy:
     raise TeacherError("a private teacher's epsilon is too large for replacing records: train it with a smaller one.")
 
 
-def _sound(epsilon: Any) -> float:
+def _checked_epsilon(epsilon: Any) -> float:
     """Return an accountant's epsilon, refusing NaN, infinity and negative numbers."""
     number = float(epsilon)
     if not 0 <= number < math.inf:
@@ -232,7 +236,7 @@ def _sound(epsilon: Any) -> float:
     return max(number, 1e-9)
 
 
-def _each(value: Any, n_teachers: int) -> list[Any]:
+def _one_per_teacher(value: Any, n_teachers: int) -> list[Any]:
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, Sequence):
         values = list(value)
@@ -253,7 +257,7 @@ _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerato
 _RESEEDING = threading.Lock()
 
 
-class Voters(Protocol):
+class _Voters(Protocol):
     """Any object that votes on public rows."""
 
     @property
@@ -284,14 +288,67 @@ class PrivateTeachers:
     classes: NDArray[Any]
     n_constant = n_failed = 0
 
+    @classmethod
+    def fit(
+        cls,
+        estimator: object,
+        X: NDArray[np.float64],
+        y: NDArray[np.int64],
+        shards: Sequence[NDArray[np.int64]],
+        *,
+        classes: NDArray[Any],
+        seeds: Sequence[int] | None,
+        n_jobs: int | None,
+        units: NDArray[np.int64] | None = None,
+    ) -> PrivateTeachers:
+        """Fit one clone of a private estimator on each shard. `seeds`, for experiments, are those of its noise.
+
+        Estimators whose `fit` takes `units` receive the unit of each record, if units have several records.
+        """
+        _refuse_seeds(estimator)
+        refuse_cluster("the noise of private teachers is drawn on this machine only")
+
+        def tasks() -> Iterator[Any]:
+            # Records are copied for one teacher at a time, since each of the models needs all of them.
+            for t, shard in enumerate(shards):
+                model = clone(estimator)
+                settings = model.get_params()
+                if settings.get("classes", 0) is None:
+                    model.set_params(classes=classes.tolist())
+                if seeds is not None and _SEED in settings:
+                    model.set_params(**{_SEED: int(seeds[t])})
+                own_units = {"units": units[shard]} if units is not None and has_fit_parameter(model, "units") else {}
+                yield delayed(_fit)(model, X[shard], classes[y[shard]], own_units)
+
+        models = Parallel(n_jobs=n_jobs, pre_dispatch="n_jobs", **private_workers())(tasks())
+        failed = next((model for model in models if isinstance(model, str)), None)
+        if failed is not None:
+            raise TeacherError(
+                f"a private teacher could not be fitted: {type(estimator).__name__}.fit raised {failed}; it must "
+                "accept any records, also of one class."
+            )
+        return cls(models, classes)
+
+    def spent_privacy(self, delta: float, relation: Relation) -> tuple[Privacy, ...]:
+        """Return the privacy of each fitted model, as its own accountant reports it at a delta."""
+        return tuple(_spent_privacy(model, delta, relation) for model in self.models)
+
     def vote(self, X: NDArray[np.float64]) -> Votes:
         """Return every teacher's vote on each row."""
         ballots = np.stack([_ids(model, X, self.classes) for model in self.models], axis=1)
         return Votes(ballots, n_classes=len(self.classes))
 
 
+class _FreshBallots:
+    """Voters whose ballots share no randomness between queries."""
+
+    def drawing(self, drawn: int, noise: NoiseSource) -> _DrawnBallots:
+        """Return a few of the ballots on every query."""
+        return _DrawnBallots(cast("_Voters", self), drawn, noise)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class FreshTeachers:
+class FreshTeachers(_FreshBallots):
     """Private teachers that are fitted again for every query, so that queries share no randomness.
 
     Parameters
@@ -317,7 +374,7 @@ class FreshTeachers:
 class _ByOthers:
     """Ballots made from those of other voters. The counts of constant and failed teachers are passed on."""
 
-    voters: Voters
+    voters: _Voters
 
     @property
     def n_constant(self) -> int:
@@ -329,7 +386,7 @@ class _ByOthers:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RandomizedBallots(_ByOthers):
+class RandomizedBallots(_ByOthers, _FreshBallots):
     """Randomized response on every ballot of any teachers, with new randomness for every query.
 
     A ballot is private for every kind of teacher: it costs an epsilon for each query and teacher, also if a row
@@ -337,7 +394,7 @@ class RandomizedBallots(_ByOthers):
 
     Parameters
     ----------
-    voters : Voters
+    voters : object with ``vote``, ``n_constant`` and ``n_failed``
         Ordinary teachers.
     epsilon : float
         Privacy of each ballot: the odds of the true one against each other class are ``exp(epsilon)``.
@@ -381,11 +438,11 @@ def _require_classes(estimator: object, n_classes: int) -> None:
 def _protects_units(estimator: object) -> bool:
     """Return whether a private estimator's own claim holds for all records of a unit together."""
     # An estimator whose `fit` takes units receives them. Another estimator may declare that it does not need them.
-    return has_fit_parameter(estimator, "units") or getattr(estimator, "privacy_unit", "record") == "unit"
+    return has_fit_parameter(estimator, "units") or _claimed(estimator, "privacy_unit", "record") == "unit"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DrawnBallots(_ByOthers):
+class _DrawnBallots(_ByOthers):
     """A few ballots of `voters` on every query, drawn for each query from secret bits, each choice equally likely."""
 
     drawn: int
@@ -404,46 +461,6 @@ class DrawnBallots(_ByOthers):
                 places[k], places[other] = places[other], places[k]
             drawn[row] = votes.ballots[row, places[: self.drawn]]
         return Votes(drawn, n_classes=votes.n_classes)
-
-
-def fit_private(
-    estimator: object,
-    X: NDArray[np.float64],
-    y: NDArray[np.int64],
-    shards: Sequence[NDArray[np.int64]],
-    *,
-    classes: NDArray[Any],
-    seeds: Sequence[int] | None,
-    n_jobs: int | None,
-    units: NDArray[np.int64] | None = None,
-) -> PrivateTeachers:
-    """Fit one clone of a private estimator on each shard. `seeds`, for experiments, are those of its noise.
-
-    Estimators whose `fit` takes `units` receive the unit of each record, if units have several records.
-    """
-    _refuse_seeds(estimator)
-    refuse_cluster("the noise of private teachers is drawn on this machine only")
-
-    def tasks() -> Iterator[Any]:
-        # Records are copied for one teacher at a time, since each of the models needs all of them.
-        for t, shard in enumerate(shards):
-            model = clone(estimator)
-            settings = model.get_params()
-            if settings.get("classes", 0) is None:
-                model.set_params(classes=classes.tolist())
-            if seeds is not None and _SEED in settings:
-                model.set_params(**{_SEED: int(seeds[t])})
-            own_units = {"units": units[shard]} if units is not None and has_fit_parameter(model, "units") else {}
-            yield delayed(_fit)(model, X[shard], classes[y[shard]], own_units)
-
-    models = Parallel(n_jobs=n_jobs, pre_dispatch="n_jobs", **private_workers())(tasks())
-    failed = next((model for model in models if isinstance(model, str)), None)
-    if failed is not None:
-        raise TeacherError(
-            f"a private teacher could not be fitted: {type(estimator).__name__}.fit raised {failed}; it must "
-            "accept any records, also of one class."
-        )
-    return PrivateTeachers(models, classes)
 
 
 def _refuse_seeds(estimator: Any) -> None:

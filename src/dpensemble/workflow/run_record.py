@@ -28,7 +28,7 @@ from dpensemble.allocation.partition import number_units
 from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.datasets.columns import number_columns
 from dpensemble.engine.result import Result
-from dpensemble.engine.voting_steps import PrivateDiagnostics
+from dpensemble.engine.voting import PrivateDiagnostics
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.quality.areas import area_of_rows

@@ -21,9 +21,10 @@ from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.releases.sums import DiscreteNoise
 from dpensemble.teachers import GradientPerturbedLogisticRegression, OutputPerturbedLogisticRegression
-from dpensemble.teachers import noisy_descent as descent
-from dpensemble.teachers import private_linear as output
-from dpensemble.teachers.noisy_descent import (
+from dpensemble.teachers import private_logistic as descent
+from dpensemble.teachers import private_logistic as output
+from dpensemble.teachers.private import _announced_privacy, _announced_zcdp
+from dpensemble.teachers.private_logistic import (
     _SQUARED_LENGTH_OF_CLASSES,
     _binary_descent,
     _gradient_sum,
@@ -33,7 +34,6 @@ from dpensemble.teachers.noisy_descent import (
     _softmax_descent,
     _softmax_sum,
 )
-from dpensemble.teachers.private import _announced_privacy, _announced_zcdp
 
 UNIT = 2**26
 LONGEST = math.sqrt(1.25) * UNIT

@@ -1,8 +1,10 @@
-"""Masked, complex and unreadable entries, in every estimator and every argument with an entry for each record.
+"""Private entries in every estimator and in every argument with an entry for each record.
 
-Each is refused with a typed error that names the argument and shows no entry, also not in the error's context.
+Masked, complex and unreadable entries are refused with a typed error that names the argument and shows no entry, also
+not in the error's context. For all private rows, no method prints or quotes them, or warns about them.
 """
 
+import warnings
 from contextlib import suppress
 from decimal import Decimal
 
@@ -10,17 +12,36 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.preprocessing import StandardScaler
 
-from dpensemble import methods, neural, teachers
+from dpensemble import (
+    AutoClassifier,
+    BaggedPATEClassifier,
+    BaggingPrivacyClassifier,
+    DPBaggingClassifier,
+    EncodedClassifier,
+    LabelMomentsClassifier,
+    PATEClassifier,
+    PrivateMajorityClassifier,
+    RandomSubspaceClassifier,
+    SoftVotesClassifier,
+    SubsampleAggregateClassifier,
+    WeightingPATEClassifier,
+    methods,
+    neural,
+    teachers,
+)
 from dpensemble.datasets import TableEncoder
-from dpensemble.errors import BudgetError, DataError, DPEnsembleError
+from dpensemble.errors import BudgetError, DataError, DPEnsembleError, LibraryWarning
+from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.neural import DPSGDClassifier, TorchClassifier
 from dpensemble.teachers import GradientPerturbedLogisticRegression, OutputPerturbedLogisticRegression
+from dpensemble.teachers.private_logistic import _PrivateLinearClassifier
 
 from ..estimators import estimators
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("few_synthetic_rows")]
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
 RNG = np.random.default_rng(0)
 X, PUBLIC = RNG.normal(size=(60, 2)), RNG.normal(size=(40, 2))
@@ -122,6 +143,7 @@ def fit(name, rows=X, labels=Y, public=PUBLIC, **more):
     return clone(ESTIMATORS[name]).fit(rows, labels, **more)
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ESTIMATORS)
 class TestEveryEstimator:
     def test_private_rows(self, name):
@@ -183,12 +205,14 @@ class TestEveryEstimator:
             assert isinstance(refusal("one dimension", fit, name, rows=rows), DataError)
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_every_estimator_is_here():
     known = {type(one).__name__ for one in ESTIMATORS.values()}
     offered = {*methods.__all__, *neural.__all__, *teachers.__all__}
     assert {name for name in offered if name.endswith(("Classifier", "Regression"))} <= known
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["upsampling-pate", "vanishing-pate", "weighting-pate"])
 def test_budgets_of_records(name):
     for what, budgets in bad(np.full(60, 1e4), also=MISSING):
@@ -197,6 +221,7 @@ def test_budgets_of_records(name):
         assert "budgets" in str(error), what
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["label-moments", "soft-votes"])
 def test_personal_epsilons(name):
     for what, epsilons in bad(np.full(60, 1e4), also=MISSING):
@@ -204,6 +229,7 @@ def test_personal_epsilons(name):
         assert isinstance(error, (DataError, BudgetError)), what
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_consent_levels():
     groups = np.array(["low", "high"] * 30, dtype=object)
     masked = np.ma.masked_array(groups, mask=groups == "low")
@@ -213,6 +239,7 @@ def test_consent_levels():
         assert isinstance(error, (DataError, BudgetError))
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["saa", "label-moments"])
 def test_blocks(name):
     for what, rows in bad(X):
@@ -230,6 +257,7 @@ def test_blocks(name):
     assert f"y has a missing label (NaN or None, the first in row {ROW}," in str(error)
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["saa", "pate", "soft-votes", "label-moments", "auto", "private-majority", "bagging"])
 @pytest.mark.parametrize("where", ["X", "y", "units"])
 def test_one_record_stops_no_run_that_takes_bad_records(name, where):
@@ -242,6 +270,7 @@ def test_one_record_stops_no_run_that_takes_bad_records(name, where):
         assert model.predict(X).shape == (60,)
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["label-moments", "auto"])
 def test_one_text_stops_no_run_that_takes_bad_records(name):
     model = clone(ESTIMATORS[name]).set_params(on_bad_record="zero")
@@ -253,17 +282,20 @@ def test_one_text_stops_no_run_that_takes_bad_records(name):
         assert model.fit(changed, Y, X_public=public).predict(public).shape == (40,)
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_complex_sparse_rows_for_an_encoder():
     rows = sparse.csr_matrix(X + 8.6753j)
     error = refusal("sparse", fit, "encoded", rows=rows, public=sparse.csr_matrix(PUBLIC))
     assert "Complex data not supported" in str(error)
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_a_table_encoder():
     for what, rows in bad(X):
         assert isinstance(refusal(what, TableEncoder().fit, rows), DataError), what
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_a_published_student_that_knows_its_columns():
     rows, public = pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(PUBLIC, columns=["a", "b"])
     for name in ("pate", "label-moments", "auto"):
@@ -272,3 +304,112 @@ def test_a_published_student_that_knows_its_columns():
             changed = pd.DataFrame(with_entry(X, entry), columns=["a", "b"])
             assert isinstance(refusal(name, student.predict, changed), DataError)
         assert "y has a missing label" in str(refusal(name, student.score, public, with_entry(Y[:40], None)))
+
+
+SECRET = 7315.25
+N = 40
+HOSTILE_RNG = np.random.default_rng(0)
+PUBLIC_ROWS, HOSTILE = HOSTILE_RNG.normal(size=(300, 2)), HOSTILE_RNG.normal(size=(N, 2))
+LABELS = np.arange(N) % 2
+RUN = {"classes": [0, 1], "epsilon": 50.0, "delta": 1e-3, "insecure_release_seed": 1}
+FEW_VOTES = RUN | {"n_teachers": 3, "law": LaplaceNoisyMax(0.5), "random_state": 0}
+
+
+class Talkative(TransformerMixin, BaseEstimator):
+    """Reports what it sees, in every way except printing."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        rows = np.asarray(X, dtype=float)
+        if (np.abs(rows) > 1e3).any():
+            warnings.warn(f"large: {rows}", RuntimeWarning, stacklevel=2)
+            np.divide(rows * 1e308, 1e-308)
+            raise OverflowError(f"large: {rows}")
+        return rows
+
+
+MODELS = {
+    "label moments": LabelMomentsClassifier(**RUN),
+    "label moments of a scaler": LabelMomentsClassifier(StandardScaler(), **RUN),
+    "label moments of a talkative map": LabelMomentsClassifier(Talkative(), **RUN),
+    "auto": AutoClassifier(**RUN),
+    "saa": SubsampleAggregateClassifier(**FEW_VOTES),
+    "dpbag": DPBaggingClassifier(**FEW_VOTES, n_partitions=2),
+    "pate": PATEClassifier(**FEW_VOTES),
+    "random subspace": RandomSubspaceClassifier(**FEW_VOTES),
+    "bagged pate": BaggedPATEClassifier(**FEW_VOTES, max_labels=3),
+    "weighting": WeightingPATEClassifier(**FEW_VOTES, rule="published"),
+    "soft votes": SoftVotesClassifier(n_teachers=3, random_state=0, **RUN),
+    "private majority": PrivateMajorityClassifier(n_teachers=3, random_state=0, **RUN),
+    "bagging": BaggingPrivacyClassifier(classes=[0, 1], n_teachers=3, subsample=12, insecure_release_seed=1),
+    "encoded": EncodedClassifier(PATEClassifier(**FEW_VOTES), encoder=Talkative()),
+    "output perturbation": OutputPerturbedLogisticRegression(classes=[0, 1], epsilon=5.0, insecure_release_seed=1),
+    "gradient perturbation": GradientPerturbedLogisticRegression(
+        classes=[0, 1], epsilon=5.0, delta=1e-5, insecure_release_seed=1
+    ),
+}
+
+
+def _with(entry, dtype=object):
+    rows = HOSTILE.astype(dtype)
+    rows[7, 1] = entry
+    return rows
+
+
+ROWS = {
+    "large": _with(SECRET * 1e304, float),
+    "too large for what follows": _with(SECRET, float),
+    "infinite": _with(np.inf, float),
+    "text": _with(f"ann {SECRET}"),
+    "complex": _with(complex(SECRET, 1.0), complex),
+    "object": _with({SECRET: 1}),
+    "frame of texts": pd.DataFrame(_with(f"ann {SECRET}")),
+    "flat": np.full(N, SECRET),
+    "deep": np.full((N, 2, 2), SECRET),
+}
+TARGETS = {
+    "text": np.where(np.arange(N) == 7, f"ann {SECRET}", LABELS.astype(str)),
+    "number": np.where(np.arange(N) == 7, SECRET, LABELS),
+    "object": np.where(np.arange(N) == 7, {SECRET: 1}, LABELS.astype(object)),
+    "two columns": np.full((N, 2), SECRET),
+}
+CASES = {f"rows: {name}": (rows, LABELS) for name, rows in ROWS.items()}
+CASES |= {f"labels: {name}": (HOSTILE, labels) for name, labels in TARGETS.items()}
+
+
+def _fit(model, rows, labels):
+    more = {}
+    if isinstance(model, WeightingPATEClassifier):
+        more["budgets"] = np.where(np.arange(N) % 2, 25.0, 50.0)
+    if not isinstance(model, BaggingPrivacyClassifier | _PrivateLinearClassifier):
+        more["X_public"] = PUBLIC_ROWS
+    model.fit(rows, labels, **more)
+
+
+def _error_of(name, case):
+    """Return the error of a fit, None if there was none."""
+    try:
+        _fit(MODELS[name], *CASES[case])
+    except DPEnsembleError as error:
+        return error
+    return None
+
+
+def _quotes(text):
+    return any(part in text for part in (str(SECRET), "7315", "7.31", "ann "))
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", MODELS)
+def test_no_private_row_is_printed_warned_of_or_quoted(name, case, capfd):
+    with warnings.catch_warnings(record=True) as caught, np.errstate(all="print"):
+        warnings.simplefilter("always")
+        error = _error_of(name, case)
+    while error is not None:
+        assert not _quotes(str(error))
+        error = error.__context__
+    assert [one for one in caught if not issubclass(one.category, LibraryWarning)] == []
+    assert not any(_quotes(str(one.message)) for one in caught)
+    assert capfd.readouterr() == ("", "")
