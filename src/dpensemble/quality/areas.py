@@ -42,7 +42,7 @@ _DOUBT = 0.15
 _ROUNDS = 3
 # Standard deviations of each end from its bound, and from the middle of both bounds. The former is
 # 1.645 for 95 %, and a little more for the rare miss of the other end. The latter is 98.8 % if the bounds are equal.
-_FROM_END, _FROM_MIDDLE = 1.66, 2.5
+FROM_END, _FROM_MIDDLE = 1.66, 2.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def area_bounds(positive: Floats, negative: Floats, inside: Floats, sigma: float
     # How far apart both bounds seem to be, in standard deviations at the area between them.
     middle = np.abs(above + below).argmin()
     apart = (below - above)[middle] / max(spread[middle], 1e-300)
-    z = max(_FROM_END, _FROM_MIDDLE - max(float(apart), 0.0) / 2)
+    z = max(FROM_END, _FROM_MIDDLE - max(float(apart), 0.0) / 2)
     low, high = _first(above <= z * spread), 1 - _first((below >= -z * spread_below)[::-1])
     low, high = min(low, high), max(low, high)
     least = _LEAST * sigma * np.sqrt(len(positive))
@@ -226,12 +226,12 @@ def area_edges(public: Floats, n_units: int, sigma: float, most: int, fixed: Seq
     best: list[tuple[float, list[int]]] = []
     for _ in range(_ROUNDS):
         # The width is concave in the variance, so it is minimised by repeated linear approximation.
-        cost = np.where(allowed, pi * nu + _FROM_END / np.sqrt(variance) * noise, np.inf)
+        cost = np.where(allowed, pi * nu + FROM_END / np.sqrt(variance) * noise, np.inf)
         best = []
         for chosen in _cheapest(cost, max(most, len(fixed) + 1)):
             bins = (np.array(chosen[:-1]), np.array(chosen[1:]))
             spread = chance + noise[bins].sum()
-            best.append((float((pi * nu)[bins].sum() + 2 * _FROM_END * np.sqrt(spread)), chosen))
+            best.append((float((pi * nu)[bins].sum() + 2 * FROM_END * np.sqrt(spread)), chosen))
         narrowest = min(best)
         bins = (np.array(narrowest[1][:-1]), np.array(narrowest[1][1:]))
         variance = chance + float(noise[bins].sum())
