@@ -19,8 +19,8 @@ from statsmodels.datasets import fair, randhie
 
 from dpensemble import LabelMomentsClassifier
 from dpensemble.datasets import load_adult
-from dpensemble.quality.areas import area_bounds, pairs_inside
-from dpensemble.quality.release import bin_edges, plan_layout, public_edges
+from dpensemble.quality.areas import area_bounds
+from dpensemble.quality.release import bin_edges, pairs_inside, plan_layout, public_edges
 
 N_RELEASES = 200
 BINS = range(2, 17)

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from dpensemble.quality import areas
-from dpensemble.quality.areas import Area, area_bounds, area_edges, area_of_rows, pairs_inside
-from dpensemble.quality.release import ABOVE_HALF, bin_edges
+from dpensemble.quality import areas, release
+from dpensemble.quality.areas import Area, area_bounds, area_of_rows
+from dpensemble.quality.release import ABOVE_HALF, area_edges, bin_edges, pairs_inside
 from student_area import N_RELEASES, chosen_edges, layout_of, lowest, simulated
 
 COUNTS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=3)
@@ -64,7 +64,7 @@ def test_the_mean_and_the_variance_of_the_tested_distance_are_those_of_draws():
 def test_ends_are_far_enough_from_their_bounds_for_95_percent():
     phi = NormalDist().cdf
     for apart in np.linspace(0, 8, 801):
-        z = max(areas._FROM_END, areas._FROM_MIDDLE - apart / 2)
+        z = max(areas.FROM_END, areas._FROM_MIDDLE - apart / 2)
         assert phi(z + apart) - phi(-z) >= 0.95
 
 
@@ -116,8 +116,8 @@ def test_the_area_of_rows_is_that_of_pairs_with_an_interval_by_chance():
 
 def expected_width(public, edges, n_units, sigma):
     """Return the width that `area_edges` expects, by loops over the bins."""
-    ends = areas._places(public, [ABOVE_HALF])
-    cases, others = areas._expected(public, ends)
+    ends = release._places(public, [ABOVE_HALF])
+    cases, others = release._expected(public, ends)
     m, n = n_units * public.mean(), n_units * (1 - public.mean())
     below, above = np.cumsum(others) - others + others / 2, 1 - np.cumsum(cases) + cases / 2
     area = float(cases @ below)
@@ -130,13 +130,13 @@ def expected_width(public, edges, n_units, sigma):
         rank_of_other = cases[places > place].sum() + pi / 2
         inside += pi * nu
         noise += sigma**2 * (((rank - area) / m) ** 2 + ((rank_of_other - area) / n) ** 2)
-    return inside + 2 * areas._FROM_END * np.sqrt(chance + noise)
+    return inside + 2 * areas.FROM_END * np.sqrt(chance + noise)
 
 
 @pytest.mark.parametrize(("rate", "n_units"), [(0.3, 300), (0.05, 1400)])
 def test_edges_are_nearly_the_best_of_all(rate, n_units):
     public = np.quantile(simulated(rate, 1.3, n=4000).probable, np.linspace(0.05, 0.999, 9))
-    places = areas._places(public, [ABOVE_HALF])
+    places = release._places(public, [ABOVE_HALF])
     every = [
         np.array(sorted({*chosen, ABOVE_HALF}))
         for n in range(3, len(places))

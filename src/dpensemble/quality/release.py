@@ -32,10 +32,17 @@ from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
 from dpensemble.errors import BudgetError
-from dpensemble.quality.areas import FEWEST_BINS, area_edges, pairs_inside
+from dpensemble.quality.areas import FROM_END
 from dpensemble.relations import Relation
 from dpensemble.releases import SumQuery, SumReleaser
 
+#: With fewer bins an area may be unknown.
+FEWEST_BINS = 4
+# Places at which bins may end, and how much wider than the narrowest an interval may be to save bins.
+_PLACES, _SAVED = 64, 1.1
+# Share of the other class that is mixed into each expected class, in case the probabilities are too sure.
+_DOUBT = 0.15
+_ROUNDS = 3
 #: The name of the group of all values that were not declared.
 OTHER_GROUP = "other"
 MOST_BINS = 20
@@ -192,7 +199,7 @@ def plan_layout(
     """Choose the cells that a budget supports.
 
     There are at most ``b`` bins for all units, up to 20, if a bin of average size holds ``b`` times the noise of its
-    cell. There are at least four, and one more than the `required` thresholds. `areas.area_edges` opens fewer bins if
+    cell. There are at least four, and one more than the `required` thresholds. `area_edges` opens fewer bins if
     that makes little difference. Within groups, the noise of a total over ``b`` bins is at most 5 % of a group of
     average size, unless thresholds require more bins.
 
@@ -322,7 +329,7 @@ class _Edges:
 def public_edges(layout: Layout, public: Floats | None, required: Sequence[float] = ()) -> _Edges:
     """Return the edges of all bins, from the student's probabilities of public rows.
 
-    `areas.area_edges` chooses the edges for all units, for a narrow interval of the area under the curve. Edges within
+    `area_edges` chooses the edges for all units, for a narrow interval of the area under the curve. Edges within
     groups are quantiles. So are all edges without noise or without public rows.
 
     Parameters
@@ -518,3 +525,117 @@ def split_cells(layout: Layout, cells: Floats) -> tuple[Floats, ...]:
     """Return the cells of each histogram in its shape."""
     ends = np.cumsum([one.n_cells for one in layout.histograms])[:-1]
     return tuple(part.reshape(one.shape) for one, part in zip(layout.histograms, np.split(cells, ends), strict=True))
+
+
+def pairs_inside(public: Floats, edges: Floats) -> Floats:
+    """Return the share of pairs within each bin in which the case is higher, if public rows stand for all.
+
+    A public row counts as a case by its probability. A bin without public rows gets one half.
+    """
+    order = np.sort(public)
+    places = np.searchsorted(edges, order, side="right")
+    inside = np.full(len(edges) + 1, 0.5)
+    for place in np.unique(places):
+        p = order[places == place]
+        values, groups = np.unique(p, return_inverse=True)
+        cases, others = np.bincount(groups, p), np.bincount(groups, 1 - p)
+        pairs = cases.sum() * others.sum()
+        if len(values) > 1 and pairs > 0:
+            inside[place] = cases @ (np.cumsum(others) - others / 2) / pairs
+    return inside
+
+
+def area_edges(public: Floats, n_units: int, sigma: float, most: int, fixed: Sequence[float]) -> Floats:
+    """Return inner edges of at most `most` bins, for which the interval of the area is expected to be narrow.
+
+    Noise counts where the rank of a bin differs from the area, and the order within bins where both classes are common.
+    For each number of bins, dynamic programming finds the edges of the narrowest expected interval. Of the numbers from
+    four on, the smallest is taken whose interval is at most a tenth wider than the narrowest, because all other figures
+    have less noise with fewer bins.
+
+    Parameters
+    ----------
+    public : ndarray of shape (n_rows,)
+        The student's probabilities of public rows.
+    n_units : int
+        Number of held-back units.
+    sigma : float
+        Standard deviation of the noise on each cell, in units.
+    most : int
+        Most bins. The `fixed` edges are there in any case.
+    fixed : sequence of float
+        Edges that are required.
+    """
+    ends = _places(public, fixed)
+    cases, others = _expected(public, ends)
+    m, n = (max(n_units * share, 1.0) for share in (float(public.mean()), float(1 - public.mean())))
+    required = np.searchsorted(ends, sorted(fixed)) + 1
+    allowed = _without(len(ends) + 1, required)
+    below, above = np.cumsum(others) - others, 1 - np.cumsum(cases)
+    area = float(cases @ (below + others / 2))
+    starts = [np.concatenate([[0.0], np.cumsum(one)]) for one in (cases, others)]
+    # Entry (i, j): the bin from place i to place j.
+    pi, nu = (one[None, :] - one[:, None] for one in starts)
+    rank, rank_of_other = starts[1][:, None] + nu / 2, 1 - starts[0][:, None] - pi / 2
+    noise = sigma**2 * (((rank - area) / m) ** 2 + ((rank_of_other - area) / n) ** 2)
+    chance = float(cases @ (below + others / 2 - area) ** 2 / m + others @ (above + cases / 2 - area) ** 2 / n)
+    variance = chance + sigma**2 * FEWEST_BINS / (6 * m**2)
+    best: list[tuple[float, list[int]]] = []
+    for _ in range(_ROUNDS):
+        # The width is concave in the variance, so it is minimised by repeated linear approximation.
+        cost = np.where(allowed, pi * nu + FROM_END / np.sqrt(variance) * noise, np.inf)
+        best = []
+        for chosen in _cheapest(cost, max(most, len(fixed) + 1)):
+            bins = (np.array(chosen[:-1]), np.array(chosen[1:]))
+            spread = chance + noise[bins].sum()
+            best.append((float((pi * nu)[bins].sum() + 2 * FROM_END * np.sqrt(spread)), chosen))
+        narrowest = min(best)
+        bins = (np.array(narrowest[1][:-1]), np.array(narrowest[1][1:]))
+        variance = chance + float(noise[bins].sum())
+    enough = [chosen for width, chosen in best if width <= _SAVED * min(best)[0]]
+    enough = [chosen for chosen in enough if len(chosen) > FEWEST_BINS] or [best[-1][1]]
+    chosen = min(enough, key=len)
+    return ends[np.array(chosen[1:-1], dtype=np.int64) - 1]
+
+
+def _places(public: Floats, fixed: Sequence[float]) -> Floats:
+    """Return where bins may end: quantiles of both classes, and the fixed edges."""
+    order = np.sort(public)
+    mass = order / max(order.sum(), 1e-300) + (1 - order) / max((1 - order).sum(), 1e-300)
+    at = np.searchsorted(np.cumsum(mass) / mass.sum(), np.linspace(0, 1, _PLACES + 1)[1:-1])
+    inner = np.unique(np.concatenate([order[np.minimum(at, len(order) - 1)], np.asarray(fixed, dtype=float)]))
+    return inner[(inner > 0) & (inner < 1)]
+
+
+def _expected(public: Floats, ends: Floats) -> tuple[Floats, Floats]:
+    """Return the expected shares of cases and of others between all places."""
+    at = np.searchsorted(ends, public, side="right")
+    cases, others = (np.bincount(at, one, minlength=len(ends) + 1) for one in (public, 1 - public))
+    cases, others = cases / max(cases.sum(), 1e-300), others / max(others.sum(), 1e-300)
+    return (1 - _DOUBT) * cases + _DOUBT * others, (1 - _DOUBT) * others + _DOUBT * cases
+
+
+def _without(n_places: int, required: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> np.ndarray:
+    """Return which bins, from place i to place j, contain no required edge in their inside."""
+    i, j = np.arange(n_places + 1)[:, None], np.arange(n_places + 1)[None]
+    crossed = np.zeros((n_places + 1, n_places + 1), dtype=bool)
+    for one in required:
+        crossed |= (i < one) & (one < j)
+    return np.asarray((i < j) & ~crossed)
+
+
+def _cheapest(cost: Floats, most: int) -> list[list[int]]:
+    """Return the cheapest places for each possible number of bins, from the first place to the last."""
+    last = len(cost) - 1
+    totals, before, found = cost[0], [], []
+    for n_bins in range(1, min(most, last) + 1):
+        if n_bins > 1:
+            through = totals[:, None] + cost
+            before.append(through.argmin(axis=0))
+            totals = through.min(axis=0)
+        if np.isfinite(totals[last]):
+            chosen = [last]
+            for step in reversed(before):
+                chosen.append(int(step[chosen[-1]]))
+            found.append([0, *chosen[::-1]])
+    return found
