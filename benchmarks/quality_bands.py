@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from dpensemble.quality.curves import threshold_sums
+from dpensemble.quality.figures import threshold_sums
 from dpensemble.quality.release import (
     ABOVE_HALF,
     WHOLE_UNIT,

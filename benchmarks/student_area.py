@@ -19,7 +19,7 @@ from statsmodels.datasets import fair, randhie
 
 from dpensemble import LabelMomentsClassifier
 from dpensemble.datasets import load_adult
-from dpensemble.quality.areas import area_bounds
+from dpensemble.quality.figures import area_bounds
 from dpensemble.quality.release import bin_edges, pairs_inside, plan_layout, public_edges
 
 N_RELEASES = 200

@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from dpensemble.errors import InvalidParameterError
-from dpensemble.quality.curves import class_curves
+from dpensemble.quality.figures import class_curves
 from dpensemble.quality.release import (
     ABOVE_HALF,
     WHOLE_UNIT,

@@ -32,7 +32,7 @@ from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
 from dpensemble.errors import BudgetError
-from dpensemble.quality.areas import FROM_END
+from dpensemble.quality.figures import FROM_END
 from dpensemble.relations import Relation
 from dpensemble.releases import SumQuery, SumReleaser
 

@@ -20,17 +20,20 @@ import numpy as np
 from dpensemble._arrays import Floats
 from dpensemble._checks import real_between
 from dpensemble.errors import InvalidParameterError
-from dpensemble.quality.areas import Area
-from dpensemble.quality.curves import (
+from dpensemble.quality.figures import (
+    LEVEL,
+    Area,
     ClassCurves,
     ClassDecisions,
+    Figure,
     GroupQuality,
+    PlainValues,
     class_curves,
     class_decisions,
+    critical,
     groups_of_bins,
     groups_of_decisions,
 )
-from dpensemble.quality.figures import LEVEL, Figure, PlainValues, critical
 from dpensemble.quality.release import ABOVE_HALF, OTHER_GROUP, NoisyHistograms
 
 _METHOD = (

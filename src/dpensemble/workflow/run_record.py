@@ -31,8 +31,7 @@ from dpensemble.engine.result import Result
 from dpensemble.engine.voting_steps import PrivateDiagnostics
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
-from dpensemble.quality.areas import area_of_rows
-from dpensemble.quality.figures import PlainValues
+from dpensemble.quality.figures import PlainValues, area_of_rows
 from dpensemble.quality.release import (
     MOST_BINS,
     WHOLE_UNIT,
