@@ -14,6 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from dpensemble.quality import figures, release
 from dpensemble.quality.figures import (
+    ABOVE_HALF,
     Area,
     Figure,
     ShareSums,
@@ -24,7 +25,7 @@ from dpensemble.quality.figures import (
     monotone,
     shares,
 )
-from dpensemble.quality.release import ABOVE_HALF, area_edges, bin_edges, pairs_inside
+from dpensemble.quality.release import area_edges, bin_edges, pairs_inside
 from student_area import N_RELEASES, chosen_edges, layout_of, lowest, simulated
 
 

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from dpensemble.quality.release import NoisyHistograms, plan_layout, public_edges, split_cells
-from dpensemble.quality.result import Costs, quality_of
+from dpensemble.quality.release import Layout, NoisyHistograms
+from dpensemble.quality.result import Costs, ReleasedQuality
 from dpensemble.report.page import render
 from dpensemble.report.quality import (
     _calibration_picture,
@@ -29,10 +29,10 @@ COSTS = Costs(false_negative=4, false_positive=1)
 
 
 def released(classes=("no", "<b>yes</b>"), sigma=2.0, groups=None, scale=1.0):
-    layout = plan_layout(classes, 2000, 3.0, 1e-5, groups=groups, required=2)
+    layout = Layout.planned(classes, 2000, 3.0, 1e-5, groups=groups, required=2)
     shares = np.linspace(0.02, 0.9, 200)
     public = np.column_stack([1 - shares, shares]) if len(classes) == 2 else np.full((9, len(classes)), 1 / 3)
-    edges = public_edges(layout, public, [0.2])
+    edges = layout.edges(public, [0.2])
     parts = []
     for one in layout.histograms:
         if "bins" in one.kind:
@@ -42,10 +42,8 @@ def released(classes=("no", "<b>yes</b>"), sigma=2.0, groups=None, scale=1.0):
             cells = np.ones(one.shape) + 3 * np.eye(*one.shape[-2:])
         parts.append((cells * 1000 / cells.sum()).ravel())
     cells = scale * np.concatenate(parts)
-    noisy = NoisyHistograms(
-        layout=layout, edges=edges, cells=split_cells(layout, cells), sigma=sigma, epsilon=3.0, delta=1e-5
-    )
-    return quality_of(noisy, COSTS if len(classes) == 2 else None)
+    noisy = NoisyHistograms(layout=layout, edges=edges, cells=layout.split(cells), sigma=sigma, epsilon=3.0, delta=1e-5)
+    return ReleasedQuality.of_histograms(noisy, COSTS if len(classes) == 2 else None)
 
 
 def page_of(quality, **changes):

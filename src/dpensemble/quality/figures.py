@@ -36,21 +36,23 @@ U-statistics: W. Hoeffding, Ann. Math. Stat. 1948), which is at least that of Ha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
 
-LEVEL = 0.95
 #: Values that JSON can hold, by name.
 PlainValues = dict[str, Any]
 # Shares to test. They stand closer near 0 and 1, where rare outcomes are.
 _SHARES = np.sin(np.linspace(0, np.pi / 2, 1201)) ** 2
+#: The edge at which the predicted class of two changes. A probability above one half is at this edge, or above.
+ABOVE_HALF = math.nextafter(0.5, 1)
 # A denominator below this many standard deviations of its noise is not known.
 _LEAST = 2.0
 
@@ -70,6 +72,8 @@ class Figure:
     value: float | None
     low: float
     high: float
+    #: Probability with which a band, or bands that hold together, hold.
+    LEVEL: ClassVar[float] = 0.95
 
     def to_dict(self) -> dict[str, float | None]:
         """Return the figure as plain values."""
@@ -103,7 +107,7 @@ class ShareSums:
         return cls(s, f, np.broadcast_to(n_s, s.shape).astype(float), np.broadcast_to(n_f, s.shape).astype(float))  # type: ignore[call-overload]
 
 
-def critical(n_figures: int, level: float = LEVEL) -> float:
+def critical(n_figures: int) -> float:
     """Return how many standard deviations the limits of as many figures need, to hold together (Sidak 1967).
 
     Examples
@@ -111,7 +115,7 @@ def critical(n_figures: int, level: float = LEVEL) -> float:
     >>> round(critical(1), 2), round(critical(60), 2)
     (1.96, 3.33)
     """
-    return NormalDist().inv_cdf(0.5 + level ** (1 / max(n_figures, 1)) / 2)
+    return NormalDist().inv_cdf(0.5 + Figure.LEVEL ** (1 / max(n_figures, 1)) / 2)
 
 
 def shares(parts: ShareSums, sigma: float, z: float) -> list[Figure]:
@@ -315,16 +319,6 @@ def _below(ordered: Floats, values: Floats) -> Floats:
     return np.asarray((sides[0] + sides[1]) / (2 * len(ordered)))
 
 
-#: What is stated at each threshold.
-_AT_THRESHOLD = (
-    "sensitivity",
-    "specificity",
-    "positive_predictive_value",
-    "negative_predictive_value",
-    "alarms",
-    "missed",
-    "false_alarms",
-)
 # Figures that fall as the threshold rises, and figures that rise.
 _FALLING, _RISING = frozenset({"sensitivity", "alarms", "false_alarms"}), frozenset({"specificity", "missed"})
 # Probabilities closer to 0 or 1 are cut in the logarithmic loss, as one unit in a thousand would be.
@@ -366,6 +360,49 @@ class ClassCurves:
     at: Mapping[str, tuple[Figure, ...]]
     calibration: tuple[tuple[float, float, float, Figure], ...]
 
+    @classmethod
+    def of_cells(
+        cls, name: str, cells: Floats, edges: Floats, middles: Floats, inside: Floats, sigma: float, *, of_two: bool
+    ) -> ClassCurves:
+        """Return the curves of noisy cells, shape (2, n_bins): the rest, then the class.
+
+        Parameters
+        ----------
+        name : str
+            The class.
+        cells : ndarray of shape (2, n_bins)
+            Noisy numbers of units.
+        edges, middles : ndarray
+            Inner edges, shape (n_bins - 1,), and the mean public probability in each bin.
+        inside : ndarray of shape (n_bins,)
+            Share of pairs within each bin in which the case is higher, on public rows.
+        sigma : float
+            Standard deviation of the noise on each cell.
+        of_two : bool
+            Whether there are two classes. Only then is one half the edge at which the predicted class changes, and the
+            accuracy known.
+        """
+        negative, positive = cells
+        parts = threshold_sums(positive, negative)
+        n_bins = len(positive)
+        z = critical(sum(map(len, parts.values())) + n_bins + 1)
+        at = {which: tuple(_ordered(which, shares(one, sigma, z))) for which, one in parts.items()}
+        # Two cells each: the class and the rest.
+        observed = shares(ShareSums.of(positive, negative, 1, 1), sigma, z)
+        (share,) = shares(ShareSums.of(positive.sum(), negative.sum(), n_bins, n_bins), sigma, z)
+        ends = np.concatenate([[0.0], edges, [1.0]]).tolist()
+        cut = np.clip(middles, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+        return cls(
+            name=name,
+            share=share,
+            accuracy=_accuracy(positive, negative, edges, sigma, critical(1)) if of_two else None,
+            auroc=area_bounds(positive, negative, inside, sigma),
+            log_loss=mean(cells, np.stack([-np.log(1 - cut), -np.log(cut)]), sigma),
+            thresholds=tuple(edges.tolist()),
+            at=at,
+            calibration=tuple(zip(ends[:-1], ends[1:], middles.tolist(), observed, strict=True)),
+        )
+
     def to_dict(self) -> PlainValues:
         """Return the curves as plain values, counts per 1,000 units."""
         per_1000 = {"alarms", "missed", "false_alarms"}
@@ -392,47 +429,13 @@ class ClassCurves:
             ],
         }
 
+    def with_area_of(self, cases: Floats, others: Floats) -> ClassCurves:
+        """Return the curves with the area among rows whose probabilities are known, instead of that of bins."""
+        return replace(self, auroc=area_of_rows(cases, others))
 
-def class_curves(
-    name: str, cells: Floats, edges: Floats, middles: Floats, inside: Floats, sigma: float, *, half: float | None
-) -> ClassCurves:
-    """Return the curves of noisy cells, shape (2, n_bins): the rest, then the class.
-
-    Parameters
-    ----------
-    name : str
-        The class.
-    cells : ndarray of shape (2, n_bins)
-        Noisy numbers of units.
-    edges, middles : ndarray
-        Inner edges, shape (n_bins - 1,), and the mean public probability in each bin.
-    inside : ndarray of shape (n_bins,)
-        Share of pairs within each bin in which the case is higher, on public rows.
-    sigma : float
-        Standard deviation of the noise on each cell.
-    half : float or None
-        The edge at which the predicted class changes, for the accuracy. None leaves the accuracy out.
-    """
-    negative, positive = cells
-    parts = threshold_sums(positive, negative)
-    n_bins = len(positive)
-    z = critical(sum(map(len, parts.values())) + n_bins + 1)
-    at = {which: tuple(_ordered(which, shares(one, sigma, z))) for which, one in parts.items()}
-    # Two cells each: the class and the rest.
-    observed = shares(ShareSums.of(positive, negative, 1, 1), sigma, z)
-    (share,) = shares(ShareSums.of(positive.sum(), negative.sum(), n_bins, n_bins), sigma, z)
-    ends = np.concatenate([[0.0], edges, [1.0]]).tolist()
-    cut = np.clip(middles, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
-    return ClassCurves(
-        name=name,
-        share=share,
-        accuracy=None if half is None else _accuracy_at(positive, negative, int(np.searchsorted(edges, half)), sigma),
-        auroc=area_bounds(positive, negative, inside, sigma),
-        log_loss=mean(cells, np.stack([-np.log(1 - cut), -np.log(cut)]), sigma),
-        thresholds=tuple(edges.tolist()),
-        at=at,
-        calibration=tuple(zip(ends[:-1], ends[1:], middles.tolist(), observed, strict=True)),
-    )
+    def place_of(self, threshold: float) -> int:
+        """Return the place of a threshold among those of the curves. One half is the edge just above."""
+        return self.thresholds.index(ABOVE_HALF if threshold == 0.5 else threshold)
 
 
 def threshold_sums(positive: Floats, negative: Floats) -> dict[str, ShareSums]:
@@ -459,12 +462,13 @@ def _ordered(which: str, figures: list[Figure]) -> list[Figure]:
     return figures
 
 
-def _accuracy_at(positive: Floats, negative: Floats, place: int, sigma: float, z: float | None = None) -> Figure:
-    """Return the share that is right if bins after an inner edge are called positive."""
+def _accuracy(positive: Floats, negative: Floats, edges: Floats, sigma: float, z: float) -> Figure:
+    """Return the share that is right if bins above one half are called positive."""
+    place = int(np.searchsorted(edges, ABOVE_HALF))
     right = positive[place + 1 :].sum() + negative[: place + 1].sum()
     wrong = positive[: place + 1].sum() + negative[place + 1 :].sum()
     n_bins = len(positive)
-    return shares(ShareSums.of(right, wrong, n_bins, n_bins), sigma, critical(1) if z is None else z)[0]
+    return shares(ShareSums.of(right, wrong, n_bins, n_bins), sigma, z)[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -484,6 +488,20 @@ class ClassDecisions:
     recall: Mapping[str, Figure]
     precision: Mapping[str, Figure]
 
+    @classmethod
+    def of_cells(cls, names: tuple[str, ...], cells: Floats, sigma: float) -> ClassDecisions:
+        """Return what noisy cells, true class by predicted class, show."""
+        n, right = len(names), np.diag(cells)
+        rows, columns = cells.sum(axis=1), cells.sum(axis=0)
+        z = critical(3 * n)
+        (accuracy,) = shares(ShareSums.of(right.sum(), cells.sum() - right.sum(), n, n * (n - 1)), sigma, critical(1))
+        return cls(
+            accuracy=accuracy,
+            shares=_by_class(names, shares(ShareSums.of(rows, cells.sum() - rows, n, n * (n - 1)), sigma, z)),
+            recall=_by_class(names, shares(ShareSums.of(right, rows - right, 1, n - 1), sigma, z)),
+            precision=_by_class(names, shares(ShareSums.of(right, columns - right, 1, n - 1), sigma, z)),
+        )
+
     def to_dict(self) -> list[PlainValues]:
         """Return an entry for each class, as plain values."""
         return [
@@ -495,20 +513,6 @@ class ClassDecisions:
             }
             for name, share in self.shares.items()
         ]
-
-
-def class_decisions(names: tuple[str, ...], cells: Floats, sigma: float) -> ClassDecisions:
-    """Return what noisy cells, true class by predicted class, show."""
-    n, right = len(names), np.diag(cells)
-    rows, columns = cells.sum(axis=1), cells.sum(axis=0)
-    z = critical(3 * n)
-    (accuracy,) = shares(ShareSums.of(right.sum(), cells.sum() - right.sum(), n, n * (n - 1)), sigma, critical(1))
-    return ClassDecisions(
-        accuracy=accuracy,
-        shares=_by_class(names, shares(ShareSums.of(rows, cells.sum() - rows, n, n * (n - 1)), sigma, z)),
-        recall=_by_class(names, shares(ShareSums.of(right, rows - right, 1, n - 1), sigma, z)),
-        precision=_by_class(names, shares(ShareSums.of(right, columns - right, 1, n - 1), sigma, z)),
-    )
 
 
 def _by_class(names: tuple[str, ...], figures: list[Figure]) -> dict[str, Figure]:
@@ -545,6 +549,56 @@ class GroupQuality:
     thresholds: tuple[float, ...] = ()
     at: Mapping[str, tuple[Figure, ...]]
 
+    @classmethod
+    def of_bins(
+        cls, names: tuple[str, ...], positive: str, cells: Floats, edges: Floats, sigma: float
+    ) -> tuple[GroupQuality, ...]:
+        """Return the groups of noisy cells, shape (n_groups, 2, n_bins)."""
+        n_groups, _, n_bins = cells.shape
+        z = critical(n_groups * (3 + len(_OF_GROUPS) * (n_bins - 1)))
+        in_groups = _group_shares(cells, sigma, z)
+        groups = []
+        for name, share, (rest, ill) in zip(names, in_groups, cells, strict=True):
+            parts = threshold_sums(ill, rest)
+            (prevalence,) = shares(ShareSums.of(ill.sum(), rest.sum(), n_bins, n_bins), sigma, z)
+            groups.append(
+                cls(
+                    name=name,
+                    share=share,
+                    accuracy=_accuracy(ill, rest, edges, sigma, z),
+                    class_shares={positive: prevalence},
+                    recall={},
+                    thresholds=tuple(edges.tolist()),
+                    at={which: tuple(shares(parts[which], sigma, z)) for which in _OF_GROUPS},
+                )
+            )
+        return tuple(groups)
+
+    @classmethod
+    def of_decisions(
+        cls, names: tuple[str, ...], classes: tuple[str, ...], cells: Floats, sigma: float
+    ) -> tuple[GroupQuality, ...]:
+        """Return the groups of noisy cells, true class by wrong and right, shape (n_groups, n_classes, 2)."""
+        n_groups, n_classes, _ = cells.shape
+        z = critical(n_groups * (2 + 2 * n_classes))
+        groups = []
+        for name, share, one in zip(names, _group_shares(cells, sigma, z), cells, strict=True):
+            wrong, right = one.T
+            of_class = one.sum(axis=1)
+            (accuracy,) = shares(ShareSums.of(right.sum(), wrong.sum(), n_classes, n_classes), sigma, z)
+            rest = ShareSums.of(of_class, one.sum() - of_class, 2, 2 * (n_classes - 1))
+            groups.append(
+                cls(
+                    name=name,
+                    share=share,
+                    accuracy=accuracy,
+                    class_shares=_by_class(classes, shares(rest, sigma, z)),
+                    recall=_by_class(classes, shares(ShareSums.of(right, wrong, 1, 1), sigma, z)),
+                    at={},
+                )
+            )
+        return tuple(groups)
+
     def to_dict(self) -> PlainValues:
         """Return the group as plain values, alarms per 1,000 units of the group."""
         return {
@@ -564,56 +618,6 @@ class GroupQuality:
                 for place, threshold in enumerate(self.thresholds)
             ],
         }
-
-
-def groups_of_bins(
-    names: tuple[str, ...], positive: str, cells: Floats, edges: Floats, half: float, sigma: float
-) -> tuple[GroupQuality, ...]:
-    """Return the groups of noisy cells, shape (n_groups, 2, n_bins)."""
-    n_groups, _, n_bins = cells.shape
-    z = critical(n_groups * (3 + len(_OF_GROUPS) * (n_bins - 1)))
-    in_groups = _group_shares(cells, sigma, z)
-    groups = []
-    for name, share, (rest, ill) in zip(names, in_groups, cells, strict=True):
-        parts = threshold_sums(ill, rest)
-        (prevalence,) = shares(ShareSums.of(ill.sum(), rest.sum(), n_bins, n_bins), sigma, z)
-        groups.append(
-            GroupQuality(
-                name=name,
-                share=share,
-                accuracy=_accuracy_at(ill, rest, int(np.searchsorted(edges, half)), sigma, z),
-                class_shares={positive: prevalence},
-                recall={},
-                thresholds=tuple(edges.tolist()),
-                at={which: tuple(shares(parts[which], sigma, z)) for which in _OF_GROUPS},
-            )
-        )
-    return tuple(groups)
-
-
-def groups_of_decisions(
-    names: tuple[str, ...], classes: tuple[str, ...], cells: Floats, sigma: float
-) -> tuple[GroupQuality, ...]:
-    """Return the groups of noisy cells, true class by wrong and right, shape (n_groups, n_classes, 2)."""
-    n_groups, n_classes, _ = cells.shape
-    z = critical(n_groups * (2 + 2 * n_classes))
-    groups = []
-    for name, share, one in zip(names, _group_shares(cells, sigma, z), cells, strict=True):
-        wrong, right = one.T
-        of_class = one.sum(axis=1)
-        (accuracy,) = shares(ShareSums.of(right.sum(), wrong.sum(), n_classes, n_classes), sigma, z)
-        rest = ShareSums.of(of_class, one.sum() - of_class, 2, 2 * (n_classes - 1))
-        groups.append(
-            GroupQuality(
-                name=name,
-                share=share,
-                accuracy=accuracy,
-                class_shares=_by_class(classes, shares(rest, sigma, z)),
-                recall=_by_class(classes, shares(ShareSums.of(right, wrong, 1, 1), sigma, z)),
-                at={},
-            )
-        )
-    return tuple(groups)
 
 
 def _group_shares(cells: Floats, sigma: float, z: float) -> list[Figure]:
