@@ -13,8 +13,7 @@ from dpensemble.allocation.budget_groups import personal_budgets
 from dpensemble.certificates import certificate_of_fit, confirmed
 from dpensemble.errors import AccountingError, NotForReleaseWarning
 from dpensemble.report import RunRecord
-from dpensemble.report.card import card_as_markdown, model_card
-from dpensemble.report.page import render
+from dpensemble.report.page import card_as_markdown, model_card, render
 from dpensemble.server import Ledger
 from dpensemble.server.filters import Amount
 from dpensemble.workflow import Tables, compare

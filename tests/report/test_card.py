@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpensemble.report.card import as_yaml, card_as_markdown, model_card, registry_entry
+from dpensemble.report.page import as_yaml, card_as_markdown, model_card, registry_entry
 
 _spec = importlib.util.spec_from_file_location("page_helpers", Path(__file__).with_name("test_page.py"))
 page_helpers = importlib.util.module_from_spec(_spec)

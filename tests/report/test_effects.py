@@ -15,7 +15,9 @@ import pytest
 
 from dpensemble.errors import FileError
 from dpensemble.report.charts import WIDTH
-from dpensemble.report.effects import (
+from dpensemble.report.page import render
+from dpensemble.report.record import PrivateRecord, RunRecord
+from dpensemble.report.sections import (
     _FEW,
     Step,
     _factor,
@@ -26,8 +28,6 @@ from dpensemble.report.effects import (
     effects_view,
     waterfall,
 )
-from dpensemble.report.page import render
-from dpensemble.report.record import PrivateRecord, RunRecord
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 

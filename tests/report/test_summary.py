@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dpensemble.cost import gaussian_delta, gaussian_mu
-from dpensemble.report.summary import _advantage, _most_hits, summary_view
+from dpensemble.report.quality import _advantage, _most_hits, summary_view
 
 _spec = importlib.util.spec_from_file_location("page_helpers", Path(__file__).with_name("test_page.py"))
 page_helpers = importlib.util.module_from_spec(_spec)

@@ -7,7 +7,7 @@ import pytest
 
 from dpensemble.moments.drift import Drift, Undecided
 from dpensemble.report import RunRecord
-from dpensemble.report.usefulness import remarks
+from dpensemble.report.record import remarks
 
 GOOD = RunRecord(
     method="pate",

@@ -19,7 +19,7 @@ from dpensemble.accounting.published import has_published
 from dpensemble.design import Plan, answer_rate, wrong_label_rate
 from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.report.charts import GROUP_COLOURS, WIDTH, Limit, Series, Words, line_chart
-from dpensemble.report.groups import History, history_chart
+from dpensemble.report.sections import History, history_chart
 
 _HEADING, _GAP = 34, 20
 _MARGINS = 81

@@ -11,8 +11,7 @@ import typer
 from dpensemble.cli.show import print_run
 from dpensemble.errors import file_errors
 from dpensemble.report import RunRecord
-from dpensemble.report.card import FILL_IN, as_yaml, registry_entry
-from dpensemble.report.page import render
+from dpensemble.report.page import FILL_IN, as_yaml, registry_entry, render
 from dpensemble.report.record import declared_noun
 from dpensemble.workflow.disk import ANY_FILE, OWN_FILE, replace_file
 from dpensemble.workflow.outputs import PRIVATE_REPORT, RECORD, REPORT, STUDENT, load_run, undamaged

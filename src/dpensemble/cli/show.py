@@ -13,9 +13,9 @@ from rich.table import Table
 from dpensemble._checks import printable
 from dpensemble._wording import round_up
 from dpensemble.report import RunRecord
-from dpensemble.report.groups import SHARED_BUDGETS, varied_setting
 from dpensemble.report.quality import quality_lines
-from dpensemble.report.usefulness import remarks
+from dpensemble.report.record import remarks
+from dpensemble.report.sections import SHARED_BUDGETS, varied_setting
 from dpensemble.report.wording import noise, number, positive_class, readable, sums, with_error
 
 

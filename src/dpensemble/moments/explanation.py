@@ -23,7 +23,7 @@ from dpensemble.datasets.preparation import ColumnReading, LibraryTransformer, s
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.tables import feature_values
 from dpensemble.moments.whole import UNIT, whole_features
-from dpensemble.report.effects import Step, waterfall
+from dpensemble.report.sections import Step, waterfall
 
 Singles = NDArray[np.float32]
 

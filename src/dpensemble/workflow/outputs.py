@@ -14,8 +14,7 @@ import pandas as pd
 from dpensemble.errors import DPEnsembleError, FileError
 from dpensemble.persistence import save_classifier
 from dpensemble.report import RunRecord
-from dpensemble.report.card import card_as_markdown, model_card
-from dpensemble.report.page import render
+from dpensemble.report.page import card_as_markdown, model_card, render
 from dpensemble.report.record import FOR_OWNER, PrivateRecord, read_json
 from dpensemble.workflow import disk
 from dpensemble.workflow.disk import ANY_FILE, OWN_FILE, journal_path, write_file
