@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 import pytest
 
 from dpensemble.report.charts import WIDTH, Bar, Limit, Series, Words, bar_chart, histogram, line_chart, nice_ticks
-from dpensemble.report.wording import date, number, setting
+from dpensemble.report.page import _setting, date
+from dpensemble.report.wording import number
 
 WORDS = Words("chart", "A title", "labels", "epsilon")
 LONG = "a very long name " * 20
@@ -146,10 +147,10 @@ def test_number(value, text):
 
 
 def test_settings_of_every_type():
-    assert setting("a", None) == "not set"
-    assert setting("a", False) == "no"
-    assert setting("random_seed", 12345) == "12345"
-    assert setting("a", {"b": [1, 2.5], "c": "x"}) == "b: 1, 2.5, c: x"
+    assert _setting("a", None) == "not set"
+    assert _setting("a", False) == "no"
+    assert _setting("random_seed", 12345) == "12345"
+    assert _setting("a", {"b": [1, 2.5], "c": "x"}) == "b: 1, 2.5, c: x"
 
 
 @pytest.mark.parametrize(

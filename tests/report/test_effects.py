@@ -19,13 +19,12 @@ from dpensemble.report.page import render
 from dpensemble.report.record import PrivateRecord, RunRecord
 from dpensemble.report.sections import (
     _FEW,
-    Step,
+    _effects_view,
     _factor,
     _importances,
     _picture,
     _pushes,
     _Support,
-    effects_view,
     waterfall,
 )
 
@@ -214,7 +213,7 @@ def test_more_classes_get_tables_of_the_furthest_pushes():
     assert "effect-1" not in render(THREE)
     assert "Class More likely at Less likely at" in text
     assert text.count("More likely at") == 4
-    view = effects_view(THREE)
+    view = _effects_view(THREE)
     assert [name for name, _ in view["tables"]] == ["marital status", "age", "column 0", "column 1"]
     # Added to all classes alike, a push changes nothing: the middle one of 0, v and 2 v is not moved.
     assert sorted(view["tables"][0][1]) == [
@@ -327,7 +326,7 @@ def test_bands_are_drawn_and_named_and_effects_of_curved_models_are_called_appro
     banded = [one | {"deviations": [[0.1] * len(values) for _, values in one["points"]]} for one in SOFT.effects]
     record = replace(SOFT, effects=banded)
     assert RunRecord.from_dict(record.to_dict()).effects == banded
-    with_bands, without = effects_view(record), effects_view(SOFT)
+    with_bands, without = _effects_view(record), _effects_view(SOFT)
     assert (with_bands["banded"], without["banded"], with_bands["approximate"]) == (True, False, False)
     for (_, drawn), (_, plain) in zip(with_bands["pictures"], without["pictures"], strict=True):
         assert drawn.count("<line") > plain.count("<line")
@@ -343,7 +342,7 @@ def test_a_scale_has_room_for_bands_up_to_a_limit(deviation, is_cut):
     points = [[float(place), [0.5 if place % 2 else -0.5]] for place in range(9)]
     effect = {"column": "age", "kind": "number", "importance": 0.5, "points": points}
     banded = replace(SOFT, effects=[effect | {"deviations": [[deviation]] * 9}])
-    view = effects_view(banded)
+    view = _effects_view(banded)
     assert view["cut"] is is_cut
     assert ("the longest ones are cut at the edge" in render(banded)) is is_cut
     # The middle is at 95, and the end of the scale 63 above.
@@ -409,7 +408,7 @@ def test_a_secret_number_of_units_does_not_decide():
 def test_effects_of_earlier_versions_have_no_marks():
     earlier = {name: value for name, value in WARD.items() if name != "rows"}
     assert _Support.of(record_of(10)).few(earlier) == [False, False]
-    assert effects_view(record_of(10, earlier))["few"] is None
+    assert _effects_view(record_of(10, earlier))["few"] is None
 
 
 def test_pictures_have_marks_and_the_page_explains_them():
@@ -423,12 +422,12 @@ def test_pictures_have_marks_and_the_page_explains_them():
 
 def test_tables_of_more_classes_have_marks():
     three = WARD | {"points": [[name, [value, 0.0, -value]] for name, (value,) in WARD["points"]]}
-    view = effects_view(record_of(2000, three, classes=[*"abc"]))
+    view = _effects_view(record_of(2000, three, classes=[*"abc"]))
     assert any("burns*" in cell for _, rows in view["tables"] for row in rows for cell in row)
     assert view["few"].startswith("*: fewer than 25")
     # A marked entry that no table lists needs no explanation.
     middle = {"points": [["surgery", [1.0, 0.0, -1.0]], ["burns", [0.0, 0.0, 0.0]], ["eyes", [-1.0, 0.0, 1.0]]]}
-    assert effects_view(record_of(2000, WARD | middle | {"rows": [500, 1, 500]}, classes=[*"abc"]))["few"] is None
+    assert _effects_view(record_of(2000, WARD | middle | {"rows": [500, 1, 500]}, classes=[*"abc"]))["few"] is None
 
 
 @pytest.mark.parametrize("rows", [[], [1], [1, -1], [1, 0.5], [1, True], "12"])
@@ -438,7 +437,7 @@ def test_a_record_with_other_rows_is_refused(rows):
         RunRecord.from_dict(values)
 
 
-STEPS = [Step("age = 71", 1.25, 0.3), Step("ward = a", -0.5, 0.0), Step("3 more columns", 0.125, 0.0)]
+STEPS = [("age = 71", 1.25, 0.3), ("ward = a", -0.5, 0.0), ("3 more columns", 0.125, 0.0)]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -465,7 +464,7 @@ def test_it_states_base_contributions_and_the_logit():
 
 
 def test_logits_of_several_classes_have_no_probability_and_no_whiskers_without_bands():
-    svg = waterfall_of([Step("age = 71", 1.0, 0.0)], chances=False)
+    svg = waterfall_of([("age = 71", 1.0, 0.0)], chances=False)
     words = {node.text for node in letters_of(svg)}
     assert "Public mean: −1.00" in words
     assert not any("Whiskers" in word for word in words)
@@ -474,7 +473,7 @@ def test_logits_of_several_classes_have_no_probability_and_no_whiskers_without_b
 
 
 def test_a_contribution_that_rounds_to_0_has_no_sign():
-    svg = waterfall_of([Step("age = 55", -0.003, 0.1), Step("ward = a", -0.006, 0.1)])
+    svg = waterfall_of([("age = 55", -0.003, 0.1), ("ward = a", -0.006, 0.1)])
     words = {node.text for node in letters_of(svg)}
     assert {"0.00", "−0.01"} <= words
     assert "age = 55: 0.00. ward = a: -0.01." in root_of(svg).find(f"{SVG}desc").text
@@ -499,7 +498,7 @@ def test_letters_have_no_outline_and_a_copy_in_the_colour_of_the_page_lies_below
 
 
 def test_every_label_is_within_the_picture():
-    steps = [Step("relationship = " + "long " * 30, size, 2.0) for size in (5.0, -9.0, 0.0, 1e-9)]
+    steps = [("relationship = " + "long " * 30, size, 2.0) for size in (5.0, -9.0, 0.0, 1e-9)]
     root = root_of(waterfall_of(steps))
     width, height = float(root.get("width")), float(root.get("height"))
     for node in letters_of(waterfall_of(steps)):
@@ -511,10 +510,10 @@ def test_every_label_is_within_the_picture():
 
 @pytest.mark.parametrize("base", [0.0, 800.0, -800.0])
 def test_extreme_logits_are_drawn(base):
-    assert "NaN" not in waterfall_of([Step("x = 1", 0.0, 0.0)], base)
+    assert "NaN" not in waterfall_of([("x = 1", 0.0, 0.0)], base)
 
 
 def test_names_cannot_inject_markup():
-    svg = waterfall_of([Step("<script>alert(1)</script>", 1.0, 0.0)], towards='"><script>')
+    svg = waterfall_of([("<script>alert(1)</script>", 1.0, 0.0)], towards='"><script>')
     assert "<script" not in svg
     assert "<script>alert(1)</script>" in {node.text for node in letters_of(svg)}

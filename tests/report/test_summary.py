@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from dpensemble.cost import gaussian_delta, gaussian_mu
-from dpensemble.report.quality import _advantage, _most_hits, summary_view
+from dpensemble.report.quality import _summary_view
+from dpensemble.report.record import _advantage, _most_hits
 
 _spec = importlib.util.spec_from_file_location("page_helpers", Path(__file__).with_name("test_page.py"))
 page_helpers = importlib.util.module_from_spec(_spec)
@@ -31,7 +32,9 @@ FIGURES = Path(__file__).parents[2] / "docs" / "choosing-epsilon.md"
 
 def view(*, is_private=False, guarantee=None, without=(), **data):
     kept = {name: value for name, value in (WORST.data | data).items() if name not in without}
-    return summary_view(replace(WORST, data=kept, guarantee=WORST.guarantee | (guarantee or {})), is_private=is_private)
+    return _summary_view(
+        replace(WORST, data=kept, guarantee=WORST.guarantee | (guarantee or {})), is_private=is_private
+    )
 
 
 def test_what_was_trained_on_whom():

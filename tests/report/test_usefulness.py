@@ -7,7 +7,6 @@ import pytest
 
 from dpensemble.moments.drift import Drift, Undecided
 from dpensemble.report import RunRecord
-from dpensemble.report.record import remarks
 
 GOOD = RunRecord(
     method="pate",
@@ -78,26 +77,26 @@ CASES = [
 
 
 def test_nothing_is_said_of_a_good_run():
-    assert remarks(GOOD) == []
-    assert remarks(with_data(public_alone={"rows": 100, "accuracy": 0.79})) == []
-    assert len(remarks(with_data(private_units=2_600, held_back=200))) == 1
-    assert remarks(with_data(private_units=2_600)) == []
+    assert GOOD.remarks() == []
+    assert with_data(public_alone={"rows": 100, "accuracy": 0.79}).remarks() == []
+    assert len(with_data(private_units=2_600, held_back=200).remarks()) == 1
+    assert with_data(private_units=2_600).remarks() == []
 
 
 @pytest.mark.parametrize(("record", "text", "is_public"), CASES, ids=[case[1][:25] for case in CASES])
 def test_what_speaks_against_a_run_is_said(record, text, is_public):
-    (remark,) = remarks(record)
+    (remark,) = record.remarks()
     assert text in remark.text
     assert remark.is_public == is_public
 
 
 def test_a_student_of_rare_classes_may_still_rank_rows():
     """The labels of a student may all be alike while its probabilities have an AUROC of 0.75."""
-    (two,) = remarks(with_data(answers={"no": 1.0, "yes": 0.0}))
+    (two,) = with_data(answers={"no": 1.0, "yes": 0.0}).remarks()
     assert (
         "rank rows if the other class is rare: use 'dpensemble predict --probabilities' or '--threshold'." in two.text
     )
-    (three,) = remarks(with_data(answers={"no": 1.0, "yes": 0.0, "perhaps": 0.0}))
+    (three,) = with_data(answers={"no": 1.0, "yes": 0.0, "perhaps": 0.0}).remarks()
     assert "if other classes are rare" in three.text
     assert "--threshold" not in three.text
     assert two.text.endswith("another run costs budget again.")
@@ -106,17 +105,17 @@ def test_a_student_of_rare_classes_may_still_rank_rows():
 def test_what_rests_on_an_unprotected_number_of_labels_stays_inside():
     secret = GOOD.guarantee | {"basis": "data-dependent", "fixed_number": False}
     record = replace(with_data(answers={"no": 1.0, "yes": 0.0}), labels=13, guarantee=secret)
-    assert [remark.is_public for remark in remarks(record)] == [False, False]
+    assert [remark.is_public for remark in record.remarks()] == [False, False]
     assert record.unprotected_data >= {"answers", "released_labels", "public_truth"}
 
 
 def test_small_teachers_of_a_secret_number_of_people_are_told_to_the_owner():
     record = replace(with_data(private_units=500), guarantee=GOOD.guarantee | {"relation": "add-or-remove-one"})
-    (remark,) = remarks(record)
+    (remark,) = record.remarks()
     assert "--teachers 12 would" in remark.text
     assert not remark.is_public
     everyone = replace(record, settings={"n_teachers": 100, "sharing": "everyone"})
-    assert remarks(everyone) == []
+    assert everyone.remarks() == []
 
 
 def test_label_moments_have_neither_few_labels_nor_teachers():
@@ -126,17 +125,17 @@ def test_label_moments_have_neither_few_labels_nor_teachers():
         settings={"n_teachers": None},
         releases=[{"description": "noisy sum", "table": None, "noise": None}],
     )
-    assert remarks(soft) == []
+    assert soft.remarks() == []
 
 
 def test_public_rows_that_are_unlike_the_private_ones_are_told_of_on_the_page():
-    said = remarks(replace(GOOD, data={**GOOD.data, "unlike": "public rows do not look like the private ones."}))
+    said = replace(GOOD, data={**GOOD.data, "unlike": "public rows do not look like the private ones."}).remarks()
     assert [(one.text, one.is_public) for one in said] == [("public rows do not look like the private ones.", True)]
 
 
 def test_a_test_that_cannot_decide_is_reported_to_all():
     text = Drift(math.nan, math.nan, Undecided.UNKNOWN_UNITS).warning()
-    said = remarks(replace(GOOD, data={**GOOD.data, "unlike": text}))
+    said = replace(GOOD, data={**GOOD.data, "unlike": text}).remarks()
     assert [(one.text, one.is_public) for one in said] == [(text, True)]
     assert "public_units=" in text
     assert "--unit" in text
@@ -147,5 +146,5 @@ def test_a_test_that_cannot_decide_is_reported_to_all():
 )
 def test_unreadable_records_are_said_when_they_are_sure(share, error, is_said):
     run = replace(GOOD, data=GOOD.data | {"readable_share": share, "readable_share_error": error})
-    texts = [remark.text for remark in remarks(run)]
+    texts = [remark.text for remark in run.remarks()]
     assert any("12.0% of the private records could not be read" in text for text in texts) is is_said

@@ -11,7 +11,7 @@ import typer
 from dpensemble.cli.show import print_run
 from dpensemble.errors import file_errors
 from dpensemble.report import RunRecord
-from dpensemble.report.page import FILL_IN, as_yaml, registry_entry, render
+from dpensemble.report.page import FILL_IN, registry_text, render
 from dpensemble.report.record import declared_noun
 from dpensemble.workflow.disk import ANY_FILE, OWN_FILE, replace_file
 from dpensemble.workflow.outputs import PRIVATE_REPORT, RECORD, REPORT, STUDENT, load_run, undamaged
@@ -35,7 +35,7 @@ def run(
     _write("out", page, text, OWN_FILE if private else ANY_FILE)
     if registry is not None:
         with undamaged(run / RECORD):
-            entry = as_yaml(registry_entry(record))
+            entry = registry_text(record)
         _write("registry", registry, entry, ANY_FILE)
     if as_json:
         answer = record.to_dict() | {"page": str(page)}

@@ -14,6 +14,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +22,23 @@ from markupsafe import Markup
 
 from dpensemble._wording import plural, round_up, with_article
 from dpensemble.relations import Basis, Relation
-from dpensemble.report import wording
 from dpensemble.report.charts import GROUP_COLOURS, Bar, Limit, Series, Words, bar_chart, histogram, line_chart
-from dpensemble.report.quality import KnownArea, attack_bounds, quality_lines, quality_view, risk_view, summary_view
-from dpensemble.report.record import PrivateRecord, RecordPart, RunRecord, remarks
-from dpensemble.report.sections import History, effects_view, history_chart, personal_view
+from dpensemble.report.quality import KnownArea, quality_lines, quality_sections
+from dpensemble.report.record import PrivateRecord, RecordPart, RunRecord
+from dpensemble.report.sections import History, sections_of_some_runs
+from dpensemble.report.wording import legible, number, percent, with_error
 
 if TYPE_CHECKING:
     from jinja2 import Template
+
+_MEASURES = {
+    "accuracy": "Accuracy",
+    "auroc": "AUROC",
+    "auprc": "AUPRC",
+    "brier": "Brier score",
+    "area_of_binned_curve": "Area of a curve over bins, not the AUROC of the student",
+}
+
 
 # Measures for which less is better. A bar would suggest the opposite.
 _LESS_IS_BETTER = frozenset({"brier"})
@@ -53,23 +63,20 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
     view = {
         **_header(record),
         **_verdict(record),
-        "summary": summary_view(record, is_private=private is not None),
         "palettes": GROUP_COLOURS,
-        "personal": personal_view(record, private),
         "released": _released(record) if record.released_sums else None,
-        "effects": effects_view(record),
-        "known": quality_view(record, is_private=private is not None),
+        **sections_of_some_runs(record, private),
+        **quality_sections(record, is_private=private is not None),
         "spend_chart": _spend_chart(record, private),
         "is_gated": record.gated,
         **_quality_view(record, is_private=private is not None),
         # A run without public rows has no such labels.
         "labels": _labels(record, is_private=private is not None) if record.asked or not record.released_sums else None,
-        "risk": risk_view(record),
-        "remarks": [one.text for one in remarks(record) if one.is_public or private is not None],
+        "remarks": [one.text for one in record.remarks() if one.is_public or private is not None],
         "private": None if private is None else _private(record, private),
         "tables": _tables(record, is_private=private is not None),
     }
-    return wording.legible(_template().render(view))
+    return legible(_template().render(view))
 
 
 @lru_cache(maxsize=1)
@@ -95,14 +102,14 @@ def _header(record: RunRecord) -> dict[str, Any]:
         "why": record.settings.get("chosen_because"),
         "method": f"{record.settings['title']}, {_law(record)}",
         "created": record.created,
-        "date": wording.date(record.created),
+        "date": date(record.created),
         "experiment": record.experiment or seeded,
         "version": record.versions.get("dpensemble", ""),
     }
 
 
 def _law(record: RunRecord) -> str:
-    return wording.sums(record.n_sums) if record.released_sums else str(record.settings["law"])
+    return record.sums_in_words if record.released_sums else str(record.settings["law"])
 
 
 def _verdict(record: RunRecord) -> dict[str, Any]:
@@ -110,14 +117,14 @@ def _verdict(record: RunRecord) -> dict[str, Any]:
     statement = record.statement()
     epsilon, delta = round_up(statement.epsilon, 4), round_up(statement.delta, 4)
     return {
-        "epsilon": wording.number(epsilon, 4),
-        "delta": wording.number(delta),
-        "budget": {name: wording.number(value) for name, value in record.budget.items()},
+        "epsilon": number(epsilon, 4),
+        "delta": number(delta),
+        "budget": {name: number(value) for name, value in record.budget.items()},
         "twice": {
-            "epsilon": wording.number(round_up(2 * epsilon, 4), 4),
-            "delta": wording.number(round_up(2 * delta, 4)),
+            "epsilon": number(round_up(2 * epsilon, 4), 4),
+            "delta": number(round_up(2 * delta, 4)),
         },
-        "factor": wording.number(round_up(math.exp(statement.epsilon), 3), 3) if statement.epsilon < 700 else None,
+        "factor": number(round_up(math.exp(statement.epsilon), 3), 3) if statement.epsilon < 700 else None,
         "sentences": statement.sentences(),
         "basis": _BASES[statement.basis],
         "is_worst_case": statement.basis is Basis.WORST_CASE,
@@ -130,7 +137,7 @@ def _verdict(record: RunRecord) -> dict[str, Any]:
         "unit_column": record.data.get("unit_column"),
         "certificate": record.data.get("certificate"),
         "accounting": statement.accounting,
-        "noise": wording.noise(record),
+        "noise": record.noise_in_words,
         "assumptions": statement.assumptions,
     }
 
@@ -140,14 +147,14 @@ def _released(record: RunRecord) -> dict[str, Any]:
     allowed = record.budget["epsilon"]
     share = 100 * record.guarantee["epsilon"] / allowed if allowed else 100.0
     return {
-        "sums": wording.sums(record.n_sums),
+        "sums": record.sums_in_words,
         "is_one": record.n_sums == 1,
         "noise": record.settings["noise_in_words"],
-        "described": [(record.in_words(what), wording.number(noise, 4)) for what, noise in record.described_sums],
+        "described": [(record.in_words(what), number(noise, 4)) for what, noise in record.described_sums],
         "tables": [
             (
                 record.in_words(table["title"]),
-                [(record.in_words(label), *wording.with_error(value, error)) for label, value, error in table["rows"]],
+                [(record.in_words(label), *with_error(value, error)) for label, value, error in table["rows"]],
             )
             for table in record.released_tables
         ],
@@ -165,7 +172,7 @@ def _spend_chart(record: RunRecord, private: PrivateRecord | None) -> Markup | N
     """Draw the whole public curve, so that its end reveals nothing about the votes."""
     axis = "queries asked" if record.gated else "labels answered"
     if record.groups:
-        return history_chart(History.of_run(record, private), axis)
+        return History.of_run(record, private).chart(axis)
     curves = [Series("worst case", record.worst_case_spend, "main" if private is None or record.gated else "other")]
     if private is not None and not record.gated:
         curves.append(Series("spent", private.spend, "main"))
@@ -173,7 +180,7 @@ def _spend_chart(record: RunRecord, private: PrivateRecord | None) -> Markup | N
         return None
     budget = record.budget["epsilon"]
     words = Words("spend", f"Privacy budget spent, by number of {axis}", axis, "epsilon")
-    return line_chart(curves, [Limit(f"budget {wording.number(budget, 4)}", budget)], words)
+    return line_chart(curves, [Limit(f"budget {number(budget, 4)}", budget)], words)
 
 
 def _quality_view(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
@@ -200,21 +207,17 @@ def _quality(record: RunRecord) -> dict[str, Any] | None:
         name: [Bar(label, _finite(values.get(name)), css) for label, (values, css) in models.items()]
         for name in measures
     }
-    heads_of = {name: wording.MEASURES.get(name, wording.heading(name)) for name in measures}
+    heads_of = {name: _MEASURES.get(name, _heading(name)) for name in measures}
     drawn = [(heads_of[name], bars[name]) for name in measures if name not in _LESS_IS_BETTER]
     heads = {"student": "Student", "no privacy": "Baseline (no privacy)"}
     return {
         "chart": bar_chart(drawn, Words("quality", " and ".join(heads[label] for label in models))),
         "heads": [heads[label] for label in models],
-        "rows": [(heads_of[name], [wording.measure(bar.value) for bar in bars[name]]) for name in measures],
+        "rows": [(heads_of[name], [_measure(bar.value) for bar in bars[name]]) for name in measures],
         "has_brier": "brier" in measures,
-        "areas": _areas(record) if "auprc" in measures else None,
+        "areas": record.areas_in_words if "auprc" in measures else None,
         "has_baseline": "no privacy" in models,
     }
-
-
-def _areas(record: RunRecord) -> str:
-    return wording.positive_class(record.data.get("classes") or (), record.data.get("positive_class"))
 
 
 def _labels(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
@@ -222,8 +225,8 @@ def _labels(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
     exact = record.labels_are_public or is_private
     share = record.label_accuracy
     return {
-        "number": wording.number(record.labels) if exact else None,
-        "asked": wording.number(record.asked) if exact and record.asked > record.labels else None,
+        "number": number(record.labels) if exact else None,
+        "asked": number(record.asked) if exact and record.asked > record.labels else None,
         # A share of few labels, even a rounded share, would reveal their number.
         "accuracy": f"{100 * share:.1f}%" if share is not None and exact else None,
         "is_withheld": share is not None and not exact,
@@ -233,16 +236,16 @@ def _labels(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
 
 def _private(record: RunRecord, private: PrivateRecord) -> dict[str, Any]:
     """Return statistics that only the owner of the private records may see."""
-    budget = wording.number(record.budget["epsilon"], 4)
+    budget = number(record.budget["epsilon"], 4)
     times = {name: value for name, value in record.seconds.items() if name != "total"}
-    stages = [(wording.heading(name), f"{value:,.1f} s") for name, value in times.items()]
+    stages = [(_heading(name), f"{value:,.1f} s") for name, value in times.items()]
     total = record.seconds.get("total", sum(times.values()))
     return {
         "rows": [
-            (_spent_head(record), f"{wording.number(round_up(private.epsilon_spent, 4), 4)} of {budget}"),
-            ("Public rows that got a label", wording.number(record.labels)),
-            ("Constant teachers", wording.number(private.constant_teachers)),
-            ("Failed teachers", wording.number(private.failed_teachers)),
+            (_spent_head(record), f"{number(round_up(private.epsilon_spent, 4), 4)} of {budget}"),
+            ("Public rows that got a label", number(record.labels)),
+            ("Constant teachers", number(private.constant_teachers)),
+            ("Failed teachers", number(private.failed_teachers)),
         ],
         "stages": [*stages, ("All stages", f"{total:,.1f} s")] if stages else [],
         "margins": histogram(
@@ -262,9 +265,9 @@ def _tables(record: RunRecord, *, is_private: bool) -> list[tuple[str, list[tupl
     shown = {k: v for k, v in record.data.items() if k not in _SHOWN_ABOVE}
     error = shown.pop("readable_share_error", None)
     if error is not None and shown.get("readable_share") is not None:
-        shown["readable_share"] = wording.readable(shown["readable_share"], error)
+        shown["readable_share"] = record.readable_in_words
     if shown.get("answers"):
-        shown["answers"] = {label: wording.percent(share) for label, share in shown["answers"].items()}
+        shown["answers"] = {label: percent(share) for label, share in shown["answers"].items()}
     data = {k: "withheld: depends on private rows" if k in withheld and v is not None else v for k, v in shown.items()}
     # A law given as an object may have no short name.
     left_out = _OF_VOTES if record.released_sums and not record.settings.get("n_teachers") else frozenset()
@@ -272,8 +275,8 @@ def _tables(record: RunRecord, *, is_private: bool) -> list[tuple[str, list[tupl
     left_out |= _OF_ONE_SUM if record.described_sums else frozenset()
     settings = {k: v for k, v in record.settings.items() if (k != "law_name" or v) and k not in left_out}
     return [
-        ("Settings", [(wording.heading(k), wording.setting(k, v)) for k, v in settings.items()]),
-        ("Data", [(wording.heading(k), wording.setting(k, v)) for k, v in data.items()]),
+        ("Settings", [(_heading(k), _setting(k, v)) for k, v in settings.items()]),
+        ("Data", [(_heading(k), _setting(k, v)) for k, v in data.items()]),
         ("Versions", [(k, str(v)) for k, v in versions.items()]),
     ]
 
@@ -282,6 +285,13 @@ def _finite(value: float | None) -> float:
     return math.nan if value is None else value
 
 
+# The general rule would mislead for these names.
+_HEADINGS = {
+    "compares_rows": "One more sum, to compare public rows by",
+    "public_rows_unlike": "Public rows differ from private ones",
+    "readable_share": "Share of private records that could be read, as a released sum shows",
+    "answers": "Share of each label among the public rows",
+}
 _FORMAT, _VERSION = "dpensemble model card", 1
 _NOT_STATED = "not stated; the publisher of the model should state it"
 _TASK = "tabular-classification"
@@ -298,6 +308,44 @@ _ADJACENT = {
 }
 
 
+def _measure(value: float | None) -> str:
+    """Write an accuracy or an area with three decimals."""
+    return "not available" if value is None or not math.isfinite(value) else f"{value:.3f}"
+
+
+def _setting(name: str, value: object) -> str:
+    """Write one setting or fact of any type. A seed has no commas."""
+    if value is None or isinstance(value, bool):
+        return {None: "not set", True: "yes", False: "no"}[value]
+    if isinstance(value, int) and "seed" in name:
+        return str(value)
+    if isinstance(value, int | float):
+        return number(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_setting(str(key), item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_setting(name, item) for item in value)
+    return str(value)
+
+
+def _heading(name: str) -> str:
+    """Turn the name of a field into words. A name that begins with ``n_`` is a number of things."""
+    if name in _HEADINGS:
+        return _HEADINGS[name]
+    words = re.sub(r"^n_", "number_of_", name).replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+def date(created: str) -> str:
+    """Write an ISO 8601 date and time in words. A text that is not a date stays unchanged."""
+    try:
+        moment = datetime.fromisoformat(created)
+    except ValueError:
+        return created
+    moment = moment.astimezone(UTC) if moment.tzinfo else moment
+    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+
+
 def model_card(record: RunRecord) -> dict[str, Any]:
     """Return the model card of a run, as plain values for JSON, without what its guarantee does not protect."""
     seeded = [] if record.statement().for_release else ["The noise came from a seed, so it can be removed."]
@@ -309,7 +357,7 @@ def model_card(record: RunRecord) -> dict[str, Any]:
         "data": _data(record),
         "quality": _card_quality(record),
         "privacy": _privacy(record),
-        "cautions": [one.text for one in remarks(record) if one.is_public],
+        "cautions": [one.text for one in record.remarks() if one.is_public],
         "for_release": record.statement().for_release,
         "experiment": list(dict.fromkeys([*record.experiment, *seeded])),
     }
@@ -362,7 +410,7 @@ def _card_quality(record: RunRecord) -> dict[str, Any]:
     elif record.student is not None and record.scores_are_public:
         quality |= {"known_from": "public test rows", "measures": dict(record.student)}
         quality["always_the_most_common_label"] = record.data.get("most_common_label")
-        quality["areas"] = wording.positive_class(record.data.get("classes") or (), record.data.get("positive_class"))
+        quality["areas"] = record.areas_in_words
     elif record.student is not None:
         quality["known_from"] = "withheld: the test rows were not declared public"
     return quality
@@ -378,12 +426,18 @@ def _privacy(record: RunRecord) -> dict[str, Any]:
         "groups": [{"name": group.name, "epsilon": round_up(group.epsilon, 4)} for group in statement.groups],
         "in_words": statement.sentences(),
         "accounting": statement.accounting,
-        "noise": wording.noise(record),
+        "noise": record.noise_in_words,
         "released": [dict(one) for one in record.releases] if record.described_sums else [],
         "assumptions": list(statement.assumptions),
-        "attack": attack_bounds(record),
+        "attack": record.attack_bounds(),
         "certificate": record.data.get("certificate"),
     }
+
+
+def card_texts(record: RunRecord) -> tuple[str, str]:
+    """Return the model card of a run as the text of a JSON file, and as Markdown."""
+    card = model_card(record)
+    return json.dumps(card, indent=2) + "\n", card_as_markdown(card)
 
 
 def card_as_markdown(card: dict[str, Any]) -> str:
@@ -432,7 +486,7 @@ def _front_matter(card: RecordPart) -> dict[str, object]:
     tags = [_TASK, "differential-privacy", "dpensemble", *(["experiment"] if card["experiment"] else [])]
     front: dict[str, object] = {"library_name": "dpensemble", "pipeline_tag": _TASK, "tags": tags}
     metrics = [
-        {"type": _HUB_METRICS[name], "name": wording.MEASURES[name], "value": round(value, 4)}
+        {"type": _HUB_METRICS[name], "name": _MEASURES[name], "value": round(value, 4)}
         for name, value in quality["measures"].items()
         if name in _HUB_METRICS and math.isfinite(value)
     ]
@@ -452,10 +506,10 @@ def _released_in_markdown(releases: list[dict[str, Any]]) -> list[str]:
     """Write a table of the released sums and one of each statistic, or nothing if labels were released."""
     if not releases:
         return []
-    noises = [(one["description"], wording.number(one["noise"], 4)) for one in releases]
+    noises = [(one["description"], number(one["noise"], 4)) for one in releases]
     parts = [_table("Released sums, and their noise in sensitivities", noises)]
     for table in [one["table"] for one in releases if one["table"] is not None]:
-        values = [(label, " ± ".join(wording.with_error(value, error))) for label, value, error in table["rows"]]
+        values = [(label, " ± ".join(with_error(value, error))) for label, value, error in table["rows"]]
         parts.append(_table(table["title"], values, heading=str))
     return parts
 
@@ -467,14 +521,14 @@ def _measures(quality: dict[str, Any]) -> list[tuple[str, Any]]:
     commonest = {always: quality[always]} if quality.get(always) is not None else {}
     for name, value in (quality["measures"] | commonest).items():
         low, high = between.get(name, (None, None))
-        interval = "" if low is None else f" (95% interval {wording.measure(low)} to {wording.measure(high)})"
-        rows.append((wording.MEASURES.get(name, name), f"{wording.measure(value)}{interval}"))
+        interval = "" if low is None else f" (95% interval {_measure(low)} to {_measure(high)})"
+        rows.append((_MEASURES.get(name, name), f"{_measure(value)}{interval}"))
     for name, (low, high) in between.items():
         if name not in quality["measures"] and name != always:
-            interval = f"95% interval {wording.measure(low)} to {wording.measure(high)}"
-            rows.append((wording.MEASURES.get(name, name), f"{interval}, for any order within the released bins"))
+            interval = f"95% interval {_measure(low)} to {_measure(high)}"
+            rows.append((_MEASURES.get(name, name), f"{interval}, for any order within the released bins"))
     if spread := quality.get("auroc_if_spread_as_public_rows"):
-        rows.append(("AUROC if spread within bins as on public rows", wording.measure(spread)))
+        rows.append(("AUROC if spread within bins as on public rows", _measure(spread)))
     return rows
 
 
@@ -483,10 +537,10 @@ def _unit(data: dict[str, Any]) -> str:
     return f"one {data['unit']}" + (f" (column {column})" if column else "")
 
 
-def _table(title: str, rows: Sequence[tuple[str, object]], heading: Callable[[str], str] = wording.heading) -> str:
+def _table(title: str, rows: Sequence[tuple[str, object]], heading: Callable[[str], str] = _heading) -> str:
     lines = []
     for name, value in rows:
-        shown = "withheld" if value is None else wording.setting(name, value)
+        shown = "withheld" if value is None else _setting(name, value)
         lines.append(f"| {_plain(heading(name))} | {_plain(shown)} |")
     head = f"## {title}\n\n" if title else ""
     return head + "\n".join(["| | |", "|---|---|", *lines])
@@ -499,6 +553,11 @@ def _list(texts: list[str]) -> str:
 def _plain(text: object) -> str:
     """Escape a text so that no part of it is read as Markdown or HTML."""
     return _MARKS.sub(r"\\\1", " ".join(str(text).split()))
+
+
+def registry_text(record: RunRecord) -> str:
+    """Return the entry of a run in the registry as YAML."""
+    return as_yaml(registry_entry(record))
 
 
 def registry_entry(record: RunRecord) -> dict[str, Any]:
@@ -573,9 +632,9 @@ def _privacy_loss(record: RunRecord, card: dict[str, Any]) -> dict[str, Any]:
 
 def _implementation(record: RunRecord, card: dict[str, Any]) -> dict[str, Any]:
     privacy, quality = card["privacy"], card["quality"]
-    measures = [f"{name} {wording.measure(value)}" for name, value in quality["measures"].items()]
+    measures = [f"{name} {_measure(value)}" for name, value in quality["measures"].items()]
     measures += [
-        f"{name} between {wording.measure(low)} and {wording.measure(high)} (95% interval)"
+        f"{name} between {_measure(low)} and {_measure(high)} (95% interval)"
         for name, (low, high) in quality.get("intervals", {}).items()
         if name not in quality["measures"] and name != "always_the_most_common_label"
     ]

@@ -7,12 +7,6 @@ The promise is a guarantee in an attacker's terms: how much better than guessing
 neighbouring data sets. The attacker knows all records but one unit's, has two candidates for that unit, and raises an
 alarm for one of them. Under add-or-remove-one, the question is instead whether the unit is there at all: exchanging it
 would be two changes.
-
-For every attack, the share of right alarms (true positives) is bounded by the share of false alarms (false positives).
-A guarantee of (epsilon, delta) gives ``TPR <= min(exp(epsilon) FPR + delta, 1 - exp(-epsilon) (1 - delta - FPR))``
-(P. Kairouz, S. Oh and P. Viswanath, ICML 2015, Theorem 2.1, rearranged). If all releases are Gaussian sums, they obey
-the exact curve ``TPR <= Phi(Phi^-1(FPR) + mu)`` (J. Dong, A. Roth and W. Su, JRSS B 2022, Definition 2.6), which is
-lower.
 """
 
 from __future__ import annotations
@@ -21,18 +15,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import NormalDist
 from typing import Any
 
 from markupsafe import Markup
 
 from dpensemble._wording import plural
-from dpensemble.cost import gaussian_mu
 from dpensemble.relations import Basis, Relation
-from dpensemble.report import wording
 from dpensemble.report.charts import Frame, Interval, Words, dot, interval_chart, line, nice_ticks, path, svg, text
 from dpensemble.report.record import RecordPart, RunRecord
-from dpensemble.report.wording import counted, number, percent, shorten
+from dpensemble.report.wording import number, percent, shorten
 
 # With this number of bins or more, an area is never called unknown.
 _KNOWN_BINS = 4
@@ -114,6 +105,15 @@ class KnownArea:
         return "" if self.spread is None else f"{self.spread:.3f} if spread within bins as on public rows"
 
 
+def quality_sections(record: RunRecord, *, is_private: bool) -> dict[str, object]:
+    """Return the first screen, the risk, and the figures. Without `is_private` they hold only what may be published."""
+    return {
+        "summary": _summary_view(record, is_private=is_private),
+        "known": _figures_view(record, is_private=is_private),
+        "risk": _risk_view(record),
+    }
+
+
 def quality_lines(record: RunRecord) -> Iterator[str]:
     """Yield what a run released about the quality of its student, and the threshold for the costs of decisions."""
     score, decision = record.data.get("released_score"), record.data.get("decision")
@@ -143,7 +143,7 @@ def _score_line(score: RecordPart, unit: str) -> str:
     if score.get("auroc_low") is not None:
         parts.append(_area(KnownArea.of(score)))
     return (
-        f"Quality on {counted(score['units'], f'held-back {unit}')}, released with noise under the same guarantee "
+        f"Quality on {_counted(score['units'], f'held-back {unit}')}, released with noise under the same guarantee "
         f"(95% intervals in brackets): {', '.join(parts)}."
     )
 
@@ -169,7 +169,7 @@ def _with_band(figure: RecordPart, decimals: int | None) -> str:
     return f"{write(figure['value'])} ({write(figure['low'])} to {write(figure['high'])})"
 
 
-def quality_view(record: RunRecord, *, is_private: bool) -> dict[str, object] | None:
+def _figures_view(record: RunRecord, *, is_private: bool) -> dict[str, object] | None:
     """Return curves, tables and pictures, or None if nothing may be shown.
 
     What was released with noise comes first. Exact figures on test rows are shown if these rows are public, or to the
@@ -462,10 +462,6 @@ _BAND = 1.959964
 _WEAK = 0.9
 # With more classes the first screen does not name them.
 _MOST_NAMED = 6
-_FALSE_ALARMS = (0.001, 0.01, 0.1)
-# `gaussian_mu` is rounded down. This margin is far more than the rounding can have lost.
-_ROUNDING = 1 + 1e-9
-_NORMAL = NormalDist()
 
 
 @dataclass(frozen=True)
@@ -489,7 +485,7 @@ class _Quality:
         return interval_chart(self.rows, Words("right", "Share of right answers"))
 
 
-def summary_view(record: RunRecord, *, is_private: bool) -> dict[str, object]:
+def _summary_view(record: RunRecord, *, is_private: bool) -> dict[str, object]:
     """Return the texts of the first screen. Without `is_private` they contain only what may be published."""
     quality = _quality(record, is_private=is_private)
     return {
@@ -505,19 +501,19 @@ def _trained(record: RunRecord) -> list[str]:
     data, withheld = record.data, record.unprotected_data
     classes = [str(label) for label in data.get("classes") or ()]
     what = f"“{data['target']}”" if data.get("target") else "a class"
-    among = f" ({wording.either(classes)})" if 0 < len(classes) <= _MOST_NAMED else ""
+    among = f" ({_either(classes)})" if 0 < len(classes) <= _MOST_NAMED else ""
     columns = data.get("columns")
-    by = f" from {wording.counted(columns, 'column')}" if columns else ""
+    by = f" from {_counted(columns, 'column')}" if columns else ""
     sentences = [f"A model that predicts {what}{among}{by}."]
     units, held = data.get("private_units"), data.get("held_back", 0)
     if units is None or "private_units" in withheld:
         sentences.append(f"It learned from private {plural(record.unit)}, whose number is not published.")
     else:
-        sentences.append(f"It learned from {wording.counted(units - held, f'private {record.unit}')}.")
+        sentences.append(f"It learned from {_counted(units - held, f'private {record.unit}')}.")
     if held:
         sentences.append(f"Another {held:,} were held back to measure how good it is.")
     if data.get("public_rows"):
-        sentences.append(f"{wording.counted(data['public_rows'], 'public row')} helped, without their labels.")
+        sentences.append(f"{_counted(data['public_rows'], 'public row')} helped, without their labels.")
     return sentences
 
 
@@ -526,7 +522,7 @@ def _promise(record: RunRecord) -> list[str]:
     stated, unit = record.statement(), record.unit
     many = plural(unit)
     # With two equally likely candidates, a guess is right with probability (1 + advantage) / 2 at most.
-    right = math.ceil(50 * (1 + attack_bounds(record)["advantage"]) - 1e-9)
+    right = math.ceil(50 * (1 + record.attack_bounds()["advantage"]) - 1e-9)
     own = "it" if unit == "record" else f"the records of one {unit}"
     if stated.relation is Relation.REPLACE_ONE:
         first = f"If any one {unit} had been different, what is published would have come out almost as likely."
@@ -552,7 +548,7 @@ def _quality(record: RunRecord, *, is_private: bool) -> _Quality | None:
     score = record.data.get("released_score")
     if score:
         source = (
-            f"Measured on {wording.counted(score['units'], f'private {record.unit}')} that the model did not learn "
+            f"Measured on {_counted(score['units'], f'private {record.unit}')} that the model did not learn "
             "from, with random noise. The promise covers these figures."
         )
         order = _order(KnownArea.of(score), record)
@@ -581,7 +577,7 @@ def _order(area: KnownArea | None, record: RunRecord) -> str:
         return f"An earlier version measured this: {area.name}, {area.numbers}. The AUROC may lie outside."
     # Rounded outwards, so that the interval stays one.
     low, high = math.floor(100 * area.low + 1e-9), math.ceil(100 * area.high - 1e-9)
-    pair = f"Of one {record.unit} that is “{wording.shorten(str(case), 24)}” and one that is not"
+    pair = f"Of one {record.unit} that is “{shorten(str(case), 24)}” and one that is not"
     if area.value is not None:
         times = f"{round(100 * area.value)} times in 100 (95% interval: {low} to {high})"
         return f"{pair}, it gives the first the higher probability {times}. A coin does so 50 times."
@@ -609,12 +605,12 @@ def _compared(student: RecordPart, common: RecordPart | None, source: str, order
     verdict = ""
     if common is not None:
         name = common.get("class")
-        label = f"always “{wording.shorten(str(name), 24)}”" if name is not None else "always the most common class"
+        label = f"always “{shorten(str(name), 24)}”" if name is not None else "always the most common class"
         rows.append(Interval(label, common["value"], common["low"], common["high"], "other"))
         verdict = _verdict(student, common)
         if answer is not None and answer == str(name):
             # Both figures are of nearly the same labels, so a difference between them is chance and noise.
-            shown = wording.shorten(answer, 24)
+            shown = shorten(answer, 24)
             verdict = f"It gives every public row the label “{shown}”. So both bars measure nearly the same labels."
     return _Quality(rows, source, verdict, order)
 
@@ -687,21 +683,9 @@ def _wrong_at_threshold(record: RunRecord) -> str:
     return ""
 
 
-def attack_bounds(record: RunRecord) -> dict[str, Any]:
-    """Return the largest advantage, and pairs of false and right alarms, as shares, rounded up."""
-    epsilon, delta = float(record.guarantee["epsilon"]), float(record.guarantee["delta"])
-    mu = gaussian_mu(epsilon, delta) * _ROUNDING if record.released_sums else None
-    pairs = [(alarm, _most_hits(alarm, epsilon, delta, mu)) for alarm in _FALSE_ALARMS]
-    return {
-        "is_exact": mu is not None,
-        "advantage": _up(_advantage(epsilon, delta, mu)),
-        "hits": [[alarm, _up(hit)] for alarm, hit in pairs],
-    }
-
-
-def risk_view(record: RunRecord) -> dict[str, Any]:
+def _risk_view(record: RunRecord) -> dict[str, Any]:
     """Return the advantage over guessing, and hits at some false-alarm rates, rounded up, in per cent."""
-    bounds = attack_bounds(record)
+    bounds = record.attack_bounds()
     return {
         "is_exact": bounds["is_exact"],
         "advantage": _percent(bounds["advantage"]),
@@ -726,24 +710,15 @@ def _condition(record: RunRecord) -> str:
     )
 
 
-def _most_hits(false_alarms: float, epsilon: float, delta: float, mu: float | None = None) -> float:
-    """Return the largest share of right alarms of any attack with this share of false alarms."""
-    grow = math.exp(min(epsilon, 700.0))
-    bound = min(1.0, grow * false_alarms + delta, 1 - (1 - delta - false_alarms) / grow)
-    return bound if mu is None else min(bound, _NORMAL.cdf(_NORMAL.inv_cdf(false_alarms) + mu))
-
-
-def _advantage(epsilon: float, delta: float, mu: float | None = None) -> float:
-    """Return the largest difference of right and false alarms of any attack: 0 is guessing, 1 is certainty."""
-    # The difference is largest where both bounds meet.
-    bound = min(1.0, math.tanh(epsilon / 2) + 2 * delta / (1 + math.exp(min(epsilon, 700.0))))
-    return bound if mu is None else min(bound, 2 * _NORMAL.cdf(mu / 2) - 1)
-
-
-def _up(share: float) -> float:
-    """Round a share up to three decimals."""
-    return math.ceil(min(share, 1.0) * 1000 - 1e-9) / 1000
-
-
 def _percent(share: float) -> str:
     return f"{100 * share:.3g}%"
+
+
+def _counted(number_of: int, noun: str) -> str:
+    """Write how many there are of what a noun names."""
+    return f"{number_of:,} {noun if number_of == 1 else plural(noun)}"
+
+
+def _either(names: Sequence[str]) -> str:
+    """Write names as alternatives."""
+    return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else "".join(names)

@@ -2,6 +2,13 @@
 
 A record also states what a protected unit is called: a patient if the unit column is ``patient_id``, not a unit.
 Reasons for caution before relying on a student follow from what the run released anyway.
+
+A record bounds attacks on its guarantee. For every attack, the share of right alarms (true positives) is bounded by the
+share of false alarms (false positives). A guarantee of (epsilon, delta) gives
+``TPR <= min(exp(epsilon) FPR + delta, 1 - exp(-epsilon) (1 - delta - FPR))``
+(P. Kairouz, S. Oh and P. Viswanath, ICML 2015, Theorem 2.1, rearranged). If all releases are Gaussian sums, they obey
+the exact curve ``TPR <= Phi(Phi^-1(FPR) + mu)`` (J. Dong, A. Roth and W. Su, JRSS B 2022, Definition 2.6), which is
+lower.
 """
 
 from __future__ import annotations
@@ -11,19 +18,27 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 from dpensemble import _untrusted
 from dpensemble._wording import plural, with_article
+from dpensemble.cost import gaussian_mu
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
+from dpensemble.report.wording import BAND, number, percent
 
+# Shares of false alarms at which attacks are bounded.
+_FALSE_ALARMS = (0.001, 0.01, 0.1)
+# `gaussian_mu` is rounded down. This margin is far more than the rounding can have lost.
+_ROUNDING = 1 + 1e-9
+_NORMAL = NormalDist()
 #: A part of a record, as JSON holds it.
 RecordPart = Mapping[str, Any]
 _SCHEMA = 5
-#: Entry of the file with exact counts for the owner, which no record, page or card shows.
-FOR_OWNER = "for_owner"
+# Entry of the file with exact counts for the owner, which no record, page or card shows.
+_FOR_OWNER = "for_owner"
 _LABELS: dict[str, Any] = {"description": "labels", "table": None, "noise": None}
 _OLD_SUM: dict[str, Any] = {"description": "noisy sum", "table": None, "noise": None}
 _RELEASE = frozenset(_LABELS)
@@ -208,15 +223,74 @@ class RunRecord:
         stated = Guarantee.from_dict(self.guarantee)
         return replace(stated, unit=self.unit, assumptions=tuple(map(self.in_words, stated.assumptions)))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the record as plain values, ready for JSON."""
-        return asdict(self)
+    @property
+    def noise_in_words(self) -> str:
+        """The noise of the run, and how it was chosen."""
+        settings, rows = self.settings, self.data.get("public_rows", 0)
+        chosen = settings["noise_chosen"]
+        if noises := [each for _, each in self.described_sums]:
+            least, most = (number(bound, 4) for bound in (min(noises), max(noises)))
+            return f"Gaussian, {least if least == most else f'{least} to {most}'} sensitivities on each sum ({chosen})"
+        if chosen == "none":
+            return "none on the votes"
+        queries = min(rows, settings.get("max_labels") or rows)
+        how = f"fitted to {'the ' if queries == rows else ''}{queries:,} public rows" if chosen == "fitted" else chosen
+        return f"{settings['noise_in_words']} ({how})"
+
+    @property
+    def areas_in_words(self) -> str:
+        """Which class the areas under curves refer to."""
+        classes, positive = self.data.get("classes") or (), self.data.get("positive_class")
+        if positive is None:
+            return f"AUROC and AUPRC are means over {len(classes)} classes, each against the rest."
+        return f"AUROC and AUPRC treat {positive!r} as positive; the student's probability is that of this class."
+
+    @property
+    def sums_in_words(self) -> str:
+        """How many noisy sums were released."""
+        return f"{self.n_sums:,} noisy sum{'' if self.n_sums == 1 else 's'}"
+
+    @property
+    def readable_in_words(self) -> str | None:
+        """The estimated share of readable records with its 95 % interval by the noise, both within 0 and 1."""
+        share, error = self.data.get("readable_share"), self.data.get("readable_share_error")
+        if share is None or error is None:
+            return None
+        # Around the share within 0 and 1, the interval holds the true share at least as often.
+        value = min(max(share, 0.0), 1.0)
+        low, high = max(value - BAND * error, 0.0), min(value + BAND * error, 1.0)
+        return f"About {percent(value)} (95% interval by noise: {percent(low)} to {percent(high)})"
+
+    def remarks(self) -> list[Remark]:
+        """Return reasons for caution before relying on a student, or nothing if there are none."""
+        parts = (_unlike, _many_unreadable, _one_answer, _few_labels, _no_better, _public_labels_do, _small_teachers)
+        return [Remark(text, public) for part in parts for text, public in part(self)]
+
+    def attack_bounds(self) -> dict[str, Any]:
+        """Return the largest advantage, and pairs of false and right alarms, as shares, rounded up."""
+        epsilon, delta = float(self.guarantee["epsilon"]), float(self.guarantee["delta"])
+        mu = gaussian_mu(epsilon, delta) * _ROUNDING if self.released_sums else None
+        pairs = [(alarm, _most_hits(alarm, epsilon, delta, mu)) for alarm in _FALSE_ALARMS]
+        return {
+            "is_exact": mu is not None,
+            "advantage": _up(_advantage(epsilon, delta, mu)),
+            "hits": [[alarm, _up(hit)] for alarm, hit in pairs],
+        }
+
+    def to_dict(self, for_owner: Mapping[str, int | None] | None = None) -> dict[str, Any]:
+        """Return the record as plain values, ready for JSON. `for_owner` are exact counts that only the file has."""
+        return asdict(self) | ({_FOR_OWNER: dict(for_owner)} if for_owner else {})
+
+    @classmethod
+    def read(cls, path: Path) -> RunRecord:
+        """Read a record from a file of JSON."""
+        return cls.from_dict(_read_json(path))
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RunRecord:
         """Rebuild a record. Raise if the schema is wrong, or if a field is missing or unknown."""
         names = {item.name for item in fields(cls)}
-        values = {name: value for name, value in values.items() if name != FOR_OWNER}
+        values = {name: value for name, value in values.items() if name != _FOR_OWNER}
         if "releases" not in values and isinstance(values.get("settings"), dict):
             # Earlier versions did not write this field.
             values = values | {"releases": [_OLD_SUM] * values["settings"].get("rounds", 0) or [_LABELS]}
@@ -256,6 +330,11 @@ class PrivateRecord:
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain values, ready for JSON."""
         return asdict(self)
+
+    @classmethod
+    def read(cls, path: Path) -> PrivateRecord:
+        """Read a record from a file of JSON."""
+        return cls.from_dict(_read_json(path))
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> PrivateRecord:
@@ -327,7 +406,7 @@ def _is_finite(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object, or raise `FileError` with one sentence."""
 
     def failed(reason: str) -> FileError:
@@ -446,12 +525,6 @@ class Remark:
     is_public: bool
 
 
-def remarks(record: RunRecord) -> list[Remark]:
-    """Return reasons for caution before relying on a student, or nothing if there are none."""
-    parts = (_unlike, _many_unreadable, _one_answer, _few_labels, _no_better, _public_labels_do, _small_teachers)
-    return [Remark(text, public) for part in parts for text, public in part(record)]
-
-
 def _unlike(record: RunRecord) -> Iterator[tuple[str, bool]]:
     """Repeat the warning that public rows are unlike private rows, or that the test of this cannot decide.
 
@@ -557,3 +630,22 @@ def _small_teachers(record: RunRecord) -> Iterator[tuple[str, bool]]:
         "fewer, answers.",
         "private_units" not in record.unprotected_data,
     )
+
+
+def _most_hits(false_alarms: float, epsilon: float, delta: float, mu: float | None = None) -> float:
+    """Return the largest share of right alarms of any attack with this share of false alarms."""
+    grow = math.exp(min(epsilon, 700.0))
+    bound = min(1.0, grow * false_alarms + delta, 1 - (1 - delta - false_alarms) / grow)
+    return bound if mu is None else min(bound, _NORMAL.cdf(_NORMAL.inv_cdf(false_alarms) + mu))
+
+
+def _advantage(epsilon: float, delta: float, mu: float | None = None) -> float:
+    """Return the largest difference of right and false alarms of any attack: 0 is guessing, 1 is certainty."""
+    # The difference is largest where both bounds meet.
+    bound = min(1.0, math.tanh(epsilon / 2) + 2 * delta / (1 + math.exp(min(epsilon, 700.0))))
+    return bound if mu is None else min(bound, 2 * _NORMAL.cdf(mu / 2) - 1)
+
+
+def _up(share: float) -> float:
+    """Round a share up to three decimals."""
+    return math.ceil(min(share, 1.0) * 1000 - 1e-9) / 1000

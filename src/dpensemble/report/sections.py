@@ -19,7 +19,6 @@ from markupsafe import Markup
 
 from dpensemble._wording import plural, round_up
 from dpensemble.relations import Basis
-from dpensemble.report import wording
 from dpensemble.report.charts import (
     GROUP_COLOURS,
     WIDTH,
@@ -50,7 +49,12 @@ _TALL = 360
 _LABEL = 13
 
 
-def personal_view(record: RunRecord, private: PrivateRecord | None) -> dict[str, Any] | None:
+def sections_of_some_runs(record: RunRecord, private: PrivateRecord | None) -> dict[str, object]:
+    """Return what the page shows about groups with their own budgets, and about effects of columns. None for none."""
+    return {"personal": _personal_view(record, private), "effects": _effects_view(record)}
+
+
+def _personal_view(record: RunRecord, private: PrivateRecord | None) -> dict[str, Any] | None:
     """Return what the page shows about groups, or None if every record has the same budget."""
     if not record.groups:
         return None
@@ -101,40 +105,37 @@ class History:
             own=private.spend if private is not None and shows_own else (),
         )
 
-
-def history_chart(history: History, axis: str) -> Markup:
-    """Draw each group's spend, its budget and one budget's labels (Mühl and Boenisch 2022, figure 2)."""
-    curves = [Series("one for all", history.plain, "other")]
-    limits = []
-    for colour, index in enumerate(_drawn_groups(history.groups), start=1):
-        (name, budget), css = history.groups[index], f"group-{colour}"
-        # Under a gate, spending is recorded after chunks of queries, so nothing is spent before the first chunk.
-        points = [(0, 0.0)] if history.spend and history.spend[0][0] > 1 else []
-        points += [(count, spent[index]) for count, spent in history.spend]
-        shown = wording.number(budget, 3)
-        # A group that is named by its epsilon is labelled by it.
-        unnamed = name.replace(".", "", 1).isdigit()
-        curves.append(Series(f"ε {shown}" if unnamed else wording.shorten(name, _LABEL), points, css))
-        named = "budget" if unnamed else wording.shorten(name, _LABEL - len(shown) - 2) + ":"
-        limits.append(Limit(f"{named} {shown}", budget, css))
-    if history.own:
-        curves.append(Series("largest spent", history.own, "main"))
-    marks = [Mark(_MARKS.get(name, name), labels, at, "other") for name, at, labels in history.marks if labels > 0]
-    words = Words("spend", f"Privacy spent by each group, by number of {axis}", axis, "epsilon")
-    return line_chart(curves, limits, words, marks, height=_TALL)
+    def chart(self, axis: str) -> Markup:
+        """Draw each group's spend, its budget and one budget's labels (Mühl and Boenisch 2022, figure 2)."""
+        curves = [Series("one for all", self.plain, "other")]
+        limits = []
+        for colour, index in enumerate(_drawn_groups(self.groups), start=1):
+            (name, budget), css = self.groups[index], f"group-{colour}"
+            # Under a gate, spending is recorded after chunks of queries, so nothing is spent before the first chunk.
+            points = [(0, 0.0)] if self.spend and self.spend[0][0] > 1 else []
+            points += [(count, spent[index]) for count, spent in self.spend]
+            shown = number(budget, 3)
+            # A group that is named by its epsilon is labelled by it.
+            unnamed = name.replace(".", "", 1).isdigit()
+            curves.append(Series(f"ε {shown}" if unnamed else shorten(name, _LABEL), points, css))
+            named = "budget" if unnamed else shorten(name, _LABEL - len(shown) - 2) + ":"
+            limits.append(Limit(f"{named} {shown}", budget, css))
+        if self.own:
+            curves.append(Series("largest spent", self.own, "main"))
+        marks = [Mark(_MARKS.get(name, name), labels, at, "other") for name, at, labels in self.marks if labels > 0]
+        words = Words("spend", f"Privacy spent by each group, by number of {axis}", axis, "epsilon")
+        return line_chart(curves, limits, words, marks, height=_TALL)
 
 
 def _figure(group: dict[str, Any]) -> dict[str, str]:
     epsilon = group["epsilon"]
-    factor = (
-        f"a factor of {wording.number(round_up(math.exp(epsilon), 3), 3)}" if epsilon < 700 else "an unlimited factor"
-    )
+    factor = f"a factor of {number(round_up(math.exp(epsilon), 3), 3)}" if epsilon < 700 else "an unlimited factor"
     return {"name": group["name"], "epsilon": _epsilon(epsilon), "factor": factor}
 
 
 def _epsilon(value: float) -> str:
     """Write an epsilon, rounded up so that no guarantee looks stronger than it is."""
-    return wording.number(round_up(value, 4), 4) if value else "0"
+    return number(round_up(value, 4), 4) if value else "0"
 
 
 def _group_table(
@@ -158,7 +159,7 @@ def _group_table(
             spent,
             _count(group["records"]) if shows_sizes or group["records"] is None else _WITHHELD,
             *([_count(group["teachers"])] if has_teachers else []),
-            f"{100 * group[varied]:.3g}% of queries" if varied == "frequency" else wording.number(group[varied], 4),
+            f"{100 * group[varied]:.3g}% of queries" if varied == "frequency" else number(group[varied], 4),
         ]
         rows.append((colours.get(index, ""), group["name"], row))
     teachers = ["Teachers"] if has_teachers else []
@@ -166,19 +167,19 @@ def _group_table(
 
 
 def _count(value: int | None) -> str:
-    return "not known" if value is None else wording.number(value)
+    return "not known" if value is None else number(value)
 
 
 def _group_plain(record: RunRecord, *, is_private: bool) -> list[tuple[str, str, str]]:
     """Compare the run with what one budget for all records would have bought."""
     rows = [
-        (f"The {SHARED_BUDGETS.get(e['name'], e['name'])}", _epsilon(e["epsilon"]), wording.number(e["labels"]))
+        (f"The {SHARED_BUDGETS.get(e['name'], e['name'])}", _epsilon(e["epsilon"]), number(e["labels"]))
         for e in record.plain_labels
     ]
     # The others are worst-case counts of answered queries. They do not apply to a gate or an analysis of the votes.
     alike = record.guarantee["basis"] == Basis.WORST_CASE.value and not record.gated
     if rows and alike and (record.labels_are_public or is_private):
-        rows.append(("Each group its own: this run", "as above", wording.number(record.asked)))
+        rows.append(("Each group its own: this run", "as above", number(record.asked)))
     return rows
 
 
@@ -227,7 +228,7 @@ class _Point(NamedTuple):
     few: bool = False
 
 
-def effects_view(record: RunRecord) -> dict[str, Any] | None:
+def _effects_view(record: RunRecord) -> dict[str, Any] | None:
     """Return importances, and pictures for two classes or tables for more. Return None if effects are not known."""
     effects = [effect for effect in record.effects if effect["points"]]
     if not effects:
@@ -500,8 +501,7 @@ def _with_neighbours(rows: Sequence[int], blanks: Sequence[bool]) -> list[int]:
     return [count if blank else next(sums) for count, blank in zip(rows, blanks, strict=True)]
 
 
-@dataclass(frozen=True)
-class Step:
+class _Step(NamedTuple):
     """A column with its entry, what the column adds to the logit, and half the width of its band (0 for none)."""
 
     label: str
@@ -531,28 +531,39 @@ class _LogitScale:
 
 
 def waterfall(
-    steps: Sequence[Step], base: float, *, towards: str, chances: bool, attribution: str, reference: str
+    steps: Sequence[tuple[str, float, float]],
+    base: float,
+    *,
+    towards: str,
+    chances: bool,
+    attribution: str,
+    reference: str,
 ) -> str:
-    """Return the picture as the text of an SVG file. With `chances` a logit is shown as a probability, too."""
+    """Return the picture as the text of an SVG file. With `chances` a logit is shown as a probability, too.
+
+    Each step is a column with its entry, what the column adds to the logit, and half the width of its band. A width of
+    0 means no band.
+    """
+    bars = [_Step(*one) for one in steps]
     ends = [base]
-    for one in steps:
+    for one in bars:
         ends.append(ends[-1] + one.contribution)
-    bands = [end + side * one.band for end, one in zip(ends[1:], steps, strict=True) for side in (-1, 1)]
+    bands = [end + side * one.band for end, one in zip(ends[1:], bars, strict=True) for side in (-1, 1)]
     scale, floor = _LogitScale.of([*ends, *bands]), _TOP + _STEP * (len(steps) + 2)
     axis = "logit: the logarithm of the odds" if chances else "logit, less the mean logit of all classes"
     body = _waterfall_axis(scale, floor, axis)
     body += _waterfall_end("Public mean", base, scale, _TOP, chances)
-    for place, (one, start, end) in enumerate(zip(steps, ends[:-1], ends[1:], strict=True), start=1):
+    for place, (one, start, end) in enumerate(zip(bars, ends[:-1], ends[1:], strict=True), start=1):
         body += _waterfall_bar(one, start, end, scale, _TOP + _STEP * place)
     body += _waterfall_end("This row", ends[-1], scale, floor - _STEP, chances)
     title = f"What speaks for and against {shorten(towards, 30)}"
     body += _waterfall_label(_LEFT, 28, title, weight="700")
     body += _waterfall_label(_LEFT, 50, "Blue, to the right: more likely. Brown, to the left: less likely.", _SOFT)
     body += _waterfall_label(_LEFT, 70, f"Relative to {reference.split(',', maxsplit=1)[0]}.", _SOFT)
-    for row, words in enumerate(_waterfall_notes(attribution, any(one.band for one in steps))):
+    for row, words in enumerate(_waterfall_notes(attribution, any(one.band for one in bars))):
         body += _waterfall_label(_LEFT, floor + 62 + 19 * row, words, _SOFT)
     sentences = [f"Public mean {_logit(base, chances)}."]
-    sentences += [f"{shorten(one.label, 80)}: {_signed(one.contribution)}." for one in steps]
+    sentences += [f"{shorten(one.label, 80)}: {_signed(one.contribution)}." for one in bars]
     desc = " ".join([*sentences, f"This row {_logit(ends[-1], chances)}."])
     drawn = _WATERFALL.format(width=_WIDTH, height=floor + _FOOT, title=title, desc=desc, page=_PAGE, body=body)
     return legible(str(drawn))
@@ -573,7 +584,7 @@ def _waterfall_end(name: str, value: float, scale: _LogitScale, top: float, chan
     return body + _WATERFALL_DOT.format(x=x, y=top + 27, colour=_INK)
 
 
-def _waterfall_bar(step: Step, start: float, end: float, scale: _LogitScale, top: float) -> Markup:
+def _waterfall_bar(step: _Step, start: float, end: float, scale: _LogitScale, top: float) -> Markup:
     colour = _UP if step.contribution >= 0 else _DOWN
     left, right = sorted((scale.x(start), scale.x(end)))
     body = _WATERFALL_BAR.format(x=left, y=top + 19, width=max(right - left, 1.5), colour=colour)
