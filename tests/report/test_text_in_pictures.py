@@ -8,7 +8,7 @@ import pytest
 
 import dpensemble
 from dpensemble.cli.plan_output import write_charts
-from dpensemble.report.charts import _LETTER, Limit, Series, Words, _label, line_chart
+from dpensemble.report.charts import _LETTER, Drawing, Limit, Series, Words, line_chart
 
 PICTURES = sorted((Path(__file__).parents[2] / "docs" / "images").glob("*.svg"))
 PACKAGE = Path(dpensemble.__file__).parent
@@ -85,8 +85,13 @@ def test_the_check_finds_an_outline(svg):
     ("anchor", "left"), [("start", 97.0), ("end", 97 - 3 * _LETTER), ("middle", 97 - 1.5 * _LETTER)]
 )
 def test_a_label_lies_on_a_ground_of_its_own(anchor, left):
-    ground, words = ElementTree.fromstring(f"<svg>{_label('tick', 100, 50, 'abc', anchor)}</svg>")  # noqa: S314
+    def drawn(*label):
+        drawing = Drawing(Words("one", "One label"))
+        drawing.label("tick", *label)
+        return ElementTree.fromstring(drawing.svg("one"))[2:]  # noqa: S314
+
+    ground, words = drawn(100, 50, "abc", anchor)
     assert (ground.tag, words.tag, words.text) == ("rect", "text", "abc")
     assert float(ground.get("x")) == pytest.approx(left, abs=0.06)
     assert float(ground.get("y")) < 50 < float(ground.get("y")) + float(ground.get("height"))
-    assert _label("tick", 1, 1, "", "start").count("<rect") == 0
+    assert [one.tag for one in drawn(1, 1, "", "start")] == ["text"]

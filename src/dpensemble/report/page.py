@@ -203,10 +203,7 @@ def _quality(record: RunRecord) -> dict[str, Any] | None:
     if not models:
         return None
     measures = list(dict.fromkeys(name for values, _ in models.values() for name in values))
-    bars = {
-        name: [Bar(label, _finite(values.get(name)), css) for label, (values, css) in models.items()]
-        for name in measures
-    }
+    bars = {name: [Bar(label, values.get(name), css) for label, (values, css) in models.items()] for name in measures}
     heads_of = {name: _MEASURES.get(name, _heading(name)) for name in measures}
     drawn = [(heads_of[name], bars[name]) for name in measures if name not in _LESS_IS_BETTER]
     heads = {"student": "Student", "no privacy": "Baseline (no privacy)"}
@@ -279,10 +276,6 @@ def _tables(record: RunRecord, *, is_private: bool) -> list[tuple[str, list[tupl
         ("Data", [(_heading(k), _setting(k, v)) for k, v in data.items()]),
         ("Versions", [(k, str(v)) for k, v in versions.items()]),
     ]
-
-
-def _finite(value: float | None) -> float:
-    return math.nan if value is None else value
 
 
 # The general rule would mislead for these names.

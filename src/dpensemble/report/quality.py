@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from dpensemble._wording import plural
 from dpensemble.relations import Basis, Relation
-from dpensemble.report.charts import Frame, Interval, Words, dot, interval_chart, line, nice_ticks, path, svg, text
+from dpensemble.report.charts import Bar, Drawing, Words, interval_chart, nice_ticks
 from dpensemble.report.record import RecordPart, RunRecord
 from dpensemble.report.wording import number, percent, shorten
 
@@ -35,8 +35,7 @@ _NO_BREAK = "\N{NO-BREAK SPACE}"
 _BOX = Markup('<rect class="{css}" fill-opacity=".13" x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}"/>')
 _SPAN = Markup('<rect class="span" x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}"/>')
 _AREA = Markup('<path class="{css}" fill-opacity=".16" d="{d}Z"/>')
-_SQUARE, _FLAT = 400, 300
-_RIGHT = 20
+_SQUARE, _FLAT, _RIGHT = 400, 300, 20
 # More thresholds than this would cover each other's labels.
 _LABELS = 6
 
@@ -75,7 +74,7 @@ class KnownArea:
             area, spread, is_of_student = curves["auroc"], curves.get(_SPREAD), _SPREAD in curves
             n_bins = len(curves["thresholds"]) + 1
         elif score.get("auroc_low") is not None:
-            area = {"value": score["auroc"], "low": score["auroc_low"], "high": score["auroc_high"]}
+            area = _interval(score, "auroc")
             spread, is_of_student, n_bins = score.get(_SPREAD), _SPREAD in score, None
         else:
             return None
@@ -98,11 +97,6 @@ class KnownArea:
         """The interval, with the area before it if the area is known."""
         band = f"{self.low:.3f} to {self.high:.3f}"
         return band if self.value is None else f"{self.value:.3f} ({band})"
-
-    @property
-    def in_between(self) -> str:
-        """What public rows suggest between both ends. Empty if nothing is known."""
-        return "" if self.spread is None else f"{self.spread:.3f} if spread within bins as on public rows"
 
 
 def quality_sections(record: RunRecord, *, is_private: bool) -> dict[str, object]:
@@ -136,7 +130,7 @@ def quality_lines(record: RunRecord) -> Iterator[str]:
 
 
 def _score_line(score: RecordPart, unit: str) -> str:
-    accuracy = {"value": score["accuracy"], "low": score["accuracy_low"], "high": score["accuracy_high"]}
+    accuracy = _interval(score, "accuracy")
     parts = [f"right {_with_band(accuracy, None)}"]
     if score.get("most_common"):
         parts.append(f"always the most common class {_with_band(score['most_common'], None)}")
@@ -154,7 +148,7 @@ def _area(area: KnownArea | None) -> str:
         return "AUROC unknown"
     if not area.is_of_student or area.value is not None:
         return f"{area.name} {area.numbers}"
-    more = f" ({area.in_between})" if area.in_between else ""
+    more = "" if area.spread is None else f" ({area.spread:.3f} if spread within bins as on public rows)"
     return f"AUROC of the student between {area.low:.3f} and {area.high:.3f} with 95%{more}"
 
 
@@ -200,7 +194,7 @@ def _figures_view(record: RunRecord, *, is_private: bool) -> dict[str, object] |
 
 
 def _headline(score: RecordPart, *, two_classes: bool) -> list[tuple[str, str]]:
-    accuracy = {"value": score["accuracy"], "low": score["accuracy_low"], "high": score["accuracy_high"]}
+    accuracy = _interval(score, "accuracy")
     common = score["most_common"]
     name = "" if common["class"] is None else f" ({shorten(common['class'], _LONGEST)})"
     rows = [("Right", _cell(accuracy, None)), (f"Always the most common class{name}", _cell(common, None))]
@@ -319,9 +313,11 @@ def _roc_picture(curves: RecordPart, ident: str) -> Markup | None:
     words = Words(
         ident, f"ROC curve of {shorten(curves['class'], 40)}", "false alarms among the others", "cases that are found"
     )
-    frame = Frame(1, 1, height=_SQUARE, right=_RIGHT)
-    body = _square(frame, words) + _rectangles(frame, points) + _boxes(frame, points)
-    return svg(words, _sentence(points, words, KnownArea.of({}, curves)), frame.height, body)
+    drawing = Drawing(words, height=_SQUARE, right=_RIGHT)
+    _draw_square(drawing, nice_ticks(1))
+    _draw_rectangles(drawing, points)
+    _draw_boxes(drawing, points)
+    return drawing.svg(_sentence(points, words, KnownArea.of({}, curves)))
 
 
 def _precision_recall_picture(curves: RecordPart, ident: str) -> Markup | None:
@@ -335,15 +331,15 @@ def _precision_recall_picture(curves: RecordPart, ident: str) -> Markup | None:
         return None
     title = f"Precision and recall of {shorten(curves['class'], 40)}"
     words = Words(ident, title, "cases that are found", "alarms that are right")
-    frame = Frame(1, 1, height=_SQUARE, right=_RIGHT)
-    body = frame.axes(nice_ticks(1), nice_ticks(1), words)
+    drawing = Drawing(words, height=_SQUARE, right=_RIGHT)
+    drawing.axes(nice_ticks(1), nice_ticks(1))
     share = curves["share"]["value"]
     if share is not None:
-        level = frame.y(share)
-        body += line("limit", frame.left, level, frame.x(1), level)
-        body += text("limit-label", frame.left + 6, level - 7, f"alarms for all: {number(share, 2)}", "start")
-    body += _boxes(frame, points)
-    return svg(words, _sentence(points, words), frame.height, body)
+        level = drawing.y(share)
+        drawing.line("limit", drawing.left, level, drawing.x(1), level)
+        drawing.text("limit-label", drawing.left + 6, level - 7, f"alarms for all: {number(share, 2)}", "start")
+    _draw_boxes(drawing, points)
+    return drawing.svg(_sentence(points, words))
 
 
 def _calibration_picture(curves: RecordPart, ident: str) -> Markup | None:
@@ -360,20 +356,21 @@ def _calibration_picture(curves: RecordPart, ident: str) -> Markup | None:
     # Rare classes fill a corner of the square only.
     most = max(max(one["predicted"], one["observed"]["value"]) for one in bins)
     ticks = nice_ticks(min(1.0, 1.1 * most))
-    frame = Frame(min(1.0, ticks[-1]), min(1.0, ticks[-1]), height=_SQUARE, right=_RIGHT)
-    body = _square(frame, words, ticks)
+    end = min(1.0, ticks[-1])
+    drawing = Drawing(words, end, end, height=_SQUARE, right=_RIGHT)
+    _draw_square(drawing, ticks)
     for one in bins:
-        x, observed = frame.x(one["predicted"]), one["observed"]
-        low, high = frame.y(min(observed["low"], frame.y_max)), frame.y(min(observed["high"], frame.y_max))
-        left, right = frame.x(min(one["from"], frame.x_max)), frame.x(min(one["to"], frame.x_max))
-        body += _BOX.format(css="main", x=left, y=high, w=right - left, h=low - high)
-        body += dot("main", x, frame.y(observed["value"]))
+        x, observed = drawing.x(one["predicted"]), one["observed"]
+        low, high = drawing.y(min(observed["low"], end)), drawing.y(min(observed["high"], end))
+        left, right = drawing.x(min(one["from"], end)), drawing.x(min(one["to"], end))
+        drawing.add(_BOX.format(css="main", x=left, y=high, w=right - left, h=low - high))
+        drawing.dot("main", x, drawing.y(observed["value"]))
     sentences = [
         f"{number(one['from'], 2)} to {number(one['to'], 2)} stated, {number(one['observed']['value'], 2)} observed "
         f"({number(one['observed']['low'], 2)} to {number(one['observed']['high'], 2)})"
         for one in bins
     ]
-    return svg(words, f"{'; '.join(sentences)}.", frame.height, body)
+    return drawing.svg(f"{'; '.join(sentences)}.")
 
 
 def _threshold_picture(curves: RecordPart, ident: str, chosen: float | None = None) -> Markup | None:
@@ -383,62 +380,61 @@ def _threshold_picture(curves: RecordPart, ident: str, chosen: float | None = No
         return None
     words = Words(ident, "Alarms and missed cases, by threshold", "threshold", "people of 1,000")
     ticks = nice_ticks(max(row["alarms_per_1000"]["high"] for row in rows))
-    frame = Frame(len(rows) - 1, ticks[-1], height=_FLAT)
-    body = frame.axes([], ticks, words)
-    floor = frame.y(0)
+    drawing = Drawing(words, len(rows) - 1, ticks[-1], height=_FLAT)
+    drawing.axes([], ticks)
+    floor = drawing.y(0)
     for place in _spread(len(rows)):
-        body += text("tick", frame.x(place), floor + 19, f"{rows[place]['threshold']:.2g}", "middle")
+        drawing.text("tick", drawing.x(place), floor + 19, f"{rows[place]['threshold']:.2g}", "middle")
     for place, row in enumerate(rows):
         if chosen is not None and row["threshold"] == chosen:
-            body += line("limit", frame.x(place), frame.top, frame.x(place), floor)
+            drawing.line("limit", drawing.x(place), drawing.top, drawing.x(place), floor)
             anchor = "start" if place < len(rows) / 2 else "end"
             shift = 6 if anchor == "start" else -6
-            body += text("limit-label", frame.x(place) + shift, frame.top + 10, f"chosen: {chosen:.2g}", anchor)
+            drawing.text("limit-label", drawing.x(place) + shift, drawing.top + 10, f"chosen: {chosen:.2g}", anchor)
     sentences, taken = [], math.inf
     for name, label, css in (("missed_per_1000", "missed", "other"), ("alarms_per_1000", "alarms", "main")):
-        at = [(frame.x(place), row[name]) for place, row in enumerate(rows) if row[name]["value"] is not None]
+        at = [(drawing.x(place), row[name]) for place, row in enumerate(rows) if row[name]["value"] is not None]
         if len(at) < 2:
             continue
-        outline = [(x, frame.y(one["low"])) for x, one in at] + [(x, frame.y(one["high"])) for x, one in at[::-1]]
-        body += _AREA.format(css=css, d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in outline))
-        curve = [(x, frame.y(one["value"])) for x, one in at]
-        body += path(css, curve)
+        outline = [(x, drawing.y(one["low"])) for x, one in at] + [(x, drawing.y(one["high"])) for x, one in at[::-1]]
+        drawing.add(_AREA.format(css=css, d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in outline)))
+        curve = [(x, drawing.y(one["value"])) for x, one in at]
+        drawing.path(css, curve)
         # The second label moves up if both curves end together.
         y = curve[-1][1] + 4.5 if abs(curve[-1][1] - taken) > 18 else taken - 16
         taken = curve[-1][1]
-        body += text(f"{css}-label", curve[-1][0] + 8, y, label, "start")
+        drawing.text(f"{css}-label", curve[-1][0] + 8, y, label, "start")
         first, last = at[0][1], at[-1][1]
         sentences.append(
             f"{label.capitalize()}: {number(first['value'], 3)} of 1,000 at {rows[0]['threshold']:.2g}, "
             f"{number(last['value'], 3)} at {rows[-1]['threshold']:.2g}."
         )
-    return svg(words, " ".join(sentences), frame.height, body)
+    return drawing.svg(" ".join(sentences))
 
 
-def _square(frame: Frame, words: Words, ticks: Sequence[float] | None = None) -> Markup:
+def _draw_square(drawing: Drawing, ticks: Sequence[float]) -> None:
     """Draw axes and the diagonal."""
-    ticks = [tick for tick in ticks or nice_ticks(1) if tick <= frame.x_max + 1e-9]
-    diagonal = line("limit", frame.x(0), frame.y(0), frame.x(frame.x_max), frame.y(frame.y_max))
-    return frame.axes(ticks, ticks, words) + diagonal
+    ticks = [tick for tick in ticks if tick <= drawing.x_max + 1e-9]
+    drawing.axes(ticks, ticks)
+    drawing.line("limit", drawing.x(0), drawing.y(0), drawing.x(drawing.x_max), drawing.y(drawing.y_max))
 
 
-def _boxes(frame: Frame, points: Sequence[tuple[RecordPart, RecordPart]]) -> Markup:
+def _draw_boxes(drawing: Drawing, points: Sequence[tuple[RecordPart, RecordPart]]) -> None:
     """Draw points, each with its box."""
-    body = Markup()
     for x, y in points:
-        left, top = frame.x(x["low"]), frame.y(y["high"])
-        body += _BOX.format(css="main", x=left, y=top, w=frame.x(x["high"]) - left, h=frame.y(y["low"]) - top)
-    return body + Markup().join(dot("main", frame.x(x["value"]), frame.y(y["value"])) for x, y in points)
+        left, top = drawing.x(x["low"]), drawing.y(y["high"])
+        w, h = drawing.x(x["high"]) - left, drawing.y(y["low"]) - top
+        drawing.add(_BOX.format(css="main", x=left, y=top, w=w, h=h))
+    for x, y in points:
+        drawing.dot("main", drawing.x(x["value"]), drawing.y(y["value"]))
 
 
-def _rectangles(frame: Frame, points: Sequence[tuple[RecordPart, RecordPart]]) -> Markup:
+def _draw_rectangles(drawing: Drawing, points: Sequence[tuple[RecordPart, RecordPart]]) -> None:
     """Draw the rectangle between each two neighbouring points, both corners included."""
     ends = [(0.0, 0.0), *((x["value"], y["value"]) for x, y in points), (1.0, 1.0)]
-    body = Markup()
     for (left, low), (right, high) in pairwise(ends):
-        w, h = abs(frame.x(right) - frame.x(left)), abs(frame.y(low) - frame.y(high))
-        body += _SPAN.format(x=frame.x(min(left, right)), y=frame.y(max(low, high)), w=w, h=h)
-    return body
+        w, h = abs(drawing.x(right) - drawing.x(left)), abs(drawing.y(low) - drawing.y(high))
+        drawing.add(_SPAN.format(x=drawing.x(min(left, right)), y=drawing.y(max(low, high)), w=w, h=h))
 
 
 def _complement(figure: RecordPart) -> dict[str, float]:
@@ -468,7 +464,7 @@ _MOST_NAMED = 6
 class _Quality:
     """How often a student is right, beside always giving the most common class. Missing values are None."""
 
-    rows: Sequence[Interval]
+    rows: Sequence[Bar]
     source: str
     verdict: str
     #: The area under the ROC curve of the student as a share of pairs. Empty without an area.
@@ -537,7 +533,7 @@ def _promise(record: RunRecord) -> list[str]:
     if stated.groups:
         sentences.append("This is the bound for the group with the largest budget. The other groups have more.")
     if stated.basis is Basis.DATA_DEPENDENT:
-        sentences.append(_condition(record))
+        sentences.append(record.attack_condition)
     if unit == "record":
         sentences.append("Somebody with several records is protected less.")
     return sentences
@@ -601,12 +597,12 @@ def _only_answer(record: RunRecord, *, is_private: bool) -> str | None:
 
 def _compared(student: RecordPart, common: RecordPart | None, source: str, order: str, answer: str | None) -> _Quality:
     """Compare the student, which may give all public rows one answer, with always giving the most common class."""
-    rows = [Interval("this model", student["value"], student["low"], student["high"], "main")]
+    rows = [Bar("this model", student["value"], "main", student["low"], student["high"])]
     verdict = ""
     if common is not None:
         name = common.get("class")
         label = f"always “{shorten(str(name), 24)}”" if name is not None else "always the most common class"
-        rows.append(Interval(label, common["value"], common["low"], common["high"], "other"))
+        rows.append(Bar(label, common["value"], "other", common["low"], common["high"]))
         verdict = _verdict(student, common)
         if answer is not None and answer == str(name):
             # Both figures are of nearly the same labels, so a difference between them is chance and noise.
@@ -626,7 +622,7 @@ def _verdict(student: RecordPart, common: RecordPart) -> str:
     return "Its labels seem better than always giving the most common class, but the difference may be chance."
 
 
-def _interval(score: RecordPart, name: str) -> dict[str, object]:
+def _interval(score: RecordPart, name: str) -> dict[str, Any]:
     return {"value": score[name], "low": score[f"{name}_low"], "high": score[f"{name}_high"]}
 
 
@@ -659,10 +655,10 @@ def _how_to_measure(record: RunRecord) -> list[str]:
 
 
 def _not_for(record: RunRecord, quality: _Quality | None) -> list[str]:
-    value = quality.rows[0].value if quality else None
+    student = quality.rows[0] if quality else None
     wrong = "It makes mistakes."
-    if value is not None and math.isfinite(value):
-        wrong = f"It is wrong about {round(100 * (1 - value))} times in 100.{_wrong_at_threshold(record)}"
+    if student is not None and student.value is not None and student.is_known:
+        wrong = f"It is wrong about {round(100 * (1 - student.value))} times in 100.{_wrong_at_threshold(record)}"
     by_group = (record.data.get("released_score") or {}).get("groups")
     fair = "The figures by group below do not prove it." if by_group else "Nobody measured that."
     return [
@@ -688,30 +684,10 @@ def _risk_view(record: RunRecord) -> dict[str, Any]:
     bounds = record.attack_bounds()
     return {
         "is_exact": bounds["is_exact"],
-        "advantage": _percent(bounds["advantage"]),
-        "condition": _condition(record),
-        "rows": [(f"{100 * alarm:g}%", _percent(hit)) for alarm, hit in bounds["hits"]],
+        "advantage": f"{100 * bounds['advantage']:.3g}%",
+        "condition": record.attack_condition,
+        "rows": [(f"{100 * alarm:g}%", f"{100 * hit:.3g}%") for alarm, hit in bounds["hits"]],
     }
-
-
-def _condition(record: RunRecord) -> str:
-    """Return when limits on attacks hold if a guarantee depends on the data. Empty for a worst-case guarantee."""
-    stated = record.statement()
-    if stated.basis is Basis.WORST_CASE:
-        return ""
-    if stated.fixed_number:
-        return (
-            "This holds only for the private records of this run, and only while the privacy that was actually spent "
-            "stays secret."
-        )
-    return (
-        "This holds only for the private records of this run, and only for the labels, given their number. It does not "
-        "cover the number of labels, and an attacker may learn more from that number."
-    )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g}%"
 
 
 def _counted(number_of: int, noun: str) -> str:

@@ -277,6 +277,22 @@ class RunRecord:
             "hits": [[alarm, _up(hit)] for alarm, hit in pairs],
         }
 
+    @property
+    def attack_condition(self) -> str:
+        """When limits on attacks hold if a guarantee depends on the data. Empty for a worst-case guarantee."""
+        stated = self.statement()
+        if stated.basis is Basis.WORST_CASE:
+            return ""
+        if stated.fixed_number:
+            return (
+                "This holds only for the private records of this run, and only while the privacy that was actually "
+                "spent stays secret."
+            )
+        return (
+            "This holds only for the private records of this run, and only for the labels, given their number. It does "
+            "not cover the number of labels, and an attacker may learn more from that number."
+        )
+
     def to_dict(self, for_owner: Mapping[str, int | None] | None = None) -> dict[str, Any]:
         """Return the record as plain values, ready for JSON. `for_owner` are exact counts that only the file has."""
         return asdict(self) | ({_FOR_OWNER: dict(for_owner)} if for_owner else {})

@@ -19,22 +19,7 @@ from markupsafe import Markup
 
 from dpensemble._wording import plural, round_up
 from dpensemble.relations import Basis
-from dpensemble.report.charts import (
-    GROUP_COLOURS,
-    WIDTH,
-    Limit,
-    Mark,
-    Series,
-    Words,
-    dot,
-    line,
-    line_chart,
-    nice_ticks,
-    path,
-    rect,
-    svg,
-    text,
-)
+from dpensemble.report.charts import GROUP_COLOURS, Drawing, Limit, Series, Words, line_chart, nice_ticks
 from dpensemble.report.record import PrivateRecord, RecordPart, RunRecord
 from dpensemble.report.wording import BAND, legible, number, shorten
 
@@ -122,7 +107,9 @@ class History:
             limits.append(Limit(f"{named} {shown}", budget, css))
         if self.own:
             curves.append(Series("largest spent", self.own, "main"))
-        marks = [Mark(_MARKS.get(name, name), labels, at, "other") for name, at, labels in self.marks if labels > 0]
+        marks = [
+            Series(_MARKS.get(name, name), [(labels, at)], "other") for name, at, labels in self.marks if labels > 0
+        ]
         words = Words("spend", f"Privacy spent by each group, by number of {axis}", axis, "epsilon")
         return line_chart(curves, limits, words, marks, height=_TALL)
 
@@ -275,20 +262,19 @@ def _factor(effect: float) -> str:
 
 def _importances(effects: Sequence[dict[str, Any]]) -> Markup:
     """Draw a bar for the usual push of each column."""
-    left, room = 172.0, WIDTH - 172 - 64
+    height = 24 * len(effects) + 8
+    drawing = Drawing(Words("importances", "How far each column usually pushes the odds"), height=height)
+    left, room = 172.0, drawing.width - 172 - 64
     most = max([math.log(1.01), *(one["importance"] for one in effects)])
-    body, parts = Markup(), []
+    parts = []
     for place, one in enumerate(effects):
         y, length = 6 + 24 * place, room * one["importance"] / most
-        body += text("plain", left - 8, y + 13, shorten(str(one["column"]), 20), "end")
-        body += rect("main", left, y, length, 17)
-        body += text("main-label", left + length + 7, y + 13, _factor(one["importance"]), "start")
+        drawing.text("plain", left - 8, y + 13, shorten(str(one["column"]), 20), "end")
+        drawing.rect("main", left, y, length, 17)
+        drawing.text("main-label", left + length + 7, y + 13, _factor(one["importance"]), "start")
         parts.append(f"{_name(one['column'])} {_factor(one['importance'])}")
-    height = 24 * len(effects) + 8
-    body += line("axis", left, 2, left, height - 2)
-    return svg(
-        Words("importances", "How far each column usually pushes the odds"), f"{', '.join(parts)}.", height, body
-    )
+    drawing.line("axis", left, 2, left, height - 2)
+    return drawing.svg(f"{', '.join(parts)}.")
 
 
 def _picture(effect: dict[str, Any], most: float, towards: str, ident: str, few: Sequence[bool] = ()) -> Markup:
@@ -324,6 +310,7 @@ def _pushes(effect: dict[str, Any], names: Sequence[str], few: Sequence[bool] = 
 
 def _line_picture(points: Sequence[_Point], most: float, towards: str, words: Words) -> Markup:
     """Draw a line over equally spaced numbers, since most columns are too skewed for a scale of values."""
+    drawing = Drawing(words, height=_HIGH, width=_WIDE)
     knots = sorted(point for point in points if not isinstance(point.entry, str))
     other = next((point for point in points if isinstance(point.entry, str)), None)
     marks = _marks(most)
@@ -335,54 +322,62 @@ def _line_picture(points: Sequence[_Point], most: float, towards: str, words: Wo
     def height(value: float) -> float:
         return middle - half * value / most
 
-    def band(x: float, point: _Point) -> Markup:
+    def draw_band(x: float, point: _Point) -> None:
         low, high = (min(max(point.value + side * point.band, -most), most) for side in (-1, 1))
-        return line("axis", x, height(low), x, height(high)) if point.band else Markup()
+        if point.band:
+            drawing.line("axis", x, height(low), x, height(high))
 
     at = [left + (right - left) * (place / max(len(knots) - 1, 1)) for place in range(len(knots))]
-    body = text("tick", 4, 13, f"↑ more likely {shorten(towards)}", "start")
+    drawing.text("tick", 4, 13, f"↑ more likely {shorten(towards)}", "start")
     for mark in marks:
-        body += line("grid" if mark else "axis", left, height(mark), end, height(mark))
-        body += text("tick", left - 6, height(mark) + 4.5, _factor(mark), "end")
+        drawing.line("grid" if mark else "axis", left, height(mark), end, height(mark))
+        drawing.text("tick", left - 6, height(mark) + 4.5, _factor(mark), "end")
     for place, anchor, label in _labels([point.entry for point in knots], at):
-        body += line("axis", at[place], floor, at[place], floor + 5)
-        body += text("tick", at[place] + {"end": 8, "middle": 0}[anchor], floor + 20, label, anchor)
+        drawing.line("axis", at[place], floor, at[place], floor + 5)
+        drawing.text("tick", at[place] + {"end": 8, "middle": 0}[anchor], floor + 20, label, anchor)
     line_of = [(x, height(point.value)) for x, point in zip(at, knots, strict=True)]
-    body += Markup().join(map(band, at, knots))
-    body += path("main", line_of) if len(line_of) > 1 else Markup().join(dot("main", *one) for one in line_of)
-    body += Markup().join(dot("few", *one) for one, point in zip(line_of, knots, strict=True) if point.few)
+    for x, point in zip(at, knots, strict=True):
+        draw_band(x, point)
+    if len(line_of) > 1:
+        drawing.path("main", line_of)
+    dots = [("main", one) for one in line_of if len(line_of) == 1]
+    dots += [("few", one) for one, point in zip(line_of, knots, strict=True) if point.few]
+    for css, one in dots:
+        drawing.dot(css, *one)
     parts = [f"{_factor(point.value)} at {_entry(point.entry)}" for point in _telling(knots)]
     if other:
-        body += band(right + 44, other) + dot("few" if other.few else "main", right + 44, height(other.value))
-        body += text("tick", right + 44, floor + 20, shorten(other.entry, 8), "middle")
+        draw_band(right + 44, other)
+        drawing.dot("few" if other.few else "main", right + 44, height(other.value))
+        drawing.text("tick", right + 44, floor + 20, shorten(other.entry, 8), "middle")
         parts.append(f"{_factor(other.value)} where {shorten(other.entry, _LONGEST_NAME)}")
-    return svg(words, f"Odds {', '.join(parts)}.", _HIGH, body, _WIDE)
+    return drawing.svg(f"Odds {', '.join(parts)}.")
 
 
 def _bar_picture(points: Sequence[_Point], most: float, towards: str, words: Words) -> Markup:
     """Draw bars to both sides. The name of each bar stands on the opposite side."""
     shown = sorted(sorted(points, key=lambda one: -abs(one.value))[:_BARS], key=lambda one: -one.value)
-    body = text("tick", 4, 13, "← less likely", "start")
-    body += text("tick", _WIDE - 4, 13, f"more likely {shorten(towards, 13)} →", "end")
+    height = 24 + 21 * len(shown) + 2
+    drawing = Drawing(words, height=height, width=_WIDE)
+    drawing.text("tick", 4, 13, "← less likely", "start")
+    drawing.text("tick", _WIDE - 4, 13, f"more likely {shorten(towards, 13)} →", "end")
     parts = []
     for place, (entry, value, half, few) in enumerate(shown):
         y, length, side = 24 + 21 * place, 100 * abs(value) / most, 1 if value >= 0 else -1
         css, (near, far) = ("main", ("start", "end")) if side > 0 else ("other", ("end", "start"))
-        body += rect(css, _MIDDLE - (0 if side > 0 else length), y, length, 15)
+        drawing.rect(css, _MIDDLE - (0 if side > 0 else length), y, length, 15)
         reach, end = 100 * half / most, length
         if half:
             # A band that includes 0 crosses the middle a little, where the name of the bar stands.
             end = min(length + reach, 104.0)
             start = max(length - reach, -5.0)
-            body += line("axis", _MIDDLE + side * start, y + 7.5, _MIDDLE + side * end, y + 7.5)
-        body += text(f"{css}-label", _MIDDLE + side * (end + 6), y + 12, _factor(value), near)
-        body += text("plain", _MIDDLE - side * 7, y + 12, shorten(_entry(entry)) + _MARK * few, far)
+            drawing.line("axis", _MIDDLE + side * start, y + 7.5, _MIDDLE + side * end, y + 7.5)
+        drawing.text(f"{css}-label", _MIDDLE + side * (end + 6), y + 12, _factor(value), near)
+        drawing.text("plain", _MIDDLE - side * 7, y + 12, shorten(_entry(entry)) + _MARK * few, far)
         parts.append(f"{shorten(_entry(entry), _LONGEST_NAME)} {_factor(value)}")
-    height = 24 + 21 * len(shown) + 2
-    body += line("axis", _MIDDLE, 20, _MIDDLE, height)
+    drawing.line("axis", _MIDDLE, 20, _MIDDLE, height)
     if len(points) > len(shown):
         parts.append(f"and {len(points) - len(shown)} more that push less")
-    return svg(words, f"Odds for {', '.join(parts)}.", height, body, _WIDE)
+    return drawing.svg(f"Odds for {', '.join(parts)}.")
 
 
 def _most(effects: Iterable[dict[str, Any]]) -> float:
