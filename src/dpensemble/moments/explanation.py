@@ -107,8 +107,6 @@ class Uncertainty:
 
 #: One effect of `dpensemble.moments.explanation.column_effects`.
 Effect = dict[str, Any]
-#: Standard deviations to either side that a band covers: 95 % of a normal law.
-_BAND = 1.96
 
 
 class Part(NamedTuple):
@@ -238,7 +236,7 @@ class Explanation:
         """
         most, parts = integer_between("most", most, 1), self.parts(row, label)
         steps = [
-            (f"{part.column} = {_written(part.value)}", part.contribution, _BAND * (part.deviation or 0.0))
+            (f"{part.column} = {_written(part.value)}", part.contribution, part.deviation or 0.0)
             for part in parts[:most]
         ]
         if parts[most:]:

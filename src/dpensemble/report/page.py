@@ -292,7 +292,7 @@ _TASK = "tabular-classification"
 _HUB_METRICS = {"accuracy": "accuracy", "auroc": "roc_auc", "brier": "brier_score"}
 # Characters that Markdown would interpret.
 _MARKS = re.compile(r"([\\`*_\[\]<>|#~])")
-FILL_IN = "FILL IN"
+_FILL_IN = "FILL IN"
 _EXACT_NOISE = "Noise is drawn exactly, without floating-point arithmetic, from the generator of the operating system."
 _SEEDED_NOISE = "This run is an experiment, whose noise may have come from a seed."
 _ADJACENT = {
@@ -548,9 +548,9 @@ def _plain(text: object) -> str:
     return _MARKS.sub(r"\\\1", " ".join(str(text).split()))
 
 
-def registry_text(record: RunRecord) -> str:
-    """Return the entry of a run in the registry as YAML."""
-    return as_yaml(registry_entry(record))
+def registry_text(record: RunRecord) -> tuple[str, str]:
+    """Return the entry of a run in the registry as YAML, and the mark of what its publisher has to fill in."""
+    return as_yaml(registry_entry(record)), _FILL_IN
 
 
 def registry_entry(record: RunRecord) -> dict[str, Any]:
@@ -566,14 +566,14 @@ def registry_entry(record: RunRecord) -> dict[str, Any]:
                 "name": title,
                 "data_curators": [
                     {
-                        "data_curator_name": f"{FILL_IN}: who publishes the model",
-                        "data_curator_type": f"{FILL_IN}: Government, Industry or Nonprofit",
+                        "data_curator_name": f"{_FILL_IN}: who publishes the model",
+                        "data_curator_type": f"{_FILL_IN}: Government, Industry or Nonprofit",
                     }
                 ],
                 "description": f"{experiment}{what}, trained on private records and published with a guarantee.",
-                "intended_use": f"{FILL_IN}: what the model is for",
+                "intended_use": f"{_FILL_IN}: what the model is for",
                 "data_product_type": "Machine learning model",
-                "data_product_region": f"{FILL_IN}: where the people live, or whose law applies",
+                "data_product_region": f"{_FILL_IN}: where the people live, or whose law applies",
                 "publication_date": record.created[:10],
             },
             "dp_variant": {
@@ -586,14 +586,14 @@ def registry_entry(record: RunRecord) -> dict[str, Any]:
                 "model_name": "Central",
                 "trust_assumptions": " ".join(card["privacy"]["assumptions"]) or "The curator holds the records.",
                 "release_type": "One release",
-                "release_type_details": f"{FILL_IN}: whether the same records will be used again",
+                "release_type_details": f"{_FILL_IN}: whether the same records will be used again",
                 "data_source_type": "Static",
                 "access_type": "Non-interactive",
             },
             "implementation": _implementation(record, card),
             "administrative": {
                 "status": "Draft",
-                "registry_authors": [f"{FILL_IN}: who writes this entry"],
+                "registry_authors": [f"{_FILL_IN}: who writes this entry"],
                 "tier": 3,
             },
         },
@@ -634,13 +634,13 @@ def _implementation(record: RunRecord, card: dict[str, Any]) -> dict[str, Any]:
     measure_words = ", ".join(measures)
     return {
         "preprocessing_and_hyperparameter_tuning": "Encoding and settings come from public rows and declared facts "
-        f"only. {FILL_IN}: whether the private records were looked at in any other way",
+        f"only. {_FILL_IN}: whether the private records were looked at in any other way",
         "mechanisms": f"{card['model']['method']}: {privacy['noise']}; by dpensemble "
         f"{record.versions.get('dpensemble', '')}. {_SEEDED_NOISE if card['experiment'] else _EXACT_NOISE}",
         "composition": privacy["accounting"],
         "post_processing": "The model is fitted to what was released and to public rows.",
         "utility": f"Known from {card['quality']['known_from']}{': ' if measure_words else ''}{measure_words}.",
-        "justification": record.settings.get("chosen_because") or f"{FILL_IN}: why this method and this budget",
+        "justification": record.settings.get("chosen_because") or f"{_FILL_IN}: why this method and this budget",
     }
 
 

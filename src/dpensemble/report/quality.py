@@ -453,7 +453,8 @@ def _sentence(points: Sequence[tuple[RecordPart, RecordPart]], words: Words, are
     return f"{'; '.join(parts)}.{known}"
 
 
-_BAND = 1.959964
+# Standard deviations of a 95 % interval by rows. Published figures rest on these digits, not on those of `BAND`.
+_OF_ROWS = 1.959964
 # Above this share of right guesses a promise hardly protects anybody.
 _WEAK = 0.9
 # With more classes the first screen does not name them.
@@ -630,9 +631,9 @@ def _wilson(share: float | None, rows: int) -> dict[str, object]:
     """Return a share with its interval by the number of rows (E. B. Wilson, JASA 1927)."""
     if share is None or not math.isfinite(share) or not rows:
         return {"value": share, "low": None, "high": None}
-    grown = 1 + _BAND**2 / rows
-    middle = (share + _BAND**2 / (2 * rows)) / grown
-    half = _BAND / grown * math.sqrt(share * (1 - share) / rows + _BAND**2 / (4 * rows**2))
+    grown = 1 + _OF_ROWS**2 / rows
+    middle = (share + _OF_ROWS**2 / (2 * rows)) / grown
+    half = _OF_ROWS / grown * math.sqrt(share * (1 - share) / rows + _OF_ROWS**2 / (4 * rows**2))
     return {"value": share, "low": max(0.0, middle - half), "high": min(1.0, middle + half)}
 
 

@@ -536,10 +536,10 @@ def waterfall(
 ) -> str:
     """Return the picture as the text of an SVG file. With `chances` a logit is shown as a probability, too.
 
-    Each step is a column with its entry, what the column adds to the logit, and half the width of its band. A width of
-    0 means no band.
+    Each step is a column with its entry, what the column adds to the logit, and the standard deviation of that by known
+    noise. A deviation of 0 draws no band.
     """
-    bars = [_Step(*one) for one in steps]
+    bars = [_Step(label, contribution, BAND * deviation) for label, contribution, deviation in steps]
     ends = [base]
     for one in bars:
         ends.append(ends[-1] + one.contribution)
