@@ -404,18 +404,10 @@ def _fixed_edges(required: Sequence[float]) -> list[float]:
 def bin_edges(public: Floats, n_bins: int, required: Sequence[float] = ()) -> Floats:
     """Return at most ``n_bins - 1`` inner edges, or only one half and the `required` ones if there are more of those.
 
-    Rows count towards quantiles half by the probability of the class and half by that of the others, each scaled to a
-    sum of 1. So bins are about equally wide along both axes of a ROC curve, and a rare class has its bins, too.
+    The others are quantiles of both classes.
     """
     fixed = _fixed_edges(required)
-    order = np.sort(public)
-    mass = order / max(order.sum(), 1e-300) + (1 - order) / max((1 - order).sum(), 1e-300)
-    above = np.cumsum(mass) / mass.sum()
-    n_free = max(0, n_bins - 1 - len(fixed))
-    wanted = np.linspace(0, 1, n_free + 2)[1:-1]
-    free = order[np.minimum(np.searchsorted(above, wanted), len(order) - 1)]
-    inner = np.unique(np.concatenate([free, fixed]))
-    return inner[(inner > 0) & (inner < 1)]
+    return _places(public, fixed, max(1, n_bins - len(fixed)))
 
 
 def _middles(public: Floats, edges: Floats) -> Floats:
@@ -609,11 +601,15 @@ def area_edges(public: Floats, n_units: int, sigma: float, most: int, fixed: Seq
     return ends[np.array(chosen[1:-1], dtype=np.int64) - 1]
 
 
-def _places(public: Floats, fixed: Sequence[float]) -> Floats:
-    """Return where bins may end: quantiles of both classes, and the fixed edges."""
+def _places(public: Floats, fixed: Sequence[float], n_parts: int = _PLACES) -> Floats:
+    """Return where bins may end: quantiles of both classes into as many parts, and the fixed edges.
+
+    Rows count towards quantiles half by the probability of the class and half by that of the others, each scaled to a
+    sum of 1. So bins are about equally wide along both axes of a ROC curve, and a rare class has its bins, too.
+    """
     order = np.sort(public)
     mass = order / max(order.sum(), 1e-300) + (1 - order) / max((1 - order).sum(), 1e-300)
-    at = np.searchsorted(np.cumsum(mass) / mass.sum(), np.linspace(0, 1, _PLACES + 1)[1:-1])
+    at = np.searchsorted(np.cumsum(mass) / mass.sum(), np.linspace(0, 1, n_parts + 1)[1:-1])
     inner = np.unique(np.concatenate([order[np.minimum(at, len(order) - 1)], np.asarray(fixed, dtype=float)]))
     return inner[(inner > 0) & (inner < 1)]
 
