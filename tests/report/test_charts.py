@@ -26,8 +26,6 @@ from dpensemble.report.charts import (
     line_chart,
     nice_ticks,
 )
-from dpensemble.report.page import _setting, date
-from dpensemble.report.wording import number
 
 WORDS = Words("chart", "A title", "labels", "epsilon")
 LONG = "a very long name " * 20
@@ -153,32 +151,6 @@ def test_ticks_of_nothing(highest):
 def test_whole_ticks():
     assert nice_ticks(1, whole=True) == [0, 1]
     assert nice_ticks(3, whole=True) == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(16281, "16,281"), (0.853, "0.853"), (1e-5, "1e-05"), (1234.5, "1,234.5"), (1000.0, "1,000"),
-     (1e20, "1e+20"), (-math.inf, "-unlimited"), (math.inf, "unlimited"), (0, "0"), (True, "1")],
-)  # fmt: skip
-def test_number(value, text):
-    assert number(value) == text
-
-
-def test_settings_of_every_type():
-    assert _setting("a", None) == "not set"
-    assert _setting("a", False) == "no"
-    assert _setting("random_seed", 12345) == "12345"
-    assert _setting("a", {"b": [1, 2.5], "c": "x"}) == "b: 1, 2.5, c: x"
-
-
-@pytest.mark.parametrize(
-    ("created", "text"),
-    [("2026-03-05T16:05:09+02:00", "5 March 2026, 14:05 UTC"),
-     ("2026-03-05T14:05:09Z", "5 March 2026, 14:05 UTC"),
-     ("2026-03-05T14:05:09", "5 March 2026, 14:05 UTC"), ("lately", "lately"), ("", "")],
-)  # fmt: skip
-def test_date(created, text):
-    assert date(created) == text
 
 
 PICTURES = sorted((Path(__file__).parents[2] / "docs" / "images").glob("*.svg"))

@@ -10,7 +10,17 @@ from html.parser import HTMLParser
 
 import pytest
 
-from dpensemble.report.page import as_yaml, card_as_markdown, model_card, registry_entry, render
+from dpensemble.report.page import (
+    _heading,
+    _measure,
+    _setting,
+    as_yaml,
+    card_as_markdown,
+    date,
+    model_card,
+    registry_entry,
+    render,
+)
 from dpensemble.report.record import PrivateRecord, RunRecord
 
 EXPERIMENT = "EXPERIMENT, NOT A RELEASE"
@@ -495,3 +505,35 @@ def test_an_entry_has_the_fields_of_the_registry_and_is_yaml():
 def test_scalars_are_read_back_as_they_were(value):
     yaml = pytest.importorskip("yaml")
     assert yaml.safe_load(as_yaml({"x": {"y": [value, value], "z": value}})) == {"x": {"y": [value] * 2, "z": value}}
+
+
+def test_measures_have_three_decimals():
+    assert (_measure(0.85), _measure(None)) == ("0.850", "not available")
+
+
+def test_settings_headings_and_dates():
+    assert _setting("teachers", 2500) == "2,500"
+    assert _setting("seed", 2500) == "2500"
+    assert _setting("classes", ["<=50K", ">50K"]) == "<=50K, >50K"
+    assert _heading("private_rows") == "Private rows"
+    assert _heading("n_classes") == "Number of classes"
+    assert _heading("n") == "N"
+    assert date("2026-03-05T14:05:09+00:00") == "5 March 2026, 14:05 UTC"
+    assert date("once") == "once"
+
+
+def test_settings_of_every_type():
+    assert _setting("a", None) == "not set"
+    assert _setting("a", False) == "no"
+    assert _setting("random_seed", 12345) == "12345"
+    assert _setting("a", {"b": [1, 2.5], "c": "x"}) == "b: 1, 2.5, c: x"
+
+
+@pytest.mark.parametrize(
+    ("created", "text"),
+    [("2026-03-05T16:05:09+02:00", "5 March 2026, 14:05 UTC"),
+     ("2026-03-05T14:05:09Z", "5 March 2026, 14:05 UTC"),
+     ("2026-03-05T14:05:09", "5 March 2026, 14:05 UTC"), ("lately", "lately"), ("", "")],
+)  # fmt: skip
+def test_date(created, text):
+    assert date(created) == text

@@ -276,3 +276,28 @@ def test_unreadable_records_are_said_when_they_are_sure(share, error, is_said):
     run = replace(GOOD, data=GOOD.data | {"readable_share": share, "readable_share_error": error})
     texts = [remark.text for remark in run.remarks()]
     assert any("12.0% of the private records could not be read" in text for text in texts) is is_said
+
+
+def worded(**data):
+    usual = {name: {} for name in ("guarantee", "budget", "settings", "versions", "seconds")}
+    counts = dict.fromkeys(("labels", "asked"), 0)
+    scores = dict.fromkeys(("label_accuracy", "student", "baseline"))
+    return RunRecord(method="pate", worst_case_spend=[], data=data, **usual, **counts, **scores)
+
+
+def test_areas_under_curves_say_of_which_class():
+    assert "'yes'" in worded(classes=["no", "yes"], positive_class="yes").areas_in_words
+    assert "means over 3 classes" in worded(classes=["a", "b", "c"]).areas_in_words
+
+
+@pytest.mark.parametrize(
+    ("share", "error", "words"),
+    [
+        (1.0571, 0.0287, "About 100.0% (95% interval by noise: 94.4% to 100.0%)"),
+        (0.792, 0.115, "About 79.2% (95% interval by noise: 56.7% to 100.0%)"),
+        (0.01, 0.1, "About 1.0% (95% interval by noise: 0.0% to 20.6%)"),
+        (0.5, None, None),
+    ],
+)
+def test_the_share_of_readable_records_and_its_interval_stay_within_0_and_1(share, error, words):
+    assert worded(readable_share=share, readable_share_error=error).readable_in_words == words
