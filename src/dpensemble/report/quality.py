@@ -268,19 +268,17 @@ def _groups(groups: list[RecordPart], decision: RecordPart | None) -> tuple[list
 
 def _decision(decision: RecordPart) -> dict[str, object]:
     costs = decision["costs"]
+
+    def cells(row: RecordPart) -> list[str]:
+        return [_cell(row[name], 0) for name in ("alarms", "missed", "false_alarms", "cost")]
+
     return {
         "positive": shorten(decision["positive_class"], _LONGEST),
         "threshold": f"{decision['threshold']:.4g}",
         "why": decision["why"],
         "missed": number(costs["false_negative"]),
         "alarm": number(costs["false_positive"]),
-        "rows": [
-            (
-                f"{row['threshold']:.4g} ({row['name']})",
-                [_cell(row[name], 0) for name in ("alarms", "missed", "false_alarms", "cost")],
-            )
-            for row in decision["per_1000"]
-        ],
+        "rows": [(f"{row['threshold']:.4g} ({row['name']})", cells(row)) for row in decision["per_1000"]],
     }
 
 
