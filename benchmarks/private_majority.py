@@ -17,8 +17,8 @@ import numpy as np
 from dpensemble import Budget, PrivateMajorityClassifier, load_adult, three_way_split
 from dpensemble.datasets import fit_encoder
 from dpensemble.design import PrivateWhat, compare_aggregators
-from dpensemble.methods.private_majority import _default_teacher
 from dpensemble.teachers import OutputPerturbedLogisticRegression
+from dpensemble.teachers.private_logistic import default_teacher
 
 DELTA = 1e-5
 AGREEMENTS = (0.6, 0.7, 0.8, 0.9, 0.95)
@@ -94,7 +94,7 @@ def adult() -> None:
     rows: list[tuple[str, float, dict[str, Any]]] = [("gradients, everyone", e, {}) for e in (0.5, 1.0, 2.0, 4.0)]
     rows.append(("gradients, partition", 1.0, {"sharing": "partition"}))
     # Of the same zero-concentrated privacy as the default teachers, then pure ones, the former default.
-    shared = _default_teacher(PrivateWhat.MODELS, Budget(epsilon=1.0, delta=DELTA), 11, (None, None)).epsilon
+    shared = default_teacher(PrivateWhat.MODELS, Budget(epsilon=1.0, delta=DELTA), 11, (None, None)).epsilon
     for (name, chosen), epsilon in zip(output.items(), (shared, 1 / 11), strict=True):
         rows.append((name, 1.0, {"teacher": OutputPerturbedLogisticRegression(epsilon=epsilon, **chosen)}))
     for name, epsilon, chosen in rows:

@@ -10,19 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from dpensemble.quality.curves import threshold_sums
-from dpensemble.quality.release import (
-    ABOVE_HALF,
-    WHOLE_UNIT,
-    HeldRecords,
-    Layout,
-    NoisyHistograms,
-    exact_total,
-    plan_layout,
-    public_edges,
-    split_cells,
-)
-from dpensemble.quality.result import quality_of
+from dpensemble.quality.figures import ABOVE_HALF, threshold_sums
+from dpensemble.quality.release import WHOLE_UNIT, HeldRecords, Layout, NoisyHistograms
+from dpensemble.quality.result import ReleasedQuality
 
 SEXES = ("f", "m")
 
@@ -64,12 +54,12 @@ class Study:
         self.population, self.costs = Population.of(rate, flawed=flawed), costs
         self.records_per_unit = records_per_unit
         required = [0.5, 0.1 if costs is None else costs.threshold]
-        layout = plan_layout(
+        layout = Layout.planned(
             ("no", "yes"), n_units, epsilon, 1e-5, groups={"sex": SEXES} if groups else None, required=len(required)
         )
         public = self.population.probable[:2000]
         layout = layout.for_shares([1 - public.mean(), public.mean()], len(required))
-        self.edges = public_edges(layout, np.column_stack([1 - public, public]), required)
+        self.edges = layout.edges(np.column_stack([1 - public, public]), required)
         self.layout: Layout = self.edges.fitted(layout)
 
     def release(self, seed):
@@ -81,13 +71,13 @@ class Study:
         order = np.argsort(self.population.probable) if k > 1 else np.arange(len(self.population.probable))
         places = order[(first[:, None] + np.arange(k)).ravel()]
         records = self.population.records(places, n, np.repeat(np.arange(n), k))
-        exact = exact_total(self.layout, self.edges, records) / WHOLE_UNIT
+        exact = records.exact_total(self.layout, self.edges) / WHOLE_UNIT
         noisy = exact + rng.normal(0, self.layout.sigma, size=exact.shape)
-        return quality_of(self.histograms(noisy, self.layout.sigma), self.costs)
+        return ReleasedQuality.of_histograms(self.histograms(noisy, self.layout.sigma), self.costs)
 
     def histograms(self, cells, sigma):
         """Return cells as a release."""
-        parts = split_cells(self.layout, cells)
+        parts = self.layout.split(cells)
         return NoisyHistograms(
             layout=self.layout, edges=self.edges, cells=parts, sigma=sigma, epsilon=self.layout.epsilon, delta=1e-5
         )
@@ -95,7 +85,7 @@ class Study:
     def truth(self):
         """Return the figures of the whole population by name, arrays over thresholds, bins and groups."""
         everyone = self.population.records(np.arange(len(self.population.truth)))
-        exact = self.histograms(exact_total(self.layout, self.edges, everyone) / WHOLE_UNIT, 0.0)
+        exact = self.histograms(everyone.exact_total(self.layout, self.edges) / WHOLE_UNIT, 0.0)
         edges, cells = self.edges.of_class["yes"], exact.of("bins", "yes")
         negative, positive = cells
         figures = _shares(positive, negative)

@@ -19,8 +19,8 @@ from statsmodels.datasets import fair, randhie
 
 from dpensemble import LabelMomentsClassifier
 from dpensemble.datasets import load_adult
-from dpensemble.quality.areas import area_bounds, pairs_inside
-from dpensemble.quality.release import bin_edges, plan_layout, public_edges
+from dpensemble.quality.figures import area_bounds
+from dpensemble.quality.release import Layout, bin_edges, pairs_inside
 
 N_RELEASES = 200
 BINS = range(2, 17)
@@ -68,13 +68,13 @@ class Population:
 
 def layout_of(n_units, epsilon, n_fixed=1):
     """Return the layout that a run would plan, at delta 1e-5."""
-    return plan_layout(("no", "yes"), n_units, epsilon, 1e-5, required=n_fixed)
+    return Layout.planned(("no", "yes"), n_units, epsilon, 1e-5, required=n_fixed)
 
 
 def chosen_edges(population, n_units, epsilon):
     """Return the edges that a run would choose from public rows."""
     public = np.column_stack([1 - population.public, population.public])
-    return public_edges(layout_of(n_units, epsilon), public).of_class["yes"]
+    return layout_of(n_units, epsilon).edges(public).of_class["yes"]
 
 
 def simulated(rate, slope, *, n=N_FRESH, seed=0):

@@ -433,7 +433,7 @@ def names_as_keywords(tree: ast.AST) -> list[int]:
 
 def test_no_call_passes_names_of_columns_as_keywords(trees):
     # These two format pieces of a drawing, whose keywords are names of the program.
-    allowed = {"dpensemble.report.effects": 2}
+    allowed = {"dpensemble.report.sections": 2}
     lines = {name: names_as_keywords(tree) for name, tree in trees.items()}
     assert {name: len(found) for name, found in lines.items() if found} == allowed, lines
 

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from dpensemble.errors import DPEnsembleError, NotForReleaseWarning
-from dpensemble.report.wording import date
+from dpensemble.report.page import date
 from dpensemble.workflow.predict import load_student, predictions
 
 _TIMES = ("created", "seconds")

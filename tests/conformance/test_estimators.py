@@ -52,8 +52,7 @@ from dpensemble.errors import AccountingError, DataError, InvalidParameterError,
 from dpensemble.laws import ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax
 from dpensemble.moments import TableMap
 from dpensemble.report import RunRecord
-from dpensemble.report.card import card_as_markdown, model_card
-from dpensemble.report.page import render
+from dpensemble.report.page import card_as_markdown, model_card, render
 from dpensemble.server import Ledger
 from dpensemble.server.filters import Amount
 from dpensemble.workflow import Tables, compare

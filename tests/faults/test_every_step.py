@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from dpensemble.report.wording import date
+from dpensemble.report.page import date
 
 EARLIER, LATER = 1, 2
 

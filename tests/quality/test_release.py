@@ -12,20 +12,8 @@ from dpensemble._random import SeededNoise
 from dpensemble.audit import audit_pipeline
 from dpensemble.cost import gaussian_delta, gaussian_mu
 from dpensemble.errors import BudgetError, InvalidParameterError
-from dpensemble.quality.release import (
-    ABOVE_HALF,
-    MOST_BINS,
-    WHOLE_UNIT,
-    HeldRecords,
-    Layout,
-    _QualitySum,
-    bin_edges,
-    exact_total,
-    plan_layout,
-    public_edges,
-    quality_cost,
-    release_histograms,
-)
+from dpensemble.quality.figures import ABOVE_HALF
+from dpensemble.quality.release import MOST_BINS, WHOLE_UNIT, HeldRecords, Layout, _QualitySum, bin_edges, release_meter
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
 from dpensemble.releases.sums import PaidSums
@@ -48,7 +36,7 @@ def layout_of(relation=Relation.REPLACE_ONE, **changes):
 
 def vectors_of_units(layout, n_records):
     """Return what each possible unit adds: every true class, prediction, group and kind of bad record."""
-    edges = public_edges(layout, np.full((5, len(layout.classes)), 0.4))
+    edges = layout.edges(np.full((5, len(layout.classes)), 0.4))
     n_classes = len(layout.classes)
     # A prediction is sure of one class, which decides every bin.
     kinds = list(
@@ -70,7 +58,7 @@ def vectors_of_units(layout, n_records):
             n_units=1,
             usable=np.array(usable),
         )
-        vectors.add(tuple(exact_total(layout, edges, held).tolist()))
+        vectors.add(tuple(held.exact_total(layout, edges).tolist()))
     return np.array(sorted(vectors), dtype=object)
 
 
@@ -101,7 +89,7 @@ def test_no_unit_moves_the_sum_by_more_than_it_is_charged_for(name, n_records, r
 
 def test_records_of_a_unit_weigh_one_together_however_many_they_are():
     layout, rng = layout_of(), np.random.default_rng(0)
-    edges = public_edges(layout, None)
+    edges = layout.edges(None)
     for n in (1, 3, 7, 1000):
         probable = rng.random(n)
         held = HeldRecords(
@@ -112,24 +100,24 @@ def test_records_of_a_unit_weigh_one_together_however_many_they_are():
             n_units=1,
             usable=np.ones(n, dtype=bool),
         )
-        assert WHOLE_UNIT - n < exact_total(layout, edges, held).sum() <= WHOLE_UNIT
+        assert WHOLE_UNIT - n < held.exact_total(layout, edges).sum() <= WHOLE_UNIT
 
 
 @pytest.mark.parametrize("groups", [{}, {"sex": ("f", "m")}])
 def test_all_of_the_budget_is_used_and_no_more(groups):
     layout = layout_of(groups=groups)
     total = np.zeros(layout.n_cells, dtype=np.int64)
-    released = release_histograms(layout, public_edges(layout, None), total, SeededNoise(0))
+    released = layout.release(layout.edges(None), total, SeededNoise(0))
     assert 0.9999 < released.epsilon <= 1.0
     sensitivity = np.sqrt(2 * (1 + len(groups)))
     assert released.sigma == pytest.approx(layout.sigma, rel=1e-6)
     assert gaussian_delta(sensitivity / released.sigma, 1.0) <= 1e-5
     assert gaussian_delta(1.001 * sensitivity / released.sigma, 1.0) > 1e-5
-    assert quality_cost(1.0, 1e-5).mu == pytest.approx(sensitivity / released.sigma, rel=1e-4)
+    assert release_meter(1.0, 1e-5).renyi_costs()[0].mu == pytest.approx(sensitivity / released.sigma, rel=1e-4)
     (charge,) = released.charges
     assert charge["entries"] == layout.n_cells
     with pytest.raises(InvalidParameterError, match="epsilon=0"):
-        quality_cost(0.0, 1e-5)
+        release_meter(0.0, 1e-5)
 
 
 @pytest.mark.parametrize("groups", [{}, {"sex": ("f",)}])
@@ -137,7 +125,7 @@ def test_an_audit_reaches_what_is_charged_and_never_exceeds_it(groups):
     """The worst pair of units, told apart by the released cells. False alarm below 0.002."""
     layout = layout_of(groups=groups)
     layout = Layout(**vars(layout) | {"epsilon": 8.0, "delta": 1e-3})
-    edges = public_edges(layout, None)
+    edges = layout.edges(None)
 
     def total(truth, probable, group):
         held = HeldRecords(
@@ -148,11 +136,11 @@ def test_an_audit_reaches_what_is_charged_and_never_exceeds_it(groups):
             n_units=1,
             usable=np.ones(1, dtype=bool),
         )
-        return exact_total(layout, edges, held)
+        return held.exact_total(layout, edges)
 
     pair = total(1, 0.9, 0), total(0, 0.1, 1)
     direction = (pair[0] - pair[1]) / WHOLE_UNIT
-    released = release_histograms(layout, edges, pair[0], SeededNoise(0))
+    released = layout.release(edges, pair[0], SeededNoise(0))
     (charge,) = released.charges
     query = _QualitySum(len(layout.histograms))
 
@@ -186,8 +174,8 @@ def test_edges_hold_the_required_thresholds_and_half_of_the_rare_class():
 
 
 def test_a_probability_at_an_edge_is_above_it_and_one_half_is_not_a_prediction_of_the_class():
-    layout = plan_layout(("no", "yes"), 1000, 3.0, 1e-5, required=2)
-    edges = public_edges(layout, np.array([[0.9, 0.1]] * 9), [0.5, 0.25])
+    layout = Layout.planned(("no", "yes"), 1000, 3.0, 1e-5, required=2)
+    edges = layout.edges(np.array([[0.9, 0.1]] * 9), [0.5, 0.25])
     held = HeldRecords(
         probabilities=np.array([[0.75, 0.25], [0.5, 0.5]]),
         truth=np.array([1, 1]),
@@ -196,7 +184,7 @@ def test_a_probability_at_an_edge_is_above_it_and_one_half_is_not_a_prediction_o
         n_units=2,
         usable=np.ones(2, dtype=bool),
     )
-    cells = exact_total(layout, edges, held).reshape(2, layout.bins)[1] // WHOLE_UNIT
+    cells = held.exact_total(layout, edges).reshape(2, layout.bins)[1] // WHOLE_UNIT
     inner = edges.of_class["yes"].tolist()
     assert cells[inner.index(0.25) + 1 :].sum() == 2
     assert cells[inner.index(ABOVE_HALF) + 1 :].sum() == 0
@@ -206,7 +194,7 @@ def test_a_probability_at_an_edge_is_above_it_and_one_half_is_not_a_prediction_o
 def test_bins_without_public_rows_are_spread_over_logits():
     for classes, positive in ((("no", "yes"), 1), (("no", "yes"), 0), (("a", "b", "c"), 0)):
         layout = layout_of(classes=classes, positive=positive, bins=10)
-        for inner in public_edges(layout, None).of_class.values():
+        for inner in layout.edges(None).of_class.values():
             assert inner.min() < 0.1
             assert inner.max() > 0.9
 
@@ -217,8 +205,8 @@ TWO, THREE = ("no", "yes"), ("a", "b", "c")
 @pytest.mark.parametrize("n_units", [100, 500, 1400, 20_000])
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_more_units_and_more_budget_buy_more_bins(n_units, epsilon):
-    layout = plan_layout(TWO, n_units, epsilon, 1e-5)
-    more = plan_layout(TWO, 2 * n_units, 2 * epsilon, 1e-5)
+    layout = Layout.planned(TWO, n_units, epsilon, 1e-5)
+    more = Layout.planned(TWO, 2 * n_units, 2 * epsilon, 1e-5)
     assert 4 <= layout.bins <= more.bins <= MOST_BINS
     assert layout.n_cells == 2 * layout.bins
     # A bin more than four is added only while an average bin holds as many times the noise as there are bins.
@@ -226,32 +214,32 @@ def test_more_units_and_more_budget_buy_more_bins(n_units, epsilon):
 
 
 def test_each_group_column_is_a_histogram_of_its_own_and_adds_noise():
-    plain = plan_layout(TWO, 5000, 1.0, 1e-5)
-    by_sex = plan_layout(TWO, 5000, 1.0, 1e-5, groups={"sex": ("f", "m")})
-    by_both = plan_layout(TWO, 5000, 1.0, 1e-5, groups={"sex": ("f", "m"), "ward": ("a", "b", "c")})
+    plain = Layout.planned(TWO, 5000, 1.0, 1e-5)
+    by_sex = Layout.planned(TWO, 5000, 1.0, 1e-5, groups={"sex": ("f", "m")})
+    by_both = Layout.planned(TWO, 5000, 1.0, 1e-5, groups={"sex": ("f", "m"), "ward": ("a", "b", "c")})
     assert [len(one.histograms) for one in (plain, by_sex, by_both)] == [1, 2, 3]
     for more, one in enumerate((plain, by_sex, by_both), start=1):
         assert one.sigma == pytest.approx(plain.sigma * more**0.5)
     # Two values and all others.
     assert by_sex.histograms[1].shape == (3, 2, by_sex.group_bins)
     assert by_sex.group_bins <= by_sex.bins
-    added = plan_layout(TWO, 5000, 1.0, 1e-5, relation=Relation.ADD_OR_REMOVE_ONE)
+    added = Layout.planned(TWO, 5000, 1.0, 1e-5, relation=Relation.ADD_OR_REMOVE_ONE)
     assert added.sigma == pytest.approx(plain.sigma / 2**0.5)
 
 
 def test_more_than_two_classes_have_decisions_and_each_class_against_the_rest_while_noise_allows():
-    many = plan_layout(THREE, 3000, 1.0, 1e-5, groups={"sex": ("f",)})
+    many = Layout.planned(THREE, 3000, 1.0, 1e-5, groups={"sex": ("f",)})
     assert [one.kind for one in many.histograms] == ["decisions", *["bins"] * 3, "decisions by group"]
     assert many.histograms[-1].shape == (2, 3, 2)
-    few = plan_layout(THREE, 140, 1.0, 1e-5)
+    few = Layout.planned(THREE, 140, 1.0, 1e-5)
     assert [one.kind for one in few.histograms] == ["decisions"]
     assert "no bins" in few.sentence()
     # Left-out histograms take their noise with them.
-    assert few.sigma == pytest.approx(plan_layout(TWO, 140, 1.0, 1e-5).sigma)
+    assert few.sigma == pytest.approx(Layout.planned(TWO, 140, 1.0, 1e-5).sigma)
 
 
 def test_a_student_that_expects_few_cases_gets_fewer_bins_within_groups_and_keeps_required_edges():
-    layout = plan_layout(TWO, 6000, 3.0, 1e-5, required=3, groups={"sex": ("f", "m")})
+    layout = Layout.planned(TWO, 6000, 3.0, 1e-5, required=3, groups={"sex": ("f", "m")})
     assert layout.for_shares([0.5, 0.5], 3) == layout
     rare = layout.for_shares([0.99, 0.01], 3)
     assert 4 <= rare.group_bins < layout.group_bins
@@ -270,11 +258,11 @@ def test_a_student_that_expects_few_cases_gets_fewer_bins_within_groups_and_keep
 )
 def test_too_few_units_for_any_cell_are_refused(n_units, epsilon, changes, text):
     with pytest.raises(BudgetError, match=text):
-        plan_layout(TWO, n_units, epsilon, 1e-5, **changes)
+        Layout.planned(TWO, n_units, epsilon, 1e-5, **changes)
 
 
 def test_the_cells_are_stated_in_a_sentence():
-    layout = plan_layout(TWO, 1400, 1.0, 1e-5, groups={"sex": ("f", "m")})
+    layout = Layout.planned(TWO, 1400, 1.0, 1e-5, groups={"sex": ("f", "m")})
     sentence = layout.sentence("record")
     assert "1,400 records are held back" in sentence
     assert f"at most {layout.n_cells} cells" in sentence

@@ -10,18 +10,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from dpensemble.errors import InvalidParameterError
-from dpensemble.quality.curves import class_curves
-from dpensemble.quality.release import (
-    ABOVE_HALF,
-    WHOLE_UNIT,
-    HeldRecords,
-    NoisyHistograms,
-    exact_total,
-    plan_layout,
-    public_edges,
-    split_cells,
-)
-from dpensemble.quality.result import Costs, decide, quality_of
+from dpensemble.quality.figures import ABOVE_HALF, ClassCurves
+from dpensemble.quality.release import WHOLE_UNIT, HeldRecords, Layout, NoisyHistograms
+from dpensemble.quality.result import Costs, ReleasedQuality
 from quality_bands import Study
 
 
@@ -41,7 +32,7 @@ def records_of(n_classes, n=4000, seed=0):
 
 def quality(records, sigma=1e-6, costs=None, positive=1, required=(0.5,)):
     classes = ("a", "b", "c", "d")[: records.probabilities.shape[1]]
-    layout = plan_layout(
+    layout = Layout.planned(
         classes,
         records.n_units,
         5.0,
@@ -50,13 +41,13 @@ def quality(records, sigma=1e-6, costs=None, positive=1, required=(0.5,)):
         positive=positive if len(classes) == 2 else 0,
         required=len(required),
     )
-    edges = public_edges(layout, records.probabilities, required)
-    cells = exact_total(layout, edges, records) / WHOLE_UNIT
+    edges = layout.edges(records.probabilities, required)
+    cells = records.exact_total(layout, edges) / WHOLE_UNIT
     noisy = cells + sigma * np.random.default_rng(0).normal(size=cells.shape)
     released = NoisyHistograms(
-        layout=layout, edges=edges, cells=split_cells(layout, noisy), sigma=sigma, epsilon=5.0, delta=1e-5
+        layout=layout, edges=edges, cells=layout.split(noisy), sigma=sigma, epsilon=5.0, delta=1e-5
     )
-    return quality_of(released, costs)
+    return ReleasedQuality.of_histograms(released, costs)
 
 
 @pytest.mark.parametrize("positive", [0, 1])
@@ -175,8 +166,8 @@ COSTS = Costs(false_negative=9, false_positive=1)
 
 
 def decided(cells, sigma, costs=COSTS):
-    curves = class_curves("yes", cells, EDGES, MIDDLES, np.full(5, 0.5), sigma, half=ABOVE_HALF)
-    return decide(costs, "yes", cells, curves, sigma)
+    curves = ClassCurves.of_cells("yes", cells, EDGES, MIDDLES, np.full(5, 0.5), sigma, of_two=True)
+    return costs.decision("yes", cells, curves, sigma)
 
 
 def right(n=1000):
@@ -232,7 +223,7 @@ def test_equal_costs_ask_for_one_half_and_have_one_row():
 
 
 def test_without_held_back_units_the_formula_is_all_there_is():
-    decision = decide(COSTS, "yes", None, None, 0.0)
+    decision = COSTS.decision("yes")
     assert (decision.threshold, decision.table) == (0.1, ())
     assert "--holdout-score" in decision.why
 

@@ -3,12 +3,14 @@
 import json
 import os
 import shutil
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from dpensemble.cli import main
+from dpensemble.report.record import RunRecord
 from dpensemble.workflow import outputs, table_files
 from dpensemble.workflow.table_files import _is_same_file, _share_files
 
@@ -86,9 +88,10 @@ def test_equal_rows_are_counted_for_the_owner(folder, capsys):
 LINES = ["", "{public}", "sep=;", '\ufeff\0,",,', "x,c,y"]
 
 
+@dataclass
 class Record:
-    def to_dict(self):
-        return {"labels": 1}
+    labels: int = 1
+    to_dict = RunRecord.to_dict
 
 
 def test_the_length_of_the_record_tells_no_count():

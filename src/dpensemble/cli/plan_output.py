@@ -19,7 +19,7 @@ from dpensemble.accounting.published import has_published
 from dpensemble.design import Plan, answer_rate, wrong_label_rate
 from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.report.charts import GROUP_COLOURS, WIDTH, Limit, Series, Words, line_chart
-from dpensemble.report.groups import History, history_chart
+from dpensemble.report.sections import History
 
 _HEADING, _GAP = 34, 20
 _MARGINS = 81
@@ -67,7 +67,7 @@ def write_plot(plan: Plan, plain: dict[str, Any] | None, path: Path) -> None:
             plain=plain["plain_spend"],
             marks=[(entry["name"], entry["epsilon"], entry["labels"]) for entry in plain["plain_labels"]],
         )
-        charts = [("What labels cost each group", history_chart(history, "labels"))]
+        charts = [("What labels cost each group", history.chart("labels"))]
     else:
         charts = [("What labels cost", _epsilon_chart(plan)), ("How often a label is wrong", _quality_chart(plan))]
     teachers = design.settings()["n_teachers"]

@@ -11,8 +11,7 @@ import typer
 from dpensemble.cli.show import print_run
 from dpensemble.errors import file_errors
 from dpensemble.report import RunRecord
-from dpensemble.report.card import FILL_IN, as_yaml, registry_entry
-from dpensemble.report.page import render
+from dpensemble.report.page import registry_text, render
 from dpensemble.report.record import declared_noun
 from dpensemble.workflow.disk import ANY_FILE, OWN_FILE, replace_file
 from dpensemble.workflow.outputs import PRIVATE_REPORT, RECORD, REPORT, STUDENT, load_run, undamaged
@@ -36,7 +35,7 @@ def run(
     _write("out", page, text, OWN_FILE if private else ANY_FILE)
     if registry is not None:
         with undamaged(run / RECORD):
-            entry = as_yaml(registry_entry(record))
+            entry, to_fill_in = registry_text(record)
         _write("registry", registry, entry, ANY_FILE)
     if as_json:
         answer = record.to_dict() | {"page": str(page)}
@@ -47,7 +46,7 @@ def run(
         with undamaged(run / RECORD):
             print_run(record, page, run / STUDENT)
     if registry is not None:
-        typer.echo(f"Registry: {registry}. Fill in what it leaves open ({FILL_IN}).", err=as_json)
+        typer.echo(f"Registry: {registry}. Fill in what it leaves open ({to_fill_in}).", err=as_json)
 
 
 def _renamed(record: RunRecord, title: str | None, unit_name: str | None) -> RunRecord:

@@ -13,10 +13,9 @@ from rich.table import Table
 from dpensemble._checks import printable
 from dpensemble._wording import round_up
 from dpensemble.report import RunRecord
-from dpensemble.report.groups import SHARED_BUDGETS, varied_setting
 from dpensemble.report.quality import quality_lines
-from dpensemble.report.usefulness import remarks
-from dpensemble.report.wording import noise, number, positive_class, readable, sums, with_error
+from dpensemble.report.sections import SHARED_BUDGETS, varied_setting
+from dpensemble.report.wording import number, with_error
 
 
 def print_run(record: RunRecord, page: Path, student: Path, *, zeroes: bool = False) -> None:
@@ -34,7 +33,7 @@ def print_run(record: RunRecord, page: Path, student: Path, *, zeroes: bool = Fa
         console.print(f"Method: {record.settings['title']}. Why: {record.settings['chosen_because']}", markup=False)
     for line in _released(record) if record.released_sums else _answered(record):
         console.print(line, markup=False)
-    console.print(f"Noise: {noise(record)}", markup=False)
+    console.print(f"Noise: {record.noise_in_words}", markup=False)
     if zeroes and not record.data.get("data_is_public"):
         console.print(_bad_records(record), markup=False)
     if record.groups:
@@ -45,7 +44,7 @@ def print_run(record: RunRecord, page: Path, student: Path, *, zeroes: bool = Fa
     if record.student is not None:
         console.print(_scores(record))
         if "auprc" in record.student and "classes" in record.data:
-            area_words = positive_class(record.data["classes"], record.data.get("positive_class"))
+            area_words = record.areas_in_words
             console.print(area_words, markup=False)
         if not record.scores_are_public:
             console.print("Scores are exact and for you only, unless the test rows are public (--test-is-public).")
@@ -83,7 +82,7 @@ def _released(record: RunRecord) -> list[str]:
     each, only = ("to it", "the noisy sum leaves") if record.n_sums == 1 else ("to each", "the noisy sums leave")
     teachers = record.settings.get("n_teachers")
     adds = f"each of {teachers:,} teachers" if teachers else f"every {unit}"
-    lines = [f"Released: {sums(record.n_sums)}; {adds} adds one vector of bounded length {each}, and only {only}."]
+    lines = [f"Released: {record.sums_in_words}; {adds} adds one vector of bounded length {each}, and only {only}."]
     if record.described_sums:
         described = [f"{what} ({number(sigma, 4)})" for what, sigma in record.described_sums]
         lines.append(
@@ -108,8 +107,8 @@ def _released(record: RunRecord) -> list[str]:
 
 def _bad_records(record: RunRecord) -> str:
     """State what becomes of bad records, and the released estimate of their share if there is one."""
-    share, error = record.data.get("readable_share"), record.data.get("readable_share_error")
-    estimate = "" if share is None or error is None else f"{readable(share, error)} of the records could be read. "
+    share = record.readable_in_words
+    estimate = "" if share is None else f"{share} of the records could be read. "
     return (
         f"Bad records: {estimate}A record with a blank or undeclared label, or an entry that cannot be read, adds "
         "nothing but counts as a record. 'dpensemble check' counts such records, for you only."
@@ -169,7 +168,7 @@ def plain_line(entries: Sequence[dict[str, Any]], noun: str) -> str:
 
 def _hints(record: RunRecord) -> list[str]:
     """Return reasons not to rely on the student, and settings that would use the budget better."""
-    hints = [remark.text for remark in remarks(record)]
+    hints = [remark.text for remark in record.remarks()]
     # Noise that was not set is lowered until the queries use up the budget.
     if (
         not record.released_sums

@@ -15,7 +15,7 @@ from dpensemble.cli.other_budgets import Budgets
 from dpensemble.cli.show import plain_line
 from dpensemble.design import Plan
 from dpensemble.design.plan import SmallestEnsemble
-from dpensemble.report.groups import varied_setting
+from dpensemble.report.sections import varied_setting
 
 
 def print_plan(plan: Plan, budgets: Budgets | None, plain: dict[str, Any] | None) -> None:

@@ -23,7 +23,7 @@ from dpensemble.datasets.preparation import ColumnReading, LibraryTransformer, s
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.tables import feature_values
 from dpensemble.moments.whole import UNIT, whole_features
-from dpensemble.report.effects import Step, waterfall
+from dpensemble.report.sections import waterfall
 
 Singles = NDArray[np.float32]
 
@@ -107,8 +107,6 @@ class Uncertainty:
 
 #: One effect of `dpensemble.moments.explanation.column_effects`.
 Effect = dict[str, Any]
-#: Standard deviations to either side that a band covers: 95 % of a normal law.
-_BAND = 1.96
 
 
 class Part(NamedTuple):
@@ -238,12 +236,12 @@ class Explanation:
         """
         most, parts = integer_between("most", most, 1), self.parts(row, label)
         steps = [
-            Step(f"{part.column} = {_written(part.value)}", part.contribution, _BAND * (part.deviation or 0.0))
+            (f"{part.column} = {_written(part.value)}", part.contribution, part.deviation or 0.0)
             for part in parts[:most]
         ]
         if parts[most:]:
             rest = sum(part.contribution for part in parts[most:])
-            steps.append(Step(f"{len(parts[most:])} more columns", rest, 0.0))
+            steps.append((f"{len(parts[most:])} more columns", rest, 0.0))
         output = self.output_of(row, label)
         return waterfall(
             steps,

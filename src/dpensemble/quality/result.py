@@ -13,25 +13,15 @@ of a band that holds over all thresholds together.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import real_between
 from dpensemble.errors import InvalidParameterError
-from dpensemble.quality.areas import Area
-from dpensemble.quality.curves import (
-    ClassCurves,
-    ClassDecisions,
-    GroupQuality,
-    class_curves,
-    class_decisions,
-    groups_of_bins,
-    groups_of_decisions,
-)
-from dpensemble.quality.figures import LEVEL, Figure, PlainValues, critical
-from dpensemble.quality.release import ABOVE_HALF, OTHER_GROUP, NoisyHistograms
+from dpensemble.quality.figures import ClassCurves, ClassDecisions, Figure, GroupQuality, PlainValues, critical
+from dpensemble.quality.release import OTHER_GROUP, HeldRecords, Layout, NoisyHistograms
 
 _METHOD = (
     "Noise of known standard deviation and the sampling of units, as sets of shares that the cells do not refute "
@@ -79,6 +69,73 @@ class ReleasedQuality:
     groups: Mapping[str, tuple[GroupQuality, ...]]
     decision: Decision | None
 
+    @classmethod
+    def of_histograms(cls, released: NoisyHistograms, costs: Costs | None = None) -> ReleasedQuality:
+        """Return every figure of noisy histograms. This is computed from what was released, and costs nothing."""
+        return cls._of(released, costs, None)
+
+    @classmethod
+    def of_rows(
+        cls,
+        classes: tuple[str, ...],
+        positive: int,
+        groups: Mapping[str, tuple[str, ...]],
+        rows: HeldRecords,
+        costs: Costs | None = None,
+    ) -> ReleasedQuality:
+        """Return every figure on rows whose probabilities and labels are known, without noise.
+
+        No guarantee covers these figures.
+
+        Parameters
+        ----------
+        classes : tuple of str
+            All classes.
+        positive : int
+            Place of the positive of two classes.
+        groups : mapping of str to tuple of str
+            Declared values of each group column.
+        rows : HeldRecords
+            The rows. Each is a unit of its own.
+        costs : Costs or None
+            Costs of wrong decisions.
+        """
+        layout = Layout.without_noise(classes, positive, groups, rows.n_units)
+        required = (0.5,) if costs is None else (0.5, costs.threshold)
+        return cls._of(rows.histograms(layout, layout.edges(rows.probabilities, required)), costs, rows)
+
+    @classmethod
+    def _of(cls, released: NoisyHistograms, costs: Costs | None, rows: HeldRecords | None) -> ReleasedQuality:
+        layout, sigma = released.layout, released.sigma
+        curves = _curves(released, rows)
+        decisions = None
+        if len(layout.classes) > 2:
+            cells = released.of("decisions")
+            decisions = None if cells is None else ClassDecisions.of_cells(layout.classes, cells, sigma)
+        shares = _class_shares(released, curves, decisions)
+        accuracy = curves[0].accuracy if decisions is None else decisions.accuracy
+        decision = None
+        if costs is not None:
+            positive = layout.classes[layout.positive]
+            decision = costs.decision(positive, released.of("bins", positive), curves[0], sigma)
+        share_values = {name: share.value for name, share in shares.items() if share.value is not None}
+        return cls(
+            released=released,
+            accuracy=accuracy or Figure(None, 0.0, 1.0),
+            most_common=Figure(
+                max(share_values.values()) if len(share_values) == len(shares) else None,
+                max(share.low for share in shares.values()),
+                max(share.high for share in shares.values()),
+            ),
+            most_common_class=max(share_values, key=lambda name: share_values[name])
+            if len(share_values) == len(shares)
+            else None,
+            curves=tuple(curves),
+            decisions=decisions,
+            groups={column: _groups(released, column) for column in layout.groups},
+            decision=decision,
+        )
+
     def to_dict(self) -> PlainValues:
         """Return all figures as plain values."""
         layout, released = self.released.layout, self.released
@@ -96,7 +153,7 @@ class ReleasedQuality:
             "epsilon": released.epsilon,
             "delta": released.delta,
             "sigma": released.sigma,
-            "level": LEVEL,
+            "level": Figure.LEVEL,
             "method": _METHOD,
             "most_common": self.most_common.to_dict() | {"class": self.most_common_class},
             "one_against_rest": [one.to_dict() for one in self.curves],
@@ -109,52 +166,21 @@ class ReleasedQuality:
         }
 
 
-def quality_of(
-    released: NoisyHistograms, costs: Costs | None = None, areas: Mapping[str, Area] | None = None
-) -> ReleasedQuality:
-    """Return every figure of noisy histograms. This is computed from what was released, and costs nothing.
-
-    `areas` of classes take the place of what bins show, if the probabilities of rows are known.
-    """
-    layout, sigma = released.layout, released.sigma
+def _curves(released: NoisyHistograms, rows: HeldRecords | None) -> list[ClassCurves]:
+    """Return the curves of each class that has bins. The area of `rows` takes the place of what bins show."""
+    layout, edges = released.layout, released.edges
     curves = []
     for histogram in layout.histograms:
-        cells = released.of(histogram.kind, histogram.name)
+        name, cells = histogram.name, released.of(histogram.kind, histogram.name)
         if histogram.kind == "bins" and cells is not None:
-            edges, middles, inside = (
-                one[histogram.name] for one in (released.edges.of_class, released.edges.middles, released.edges.inside)
-            )
-            half = ABOVE_HALF if len(layout.classes) == 2 else None
-            of_class = class_curves(histogram.name, cells, edges, middles, inside, sigma, half=half)
-            known = (areas or {}).get(histogram.name)
-            curves.append(of_class if known is None else replace(of_class, auroc=known))
-    decisions = None
-    if len(layout.classes) > 2:
-        cells = released.of("decisions")
-        decisions = None if cells is None else class_decisions(layout.classes, cells, sigma)
-    shares = _class_shares(released, curves, decisions)
-    accuracy = curves[0].accuracy if decisions is None else decisions.accuracy
-    decision = None
-    if costs is not None:
-        positive = layout.classes[layout.positive]
-        decision = decide(costs, positive, released.of("bins", positive), curves[0], sigma)
-    share_values = {name: share.value for name, share in shares.items() if share.value is not None}
-    return ReleasedQuality(
-        released=released,
-        accuracy=accuracy or Figure(None, 0.0, 1.0),
-        most_common=Figure(
-            max(share_values.values()) if len(share_values) == len(shares) else None,
-            max(share.low for share in shares.values()),
-            max(share.high for share in shares.values()),
-        ),
-        most_common_class=max(share_values, key=lambda name: share_values[name])
-        if len(share_values) == len(shares)
-        else None,
-        curves=tuple(curves),
-        decisions=decisions,
-        groups={column: _groups(released, column) for column in layout.groups},
-        decision=decision,
-    )
+            public = edges.of_class[name], edges.middles[name], edges.inside[name]
+            one = ClassCurves.of_cells(name, cells, *public, released.sigma, of_two=len(layout.classes) == 2)
+            if rows is not None:
+                place = layout.classes.index(name)
+                column, is_case = rows.probabilities[:, place], rows.truth == place
+                one = one.with_area_of(column[is_case], column[~is_case & rows.usable])
+            curves.append(one)
+    return curves
 
 
 def _class_shares(
@@ -173,9 +199,9 @@ def _groups(released: NoisyHistograms, column: str) -> tuple[GroupQuality, ...]:
     cells = released.of("bins by group", column)
     if cells is not None:
         positive = layout.classes[layout.positive]
-        return groups_of_bins(names, positive, cells, released.edges.of_groups, ABOVE_HALF, sigma)
+        return GroupQuality.of_bins(names, positive, cells, released.edges.of_groups, sigma)
     cells = released.of("decisions by group", column)
-    return () if cells is None else groups_of_decisions(names, layout.classes, cells, sigma)
+    return () if cells is None else GroupQuality.of_decisions(names, layout.classes, cells, sigma)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +257,54 @@ class Costs:
         """The threshold for probabilities that are right."""
         return self.false_positive / (self.false_positive + self.false_negative)
 
+    def decision(
+        self, positive: str, cells: Floats | None = None, curves: ClassCurves | None = None, sigma: float = 0.0
+    ) -> Decision:
+        """Return the threshold for these costs, and what it does if there are held-back units.
+
+        Parameters
+        ----------
+        positive : str
+            The positive class.
+        cells : ndarray of shape (2, n_bins) or None
+            Noisy numbers of units: the rest, then the positive class. None without held-back units.
+        curves : ClassCurves or None
+            The figures of the cells.
+        sigma : float
+            Standard deviation of the noise on each cell.
+        """
+        formula = self.threshold
+        if cells is None or curves is None:
+            why = (
+                "This threshold is right if the probabilities are. No units were held back, so nothing shows whether "
+                "they are. --holdout-score does, and adds a table per 1,000 people."
+            )
+            return Decision(costs=self, positive=positive, threshold=formula, formula=formula, why=why)
+        thresholds, start = curves.thresholds, curves.place_of(formula)
+        chosen, saved = _better(self, cells, start, sigma)
+        if chosen == start:
+            why = (
+                f"The costs ask for {formula:.4g} if the probabilities are right. Of {len(thresholds)} thresholds of "
+                "the released histogram, no other one saves anything beyond the noise."
+            )
+        else:
+            why = (
+                f"The costs ask for {formula:.4g} if the probabilities are right. The released histogram shows that "
+                f"{thresholds[chosen]:.4g} costs at least {1000 * saved / max(cells.sum(), 1):.3g} less per 1,000 "
+                "people, noise and chance included."
+            )
+        # One row for each threshold, by the first of its names.
+        rows = {curves.place_of(0.5): "one half"} | {start: "formula"} | {chosen: "for these costs"}
+        table = [_row(name, curves, place, self) for place, name in reversed(rows.items())]
+        return Decision(
+            costs=self,
+            positive=positive,
+            threshold=thresholds[chosen],
+            formula=formula,
+            why=why,
+            table=tuple(table),
+        )
+
     def to_dict(self) -> dict[str, float]:
         """Return both costs."""
         return {"false_negative": self.false_negative, "false_positive": self.false_positive}
@@ -276,56 +350,6 @@ class Decision:
                 {name: one.to_dict() if name in _FIGURES else one for name, one in row.items()} for row in self.table
             ],
         }
-
-
-def decide(costs: Costs, positive: str, cells: Floats | None, curves: ClassCurves | None, sigma: float) -> Decision:
-    """Return the threshold for some costs.
-
-    Parameters
-    ----------
-    costs : Costs
-        Costs of wrong decisions.
-    positive : str
-        The positive class.
-    cells : ndarray of shape (2, n_bins) or None
-        Noisy numbers of units: the rest, then the positive class. None without held-back units.
-    curves : ClassCurves or None
-        The figures of the cells.
-    sigma : float
-        Standard deviation of the noise on each cell.
-    """
-    formula = costs.threshold
-    if cells is None or curves is None:
-        why = (
-            "This threshold is right if the probabilities are. No units were held back, so nothing shows whether they "
-            "are. --holdout-score does, and adds a table per 1,000 people."
-        )
-        return Decision(costs=costs, positive=positive, threshold=formula, formula=formula, why=why)
-    thresholds = list(curves.thresholds)
-    start = thresholds.index(ABOVE_HALF if formula == 0.5 else formula)
-    chosen, saved = _better(costs, cells, start, sigma)
-    if chosen == start:
-        why = (
-            f"The costs ask for {formula:.4g} if the probabilities are right. Of {len(thresholds)} thresholds of the "
-            "released histogram, no other one saves anything beyond the noise."
-        )
-    else:
-        why = (
-            f"The costs ask for {formula:.4g} if the probabilities are right. The released histogram shows that "
-            f"{thresholds[chosen]:.4g} costs at least {1000 * saved / max(cells.sum(), 1):.3g} less per 1,000 people, "
-            "noise and chance included."
-        )
-    # One row for each threshold, by the first of its names.
-    rows = {thresholds.index(ABOVE_HALF): "one half"} | {start: "formula"} | {chosen: "for these costs"}
-    table = [_row(name, curves, place, costs) for place, name in reversed(rows.items())]
-    return Decision(
-        costs=costs,
-        positive=positive,
-        threshold=thresholds[chosen],
-        formula=formula,
-        why=why,
-        table=tuple(table),
-    )
 
 
 def _better(costs: Costs, cells: Floats, start: int, sigma: float) -> tuple[int, float]:

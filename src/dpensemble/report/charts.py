@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from markupsafe import Markup
 
@@ -50,22 +50,23 @@ class Series:
 
 @dataclass(frozen=True)
 class Bar:
-    """Label, value and the CSS class that gives the colour of one bar."""
-
-    label: str
-    value: float
-    css: str
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Label, share, ends of its interval (None if unknown), and the CSS class that gives the colour of one bar."""
+    """Label, value, the CSS class that gives the colour, and the ends of an interval of one bar. None is not known."""
 
     label: str
     value: float | None
-    low: float | None
-    high: float | None
     css: str
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the value is a number."""
+        return self.value is not None and math.isfinite(self.value)
+
+    @property
+    def length(self) -> float:
+        """Length on a scale from 0 to 1."""
+        return min(max(self.value, 0.0), 1.0) if self.value is not None and self.is_known else 0.0
 
 
 @dataclass(frozen=True)
@@ -77,109 +78,93 @@ class Limit:
     css: str = ""
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A labelled point. Its label stands at a free corner of the point."""
-
-    label: str
-    x: float
-    y: float
-    css: str
-
-
 def line_chart(
-    series: Sequence[Series], limits: Sequence[Limit], words: Words, marks: Sequence[Mark] = (), height: int = 280
+    series: Sequence[Series], limits: Sequence[Limit], words: Words, marks: Sequence[Series] = (), height: int = 280
 ) -> Markup:
-    """Draw lines, dashed horizontal limits and marks, each with a label."""
+    """Draw lines, dashed horizontal limits and marks, each with a label. A mark is a series of one point."""
     lines = [(one, _drawable(one.points)) for one in series]
     lines = [(one, points) for one, points in lines if points]
-    everything = [point for _, points in lines for point in points] + [(mark.x, mark.y) for mark in marks]
+    points_of_marks = [(mark, mark.points[0][0], mark.points[0][1]) for mark in marks]
+    everything = [point for _, points in lines for point in points] + [(x, y) for _, x, y in points_of_marks]
     y_ticks = nice_ticks(max([limit.at for limit in limits] + [y for _, y in everything], default=1.0))
-    frame = Frame(max([1.0, *(x for x, _ in everything)]), y_ticks[-1], height=height)
-    x_ticks = [tick for tick in nice_ticks(frame.x_max, 4, whole=True) if tick <= frame.x_max]
-    end = frame.x(frame.x_max)
-    body = frame.axes(x_ticks, y_ticks, words)
+    drawing = Drawing(words, max([1.0, *(x for x, _ in everything)]), y_ticks[-1], height=height)
+    x_ticks = [tick for tick in nice_ticks(drawing.x_max, 4, whole=True) if tick <= drawing.x_max]
+    end = drawing.x(drawing.x_max)
+    drawing.axes(x_ticks, y_ticks)
     notes, sentences = [], []
     for limit in limits:
-        level, css = frame.y(limit.at), limit.css or "limit"
-        body += line(f"limit {limit.css}".strip(), frame.left, level, end, level)
+        level, css = drawing.y(limit.at), limit.css or "limit"
+        drawing.line(f"limit {limit.css}".strip(), drawing.left, level, end, level)
         notes.append(_Note(end, level, limit.label, f"{css}-label"))
         sentences.append(f"{_capital(limit.label)}: a horizontal line at {number(limit.at)} {words.y}.")
     for one, points in lines:
-        at = [(frame.x(x), frame.y(y)) for x, y in points]
-        body += path(one.css, at) + dot(one.css, *at[-1])
+        at = [(drawing.x(x), drawing.y(y)) for x, y in points]
+        drawing.path(one.css, at)
+        drawing.dot(one.css, *at[-1])
         # A line that ends at the label of a limit in the same colour needs no label.
         if not any(limit.css == one.css for limit in limits) or at[-1][0] <= end - _LABEL_WIDTH:
             notes.append(_Note(*at[-1], one.label, f"{one.css}-label"))
         start, stop = (f"{number(y, 3)} at {number(x)} {words.x}" for x, y in (points[0], points[-1]))
         sentences.append(f"{_capital(one.label)}: {start}, {stop}.")
-    dots = [(frame.x(mark.x), frame.y(mark.y)) for mark in marks]
-    shown = _clear_of(dots, _place_labels(notes, frame.top, frame.y(0)))
-    for mark, (x, y) in zip(marks, dots, strict=True):
-        body += dot(mark.css, x, y)
-        shown.append(_beside(_Note(x, y, mark.label, f"{mark.css}-label"), shown, frame.left))
-        sentences.append(f"{_capital(mark.label)}: {number(mark.y, 3)} at {number(mark.x)} {words.x}.")
+    dots = [(drawing.x(x), drawing.y(y)) for _, x, y in points_of_marks]
+    shown = _clear_of(dots, _place_labels(notes, drawing.top, drawing.y(0)))
+    for (mark, at_x, at_y), (x, y) in zip(points_of_marks, dots, strict=True):
+        drawing.dot(mark.css, x, y)
+        shown.append(_beside(_Note(x, y, mark.label, f"{mark.css}-label"), shown, drawing.left))
+        sentences.append(f"{_capital(mark.label)}: {number(at_y, 3)} at {number(at_x)} {words.x}.")
     if not lines:
         sentences.append("No points were recorded.")
-    body += Markup("").join(_label(note.css, note.x, note.y, note.label, "start") for note in shown)
-    return svg(words, " ".join(sentences), frame.height, body)
+    for note in shown:
+        drawing.label(note.css, note.x, note.y, note.label, "start")
+    return drawing.svg(" ".join(sentences))
 
 
 def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], words: Words) -> Markup:
     """Draw named groups of horizontal bars on a scale from 0 to 1."""
     floor = 4 + 22 * sum(1.6 + len(bars) for _, bars in groups)
-    frame = Frame(1, 1, height=round(floor + 30), left=6, right=150)
-    body = Markup("").join(
-        line("grid", frame.x(tick), 4, frame.x(tick), floor)
-        + text("tick", frame.x(tick), floor + 19, number(tick), "middle")
-        for tick in nice_ticks(1)
-    )
+    drawing = Drawing(words, height=round(floor + 30), left=6, right=150)
+    for tick in nice_ticks(1):
+        drawing.line("grid", drawing.x(tick), 4, drawing.x(tick), floor)
+        drawing.text("tick", drawing.x(tick), floor + 19, number(tick), "middle")
     y, sentences = 4.0, []
     for name, bars in groups:
-        body += text("name", frame.left + 6, y + 17, shorten(name, 40), "start")
+        drawing.text("name", drawing.left + 6, y + 17, shorten(name, 40), "start")
         y += 24
         for bar in bars:
-            shown = f"{bar.value:.3f}" if math.isfinite(bar.value) else "not available"
-            end = frame.x(min(max(bar.value, 0.0), 1.0) if math.isfinite(bar.value) else 0.0)
-            body += rect(bar.css, frame.left, y, end - frame.left, 18)
-            body += _label(f"{bar.css}-label", end + 7, y + 14, f"{shown} {shorten(bar.label)}", "start")
+            shown, end = f"{bar.value:.3f}" if bar.is_known else "not available", drawing.x(bar.length)
+            drawing.rect(bar.css, drawing.left, y, end - drawing.left, 18)
+            drawing.label(f"{bar.css}-label", end + 7, y + 14, f"{shown} {shorten(bar.label)}", "start")
             sentences.append(f"{name}, {bar.label}: {shown}.")
             y += 22
         y += 11.2
-    body += line("axis", frame.left, 4, frame.left, floor)
-    return svg(words, " ".join(sentences) or "No values were recorded.", frame.height, body)
+    drawing.line("axis", drawing.left, 4, drawing.left, floor)
+    return drawing.svg(" ".join(sentences) or "No values were recorded.")
 
 
-def interval_chart(rows: Sequence[Interval], words: Words) -> Markup:
+def interval_chart(bars: Sequence[Bar], words: Words) -> Markup:
     """Draw shares as bars on a scale from 0 to 100%, with their intervals as lines across the ends of the bars."""
-    floor = 4 + 46 * len(rows)
-    frame = Frame(1, 1, height=floor + 26, left=6, right=22)
-    body = Markup("").join(
-        line("grid", frame.x(tick), 4, frame.x(tick), floor)
-        + text("tick", frame.x(tick), floor + 19, f"{100 * tick:.0f}%", "middle")
-        for tick in (0.25, 0.5, 0.75, 1)
-    )
+    floor = 4 + 46 * len(bars)
+    drawing = Drawing(words, height=floor + 26, left=6, right=22)
+    for tick in (0.25, 0.5, 0.75, 1):
+        drawing.line("grid", drawing.x(tick), 4, drawing.x(tick), floor)
+        drawing.text("tick", drawing.x(tick), floor + 19, f"{100 * tick:.0f}%", "middle")
     sentences = []
-    for place, row in enumerate(rows):
+    for place, bar in enumerate(bars):
         y, shown = 4 + 46 * place, "not known"
-        body += text("name", frame.left + 4, y + 14, shorten(row.label, 32), "start")
-        if row.value is not None and math.isfinite(row.value):
-            shown, wide = percent(row.value), frame.x(min(max(row.value, 0.0), 1.0)) - frame.left
-            body += rect(row.css, frame.left, y + 20, wide, 18)
-        if row.low is not None and row.high is not None:
-            low, high = frame.x(row.low), frame.x(row.high)
-            body += Markup("").join(
-                line("whisker", *ends) for ends in ((low, y + 29, high, y + 29), *_ticks_at((low, high), y + 29))
-            )
-            shown += f" ({100 * row.low:.0f} to {100 * row.high:.0f}%)"
-        body += _label(f"{row.css}-label", frame.x(1), y + 14, shown, "end")
-        sentences.append(f"{row.label}: {shown}.")
-    body += line("axis", frame.left, 4, frame.left, floor)
-    return svg(words, " ".join(sentences), frame.height, body)
-
-
-def _ticks_at(places: Sequence[float], y: float) -> list[tuple[float, float, float, float]]:
-    return [(x, y - 5, x, y + 5) for x in places]
+        drawing.text("name", drawing.left + 4, y + 14, shorten(bar.label, 32), "start")
+        if bar.value is not None and bar.is_known:
+            shown = percent(bar.value)
+            drawing.rect(bar.css, drawing.left, y + 20, drawing.x(bar.length) - drawing.left, 18)
+        if bar.low is not None and bar.high is not None:
+            low, high = drawing.x(bar.low), drawing.x(bar.high)
+            drawing.line("whisker", low, y + 29, high, y + 29)
+            for x in (low, high):
+                drawing.line("whisker", x, y + 24, x, y + 34)
+            shown += f" ({100 * bar.low:.0f} to {100 * bar.high:.0f}%)"
+        drawing.label(f"{bar.css}-label", drawing.x(1), y + 14, shown, "end")
+        sentences.append(f"{bar.label}: {shown}.")
+    drawing.line("axis", drawing.left, 4, drawing.left, floor)
+    return drawing.svg(" ".join(sentences))
 
 
 def histogram(values: Sequence[float], words: Words) -> Markup:
@@ -189,14 +174,13 @@ def histogram(values: Sequence[float], words: Words) -> Markup:
         # A small shift keeps 0.15, stored as 0.1499..., in the bin that starts at 0.15.
         counts[min(max(int(value * 20 + 1e-9), 0), 19)] += 1
     y_ticks = nice_ticks(max(counts), whole=True)
-    frame = Frame(1, y_ticks[-1], right=16)
-    body = frame.axes(nice_ticks(1), y_ticks, words)
+    drawing = Drawing(words, 1, y_ticks[-1], right=16)
+    drawing.axes(nice_ticks(1), y_ticks)
     for i, count in enumerate(counts):
-        left, top = frame.x(i / 20), frame.y(count)
-        body += rect("main", left + 1, top, frame.x((i + 1) / 20) - left - 2, frame.y(0) - top)
+        left, top = drawing.x(i / 20), drawing.y(count)
+        drawing.rect("main", left + 1, top, drawing.x((i + 1) / 20) - left - 2, drawing.y(0) - top)
     low, high = number(sum(counts[:4])), number(sum(counts[16:]))
-    description = f"{number(sum(counts))} {words.y}; {low} of them below 0.2 and {high} at 0.8 or above."
-    return svg(words, description, frame.height, body)
+    return drawing.svg(f"{number(sum(counts))} {words.y}; {low} of them below 0.2 and {high} at 0.8 or above.")
 
 
 def _drawable(points: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
@@ -298,39 +282,83 @@ class Words:
     y: str = ""
 
 
-@dataclass(frozen=True)
-class Frame:
-    """Plotting area between the margins, with both scales starting at zero."""
+@dataclass(eq=False)
+class Drawing:
+    """A drawing, to which lines, dots, bars and texts are added. What is added later covers what was there.
 
-    x_max: float
-    y_max: float
-    height: int = 280
-    left: int = 56
-    right: int = 112
-    top: int = 34
-    bottom: int = 52
+    The plotting area lies between the margins, and both its scales start at zero.
+    """
+
+    words: Words
+    x_max: float = 1
+    y_max: float = 1
+    height: int = field(default=280, kw_only=True)
+    width: int = field(default=WIDTH, kw_only=True)
+    left: int = field(default=56, kw_only=True)
+    right: int = field(default=112, kw_only=True)
+    top: int = field(default=34, kw_only=True)
+    bottom: int = field(default=52, kw_only=True)
+    _pieces: list[Markup] = field(default_factory=list, init=False)
 
     def x(self, value: float) -> float:
         """Return how far right a value is."""
-        return self.left + (WIDTH - self.left - self.right) * value / self.x_max
+        return self.left + (self.width - self.left - self.right) * value / self.x_max
 
     def y(self, value: float) -> float:
         """Return how far down a value is."""
         return self.height - self.bottom - (self.height - self.top - self.bottom) * value / self.y_max
 
-    def axes(self, x_ticks: Iterable[float], y_ticks: Iterable[float], words: Words) -> Markup:
+    def axes(self, x_ticks: Iterable[float], y_ticks: Iterable[float]) -> None:
         """Draw both axes with their ticks and names."""
         floor, end = self.y(0), self.x(self.x_max)
-        parts = [
-            line("grid", self.left, self.y(tick), end, self.y(tick))
-            + text("tick", self.left - 8, self.y(tick) + 4.5, number(tick), "end")
-            for tick in y_ticks
-        ]
-        parts += [text("tick", self.x(tick), floor + 19, number(tick), "middle") for tick in x_ticks]
-        parts.append(line("axis", self.left, floor, end, floor))
-        parts.append(text("name", (self.left + end) / 2, self.height - 8, words.x, "middle"))
-        parts.append(text("name", 4, 16, words.y, "start"))
-        return Markup("").join(parts)
+        for tick in y_ticks:
+            self.line("grid", self.left, self.y(tick), end, self.y(tick))
+            self.text("tick", self.left - 8, self.y(tick) + 4.5, number(tick), "end")
+        for tick in x_ticks:
+            self.text("tick", self.x(tick), floor + 19, number(tick), "middle")
+        self.line("axis", self.left, floor, end, floor)
+        self.text("name", (self.left + end) / 2, self.height - 8, self.words.x, "middle")
+        self.text("name", 4, 16, self.words.y, "start")
+
+    def add(self, piece: Markup) -> None:
+        """Draw a piece of SVG."""
+        self._pieces.append(piece)
+
+    def text(self, css: str, x: float, y: float, words: str, anchor: str) -> None:
+        """Write words at a point."""
+        self.add(_TEXT.format(css=css, x=x, y=y, anchor=anchor, text=words))
+
+    def label(self, css: str, x: float, y: float, words: str, anchor: str) -> None:
+        """Write words over whatever was drawn before, on a ground in the colour of the page.
+
+        The letters have no outline. Programs that do not know ``paint-order`` would draw it over the letters.
+        """
+        wide = _LETTER * len(words)
+        left = {"start": x, "middle": x - wide / 2, "end": x - wide}[anchor] - 3
+        if words:
+            self.add(_BEHIND.format(x=max(left, 0.0), y=max(y - 12, 0.0), width=wide + 6))
+        self.text(css, x, y, words, anchor)
+
+    def line(self, css: str, x1: float, y1: float, x2: float, y2: float) -> None:
+        """Draw a straight line."""
+        self.add(_LINE.format(css=css, x1=x1, y1=y1, x2=x2, y2=y2))
+
+    def path(self, css: str, points: Sequence[tuple[float, float]]) -> None:
+        """Draw a line through points."""
+        self.add(_PATH.format(css=css, d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)))
+
+    def dot(self, css: str, x: float, y: float) -> None:
+        """Draw a dot."""
+        self.add(_DOT.format(css=css, x=x, y=y))
+
+    def rect(self, css: str, x: float, y: float, width: float, height: float) -> None:
+        """Draw a bar."""
+        self.add(_RECT.format(css=f"bar {css}", x=x, y=y, width=width, height=height))
+
+    def svg(self, desc: str) -> Markup:
+        """Return the whole drawing, with its title and a description in words."""
+        ident, title, body = self.words.ident, self.words.title, Markup("").join(self._pieces)
+        return _SVG.format(ident=ident, title=title, desc=desc, width=self.width, height=self.height, body=body)
 
 
 def nice_ticks(highest: float, at_most: int = 5, *, whole: bool = False) -> list[float]:
@@ -344,44 +372,3 @@ def nice_ticks(highest: float, at_most: int = 5, *, whole: bool = False) -> list
         step = max(1.0, step)
     steps = math.ceil(highest / step - 1e-9)
     return [float(f"{step * i:.12g}") for i in range(steps + 1)]
-
-
-def text(css: str, x: float, y: float, words: str, anchor: str) -> Markup:
-    """Write words at a point."""
-    return _TEXT.format(css=css, x=x, y=y, anchor=anchor, text=words)
-
-
-def _label(css: str, x: float, y: float, words: str, anchor: str) -> Markup:
-    """Write words over whatever was drawn before, on a ground in the colour of the page.
-
-    The letters have no outline. Programs that do not know ``paint-order`` would draw it over the letters.
-    """
-    wide = _LETTER * len(words)
-    left = {"start": x, "middle": x - wide / 2, "end": x - wide}[anchor] - 3
-    ground = _BEHIND.format(x=max(left, 0.0), y=max(y - 12, 0.0), width=wide + 6) if words else Markup()
-    return ground + text(css, x, y, words, anchor)
-
-
-def line(css: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
-    """Draw a straight line."""
-    return _LINE.format(css=css, x1=x1, y1=y1, x2=x2, y2=y2)
-
-
-def path(css: str, points: Sequence[tuple[float, float]]) -> Markup:
-    """Draw a line through points."""
-    return _PATH.format(css=css, d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points))
-
-
-def dot(css: str, x: float, y: float) -> Markup:
-    """Draw a dot."""
-    return _DOT.format(css=css, x=x, y=y)
-
-
-def rect(css: str, x: float, y: float, width: float, height: float) -> Markup:
-    """Draw a bar."""
-    return _RECT.format(css=f"bar {css}", x=x, y=y, width=width, height=height)
-
-
-def svg(words: Words, desc: str, height: int, body: Markup, width: int = WIDTH) -> Markup:
-    """Return a whole drawing, with its title and a description in words."""
-    return _SVG.format(ident=words.ident, title=words.title, desc=desc, width=width, height=height, body=body)

@@ -1,28 +1,44 @@
-"""What one training run leaves behind: a public part and a private part, which never mix.
+"""What one training run leaves behind: a public part and a private part, which never mix, and reasons for caution.
 
 A record also states what a protected unit is called: a patient if the unit column is ``patient_id``, not a unit.
+Reasons for caution before relying on a student follow from what the run released anyway.
+
+A record bounds attacks on its guarantee. For every attack, the share of right alarms (true positives) is bounded by the
+share of false alarms (false positives). A guarantee of (epsilon, delta) gives
+``TPR <= min(exp(epsilon) FPR + delta, 1 - exp(-epsilon) (1 - delta - FPR))``
+(P. Kairouz, S. Oh and P. Viswanath, ICML 2015, Theorem 2.1, rearranged). If all releases are Gaussian sums, they obey
+the exact curve ``TPR <= Phi(Phi^-1(FPR) + mu)`` (J. Dong, A. Roth and W. Su, JRSS B 2022, Definition 2.6), which is
+lower.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 from dpensemble import _untrusted
 from dpensemble._wording import plural, with_article
+from dpensemble.cost import gaussian_mu
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
+from dpensemble.report.wording import BAND, number, percent
 
+# Shares of false alarms at which attacks are bounded.
+_FALSE_ALARMS = (0.001, 0.01, 0.1)
+# `gaussian_mu` is rounded down. This margin is far more than the rounding can have lost.
+_ROUNDING = 1 + 1e-9
+_NORMAL = NormalDist()
 #: A part of a record, as JSON holds it.
 RecordPart = Mapping[str, Any]
 _SCHEMA = 5
-#: Entry of the file with exact counts for the owner, which no record, page or card shows.
-FOR_OWNER = "for_owner"
+# Entry of the file with exact counts for the owner, which no record, page or card shows.
+_FOR_OWNER = "for_owner"
 _LABELS: dict[str, Any] = {"description": "labels", "table": None, "noise": None}
 _OLD_SUM: dict[str, Any] = {"description": "noisy sum", "table": None, "noise": None}
 _RELEASE = frozenset(_LABELS)
@@ -207,15 +223,90 @@ class RunRecord:
         stated = Guarantee.from_dict(self.guarantee)
         return replace(stated, unit=self.unit, assumptions=tuple(map(self.in_words, stated.assumptions)))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the record as plain values, ready for JSON."""
-        return asdict(self)
+    @property
+    def noise_in_words(self) -> str:
+        """The noise of the run, and how it was chosen."""
+        settings, rows = self.settings, self.data.get("public_rows", 0)
+        chosen = settings["noise_chosen"]
+        if noises := [each for _, each in self.described_sums]:
+            least, most = (number(bound, 4) for bound in (min(noises), max(noises)))
+            return f"Gaussian, {least if least == most else f'{least} to {most}'} sensitivities on each sum ({chosen})"
+        if chosen == "none":
+            return "none on the votes"
+        queries = min(rows, settings.get("max_labels") or rows)
+        how = f"fitted to {'the ' if queries == rows else ''}{queries:,} public rows" if chosen == "fitted" else chosen
+        return f"{settings['noise_in_words']} ({how})"
+
+    @property
+    def areas_in_words(self) -> str:
+        """Which class the areas under curves refer to."""
+        classes, positive = self.data.get("classes") or (), self.data.get("positive_class")
+        if positive is None:
+            return f"AUROC and AUPRC are means over {len(classes)} classes, each against the rest."
+        return f"AUROC and AUPRC treat {positive!r} as positive; the student's probability is that of this class."
+
+    @property
+    def sums_in_words(self) -> str:
+        """How many noisy sums were released."""
+        return f"{self.n_sums:,} noisy sum{'' if self.n_sums == 1 else 's'}"
+
+    @property
+    def readable_in_words(self) -> str | None:
+        """The estimated share of readable records with its 95 % interval by the noise, both within 0 and 1."""
+        share, error = self.data.get("readable_share"), self.data.get("readable_share_error")
+        if share is None or error is None:
+            return None
+        # Around the share within 0 and 1, the interval holds the true share at least as often.
+        value = min(max(share, 0.0), 1.0)
+        low, high = max(value - BAND * error, 0.0), min(value + BAND * error, 1.0)
+        return f"About {percent(value)} (95% interval by noise: {percent(low)} to {percent(high)})"
+
+    def remarks(self) -> list[Remark]:
+        """Return reasons for caution before relying on a student, or nothing if there are none."""
+        parts = (_unlike, _many_unreadable, _one_answer, _few_labels, _no_better, _public_labels_do, _small_teachers)
+        return [Remark(text, public) for part in parts for text, public in part(self)]
+
+    def attack_bounds(self) -> dict[str, Any]:
+        """Return the largest advantage, and pairs of false and right alarms, as shares, rounded up."""
+        epsilon, delta = float(self.guarantee["epsilon"]), float(self.guarantee["delta"])
+        mu = gaussian_mu(epsilon, delta) * _ROUNDING if self.released_sums else None
+        pairs = [(alarm, _most_hits(alarm, epsilon, delta, mu)) for alarm in _FALSE_ALARMS]
+        return {
+            "is_exact": mu is not None,
+            "advantage": _up(_advantage(epsilon, delta, mu)),
+            "hits": [[alarm, _up(hit)] for alarm, hit in pairs],
+        }
+
+    @property
+    def attack_condition(self) -> str:
+        """When limits on attacks hold if a guarantee depends on the data. Empty for a worst-case guarantee."""
+        stated = self.statement()
+        if stated.basis is Basis.WORST_CASE:
+            return ""
+        if stated.fixed_number:
+            return (
+                "This holds only for the private records of this run, and only while the privacy that was actually "
+                "spent stays secret."
+            )
+        return (
+            "This holds only for the private records of this run, and only for the labels, given their number. It does "
+            "not cover the number of labels, and an attacker may learn more from that number."
+        )
+
+    def to_dict(self, for_owner: Mapping[str, int | None] | None = None) -> dict[str, Any]:
+        """Return the record as plain values, ready for JSON. `for_owner` are exact counts that only the file has."""
+        return asdict(self) | ({_FOR_OWNER: dict(for_owner)} if for_owner else {})
+
+    @classmethod
+    def read(cls, path: Path) -> RunRecord:
+        """Read a record from a file of JSON."""
+        return cls.from_dict(_read_json(path))
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RunRecord:
         """Rebuild a record. Raise if the schema is wrong, or if a field is missing or unknown."""
         names = {item.name for item in fields(cls)}
-        values = {name: value for name, value in values.items() if name != FOR_OWNER}
+        values = {name: value for name, value in values.items() if name != _FOR_OWNER}
         if "releases" not in values and isinstance(values.get("settings"), dict):
             # Earlier versions did not write this field.
             values = values | {"releases": [_OLD_SUM] * values["settings"].get("rounds", 0) or [_LABELS]}
@@ -255,6 +346,11 @@ class PrivateRecord:
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain values, ready for JSON."""
         return asdict(self)
+
+    @classmethod
+    def read(cls, path: Path) -> PrivateRecord:
+        """Read a record from a file of JSON."""
+        return cls.from_dict(_read_json(path))
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> PrivateRecord:
@@ -326,7 +422,7 @@ def _is_finite(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object, or raise `FileError` with one sentence."""
 
     def failed(reason: str) -> FileError:
@@ -421,3 +517,151 @@ def _noun_in(column: str) -> str | None:
         return glued[1]
     # A key names its owner: the turbine of turbine_id. Short words are abbreviations.
     return last if has_key and len(last) >= _FEWEST_LETTERS and not re.fullmatch(_NO_NOUN, last) else None
+
+
+# With fewer labels a student has little to learn from, and with fewer units a teacher has.
+_FEW_LABELS, _FEW_UNITS, _GOOD_UNITS = 50, 25, 40
+_NEARLY_ALL = 0.99
+# A remark is made if the share of readable records is below this value by this many standard deviations.
+_NEARLY_ALL_READABLE, _DEVIATIONS = 0.97, 3.0
+_HALF = 0.5
+# Usual reason why nearly all labels are undeclared.
+_RANGES = ", and a number to predict has to be cut into ranges first, because there are only classes"
+_MORE = (
+    "a larger epsilon, more private records or fewer and better columns may help, but another run costs budget again"
+)
+_RANKS = "the probabilities may still rank rows if {rare} rare: use 'dpensemble predict --probabilities'"
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A sentence about usefulness, and whether it may be published."""
+
+    text: str
+    is_public: bool
+
+
+def _unlike(record: RunRecord) -> Iterator[tuple[str, bool]]:
+    """Repeat the warning that public rows are unlike private rows, or that the test of this cannot decide.
+
+    The warning follows from public facts and from what was released.
+    """
+    if "unlike" in record.data:
+        yield record.data["unlike"], record.labels_are_public
+
+
+def _many_unreadable(record: RunRecord) -> Iterator[tuple[str, bool]]:
+    """Warn if a released estimate shows that many private records added nothing."""
+    share, error = record.data.get("readable_share"), record.data.get("readable_share_error")
+    if share is not None and error is not None and share + _DEVIATIONS * error < _NEARLY_ALL_READABLE:
+        yield (
+            f"about {1 - share:.1%} of the private records could not be read and added nothing (standard deviation "
+            f"of this estimate: {error:.1%}); 'dpensemble check' shows their owner why"
+            f"{_RANGES if share < _HALF else ''}.",
+            record.labels_are_public,
+        )
+
+
+def _one_answer(record: RunRecord) -> Iterator[tuple[str, bool]]:
+    """Warn if the student gives nearly all rows the same label."""
+    answers = record.data.get("answers") or {}
+    if not answers:
+        return
+    label, share = max(answers.items(), key=lambda one: one[1])
+    if share < _NEARLY_ALL:
+        return
+    where = "every public row" if share == 1 else f"{share:.1%} of the public rows"
+    carries = f"these labels carry {'no' if share == 1 else 'little'} information"
+    if len(answers) > 2:
+        ranks = _RANKS.format(rare="other classes are")
+    else:
+        ranks = f"{_RANKS.format(rare='the other class is')} or '--threshold'"
+    decision = record.data.get("decision")
+    advice = (
+        f"Use the threshold for the costs instead: 'dpensemble predict --threshold {decision['threshold']:.4g}'."
+        if decision
+        else f"But {ranks}. Otherwise {_MORE}."
+    )
+    yield (
+        f"the student answers {label!r} for {where}, so {carries}. {advice}",
+        record.labels_are_public,
+    )
+
+
+def _few_labels(record: RunRecord) -> Iterator[tuple[str, bool]]:
+    if record.released_sums or record.labels >= _FEW_LABELS:
+        return
+    yield (
+        f"{record.labels:,} label{' is' if record.labels == 1 else 's are'} few to learn from; 'dpensemble plan' shows "
+        "what buys more labels, and label-moments labels every public row.",
+        record.labels_are_public,
+    )
+
+
+def _no_better(record: RunRecord) -> Iterator[tuple[str, bool]]:
+    """Compare with always giving the most common label, on all labels that exist."""
+    test, most = record.student, record.data.get("most_common_label")
+    if test is not None and most is not None and test["accuracy"] <= most:
+        yield _worse("on the test rows", test["accuracy"], most), record.scores_are_public
+    truth = record.data.get("public_truth") or {}
+    if truth and truth["student"] <= truth["most_common"]:
+        text = _worse("on the public rows, whose labels are known", truth["student"], truth["most_common"])
+        yield text, record.labels_are_public
+    released = record.data.get("released_labels") or {}
+    if released and released["student"] <= released["most_common"] < 1:
+        text = _worse("as far as the released labels show", released["student"], released["most_common"])
+        yield text, record.labels_are_public
+
+
+def _public_labels_do(record: RunRecord) -> Iterator[tuple[str, bool]]:
+    """Warn if a model of the public labels does as well."""
+    alone, truth = record.data.get("public_alone") or {}, record.data.get("public_truth") or {}
+    if alone and truth and alone["accuracy"] >= truth["student"]:
+        yield (
+            f"a model of only the {alone['rows']:,} public labels is right for {alone['accuracy']:.1%} of public rows "
+            f"that it did not learn from, the student for {truth['student']:.1%}: you may not need private records.",
+            record.labels_are_public,
+        )
+
+
+def _worse(where: str, student: float, commonest: float) -> str:
+    return (
+        f"{where}, the student is no better than always giving the most common label: {student:.1%} against "
+        f"{commonest:.1%}; {_MORE}."
+    )
+
+
+def _small_teachers(record: RunRecord) -> Iterator[tuple[str, bool]]:
+    """Warn if each teacher learns from few units."""
+    teachers, everybody = record.settings.get("n_teachers"), record.data.get("private_units")
+    if record.released_sums or not teachers or not everybody or record.settings.get("sharing") == "everyone":
+        return
+    units = everybody - record.data.get("held_back", 0)
+    if units / teachers >= _FEW_UNITS:
+        return
+    better = max(2, units // _GOOD_UNITS)
+    yield (
+        f"{teachers:,} teachers for {units:,} {plural(record.unit)} are about {units / teachers:.0f} "
+        f"{plural(record.unit)} each, which is few to learn from; --teachers {better:,} would give better, but "
+        "fewer, answers.",
+        "private_units" not in record.unprotected_data,
+    )
+
+
+def _most_hits(false_alarms: float, epsilon: float, delta: float, mu: float | None = None) -> float:
+    """Return the largest share of right alarms of any attack with this share of false alarms."""
+    grow = math.exp(min(epsilon, 700.0))
+    bound = min(1.0, grow * false_alarms + delta, 1 - (1 - delta - false_alarms) / grow)
+    return bound if mu is None else min(bound, _NORMAL.cdf(_NORMAL.inv_cdf(false_alarms) + mu))
+
+
+def _advantage(epsilon: float, delta: float, mu: float | None = None) -> float:
+    """Return the largest difference of right and false alarms of any attack: 0 is guessing, 1 is certainty."""
+    # The difference is largest where both bounds meet.
+    bound = min(1.0, math.tanh(epsilon / 2) + 2 * delta / (1 + math.exp(min(epsilon, 700.0))))
+    return bound if mu is None else min(bound, 2 * _NORMAL.cdf(mu / 2) - 1)
+
+
+def _up(share: float) -> float:
+    """Round a share up to three decimals."""
+    return math.ceil(min(share, 1.0) * 1000 - 1e-9) / 1000

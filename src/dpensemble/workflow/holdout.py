@@ -20,16 +20,7 @@ from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble.allocation.partition import number_units, units_or_none
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
-from dpensemble.quality.release import (
-    HeldRecords,
-    Layout,
-    NoisyHistograms,
-    exact_total,
-    plan_layout,
-    public_edges,
-    quality_cost,
-    release_histograms,
-)
+from dpensemble.quality.release import HeldRecords, Layout, NoisyHistograms, release_meter
 from dpensemble.quality.result import Costs
 from dpensemble.relations import Relation
 from dpensemble.rows.bad_records import BAD, class_ids_or_bad
@@ -125,7 +116,7 @@ def choose(
             f"back at least {_FEWEST}."
         )
     required = (0.5,) if costs is None else (0.5, costs.threshold)
-    layout = plan_layout(
+    layout = Layout.planned(
         _class_names(tables.classes),
         n_held,
         settings["epsilon"],
@@ -250,7 +241,7 @@ class WithScore:
 
 
 def _score_of(fit: Spending) -> Spending:
-    return replace(fit, find_cost=lambda: quality_cost(fit.epsilon, fit.delta))
+    return replace(fit, find_cost=lambda: release_meter(fit.epsilon, fit.delta).renyi_costs()[0])
 
 
 # What `Reader.held_back` does: rows for the student, and which of them are readable.
@@ -283,7 +274,7 @@ def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore |
     layout = replace(held.layout, epsilon=stated.epsilon, delta=stated.delta)
     if expected is not None and len(expected):
         layout = layout.for_shares(expected.mean(axis=0).tolist(), len(set(held.required)))
-    edges = public_edges(layout, expected, held.required)
+    edges = layout.edges(expected, held.required)
     layout = edges.fitted(layout)
     probable, readable = _probabilities(model, held, read)
     ids = class_ids_or_bad(classes, held.y.to_numpy())
@@ -296,11 +287,11 @@ def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore |
         # A record with an undeclared label adds nothing, or was refused by `require_scorable`.
         usable=(ids != BAD) & readable,
     )
-    total = exact_total(layout, edges, records)
+    total = records.exact_total(layout, edges)
     seed = model.insecure_release_seed
     noise = noise_source(None if seed is None else seed_integer(seed, Stream.SPLIT))
     announce(model.result_.design.groups)
-    return release_histograms(layout, edges, total, noise)
+    return layout.release(edges, total, noise)
 
 
 def _probabilities(model: Any, held: HeldBack, read: Any) -> tuple[Floats, Any]:

@@ -14,9 +14,8 @@ import pandas as pd
 from dpensemble.errors import DPEnsembleError, FileError
 from dpensemble.persistence import save_classifier
 from dpensemble.report import RunRecord
-from dpensemble.report.card import card_as_markdown, model_card
-from dpensemble.report.page import render
-from dpensemble.report.record import FOR_OWNER, PrivateRecord, read_json
+from dpensemble.report.page import card_texts, render
+from dpensemble.report.record import PrivateRecord
 from dpensemble.workflow import disk
 from dpensemble.workflow.disk import ANY_FILE, OWN_FILE, journal_path, write_file
 
@@ -72,7 +71,7 @@ def write_outcome(outcome: Outcome, folder: Path) -> None:
 
 def file_contents(outcome: Outcome) -> dict[str, tuple[str, int]]:
     """Return the text of each file except the student, and the permissions of the file."""
-    record, card = outcome.record, model_card(outcome.record)
+    record, (card, card_text) = outcome.record, card_texts(outcome.record)
     labels = outcome.labels
     if not record.statement().for_release:
         # A column, because readers of CSV files read a comment as a row.
@@ -81,8 +80,8 @@ def file_contents(outcome: Outcome) -> dict[str, tuple[str, int]]:
     texts = {
         RECORD: (_record_text(record, outcome.for_owner), OWN_FILE),
         REPORT: (render(record), ANY_FILE),
-        _CARD: (json.dumps(card, indent=2) + "\n", ANY_FILE),
-        _CARD_TEXT: (card_as_markdown(card), ANY_FILE),
+        _CARD: (card, ANY_FILE),
+        _CARD_TEXT: (card_text, ANY_FILE),
         LABELS: (labels.to_csv(index=False), ANY_FILE),
     }
     if outcome.certificate is not None:
@@ -96,7 +95,7 @@ def file_contents(outcome: Outcome) -> dict[str, tuple[str, int]]:
 def _record_text(record: RunRecord, counts: dict[str, tuple[int | None, int]]) -> str:
     """Return the record with counts for its owner. The length of the text is the same for all counts."""
     values = {name: count for name, (count, _) in counts.items()}
-    text = json.dumps(record.to_dict() | ({FOR_OWNER: values} if values else {}), indent=2)
+    text = json.dumps(record.to_dict(values), indent=2)
     missing = sum(max(digits, len("null")) - len(json.dumps(count)) for count, digits in counts.values())
     return text + " " * missing + "\n"
 
@@ -107,13 +106,13 @@ def load_run(folder: Path, *, private: bool) -> tuple[RunRecord, PrivateRecord |
     if not path.exists() and journal.exists():
         raise FileError(f"{folder} holds no run, but {journal} is from an interrupted one: see 'dpensemble recover'.")
     with undamaged(path):
-        record = RunRecord.from_dict(read_json(path))
+        record = RunRecord.read(path)
     if not private:
         return record, None
     if not (folder / PRIVATE_RECORD).exists():
         raise FileError(f"{folder} holds no secret statistics of the votes: train with --private-report to store them.")
     with undamaged(folder / PRIVATE_RECORD):
-        return record, PrivateRecord.from_dict(read_json(folder / PRIVATE_RECORD))
+        return record, PrivateRecord.read(folder / PRIVATE_RECORD)
 
 
 @contextmanager

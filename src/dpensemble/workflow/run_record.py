@@ -31,19 +31,9 @@ from dpensemble.engine.result import Result
 from dpensemble.engine.voting import PrivateDiagnostics
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
-from dpensemble.quality.areas import area_of_rows
 from dpensemble.quality.figures import PlainValues
-from dpensemble.quality.release import (
-    MOST_BINS,
-    WHOLE_UNIT,
-    HeldRecords,
-    Layout,
-    NoisyHistograms,
-    exact_total,
-    public_edges,
-    split_cells,
-)
-from dpensemble.quality.result import Costs, ReleasedQuality, decide, quality_of
+from dpensemble.quality.release import HeldRecords, NoisyHistograms
+from dpensemble.quality.result import Costs, ReleasedQuality
 from dpensemble.relations import Relation
 from dpensemble.report import RunRecord
 from dpensemble.rows.bad_records import BAD, class_ids_or_bad, readable_array, readable_rows, zeroes_bad
@@ -360,9 +350,6 @@ def _reasons(result: Result, tables: Tables, baseline: bool) -> list[str]:
     return [reason for reason, holds in reasons.items() if holds]
 
 
-_GROUP_BINS = 10
-
-
 class Fitted(Protocol):
     """A fitted estimator."""
 
@@ -405,12 +392,12 @@ def quality_facts(
     facts: PlainValues = {}
     decision = None
     if released is not None:
-        quality = quality_of(released, asked.costs)
+        quality = ReleasedQuality.of_histograms(released, asked.costs)
         facts |= {"released_score": quality.to_dict(), "held_back": released.layout.n_units}
         decision = quality.decision
     elif asked.costs is not None:
         positive = str(fitted.classes_[positive_place(tables.classes, asked.positive_class, asked.costs)])
-        decision = decide(asked.costs, positive, None, None, 0.0)
+        decision = asked.costs.decision(positive)
     if decision is not None:
         facts["decision"] = decision.to_dict()
     if tables.X_test is not None and tables.y_test is not None:
@@ -424,36 +411,19 @@ def _on_test_rows(
     """Return the quality on test rows, without noise. The guarantee does not cover it."""
     classes = fitted.classes_
     probable = fitted.predict_proba(reader.transform(X_test))
-    n_rows = len(probable)
-    required = (0.5,) if asked.costs is None else (0.5, asked.costs.threshold)
-    layout = Layout(
-        classes=tuple(map(str, classes)),
-        positive=positive_place(tables.classes, asked.positive_class, asked.costs),
-        groups=tables.groups or {},
-        n_units=n_rows,
-        bins=MOST_BINS,
-        group_bins=_GROUP_BINS,
-        epsilon=0.0,
-        delta=0.0,
-    )
-    edges = public_edges(layout, probable, required)
+    groups = tables.groups or {}
     entries = X_test if tables.test_groups is None else tables.test_groups
     truth = class_ids_or_bad(classes, np.asarray(tables.y_test))
     records = HeldRecords(
         probabilities=probable,
         truth=truth,
-        groups={column: group_places(entries[column], values) for column, values in layout.groups.items()},
-        unit_of=np.arange(n_rows),
-        n_units=n_rows,
+        groups={column: group_places(entries[column], values) for column, values in groups.items()},
+        unit_of=np.arange(len(probable)),
+        n_units=len(probable),
         usable=truth != BAD,
     )
-    cells = split_cells(layout, exact_total(layout, edges, records) / WHOLE_UNIT)
-    exact = NoisyHistograms(layout=layout, edges=edges, cells=cells, sigma=0.0, epsilon=0.0, delta=0.0)
-    areas = {
-        name: area_of_rows(column[truth == place], column[(truth != place) & (truth != BAD)])
-        for place, (name, column) in enumerate(zip(layout.classes, probable.T, strict=True))
-    }
-    return quality_of(exact, asked.costs, areas)
+    positive = positive_place(tables.classes, asked.positive_class, asked.costs)
+    return ReleasedQuality.of_rows(tuple(map(str, classes)), positive, groups, records, asked.costs)
 
 
 # Shares of teachers above which a warning is given.

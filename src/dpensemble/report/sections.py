@@ -1,6 +1,7 @@
-"""How strongly each column pushes a model towards each class: pictures for a page, and a waterfall for one row.
+"""Sections of a page that only some runs have: groups with their own budgets, and effects of columns.
 
-Effects that rest on few people are marked, judged by public rows and by numbers that may be published.
+Effects show how strongly each column pushes a model towards each class: as pictures for a page, and as a waterfall for
+one row. Effects that rest on few people are marked, judged by public rows and by numbers that may be published.
 
 The waterfall leads from the public mean to a row's logit, column by column, and is a complete SVG file. Its letters
 have no outline, because some programs draw an outline over its letter. A copy of each label in the colour of the page
@@ -16,10 +17,158 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from dpensemble._wording import plural
-from dpensemble.report.charts import WIDTH, Words, dot, line, nice_ticks, path, rect, svg, text
-from dpensemble.report.record import RecordPart, RunRecord
+from dpensemble._wording import plural, round_up
+from dpensemble.relations import Basis
+from dpensemble.report.charts import GROUP_COLOURS, Drawing, Limit, Series, Words, line_chart, nice_ticks
+from dpensemble.report.record import PrivateRecord, RecordPart, RunRecord
 from dpensemble.report.wording import BAND, legible, number, shorten
+
+#: Largest number of groups that a reader can distinguish in a chart.
+_MOST_DRAWN = len(GROUP_COLOURS[0])
+_WITHHELD = "withheld"
+#: Names of budgets that all records might share.
+SHARED_BUDGETS = {"minimum": "smallest", "average": "average", "maximum": "largest"}
+_MARKS = {"minimum": "min", "average": "avg", "maximum": "max"}
+_TALL = 360
+# Number of characters that always fit beside the chart.
+_LABEL = 13
+
+
+def sections_of_some_runs(record: RunRecord, private: PrivateRecord | None) -> dict[str, object]:
+    """Return what the page shows about groups with their own budgets, and about effects of columns. None for none."""
+    return {"personal": _personal_view(record, private), "effects": _effects_view(record)}
+
+
+def _personal_view(record: RunRecord, private: PrivateRecord | None) -> dict[str, Any] | None:
+    """Return what the page shows about groups, or None if every record has the same budget."""
+    if not record.groups:
+        return None
+    drawn = _drawn_groups(record.groups)
+    heads, rows = _group_table(record, private)
+    return {
+        "figures": [_figure(record.groups[index]) for index in drawn],
+        "left_out": len(record.groups) - len(drawn),
+        "heads": heads,
+        "rows": rows,
+        "plain": _group_plain(record, is_private=private is not None),
+        "has_spend": bool(record.group_spend),
+    }
+
+
+def _drawn_groups(groups: Sequence[object]) -> list[int]:
+    """Return which groups are drawn: all groups if they are few, else the strictest and the most generous."""
+    return list(range(len(groups))) if len(groups) <= _MOST_DRAWN else [0, len(groups) - 1]
+
+
+def varied_setting(method: str) -> str:
+    """Return which setting a method varies between groups: copies, weight or frequency."""
+    return {"upsampling-pate": "copies", "vanishing-pate": "frequency"}.get(method, "weight")
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """Costs of groups, for the chart of cost by number of labels."""
+
+    # Name and budget of each group, the strictest first, and their epsilons by number of labels, if these are public.
+    groups: Sequence[tuple[str, float]]
+    spend: Sequence[tuple[int, Sequence[float]]]
+    # What one budget for all would cost: name, epsilon and labels of points on that curve.
+    plain: Sequence[Sequence[float]]
+    marks: Sequence[tuple[str, float, int]]
+    # Largest secret spend of any group. Empty on the shareable page.
+    own: Sequence[Sequence[float]] = ()
+
+    @classmethod
+    def of_run(cls, record: RunRecord, private: PrivateRecord | None) -> History:
+        """Return the history of a run. With `private`, the history contains secret figures too."""
+        shows_own = private is not None and not record.group_spend
+        return cls(
+            groups=[(group["name"], group["budget"]) for group in record.groups],
+            spend=[(count, spent) for count, spent in record.group_spend],
+            plain=record.plain_spend,
+            marks=[(entry["name"], entry["epsilon"], entry["labels"]) for entry in record.plain_labels],
+            own=private.spend if private is not None and shows_own else (),
+        )
+
+    def chart(self, axis: str) -> Markup:
+        """Draw each group's spend, its budget and one budget's labels (Mühl and Boenisch 2022, figure 2)."""
+        curves = [Series("one for all", self.plain, "other")]
+        limits = []
+        for colour, index in enumerate(_drawn_groups(self.groups), start=1):
+            (name, budget), css = self.groups[index], f"group-{colour}"
+            # Under a gate, spending is recorded after chunks of queries, so nothing is spent before the first chunk.
+            points = [(0, 0.0)] if self.spend and self.spend[0][0] > 1 else []
+            points += [(count, spent[index]) for count, spent in self.spend]
+            shown = number(budget, 3)
+            # A group that is named by its epsilon is labelled by it.
+            unnamed = name.replace(".", "", 1).isdigit()
+            curves.append(Series(f"ε {shown}" if unnamed else shorten(name, _LABEL), points, css))
+            named = "budget" if unnamed else shorten(name, _LABEL - len(shown) - 2) + ":"
+            limits.append(Limit(f"{named} {shown}", budget, css))
+        if self.own:
+            curves.append(Series("largest spent", self.own, "main"))
+        marks = [
+            Series(_MARKS.get(name, name), [(labels, at)], "other") for name, at, labels in self.marks if labels > 0
+        ]
+        words = Words("spend", f"Privacy spent by each group, by number of {axis}", axis, "epsilon")
+        return line_chart(curves, limits, words, marks, height=_TALL)
+
+
+def _figure(group: dict[str, Any]) -> dict[str, str]:
+    epsilon = group["epsilon"]
+    factor = f"a factor of {number(round_up(math.exp(epsilon), 3), 3)}" if epsilon < 700 else "an unlimited factor"
+    return {"name": group["name"], "epsilon": _epsilon(epsilon), "factor": factor}
+
+
+def _epsilon(value: float) -> str:
+    """Write an epsilon, rounded up so that no guarantee looks stronger than it is."""
+    return number(round_up(value, 4), 4) if value else "0"
+
+
+def _group_table(
+    record: RunRecord, private: PrivateRecord | None
+) -> tuple[list[str], list[tuple[str, str, list[str]]]]:
+    """Write a row for each group, with the one of copies, weight and frequency that the method varies."""
+    varied = varied_setting(record.method)
+    heads = {"copies": "Copies of a record", "frequency": "Votes on", "weight": "Weight of a vote"}
+    has_teachers = any(group["teachers"] is not None for group in record.groups)
+    shows_sizes = record.group_sizes_are_public or private is not None
+    colours = {index: f"group-{colour}" for colour, index in enumerate(_drawn_groups(record.groups), start=1)}
+    rows = []
+    for index, group in enumerate(record.groups):
+        spent = _epsilon(group["epsilon"])
+        if private is not None and private.group_spent:
+            spent = _epsilon(private.group_spent[index])
+        elif not record.group_spend_is_promised:
+            spent = f"at most {spent}"
+        row = [
+            _epsilon(group["budget"]),
+            spent,
+            _count(group["records"]) if shows_sizes or group["records"] is None else _WITHHELD,
+            *([_count(group["teachers"])] if has_teachers else []),
+            f"{100 * group[varied]:.3g}% of queries" if varied == "frequency" else number(group[varied], 4),
+        ]
+        rows.append((colours.get(index, ""), group["name"], row))
+    teachers = ["Teachers"] if has_teachers else []
+    return ["Group", "Budget", "Spent", "Records", *teachers, heads[varied]], rows
+
+
+def _count(value: int | None) -> str:
+    return "not known" if value is None else number(value)
+
+
+def _group_plain(record: RunRecord, *, is_private: bool) -> list[tuple[str, str, str]]:
+    """Compare the run with what one budget for all records would have bought."""
+    rows = [
+        (f"The {SHARED_BUDGETS.get(e['name'], e['name'])}", _epsilon(e["epsilon"]), number(e["labels"]))
+        for e in record.plain_labels
+    ]
+    # The others are worst-case counts of answered queries. They do not apply to a gate or an analysis of the votes.
+    alike = record.guarantee["basis"] == Basis.WORST_CASE.value and not record.gated
+    if rows and alike and (record.labels_are_public or is_private):
+        rows.append(("Each group its own: this run", "as above", number(record.asked)))
+    return rows
+
 
 # How much fits on a page.
 _COLUMNS, _PICTURES, _TABLES, _BARS, _CLASSES = 15, 6, 4, 8, 5
@@ -66,7 +215,7 @@ class _Point(NamedTuple):
     few: bool = False
 
 
-def effects_view(record: RunRecord) -> dict[str, Any] | None:
+def _effects_view(record: RunRecord) -> dict[str, Any] | None:
     """Return importances, and pictures for two classes or tables for more. Return None if effects are not known."""
     effects = [effect for effect in record.effects if effect["points"]]
     if not effects:
@@ -113,20 +262,19 @@ def _factor(effect: float) -> str:
 
 def _importances(effects: Sequence[dict[str, Any]]) -> Markup:
     """Draw a bar for the usual push of each column."""
-    left, room = 172.0, WIDTH - 172 - 64
+    height = 24 * len(effects) + 8
+    drawing = Drawing(Words("importances", "How far each column usually pushes the odds"), height=height)
+    left, room = 172.0, drawing.width - 172 - 64
     most = max([math.log(1.01), *(one["importance"] for one in effects)])
-    body, parts = Markup(), []
+    parts = []
     for place, one in enumerate(effects):
         y, length = 6 + 24 * place, room * one["importance"] / most
-        body += text("plain", left - 8, y + 13, shorten(str(one["column"]), 20), "end")
-        body += rect("main", left, y, length, 17)
-        body += text("main-label", left + length + 7, y + 13, _factor(one["importance"]), "start")
+        drawing.text("plain", left - 8, y + 13, shorten(str(one["column"]), 20), "end")
+        drawing.rect("main", left, y, length, 17)
+        drawing.text("main-label", left + length + 7, y + 13, _factor(one["importance"]), "start")
         parts.append(f"{_name(one['column'])} {_factor(one['importance'])}")
-    height = 24 * len(effects) + 8
-    body += line("axis", left, 2, left, height - 2)
-    return svg(
-        Words("importances", "How far each column usually pushes the odds"), f"{', '.join(parts)}.", height, body
-    )
+    drawing.line("axis", left, 2, left, height - 2)
+    return drawing.svg(f"{', '.join(parts)}.")
 
 
 def _picture(effect: dict[str, Any], most: float, towards: str, ident: str, few: Sequence[bool] = ()) -> Markup:
@@ -162,6 +310,7 @@ def _pushes(effect: dict[str, Any], names: Sequence[str], few: Sequence[bool] = 
 
 def _line_picture(points: Sequence[_Point], most: float, towards: str, words: Words) -> Markup:
     """Draw a line over equally spaced numbers, since most columns are too skewed for a scale of values."""
+    drawing = Drawing(words, height=_HIGH, width=_WIDE)
     knots = sorted(point for point in points if not isinstance(point.entry, str))
     other = next((point for point in points if isinstance(point.entry, str)), None)
     marks = _marks(most)
@@ -173,54 +322,62 @@ def _line_picture(points: Sequence[_Point], most: float, towards: str, words: Wo
     def height(value: float) -> float:
         return middle - half * value / most
 
-    def band(x: float, point: _Point) -> Markup:
+    def draw_band(x: float, point: _Point) -> None:
         low, high = (min(max(point.value + side * point.band, -most), most) for side in (-1, 1))
-        return line("axis", x, height(low), x, height(high)) if point.band else Markup()
+        if point.band:
+            drawing.line("axis", x, height(low), x, height(high))
 
     at = [left + (right - left) * (place / max(len(knots) - 1, 1)) for place in range(len(knots))]
-    body = text("tick", 4, 13, f"↑ more likely {shorten(towards)}", "start")
+    drawing.text("tick", 4, 13, f"↑ more likely {shorten(towards)}", "start")
     for mark in marks:
-        body += line("grid" if mark else "axis", left, height(mark), end, height(mark))
-        body += text("tick", left - 6, height(mark) + 4.5, _factor(mark), "end")
+        drawing.line("grid" if mark else "axis", left, height(mark), end, height(mark))
+        drawing.text("tick", left - 6, height(mark) + 4.5, _factor(mark), "end")
     for place, anchor, label in _labels([point.entry for point in knots], at):
-        body += line("axis", at[place], floor, at[place], floor + 5)
-        body += text("tick", at[place] + {"end": 8, "middle": 0}[anchor], floor + 20, label, anchor)
+        drawing.line("axis", at[place], floor, at[place], floor + 5)
+        drawing.text("tick", at[place] + {"end": 8, "middle": 0}[anchor], floor + 20, label, anchor)
     line_of = [(x, height(point.value)) for x, point in zip(at, knots, strict=True)]
-    body += Markup().join(map(band, at, knots))
-    body += path("main", line_of) if len(line_of) > 1 else Markup().join(dot("main", *one) for one in line_of)
-    body += Markup().join(dot("few", *one) for one, point in zip(line_of, knots, strict=True) if point.few)
+    for x, point in zip(at, knots, strict=True):
+        draw_band(x, point)
+    if len(line_of) > 1:
+        drawing.path("main", line_of)
+    dots = [("main", one) for one in line_of if len(line_of) == 1]
+    dots += [("few", one) for one, point in zip(line_of, knots, strict=True) if point.few]
+    for css, one in dots:
+        drawing.dot(css, *one)
     parts = [f"{_factor(point.value)} at {_entry(point.entry)}" for point in _telling(knots)]
     if other:
-        body += band(right + 44, other) + dot("few" if other.few else "main", right + 44, height(other.value))
-        body += text("tick", right + 44, floor + 20, shorten(other.entry, 8), "middle")
+        draw_band(right + 44, other)
+        drawing.dot("few" if other.few else "main", right + 44, height(other.value))
+        drawing.text("tick", right + 44, floor + 20, shorten(other.entry, 8), "middle")
         parts.append(f"{_factor(other.value)} where {shorten(other.entry, _LONGEST_NAME)}")
-    return svg(words, f"Odds {', '.join(parts)}.", _HIGH, body, _WIDE)
+    return drawing.svg(f"Odds {', '.join(parts)}.")
 
 
 def _bar_picture(points: Sequence[_Point], most: float, towards: str, words: Words) -> Markup:
     """Draw bars to both sides. The name of each bar stands on the opposite side."""
     shown = sorted(sorted(points, key=lambda one: -abs(one.value))[:_BARS], key=lambda one: -one.value)
-    body = text("tick", 4, 13, "← less likely", "start")
-    body += text("tick", _WIDE - 4, 13, f"more likely {shorten(towards, 13)} →", "end")
+    height = 24 + 21 * len(shown) + 2
+    drawing = Drawing(words, height=height, width=_WIDE)
+    drawing.text("tick", 4, 13, "← less likely", "start")
+    drawing.text("tick", _WIDE - 4, 13, f"more likely {shorten(towards, 13)} →", "end")
     parts = []
     for place, (entry, value, half, few) in enumerate(shown):
         y, length, side = 24 + 21 * place, 100 * abs(value) / most, 1 if value >= 0 else -1
         css, (near, far) = ("main", ("start", "end")) if side > 0 else ("other", ("end", "start"))
-        body += rect(css, _MIDDLE - (0 if side > 0 else length), y, length, 15)
+        drawing.rect(css, _MIDDLE - (0 if side > 0 else length), y, length, 15)
         reach, end = 100 * half / most, length
         if half:
             # A band that includes 0 crosses the middle a little, where the name of the bar stands.
             end = min(length + reach, 104.0)
             start = max(length - reach, -5.0)
-            body += line("axis", _MIDDLE + side * start, y + 7.5, _MIDDLE + side * end, y + 7.5)
-        body += text(f"{css}-label", _MIDDLE + side * (end + 6), y + 12, _factor(value), near)
-        body += text("plain", _MIDDLE - side * 7, y + 12, shorten(_entry(entry)) + _MARK * few, far)
+            drawing.line("axis", _MIDDLE + side * start, y + 7.5, _MIDDLE + side * end, y + 7.5)
+        drawing.text(f"{css}-label", _MIDDLE + side * (end + 6), y + 12, _factor(value), near)
+        drawing.text("plain", _MIDDLE - side * 7, y + 12, shorten(_entry(entry)) + _MARK * few, far)
         parts.append(f"{shorten(_entry(entry), _LONGEST_NAME)} {_factor(value)}")
-    height = 24 + 21 * len(shown) + 2
-    body += line("axis", _MIDDLE, 20, _MIDDLE, height)
+    drawing.line("axis", _MIDDLE, 20, _MIDDLE, height)
     if len(points) > len(shown):
         parts.append(f"and {len(points) - len(shown)} more that push less")
-    return svg(words, f"Odds for {', '.join(parts)}.", height, body, _WIDE)
+    return drawing.svg(f"Odds for {', '.join(parts)}.")
 
 
 def _most(effects: Iterable[dict[str, Any]]) -> float:
@@ -339,8 +496,7 @@ def _with_neighbours(rows: Sequence[int], blanks: Sequence[bool]) -> list[int]:
     return [count if blank else next(sums) for count, blank in zip(rows, blanks, strict=True)]
 
 
-@dataclass(frozen=True)
-class Step:
+class _Step(NamedTuple):
     """A column with its entry, what the column adds to the logit, and half the width of its band (0 for none)."""
 
     label: str
@@ -370,28 +526,39 @@ class _LogitScale:
 
 
 def waterfall(
-    steps: Sequence[Step], base: float, *, towards: str, chances: bool, attribution: str, reference: str
+    steps: Sequence[tuple[str, float, float]],
+    base: float,
+    *,
+    towards: str,
+    chances: bool,
+    attribution: str,
+    reference: str,
 ) -> str:
-    """Return the picture as the text of an SVG file. With `chances` a logit is shown as a probability, too."""
+    """Return the picture as the text of an SVG file. With `chances` a logit is shown as a probability, too.
+
+    Each step is a column with its entry, what the column adds to the logit, and the standard deviation of that by known
+    noise. A deviation of 0 draws no band.
+    """
+    bars = [_Step(label, contribution, BAND * deviation) for label, contribution, deviation in steps]
     ends = [base]
-    for one in steps:
+    for one in bars:
         ends.append(ends[-1] + one.contribution)
-    bands = [end + side * one.band for end, one in zip(ends[1:], steps, strict=True) for side in (-1, 1)]
+    bands = [end + side * one.band for end, one in zip(ends[1:], bars, strict=True) for side in (-1, 1)]
     scale, floor = _LogitScale.of([*ends, *bands]), _TOP + _STEP * (len(steps) + 2)
     axis = "logit: the logarithm of the odds" if chances else "logit, less the mean logit of all classes"
     body = _waterfall_axis(scale, floor, axis)
     body += _waterfall_end("Public mean", base, scale, _TOP, chances)
-    for place, (one, start, end) in enumerate(zip(steps, ends[:-1], ends[1:], strict=True), start=1):
+    for place, (one, start, end) in enumerate(zip(bars, ends[:-1], ends[1:], strict=True), start=1):
         body += _waterfall_bar(one, start, end, scale, _TOP + _STEP * place)
     body += _waterfall_end("This row", ends[-1], scale, floor - _STEP, chances)
     title = f"What speaks for and against {shorten(towards, 30)}"
     body += _waterfall_label(_LEFT, 28, title, weight="700")
     body += _waterfall_label(_LEFT, 50, "Blue, to the right: more likely. Brown, to the left: less likely.", _SOFT)
     body += _waterfall_label(_LEFT, 70, f"Relative to {reference.split(',', maxsplit=1)[0]}.", _SOFT)
-    for row, words in enumerate(_waterfall_notes(attribution, any(one.band for one in steps))):
+    for row, words in enumerate(_waterfall_notes(attribution, any(one.band for one in bars))):
         body += _waterfall_label(_LEFT, floor + 62 + 19 * row, words, _SOFT)
     sentences = [f"Public mean {_logit(base, chances)}."]
-    sentences += [f"{shorten(one.label, 80)}: {_signed(one.contribution)}." for one in steps]
+    sentences += [f"{shorten(one.label, 80)}: {_signed(one.contribution)}." for one in bars]
     desc = " ".join([*sentences, f"This row {_logit(ends[-1], chances)}."])
     drawn = _WATERFALL.format(width=_WIDTH, height=floor + _FOOT, title=title, desc=desc, page=_PAGE, body=body)
     return legible(str(drawn))
@@ -412,7 +579,7 @@ def _waterfall_end(name: str, value: float, scale: _LogitScale, top: float, chan
     return body + _WATERFALL_DOT.format(x=x, y=top + 27, colour=_INK)
 
 
-def _waterfall_bar(step: Step, start: float, end: float, scale: _LogitScale, top: float) -> Markup:
+def _waterfall_bar(step: _Step, start: float, end: float, scale: _LogitScale, top: float) -> Markup:
     colour = _UP if step.contribution >= 0 else _DOWN
     left, right = sorted((scale.x(start), scale.x(end)))
     body = _WATERFALL_BAR.format(x=left, y=top + 19, width=max(right - left, 1.5), colour=colour)

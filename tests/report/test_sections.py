@@ -1,4 +1,7 @@
-"""A run without votes reports its releases, and shows what pushes its model which way, for all rows and for one."""
+"""A page on personal budgets shows every group's promise, and under a data-dependent basis no group's spend.
+
+A run without votes reports its releases, and shows what pushes its model which way, for all rows and for one.
+"""
 
 import importlib.util
 import json
@@ -15,27 +18,234 @@ import pytest
 
 from dpensemble.errors import FileError
 from dpensemble.report.charts import WIDTH
-from dpensemble.report.effects import (
+from dpensemble.report.page import render
+from dpensemble.report.record import PrivateRecord, RunRecord
+from dpensemble.report.sections import (
     _FEW,
-    Step,
+    _effects_view,
     _factor,
     _importances,
     _picture,
     _pushes,
     _Support,
-    effects_view,
     waterfall,
 )
-from dpensemble.report.page import render
-from dpensemble.report.record import PrivateRecord, RunRecord
-
-pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
 # The helpers of the other tests of the page.
 _spec = importlib.util.spec_from_file_location("page_helpers", Path(__file__).with_name("test_page.py"))
 page_helpers = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(page_helpers)
-HOSTILE, WORST, read, words = page_helpers.HOSTILE, page_helpers.WORST, page_helpers.read, page_helpers.words
+GUARANTEE, HOSTILE, OWN = page_helpers.GUARANTEE, page_helpers.HOSTILE, page_helpers.OWN
+WORST, read, words = page_helpers.WORST, page_helpers.read, page_helpers.words
+
+NOISE = 0.05
+
+
+def personal(epsilons, names=None, *, method="weighting-pate", labels=400, dependent=False, **guarantee):
+    """Return the record of a run whose groups have spent nine tenths of their budgets."""
+    names = names or [f"level {number}" for number in range(len(epsilons))]
+    share = 1.0 if dependent else 0.9
+    groups = [
+        {
+            "name": name,
+            "budget": epsilon,
+            "epsilon": share * epsilon,
+            "records": 4001 + number,
+            "teachers": None if method == "upsampling-pate" else 61 + number,
+            "copies": 31 + number,
+            "weight": 0.517 + number,
+            "frequency": 0.237 + number / 100,
+        }
+        for number, (name, epsilon) in enumerate(zip(names, epsilons, strict=True))
+    ]
+    stated = {
+        **{"epsilon": max(epsilons), "basis": "data-dependent" if dependent else "worst-case"},
+        **{"fixed_number": not dependent, "relation": "replace-one"},
+        "groups": [{key: group[key] for key in ("name", "epsilon", "budget")} for group in groups],
+    }
+    counts = range(1, labels + 1, 20)
+    plain = {"minimum": min(epsilons), "average": sum(epsilons) / len(epsilons), "maximum": max(epsilons)}
+    return replace(
+        WORST,
+        method=method,
+        guarantee=GUARANTEE | stated | guarantee,
+        budget={"epsilon": max(epsilons), "delta": 1e-5},
+        labels=labels,
+        asked=labels,
+        worst_case_spend=[],
+        groups=groups,
+        group_spend=[]
+        if dependent
+        else [[n, [share * epsilon * (n / labels) ** 0.5 for epsilon in epsilons]] for n in counts],
+        plain_spend=[[n, NOISE * n**0.5] for n in range(1, int((max(epsilons) / NOISE) ** 2) + 40, 20)],
+        plain_labels=[
+            {"name": name, "epsilon": epsilon, "labels": int((epsilon / NOISE) ** 2)} for name, epsilon in plain.items()
+        ],
+    )
+
+
+THREE_GROUPS = personal([0.5, 1.0, 2.0], ["high", "medium", "low"])
+DEPENDENT_GROUPS = personal([0.5, 1.0, 2.0], ["high", "medium", "low"], dependent=True, labels=7351)
+OWN_GROUPS = replace(OWN, group_spent=[0.4321, 0.8765, 1.2345])
+
+
+def labels_of(page):
+    """Return position and text of each label of the cost history."""
+    chart = re.search(r"<svg(?:(?!<svg).)*?Privacy spent by each group.*?</svg>", page, re.DOTALL).group()
+    found = re.findall(r'<text class="([a-z0-9-]+-label)" x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>', chart)
+    return [(css, float(x), float(y), text) for css, x, y, text in found]
+
+
+def test_each_group_is_promised_its_own_epsilon_and_factor():
+    text = words(render(THREE_GROUPS))
+    for epsilon, name, factor in (("0.45", "high", "1.57"), ("0.9", "medium", "2.46"), ("1.8", "low", "6.05")):
+        assert f"ε = {epsilon} {name}: a factor of {factor} at most" in text
+    assert all(sentence in text for sentence in THREE_GROUPS.statement().sentences())
+    assert "ε = 2 " not in text
+    assert "by a factor that depends on its group" in text
+    assert "each group at most twice its epsilon" in text
+
+
+@pytest.mark.parametrize(
+    ("method", "shown", "hidden"),
+    [
+        ("weighting-pate", ["61", "0.517"], ["31", "23.7%"]),
+        ("upsampling-pate", ["31"], ["61", "0.517", "23.7%"]),
+        ("vanishing-pate", ["61", "23.7% of queries"], ["31", "0.517"]),
+    ],
+)
+def test_the_table_has_what_the_method_varies(method, shown, hidden):
+    record = personal([0.5, 2.0], ["high", "low"], method=method)
+    table = re.search(r'<table class="numbers wide">.*?</table>', render(record), re.DOTALL).group()
+    for cell in (*shown, "4,001", "0.5", "0.45"):
+        assert f"<td>{cell}</td>" in table
+    for cell in hidden:
+        assert cell not in table
+
+
+def test_baselines_stand_beside_the_chart_and_on_it():
+    page = render(THREE_GROUPS)
+    text = words(page)
+    assert "Labels that one budget for all would have bought" in text
+    for row in ("The smallest 0.5 100", "The largest 2 1,600", "Each group its own: this run as above 400"):
+        assert row in text
+    assert {"min", "avg", "max"} <= {label for _, _, _, label in labels_of(page)}
+    assert page.count('<line class="limit group-') == 3
+    assert page.count('<path class="line group-') == 3
+    assert page.count('<path class="line other"') == 1
+
+
+@pytest.mark.parametrize("epsilons", [[1.0, 1.01], [0.5, 1, 2], [1, 1.01, 1.02, 1.03, 1.04, 1.05], [0.1, 90.0]])
+@pytest.mark.parametrize("labels", [30, 400])
+def test_no_two_labels_overlap(epsilons, labels):
+    found = labels_of(render(personal(epsilons, labels=labels)))
+    for i, (_, x, y, text) in enumerate(found):
+        for _, other_x, other_y, other in found[:i]:
+            aside = x + 7 * len(text) <= other_x or other_x + 7 * len(other) <= x
+            assert aside or abs(y - other_y) >= 14, (text, other)
+
+
+def test_no_label_hides_where_a_budget_for_all_ends():
+    # The average of these is the budget of the middle group, whose label would start at the mark.
+    page = render(personal([0.5, 1.0, 1.5], labels=390))
+    chart = re.search(r"<svg(?:(?!<svg).)*?Privacy spent by each group.*?</svg>", page, re.DOTALL).group()
+    dots = re.findall(r'<circle class="dot other" cx="([\d.]+)" cy="([\d.]+)"', chart)
+    assert len(dots) == 4
+    for x, y in dots:
+        for _, left, baseline, text in labels_of(page):
+            covered = left < float(x) < left + 7 * len(text) and baseline - 11 < float(y) < baseline
+            assert not covered, text
+
+
+def test_of_many_groups_the_outer_two_are_drawn_and_all_are_in_the_table():
+    page = render(personal([0.5 + 0.25 * number for number in range(9)]))
+    assert page.count('<path class="line group-') == 2
+    assert "The chart shows only the strictest and the most generous group" in words(page)
+    assert "the table below has the 7 between them" in words(page)
+    assert all(f"level {number}</th>" in page for number in range(9))
+
+
+@pytest.mark.parametrize("secret", ["7351", "7,351", "0.4321", "0.8765", "1.2345", "1.235", "0.9899"])
+def test_shareable_page_of_a_data_dependent_run_shows_budgets_and_no_spend(secret):
+    page = render(DEPENDENT_GROUPS)
+    assert secret not in page
+    assert page.count('<line class="limit group-') == 3
+    assert '<path class="line group-' not in page
+    assert "at most 0.5" in words(page)
+    assert "what the groups actually spent is secret and not shown" in words(page)
+
+
+@pytest.mark.parametrize("labels", [1, 10, 9000])
+def test_shareable_page_of_groups_is_the_same_whatever_the_votes(labels):
+    assert render(replace(DEPENDENT_GROUPS, labels=labels, asked=labels)) == render(DEPENDENT_GROUPS)
+
+
+def test_the_owner_sees_what_each_group_spent():
+    text = words(render(DEPENDENT_GROUPS, OWN_GROUPS))
+    assert all(figure in text for figure in ("0.4321", "0.8765", "1.235", "largest spent", "7,351 (secret)"))
+    assert "largest of all groups" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "is_shown"), [({}, True), ({"unit": "unit"}, False), ({"relation": "add-or-remove-one"}, False)]
+)
+def test_sizes_of_groups_stay_inside_where_neighbours_differ_in_them(change, is_shown):
+    record = personal([0.5, 1.0], **change)
+    assert ("4,001" in render(record)) == is_shown
+    assert ("withheld" in words(render(record))) != is_shown
+    assert "4,001" in render(record, OWN_GROUPS)
+
+
+def test_a_gated_run_counts_questions():
+    text = words(render(replace(THREE_GROUPS, settings=THREE_GROUPS.settings | {"gated": True})))
+    assert "Queries that one budget for all would have bought" in text
+    assert "queries asked" in text
+    # The promise of a gated run is the budget up to which asking may go on.
+    assert "at most 0.45" in text
+
+
+def test_both_themes_have_the_colours_and_pages_without_groups_have_none():
+    page = render(THREE_GROUPS)
+    assert page.count("--group-6:") == 2
+    assert "--group-" not in render(WORST)
+
+
+def test_hostile_names_are_escaped():
+    page = render(personal([0.5, 1.0], ["<script>alert(1)</script>", '"><img src=x>']))
+    assert "<script" not in page
+    assert "<img" not in page
+    page_helpers.read(page)
+
+
+def full(record):
+    """Return the record with all that `from_dict` asks for."""
+    data = {"private_units": 1, "public_rows": 1, "most_common_label": None, "kinds_of_columns": ""}
+    return replace(record, data=data, settings=page_helpers.SHOWN)
+
+
+def test_a_record_with_groups_comes_back_the_same():
+    record = full(THREE_GROUPS)
+    assert record.schema == 5
+    assert RunRecord.from_dict(json.loads(json.dumps(record.to_dict()))) == record
+    assert PrivateRecord.from_dict(json.loads(json.dumps(OWN_GROUPS.to_dict()))) == OWN_GROUPS
+
+
+def test_older_and_broken_records_are_refused():
+    values = full(THREE_GROUPS).to_dict()
+    new = ("groups", "group_spend", "plain_spend", "plain_labels", "effects")
+    old = {name: value for name, value in values.items() if name not in new} | {"schema": 3}
+    with pytest.raises(FileError, match="must have schema 5"):
+        RunRecord.from_dict(old)
+    with pytest.raises(FileError, match="groups lack entries"):
+        RunRecord.from_dict(values | {"groups": [{"name": "high"}]})
+    with pytest.raises(FileError, match="must have schema 5"):
+        PrivateRecord.from_dict(OWN_GROUPS.to_dict() | {"schema": 3})
+
+
+pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
+
+# The helpers of the other tests of the page.
+
 
 LONG = "a very long name " * 20
 AGE = {
@@ -214,7 +424,7 @@ def test_more_classes_get_tables_of_the_furthest_pushes():
     assert "effect-1" not in render(THREE)
     assert "Class More likely at Less likely at" in text
     assert text.count("More likely at") == 4
-    view = effects_view(THREE)
+    view = _effects_view(THREE)
     assert [name for name, _ in view["tables"]] == ["marital status", "age", "column 0", "column 1"]
     # Added to all classes alike, a push changes nothing: the middle one of 0, v and 2 v is not moved.
     assert sorted(view["tables"][0][1]) == [
@@ -327,7 +537,7 @@ def test_bands_are_drawn_and_named_and_effects_of_curved_models_are_called_appro
     banded = [one | {"deviations": [[0.1] * len(values) for _, values in one["points"]]} for one in SOFT.effects]
     record = replace(SOFT, effects=banded)
     assert RunRecord.from_dict(record.to_dict()).effects == banded
-    with_bands, without = effects_view(record), effects_view(SOFT)
+    with_bands, without = _effects_view(record), _effects_view(SOFT)
     assert (with_bands["banded"], without["banded"], with_bands["approximate"]) == (True, False, False)
     for (_, drawn), (_, plain) in zip(with_bands["pictures"], without["pictures"], strict=True):
         assert drawn.count("<line") > plain.count("<line")
@@ -343,7 +553,7 @@ def test_a_scale_has_room_for_bands_up_to_a_limit(deviation, is_cut):
     points = [[float(place), [0.5 if place % 2 else -0.5]] for place in range(9)]
     effect = {"column": "age", "kind": "number", "importance": 0.5, "points": points}
     banded = replace(SOFT, effects=[effect | {"deviations": [[deviation]] * 9}])
-    view = effects_view(banded)
+    view = _effects_view(banded)
     assert view["cut"] is is_cut
     assert ("the longest ones are cut at the edge" in render(banded)) is is_cut
     # The middle is at 95, and the end of the scale 63 above.
@@ -409,7 +619,7 @@ def test_a_secret_number_of_units_does_not_decide():
 def test_effects_of_earlier_versions_have_no_marks():
     earlier = {name: value for name, value in WARD.items() if name != "rows"}
     assert _Support.of(record_of(10)).few(earlier) == [False, False]
-    assert effects_view(record_of(10, earlier))["few"] is None
+    assert _effects_view(record_of(10, earlier))["few"] is None
 
 
 def test_pictures_have_marks_and_the_page_explains_them():
@@ -423,12 +633,12 @@ def test_pictures_have_marks_and_the_page_explains_them():
 
 def test_tables_of_more_classes_have_marks():
     three = WARD | {"points": [[name, [value, 0.0, -value]] for name, (value,) in WARD["points"]]}
-    view = effects_view(record_of(2000, three, classes=[*"abc"]))
+    view = _effects_view(record_of(2000, three, classes=[*"abc"]))
     assert any("burns*" in cell for _, rows in view["tables"] for row in rows for cell in row)
     assert view["few"].startswith("*: fewer than 25")
     # A marked entry that no table lists needs no explanation.
     middle = {"points": [["surgery", [1.0, 0.0, -1.0]], ["burns", [0.0, 0.0, 0.0]], ["eyes", [-1.0, 0.0, 1.0]]]}
-    assert effects_view(record_of(2000, WARD | middle | {"rows": [500, 1, 500]}, classes=[*"abc"]))["few"] is None
+    assert _effects_view(record_of(2000, WARD | middle | {"rows": [500, 1, 500]}, classes=[*"abc"]))["few"] is None
 
 
 @pytest.mark.parametrize("rows", [[], [1], [1, -1], [1, 0.5], [1, True], "12"])
@@ -438,7 +648,7 @@ def test_a_record_with_other_rows_is_refused(rows):
         RunRecord.from_dict(values)
 
 
-STEPS = [Step("age = 71", 1.25, 0.3), Step("ward = a", -0.5, 0.0), Step("3 more columns", 0.125, 0.0)]
+STEPS = [("age = 71", 1.25, 0.3), ("ward = a", -0.5, 0.0), ("3 more columns", 0.125, 0.0)]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -465,7 +675,7 @@ def test_it_states_base_contributions_and_the_logit():
 
 
 def test_logits_of_several_classes_have_no_probability_and_no_whiskers_without_bands():
-    svg = waterfall_of([Step("age = 71", 1.0, 0.0)], chances=False)
+    svg = waterfall_of([("age = 71", 1.0, 0.0)], chances=False)
     words = {node.text for node in letters_of(svg)}
     assert "Public mean: −1.00" in words
     assert not any("Whiskers" in word for word in words)
@@ -474,7 +684,7 @@ def test_logits_of_several_classes_have_no_probability_and_no_whiskers_without_b
 
 
 def test_a_contribution_that_rounds_to_0_has_no_sign():
-    svg = waterfall_of([Step("age = 55", -0.003, 0.1), Step("ward = a", -0.006, 0.1)])
+    svg = waterfall_of([("age = 55", -0.003, 0.1), ("ward = a", -0.006, 0.1)])
     words = {node.text for node in letters_of(svg)}
     assert {"0.00", "−0.01"} <= words
     assert "age = 55: 0.00. ward = a: -0.01." in root_of(svg).find(f"{SVG}desc").text
@@ -499,7 +709,7 @@ def test_letters_have_no_outline_and_a_copy_in_the_colour_of_the_page_lies_below
 
 
 def test_every_label_is_within_the_picture():
-    steps = [Step("relationship = " + "long " * 30, size, 2.0) for size in (5.0, -9.0, 0.0, 1e-9)]
+    steps = [("relationship = " + "long " * 30, size, 2.0) for size in (5.0, -9.0, 0.0, 1e-9)]
     root = root_of(waterfall_of(steps))
     width, height = float(root.get("width")), float(root.get("height"))
     for node in letters_of(waterfall_of(steps)):
@@ -511,10 +721,10 @@ def test_every_label_is_within_the_picture():
 
 @pytest.mark.parametrize("base", [0.0, 800.0, -800.0])
 def test_extreme_logits_are_drawn(base):
-    assert "NaN" not in waterfall_of([Step("x = 1", 0.0, 0.0)], base)
+    assert "NaN" not in waterfall_of([("x = 1", 0.0, 0.0)], base)
 
 
 def test_names_cannot_inject_markup():
-    svg = waterfall_of([Step("<script>alert(1)</script>", 1.0, 0.0)], towards='"><script>')
+    svg = waterfall_of([("<script>alert(1)</script>", 1.0, 0.0)], towards='"><script>')
     assert "<script" not in svg
     assert "<script>alert(1)</script>" in {node.text for node in letters_of(svg)}
