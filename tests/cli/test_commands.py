@@ -8,10 +8,9 @@ import pytest
 import typer
 
 from dpensemble.cli import main
+from dpensemble.cli.app import add_command_of_method, choose, methods_of
 from dpensemble.cli.app import run as run_app
-from dpensemble.cli.manifest import LAWS, METHODS, laws_of
-from dpensemble.cli.method_commands import add_group, choose, methods_of
-from dpensemble.cli.options import options_of
+from dpensemble.cli.options import LAWS, METHODS, method_of, options_of
 from dpensemble.errors import InvalidParameterError
 
 QUICK = [
@@ -37,7 +36,7 @@ def asked():
         choice = choose(command, arguments)
         app = typer.Typer()
         app.callback()(lambda: None)
-        add_group(app, command, choice, found.append)
+        add_command_of_method(app, command, choice, found.append)
         app(args=[command, choice.method, *choice.rest], standalone_mode=False)
         return found[0]
 
@@ -144,7 +143,7 @@ def _sample(option):
 def test_every_option_that_help_names_is_parsed(asked, capsys, command, method):
     if method not in methods_of(command):
         return
-    for law in laws_of(method) or (None,):
+    for law in method_of(method).laws or (None,):
         by_law = [] if law is None else ["--law", law]
         assert main([command, method, *by_law, "--help"]) == 0
         shown = capsys.readouterr().out
@@ -177,7 +176,7 @@ def test_a_bagging_plan_has_models_and_records(asked):
 def test_help_is_one_screen(capsys, command, method):
     if method not in methods_of(command):
         pytest.skip("not of this command")
-    for law in laws_of(method) or [None]:
+    for law in method_of(method).laws or [None]:
         arguments = [command, method, *([] if law is None else ["--law", law]), "--help"]
         assert run_app(arguments) == 0
         lines = capsys.readouterr().out.splitlines()
@@ -277,10 +276,10 @@ def test_what_a_user_wrote_is_never_rewritten(capsys, tmp_path):
 
 
 def test_an_interrupt_while_importing_ends_quietly(capsys, monkeypatch):
-    def interrupted(name):
+    def interrupted(app):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpensemble.cli.import_module", interrupted)
+    monkeypatch.setattr("dpensemble.cli._run_of", interrupted)
     assert main(["--version"]) == 130
     assert capsys.readouterr().err == "dpensemble: interrupted; nothing was written.\n"
 

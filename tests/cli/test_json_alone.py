@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dpensemble.cli import main
-from dpensemble.cli.manifest import METHODS
-from dpensemble.cli.method_commands import methods_of
+from dpensemble.cli.app import methods_of
+from dpensemble.cli.options import METHODS
 from dpensemble.cli.static_commands import (
     KEYS,
     LEDGER,

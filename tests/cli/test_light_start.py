@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from dpensemble.cli.manifest import METHODS, method_of
-from dpensemble.cli.method_commands import methods_of
+from dpensemble.cli.app import methods_of
+from dpensemble.cli.options import METHODS, method_of
 from dpensemble.methods import designs
 
 HEAVY = ("sklearn", "pandas", "scipy.stats", "joblib", "pyarrow", "jinja2", "sqlalchemy", "torch", "dask")

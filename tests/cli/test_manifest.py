@@ -11,9 +11,8 @@ import pytest
 
 import dpensemble
 from dpensemble import methods
-from dpensemble.cli import main, manifest
-from dpensemble.cli.help import one_line
-from dpensemble.cli.manifest import LAWS, METHODS, law_of, method_of, parameter
+from dpensemble.cli import main, options
+from dpensemble.cli.options import LAWS, METHODS, _parameter_in_manifest, law_of, method_of, one_line
 from dpensemble.laws import LawChoice
 from dpensemble.workflow.learners import LEARNERS
 
@@ -62,14 +61,14 @@ class Child(Base):
 
 
 def test_the_file_is_up_to_date():
-    assert manifest.FILE.read_text(encoding="utf-8") == WRITER["text"](), "run python scripts/write_manifest.py"
+    assert options.MANIFEST.read_text(encoding="utf-8") == WRITER["text"](), "run python scripts/write_manifest.py"
 
 
 def test_a_class_is_described_by_its_signature_and_docstring():
     described = WRITER["_described"](Base)
     assert (described["name"], described["words"], described["in_blocks"]) == ("base", "Vote plainly", False)
     assert described["fit"] == ["self", "X", "y", "budgets"]
-    parameters = {one["name"]: parameter(one) for one in described["parameters"]}
+    parameters = {one["name"]: _parameter_in_manifest(one) for one in described["parameters"]}
     assert list(parameters) == ["teacher", "student", "kind"]
     assert parameters["student"].help == "Base learners"
     assert parameters["teacher"].scalar is None
@@ -79,7 +78,7 @@ def test_a_class_is_described_by_its_signature_and_docstring():
 def test_texts_come_from_the_base_or_from_the_class_that_they_name():
     described = WRITER["_described"](Child)
     assert described["in_blocks"]
-    parameters = {one["name"]: parameter(one) for one in described["parameters"]}
+    parameters = {one["name"]: _parameter_in_manifest(one) for one in described["parameters"]}
     assert parameters["teacher"].help == "Base learners"
     assert (parameters["kind"].choices, parameters["kind"].default) == (("first", "second"), "second")
     assert parameters["epsilon"].help == method_of("pate").parameters["epsilon"].help
@@ -106,7 +105,7 @@ def test_every_law_that_help_offers_can_be_chosen_and_planned(name, capsys):
 
 
 def test_the_names_of_learners():
-    assert manifest.learners() == list(LEARNERS)
+    assert options._learners() == list(LEARNERS)
 
 
 def test_lines_are_cut_where_a_clause_ends():

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from dpensemble.cli import main
-from dpensemble.cli.manifest import LAWS, method_of
-from dpensemble.cli.method_commands import methods_of
+from dpensemble.cli.app import methods_of
+from dpensemble.cli.options import LAWS, method_of
 
 PERSONALISED = [name for name in methods_of("train") if "budgets" in method_of(name).fit]
 

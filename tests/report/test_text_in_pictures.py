@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 import dpensemble
-from dpensemble.cli.plan_output import write_charts
+from dpensemble.cli.output import write_charts
 from dpensemble.report.charts import _LETTER, Limit, Series, Words, _label, line_chart
 
 PICTURES = sorted((Path(__file__).parents[2] / "docs" / "images").glob("*.svg"))

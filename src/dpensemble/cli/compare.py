@@ -16,7 +16,7 @@ from rich.table import Table
 from dpensemble._checks import member
 from dpensemble._wording import round_up
 from dpensemble.cli.options import parts_of
-from dpensemble.cli.warning_lines import warnings_as_lines
+from dpensemble.cli.output import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.relations import Relation
 from dpensemble.workflow import Comparison

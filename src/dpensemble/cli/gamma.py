@@ -16,7 +16,7 @@ from rich.table import Table
 
 from dpensemble._checks import member
 from dpensemble.certificates import certificate_of_majority
-from dpensemble.cli.plan_output import check_folder, check_plot_file, print_certificate, write_certificate, write_charts
+from dpensemble.cli.output import check_folder, check_plot_file, print_certificate, write_certificate, write_charts
 from dpensemble.darrm import (
     AlikeTeachers,
     Allowance,

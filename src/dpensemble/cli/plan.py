@@ -13,12 +13,16 @@ import typer
 from dpensemble._checks import integer_between, real_between
 from dpensemble._progress import progress_bar
 from dpensemble.certificates import certificate_of
-from dpensemble.cli.manifest import method_of
-from dpensemble.cli.method_commands import Request
+from dpensemble.cli.options import Request, method_of
 from dpensemble.cli.other_budgets import other_budgets
-from dpensemble.cli.plan_output import check_folder, check_plot_file, print_certificate, write_certificate, write_plot
-from dpensemble.cli.settings import settings_of
-from dpensemble.cli.warning_lines import warnings_as_lines
+from dpensemble.cli.output import (
+    check_folder,
+    check_plot_file,
+    print_certificate,
+    warnings_as_lines,
+    write_certificate,
+    write_plot,
+)
 from dpensemble.design import Plan, VotingDesign, smallest_ensemble
 from dpensemble.design import plan as find_plan
 from dpensemble.design.by_group import parse_budgets
@@ -76,7 +80,7 @@ def run(request: Request) -> None:
 
 def _plan(request: Request) -> Plan:
     """Return the plan of a method that votes."""
-    own, settings = request.own, settings_of(request)
+    own, settings = request.own, request.estimator_settings()
     n_classes = integer_between("classes", own["classes"], 2)
     delta, epsilon, labels = settings.pop("delta", 1e-5), settings.pop("epsilon", None), own["labels"]
     usual = {name: parameter.default for name, parameter in method_of(request.method).parameters.items()}

@@ -16,7 +16,7 @@ from dpensemble.accounting import bagging_delta, largest_subsample, published_ba
 from dpensemble.accounting.subsampling import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.certificates import certificate_of_draws
-from dpensemble.cli.plan_output import check_folder, print_certificate, write_certificate
+from dpensemble.cli.output import check_folder, print_certificate, write_certificate
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation

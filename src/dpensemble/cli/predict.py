@@ -17,7 +17,7 @@ import typer
 
 from dpensemble._checks import integer_between
 from dpensemble.cli.options import parts_of
-from dpensemble.cli.plan_output import check_folder
+from dpensemble.cli.output import check_folder
 from dpensemble.datasets.arrow_sources import holds_rows_of
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
 from dpensemble.workflow.disk import file_beside

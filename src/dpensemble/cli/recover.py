@@ -12,8 +12,8 @@ from pathlib import Path
 
 import typer
 
-from dpensemble.cli.again import Unfinished, command, finishing
 from dpensemble.cli.interrupts import INTERRUPTS
+from dpensemble.cli.options import Unfinished
 from dpensemble.errors import InvalidParameterError, file_errors
 from dpensemble.workflow.disk import COMMAND, INPUTS, WORKING_FOLDER, Journal, budget_words
 from dpensemble.workflow.run_folder import (
@@ -69,10 +69,8 @@ def _finished(journal: Journal, unfinished: Unfinished) -> Recovered:
         contextlib.chdir(folder),
         # The page of the run shows what the run prints.
         contextlib.redirect_stdout(io.StringIO()),
-        command(arguments),
-        finishing(unfinished),
     ):
-        parsed_and_run(arguments)
+        parsed_and_run(arguments, unfinished)
     return Recovered(
         out=journal.out,
         placed=True,

@@ -15,7 +15,7 @@ from dpensemble.report.card import FILL_IN, as_yaml, registry_entry
 from dpensemble.report.page import render
 from dpensemble.report.record import declared_noun
 from dpensemble.workflow.disk import ANY_FILE, OWN_FILE, replace_file
-from dpensemble.workflow.outputs import PRIVATE_REPORT, RECORD, REPORT, STUDENT, load_run, undamaged
+from dpensemble.workflow.outputs import RunFile, load_run, undamaged
 
 
 def run(
@@ -30,12 +30,12 @@ def run(
     """Show an earlier run, and write its page again, with another title or noun for units on request."""
     record, private_record = load_run(run, private=private)
     record = _renamed(record, title, unit_name)
-    page = out or run / (PRIVATE_REPORT if private else REPORT)
-    with undamaged(run / RECORD):
+    page = out or run / (RunFile.PRIVATE_REPORT if private else RunFile.REPORT)
+    with undamaged(run / RunFile.RECORD):
         text = render(record, private_record)
     _write("out", page, text, OWN_FILE if private else ANY_FILE)
     if registry is not None:
-        with undamaged(run / RECORD):
+        with undamaged(run / RunFile.RECORD):
             entry = as_yaml(registry_entry(record))
         _write("registry", registry, entry, ANY_FILE)
     if as_json:
@@ -44,8 +44,8 @@ def run(
             answer["private"] = private_record.to_dict()
         typer.echo(json.dumps(answer, indent=2))
     else:
-        with undamaged(run / RECORD):
-            print_run(record, page, run / STUDENT)
+        with undamaged(run / RunFile.RECORD):
+            print_run(record, page, run / RunFile.STUDENT)
     if registry is not None:
         typer.echo(f"Registry: {registry}. Fill in what it leaves open ({FILL_IN}).", err=as_json)
 

@@ -24,14 +24,10 @@ from dpensemble._announce import Spending, listen
 from dpensemble._class_names import split_names
 from dpensemble._draw_once import kept_in
 from dpensemble._progress import Hear, progress_heard_by, show_progress
-from dpensemble.cli.again import ARGUMENTS, Unfinished, unfinished
 from dpensemble.cli.interrupts import INTERRUPTS
-from dpensemble.cli.manifest import METHODS, method_of
-from dpensemble.cli.method_commands import Request
-from dpensemble.cli.options import parts_of
-from dpensemble.cli.settings import settings_of
+from dpensemble.cli.options import METHODS, Request, Unfinished, method_of, parts_of
+from dpensemble.cli.output import warnings_as_lines
 from dpensemble.cli.show import print_run
-from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.cli.where import cluster_of, opened_private, opened_workers
 from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.arrow_sources import ArrowSource
@@ -55,7 +51,7 @@ from dpensemble.workflow.column_kinds import declared_groups, parse_groups
 from dpensemble.workflow.disk import CHARGE, OWN_FILE
 from dpensemble.workflow.holdout import choose
 from dpensemble.workflow.learners import LEARNERS, STUDENTS, learner
-from dpensemble.workflow.outputs import REPORT, STUDENT, write_outcome
+from dpensemble.workflow.outputs import RunFile, write_outcome
 from dpensemble.workflow.rehearsal import rehearse
 from dpensemble.workflow.run_folder import JournaledAccount, about_run, checked_folder, claimed_folder, resumed_folder
 from dpensemble.workflow.table_files import Workers
@@ -66,7 +62,7 @@ _DEFAULT_LEARNER = "logistic-regression"
 
 def estimator(request: Request) -> Any:
     """Return the unfitted estimator of a request."""
-    settings = settings_of(request)
+    settings = request.estimator_settings()
     for part, learners in (("teacher", LEARNERS), ("student", STUDENTS)):
         named = settings.pop(part, _DEFAULT_LEARNER)
         # The estimator has its own defaults for this learner.
@@ -136,7 +132,7 @@ def _run(request: Request, log: Hear) -> None:
         estimator(request).set_params(on_bad_record=str(own["on_bad_record"])),
         _account(own["ledger"], own["data_set"]),
     )
-    resumes = unfinished()
+    resumes = request.resumed
     with ExitStack() as running:
         source = running.enter_context(opened_private(own["private"]))
         _require_streamable(request, source)
@@ -181,7 +177,7 @@ def _run(request: Request, log: Hear) -> None:
     if own["json"]:
         typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
     else:
-        print_run(outcome.record, out / REPORT, out / STUDENT, zeroes=zeroes_bad(model))
+        print_run(outcome.record, out / RunFile.REPORT, out / RunFile.STUDENT, zeroes=zeroes_bad(model))
 
 
 def _require_streamable(request: Request, source: ArrowSource | None) -> None:
@@ -215,7 +211,7 @@ def _folder(
     # Nobody can see here whether a table of Spark or of a server is the same, so such a run cannot be finished later.
     repeatable = own["private"] is None or not Workers.is_table(Path(own["private"]))
     repeatable &= source is None or bool(source.files)
-    about = about_run(ARGUMENTS.get() if repeatable else (), inputs, **facts)
+    about = about_run(request.arguments if repeatable else (), inputs, **facts)
     return claimed_folder(own["out"], overwrite=own["overwrite"], inputs=inputs, about=about)
 
 

@@ -10,25 +10,25 @@ import typer
 from dpensemble._untrusted import read_json
 from dpensemble.certificates import confirmed, release_stated
 from dpensemble.errors import FileError
-from dpensemble.workflow.outputs import CERTIFICATE, PRIVATE_RECORD, RECORD
+from dpensemble.workflow.outputs import RunFile
 
 
 def run(file: Path, as_json: bool) -> None:
     """Print what the verifier reports. End with exit code 1 unless the certificate is confirmed and for release."""
     if file.is_dir():
-        if not (file / CERTIFICATE).is_file():
+        if not (file / RunFile.CERTIFICATE).is_file():
             raise FileError(
-                f"{file} contains no {CERTIFICATE}: train with label moments, which always write one, or give "
+                f"{file} contains no {RunFile.CERTIFICATE}: train with label moments, which always write one, or give "
                 "--certificate to a method that votes."
             )
-        file = file / CERTIFICATE
+        file = file / RunFile.CERTIFICATE
     if not file.is_file():
         raise FileError(
             f"{file} must be the folder of a run, or a certificate, such as 'dpensemble plan --certificate' writes; no "
             "such file exists."
         )
-    if file.name in (RECORD, PRIVATE_RECORD):
-        raise FileError(f"{file} is the record of a run: give its folder, or the {CERTIFICATE} in it.")
+    if file.name in (RunFile.RECORD, RunFile.PRIVATE_RECORD):
+        raise FileError(f"{file} is the record of a run: give its folder, or the {RunFile.CERTIFICATE} in it.")
     _require_certificate(file)
     yes, statement = confirmed(file)
     release = release_stated(statement)
@@ -44,4 +44,4 @@ def _require_certificate(file: Path) -> None:
     except OSError:
         holds_object = False
     if not holds_object:
-        raise FileError(f"{file} is not a certificate: give the folder of a run, or the {CERTIFICATE} in it.")
+        raise FileError(f"{file} is not a certificate: give the folder of a run, or the {RunFile.CERTIFICATE} in it.")

@@ -27,7 +27,7 @@ from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.persistence import save_classifier
 from dpensemble.rows.bad_records import zeroes_bad
 from dpensemble.rows.source import Blocks
-from dpensemble.workflow.outputs import STUDENT, file_contents
+from dpensemble.workflow.outputs import RunFile, file_contents
 from dpensemble.workflow.private_rows import HeldRows, PrivateStream, UnchangedFiles
 from dpensemble.workflow.tables import Tables
 from dpensemble.workflow.train import train
@@ -66,7 +66,7 @@ def rehearse(tables: Tables, model: Any, **options: Any) -> None:
         except (BudgetError, DataError, TeacherError):
             return
         file_contents(outcome)
-        save_classifier(outcome.classifier, Path(folder) / STUDENT)
+        save_classifier(outcome.classifier, Path(folder) / RunFile.STUDENT)
 
 
 def stand_ins(tables: Tables, model: Any) -> Tables:

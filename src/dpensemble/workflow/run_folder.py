@@ -42,7 +42,7 @@ from dpensemble.workflow.disk import (
     journal_path,
     read_journal,
 )
-from dpensemble.workflow.outputs import FILES, PRIVATE_FILES, RECORD
+from dpensemble.workflow.outputs import RunFile
 
 _NEW, _OLD, _RESERVE = "new", "old", "reserve"
 # What was drawn, for the owner only.
@@ -177,7 +177,7 @@ class RunFolder:
             raise FileError(f"the release could not be written to {self._claim.beside / _NEW}: {text}") from None
         self._require_one_end()
         budgets = [] if self.journal is None else self.journal.budgets
-        self._note(Stage.FINISHED, budgets, _digest(new / RECORD))
+        self._note(Stage.FINISHED, budgets, _digest(new / RunFile.RECORD))
 
     def _require_one_end(self) -> None:
         """Note what the release was drawn from, in the state folder. Raise if a copy of this run drew something else.
@@ -293,7 +293,7 @@ def checked_folder(folder: Path) -> Path:
 
 
 def _refuse_taken(folder: Path, overwrite: bool, inputs: Sequence[Path]) -> None:
-    taken = [folder / name for name in FILES if (folder / name).exists()]
+    taken = [folder / name for name in RunFile if (folder / name).exists()]
     if taken and not overwrite:
         raise FileError(
             f"out={str(folder)!r} holds files of an earlier run ({taken[0].name}), and the spending of both runs adds "
@@ -318,7 +318,11 @@ def settle(claim: Claim) -> None:
 def _in_place(claim: Claim, journal: Journal) -> bool:
     """Return whether the finished run is in its place, so that only clean-up is left."""
     # A record that cannot be read has no digest.
-    return journal.stage == Stage.FINISHED and journal.record != "" and _digest(claim.place / RECORD) == journal.record
+    return (
+        journal.stage == Stage.FINISHED
+        and journal.record != ""
+        and _digest(claim.place / RunFile.RECORD) == journal.record
+    )
 
 
 def _place_waiting(claim: Claim, journal: Journal, *, overwrite: bool) -> None:
@@ -333,10 +337,10 @@ def _put(claim: Claim, *, overwrite: bool) -> None:
     """Replace the run's folder with the new one. Other contents of the folder are kept."""
     new, old, folder = claim.inside / _NEW, claim.inside / _OLD, claim.place
     _refuse_taken(claim.folder, overwrite, ())
-    if not (new / RECORD).is_file():
+    if not (new / RunFile.RECORD).is_file():
         raise FileError(f"{claim.beside / _NEW} holds no finished run: look into it, or give --give-up.")
     earlier = folder.stat().st_mode if folder.exists() else None
-    if any((new / name).exists() for name in PRIVATE_FILES):
+    if any((new / name).exists() for name in RunFile if name.is_private):
         new.chmod(disk.OWN_FOLDER)
     elif earlier is not None:
         new.chmod(stat.S_IMODE(earlier))
@@ -359,7 +363,7 @@ def _tidy(claim: Claim) -> None:
         if not before.is_dir():
             continue
         for path in sorted(before.iterdir()):
-            if path.name not in FILES and not (folder / path.name).exists():
+            if path.name not in set(RunFile) and not (folder / path.name).exists():
                 disk.step("carry")
                 path.replace(folder / path.name)
         sync_folder(folder)
@@ -556,7 +560,7 @@ def state_of(folder: Path) -> str:
         return f"see {path}"
     if journal is not None:
         return journal.sentence(path)
-    return f"a release stands in {folder}" if (folder / RECORD).exists() else "nothing was written"
+    return f"a release stands in {folder}" if (folder / RunFile.RECORD).exists() else "nothing was written"
 
 
 def _require_beside(folder: Path) -> None:

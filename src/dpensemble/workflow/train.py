@@ -29,7 +29,7 @@ from dpensemble.rows.source import Blocks, Facts, RowSource, rows_here
 from dpensemble.student.published import class_probabilities, default_student, fit_student
 from dpensemble.workflow.holdout import HeldBack, WithScore, hold_back, require_scorable, scored
 from dpensemble.workflow.learners import scores
-from dpensemble.workflow.outputs import CERTIFICATE, Outcome
+from dpensemble.workflow.outputs import Outcome, RunFile
 from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.run_record import (
     Measured,
@@ -129,7 +129,7 @@ def train(
     if noun is not None:
         facts["unit_name"] = noun
     if certified is not None:
-        facts["certificate"] = CERTIFICATE
+        facts["certificate"] = RunFile.CERTIFICATE.value
     record = run_record(result, tables, prepared.reader, replace(measured, facts=facts | score), prepared.personal)
     return Outcome(
         record=record,

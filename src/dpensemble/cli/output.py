@@ -1,4 +1,8 @@
-"""Files that ``plan`` and ``gamma`` write: the plot of a plan, and a certificate.
+"""What commands print and write beside their tables: warnings as lines, charts and certificates.
+
+Warnings in the terminal.
+
+Files that ``plan`` and ``gamma`` write: the plot of a plan, and a certificate.
 
 The plot shows what labels cost, and how often they are wrong.
 """
@@ -6,7 +10,9 @@ The plot shows what labels cost, and how often they are wrong.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +23,21 @@ from markupsafe import Markup
 from dpensemble.accounting import Accounting
 from dpensemble.accounting.published import has_published
 from dpensemble.design import Plan, answer_rate, wrong_label_rate
-from dpensemble.errors import FileError, InvalidParameterError, file_errors
+from dpensemble.errors import ColumnWarning, FileError, InvalidParameterError, file_errors
 from dpensemble.report.charts import GROUP_COLOURS, WIDTH, Limit, Series, Words, line_chart
 from dpensemble.report.groups import History, history_chart
+
+
+@contextmanager
+def warnings_as_lines(*, told_otherwise: tuple[type[Warning], ...] = (ColumnWarning,)) -> Iterator[None]:
+    """Print each warning of the library once, as one line on stderr, except the listed kinds."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    messages = [str(warning.message) for warning in caught if not issubclass(warning.category, told_otherwise)]
+    for text in dict.fromkeys(messages):
+        typer.echo(f"dpensemble: {text}", err=True)
+
 
 _HEADING, _GAP = 34, 20
 _MARGINS = 81
