@@ -20,7 +20,8 @@ from dpensemble.server.filters import Amount
 from dpensemble.workflow import Tables, compare
 from dpensemble.workflow.comparison import COMPARED
 from dpensemble.workflow.comparison_data import ComparedDataset, comparison_data
-from dpensemble.workflow.run_record import Measured, Reader, run_record
+from dpensemble.workflow.run_record import Measured, run_record
+from dpensemble.workflow.train import Reader
 
 from ..estimators import PERSONALISED, estimators
 

@@ -12,7 +12,7 @@ from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.rows.source import Blocks
 from dpensemble.server import Ledger
 from dpensemble.workflow import Tables, holdout, train
-from dpensemble.workflow.holdout import ASSUMPTIONS, hold_back
+from dpensemble.workflow.holdout import _ASSUMPTIONS, hold_back
 from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.rehearsal import stand_ins
 
@@ -88,7 +88,7 @@ def test_the_score_is_close_and_the_guarantee_covers_it(model):
     assert score["units"] == record.data["held_back"] == 450
     assert score["epsilon"] <= record.guarantee["epsilon"] <= 3.0
     assert score["delta"] == record.guarantee["delta"]
-    assert set(ASSUMPTIONS) <= set(record.guarantee["assumptions"])
+    assert set(_ASSUMPTIONS) <= set(record.guarantee["assumptions"])
     assert score["accuracy_low"] - 0.03 < record.data["public_truth"]["student"] < score["accuracy_high"] + 0.03
     assert score["auroc"] is None
     assert score["auroc_low"] < score["auroc_if_spread_as_public_rows"] < score["auroc_high"]

@@ -13,7 +13,7 @@ from dpensemble.engine.voting_steps import PrivateDiagnostics
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow import TableFiles, file_tables
 from dpensemble.workflow import train as run_training
-from dpensemble.workflow.run_record import about_teachers
+from dpensemble.workflow.train import _about_teachers
 
 RNG = np.random.default_rng(0)
 
@@ -72,10 +72,10 @@ def test_public_labels_alone_may_do(train):
 
 
 def test_failed_teachers_are_told_to_the_owner():
-    (told,) = about_teachers(PrivateDiagnostics(n_failed=170), 200)
+    (told,) = _about_teachers(PrivateDiagnostics(n_failed=170), 200)
     assert told.startswith("170 of 200 teachers could not be fitted")
-    assert about_teachers(PrivateDiagnostics(n_failed=20, n_constant=100), 200) == ()
-    assert about_teachers(PrivateDiagnostics(n_constant=101), None) == ()
+    assert _about_teachers(PrivateDiagnostics(n_failed=20, n_constant=100), 200) == ()
+    assert _about_teachers(PrivateDiagnostics(n_constant=101), None) == ()
 
 
 def test_a_student_that_cannot_be_saved_is_refused_before_training(tmp_path):

@@ -9,12 +9,13 @@ import pytest
 
 from dpensemble import LabelMomentsClassifier, PATEClassifier
 from dpensemble.certificates import confirmed
+from dpensemble.cli.train import _parse_groups
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.report.quality import quality_lines
 from dpensemble.workflow import Tables, train
-from dpensemble.workflow.column_kinds import declared_groups, group_places, parse_groups
 from dpensemble.workflow.holdout import hold_back
 from dpensemble.workflow.outputs import file_contents
+from dpensemble.workflow.tables import _declared_groups, _group_places
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
@@ -165,17 +166,17 @@ def test_groups_need_held_back_units_or_test_rows_and_costs_need_two_classes():
 
 
 def test_groups_are_read_from_text():
-    assert parse_groups(None) == {}
-    assert parse_groups("sex = f | m , ward") == {"sex": ("f", "m"), "ward": None}
+    assert _parse_groups(None) == {}
+    assert _parse_groups("sex = f | m , ward") == {"sex": ("f", "m"), "ward": None}
     for bad in ("", "sex,sex", "=f", "sex="):
         with pytest.raises(InvalidParameterError, match="is not a list of columns"):
-            parse_groups(bad)
+            _parse_groups(bad)
 
 
 def test_values_of_groups_come_from_public_rows_unless_they_are_declared():
     public = pd.DataFrame({"sex": ["m", "f", None, "m"], "level": [1.0, 2.0, 2.0, 1.0], "x": np.arange(4) / 7})
-    assert declared_groups({"sex": None, "level": None}, public) == {"sex": ("f", "m"), "level": ("1", "2")}
-    assert declared_groups({"other column": ["a"]}, None) == {"other column": ("a",)}
+    assert _declared_groups({"sex": None, "level": None}, public) == {"sex": ("f", "m"), "level": ("1", "2")}
+    assert _declared_groups({"other column": ["a"]}, None) == {"other column": ("a",)}
     many = pd.DataFrame({"x": np.arange(30)})
     for groups, table, text in (
         ({"ward": None}, public, "not a column of the public table"),
@@ -185,14 +186,14 @@ def test_values_of_groups_come_from_public_rows_unless_they_are_declared():
         ({"sex": ("f", "other")}, public, "group of all other values"),
     ):
         with pytest.raises(InvalidParameterError, match=text):
-            declared_groups(groups, table)
+            _declared_groups(groups, table)
 
 
 def test_each_entry_is_compared_alone_as_text_or_as_a_number():
     entries = pd.Series(["f", " m ", "M", None, 1, 1.0, "1.00", np.nan, "nan"], dtype=object)
-    assert group_places(entries, ("f", "m", "1")).tolist() == [0, 1, 3, 3, 2, 2, 2, 3, 3]
+    assert _group_places(entries, ("f", "m", "1")).tolist() == [0, 1, 3, 3, 2, 2, 2, 3, 3]
     for place in range(len(entries)):
-        alone = group_places(entries[place : place + 1], ("f", "m", "1"))
+        alone = _group_places(entries[place : place + 1], ("f", "m", "1"))
         assert alone.tolist() == [[0, 1, 3, 3, 2, 2, 2, 3, 3][place]]
 
 

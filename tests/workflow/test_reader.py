@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 from dpensemble import LabelMomentsClassifier, PrivateMajorityClassifier, SubsampleAggregateClassifier
 from dpensemble.cli import main
 from dpensemble.errors import InvalidParameterError
-from dpensemble.workflow.run_record import Reader
+from dpensemble.workflow.train import Reader
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 

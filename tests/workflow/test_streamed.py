@@ -10,7 +10,7 @@ import pytest
 from dpensemble.cli import main
 from dpensemble.errors import DataError
 from dpensemble.methods import LabelMomentsClassifier, SubsampleAggregateClassifier
-from dpensemble.workflow import private_rows
+from dpensemble.workflow import ReadOptions, private_rows, table_files
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning"),
@@ -70,10 +70,11 @@ def test_a_folder_and_a_file_in_blocks_release_what_memory_does(files, capsys, m
 
 def test_a_large_file_is_read_in_blocks_unasked(files, monkeypatch):
     file = files / "private.parquet"
-    assert not private_rows.wants_blocks(file, able=True, asked=False)
-    monkeypatch.setattr(private_rows, "LARGE", 100)
-    assert private_rows.wants_blocks(file, able=True, asked=False)
-    assert not private_rows.wants_blocks(file, able=False, asked=False)
+    able = ReadOptions(takes_blocks=True)
+    assert not able.reads_in_blocks(file)
+    monkeypatch.setattr(table_files, "LARGE", 100)
+    assert able.reads_in_blocks(file)
+    assert not ReadOptions().reads_in_blocks(file)
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import typer
 from dpensemble._checks import shown
 from dpensemble._class_names import split_names
 from dpensemble.cli.options import parts_of
-from dpensemble.cli.where import opened_private, opened_workers
 from dpensemble.datasets import CSVFormat
 from dpensemble.workflow import TableFiles
 from dpensemble.workflow.check import Checked, check
+from dpensemble.workflow.table_files import Workers
 
 _CHANCE = ", which is more than chance: public rows are not protected, so give rows of other people"
 _TWO_FORMS = (
@@ -50,7 +50,7 @@ def run(
         drop=parts_of(drop) or (),
         form=CSVFormat(sep, decimal, multiline_text, skip_lines),
     )
-    with opened_private(private) as source, opened_workers(files.private, source) as workers:
+    with Workers.opened_source(private) as source, Workers.opened(files.private, source) as workers:
         counts = check(files, blanks=not no_blanks, workers=workers)
     typer.echo(json.dumps(counts.to_dict(), indent=2) if as_json else "\n".join(_lines(counts)))
 

@@ -237,9 +237,9 @@ class Option:
 
     def as_parameter(self) -> inspect.Parameter:
         """Return the parameter of a function from which typer reads this option."""
-        kind: Any = self.kind
-        if self.choices:
-            kind = StrEnum(self.key, [(text.replace("-", "_"), text) for text in self.choices])
+        kind: Any = (
+            StrEnum(self.key, [(text.replace("-", "_"), text) for text in self.choices]) if self.choices else self.kind
+        )
         flag = self.kind is bool
         default = typer.Option(
             ... if self.required else (False if flag else None),
@@ -575,7 +575,14 @@ class Request:
                 sorted_values[_OWN][option.name] = option.default if absent else value
             elif not absent or option.default is not None:
                 sorted_values[option.goes_to][option.name] = option.default if absent else value
-        return cls(method=method, law=law, **sorted_values)
+        return cls(
+            method=method,
+            law=law,
+            settings=sorted_values[_SETTING],
+            law_fields=sorted_values[_LAW],
+            rule_fields=sorted_values[_RULE],
+            own=sorted_values[_OWN],
+        )
 
     def estimator_settings(self) -> dict[str, Any]:
         """Return the settings of the method's estimator, with learners still as names."""

@@ -1,11 +1,4 @@
-"""What commands print and write beside their tables: warnings as lines, charts and certificates.
-
-Warnings in the terminal.
-
-Files that ``plan`` and ``gamma`` write: the plot of a plan, and a certificate.
-
-The plot shows what labels cost, and how often they are wrong.
-"""
+"""What commands print and write beside their tables: warnings as lines, charts as SVG, and certificates."""
 
 from __future__ import annotations
 
@@ -13,19 +6,15 @@ import json
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import typer
 from markupsafe import Markup
 
-from dpensemble.accounting import Accounting
-from dpensemble.accounting.published import has_published
-from dpensemble.design import Plan, answer_rate, wrong_label_rate
 from dpensemble.errors import ColumnWarning, FileError, InvalidParameterError, file_errors
-from dpensemble.report.charts import GROUP_COLOURS, WIDTH, Limit, Series, Words, line_chart
-from dpensemble.report.groups import History, history_chart
+from dpensemble.report.charts import GROUP_COLOURS, WIDTH
 
 
 @contextmanager
@@ -40,7 +29,6 @@ def warnings_as_lines(*, told_otherwise: tuple[type[Warning], ...] = (ColumnWarn
 
 
 _HEADING, _GAP = 34, 20
-_MARGINS = 81
 # The colours of the report's page in light mode.
 _PAGE = Markup(
     '<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
@@ -62,37 +50,10 @@ _GROUP = Markup(
 _TITLE = Markup('<text class="{css}" x="4" y="{y}">{text}</text>')
 
 
-def check_plot_file(path: Path | None) -> None:
-    """Raise if the file is not named .svg or cannot be written. Called before any long work. None is fine."""
-    if path is not None and path.suffix.lower() != ".svg":
-        raise InvalidParameterError(f"plot must be a file that ends in .svg; got {str(path)!r}.")
-    check_folder("plot", path)
-
-
 def check_folder(name: str, path: Path | None) -> None:
     """Raise if the file cannot be written. Called before any long work. None is fine."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
         raise FileError(f"{name}={str(path)!r} must be a file in an existing folder: choose another file.")
-
-
-def write_plot(plan: Plan, plain: dict[str, Any] | None, path: Path) -> None:
-    """Draw the plan's charts, and write them as one SVG."""
-    design = plan.design
-    if plain is not None:
-        history = History(
-            groups=[(group.name, group.budget) for group in plan.groups],
-            spend=design.spend_curve(plan.labels),
-            plain=plain["plain_spend"],
-            marks=[(entry["name"], entry["epsilon"], entry["labels"]) for entry in plain["plain_labels"]],
-        )
-        charts = [("What labels cost each group", history_chart(history, "labels"))]
-    else:
-        charts = [("What labels cost", _epsilon_chart(plan)), ("How often a label is wrong", _quality_chart(plan))]
-    teachers = design.settings()["n_teachers"]
-    setting = (
-        f"{design.name}, {design.law.title}, {teachers:,} teachers, {design.n_classes} classes, delta {plan.delta:g}"
-    )
-    write_charts(setting, charts, path)
 
 
 def write_charts(setting: str, charts: Sequence[tuple[str, Markup]], path: Path) -> None:
@@ -111,37 +72,28 @@ def write_charts(setting: str, charts: Sequence[tuple[str, Markup]], path: Path)
         path.write_text(_PAGE.format(width=WIDTH, height=y, body=body, groups=groups), encoding="utf-8")
 
 
-def _epsilon_chart(plan: Plan) -> Markup:
-    lines, accountings = [], [(Accounting.EXACT, "main")]
-    if has_published(plan.design.law):
-        accountings.append((Accounting.PUBLISHED, "other"))
-    for accounting, css in accountings:
-        curve = plan.design.with_accounting(accounting).spend_curve(plan.labels)
-        lines.append(Series(accounting.value, [(count, epsilon) for count, (epsilon,) in curve], css))
-    words = Words("epsilon", "Epsilon by number of labels", "labels", "epsilon")
-    return line_chart(lines, [Limit(f"budget {plan.epsilon:.3g}", plan.epsilon)], words)
+@dataclass(frozen=True, slots=True)
+class PlanFiles:
+    """The files that ``plan`` and ``gamma`` write on request: a plot, and a certificate for `dpensemble verify`."""
 
+    certificate: Path | None
+    plot: Path | None = None
 
-def _quality_chart(plan: Plan) -> Markup:
-    law, ballots, n_classes = plan.design.law, plan.design.ballots, plan.design.n_classes
-    margins = np.linspace(0, ballots, _MARGINS)
-    wrong = wrong_label_rate(law, ballots, margins, n_classes)
-    lines = [Series("label wrong", np.stack([margins, wrong], axis=1).tolist(), "main")]
-    if plan.design.gated:
-        unanswered = 1 - answer_rate(law, ballots, margins, n_classes)
-        lines.append(Series("not answered", np.stack([margins, unanswered], axis=1).tolist(), "other"))
-    words = Words("quality", "Wrong labels by vote margin", "votes ahead of the runner-up", "probability")
-    return line_chart(lines, [Limit("a guess", 1 - 1 / n_classes)], words)
+    def check(self) -> None:
+        """Raise if a file cannot be written. Called before any long work."""
+        check_folder("certificate", self.certificate)
+        if self.plot is not None and self.plot.suffix.lower() != ".svg":
+            raise InvalidParameterError(f"plot must be a file that ends in .svg; got {str(self.plot)!r}.")
+        check_folder("plot", self.plot)
 
+    def write_certificate(self, certificate: dict[str, Any]) -> None:
+        """Write a whole certificate or nothing."""
+        from dpensemble.workflow import disk  # noqa: PLC0415  takes long to import
 
-def write_certificate(path: Path, certificate: dict[str, Any]) -> None:
-    """Write a whole certificate or nothing."""
-    from dpensemble.workflow import disk  # noqa: PLC0415  takes long to import
+        if self.certificate is not None:
+            disk.replace_file(self.certificate, json.dumps(certificate, separators=(",", ":")) + "\n")
 
-    disk.replace_file(path, json.dumps(certificate, separators=(",", ":")) + "\n")
-
-
-def print_certificate(path: Path | None) -> None:
-    """Print the path of the certificate, if there is one, and how to check it."""
-    if path is not None:
-        typer.echo(f"Certificate: {path}; check it by 'dpensemble verify {path}'")
+    def print_certificate(self) -> None:
+        """Print the path of the certificate, if there is one, and how to check it."""
+        if self.certificate is not None:
+            typer.echo(f"Certificate: {self.certificate}; check it by 'dpensemble verify {self.certificate}'")

@@ -110,9 +110,9 @@ def check(files: TableFiles, *, blanks: bool = True, workers: Workers | None = N
 def _layouts(files: TableFiles, tables: Tables) -> dict[str, str]:
     """Return in words how each CSV file is read, and what decided it."""
     columns = list(tables.declared_columns or tables.X_public.columns)
-    like = files.like_public(columns)
+    like = files.expected_like_public(columns)
     layouts = {
-        "public": files.layout(files.public, files.named(), public=True),
+        "public": files.layout(files.public, files.named_columns(), public=True),
         "private": files.layout(files.private, like) if files.private.exists() else None,
     }
     return {name: layout.words(files.form.sep) for name, layout in layouts.items() if layout is not None}
