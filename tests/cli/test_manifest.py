@@ -12,7 +12,7 @@ import pytest
 import dpensemble
 from dpensemble import methods
 from dpensemble.cli import main, options
-from dpensemble.cli.options import LAWS, METHODS, _parameter_in_manifest, law_of, method_of, one_line
+from dpensemble.cli.options import LAWS, METHODS, _parameter_in_manifest, described_law, described_method, one_line
 from dpensemble.laws import LawChoice
 from dpensemble.workflow.learners import LEARNERS
 
@@ -81,12 +81,12 @@ def test_texts_come_from_the_base_or_from_the_class_that_they_name():
     parameters = {one["name"]: _parameter_in_manifest(one) for one in described["parameters"]}
     assert parameters["teacher"].help == "Base learners"
     assert (parameters["kind"].choices, parameters["kind"].default) == (("first", "second"), "second")
-    assert parameters["epsilon"].help == method_of("pate").parameters["epsilon"].help
+    assert parameters["epsilon"].help == described_method("pate").parameters["epsilon"].help
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_what_is_read_is_what_python_has(name):
-    read = method_of(name).parameters
+    read = described_method(name).parameters
     real = inspect.signature(getattr(methods, METHODS[name])).parameters
     assert list(read) == list(real)
     assert {key: entry.default for key, entry in read.items()} == {key: p.default for key, p in real.items()}
@@ -96,7 +96,7 @@ def test_what_is_read_is_what_python_has(name):
 
 @pytest.mark.parametrize("name", LAWS)
 def test_every_law_that_help_offers_can_be_chosen_and_planned(name, capsys):
-    assert all(field.help and field.scalar for field in law_of(name).parameters.values())
+    assert all(field.help and field.scalar for field in described_law(name).parameters.values())
     assert LawChoice.of(name).kind.__name__ == LAWS[name]
     # Its only setting is a privacy loss, which has no usual value.
     settings = ["--law-epsilon", "0.5"] if name == "randomized-response" else []

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from dpensemble.cli import main
-from dpensemble.cli.options import LAWS, method_of
+from dpensemble.cli.options import LAWS, described_method
 from dpensemble.laws import SparseNoisyMax
 
 METHODS = ("saa", "pate", "bagged-pate")
@@ -41,4 +41,4 @@ def test_a_law_of_help_is_planned_by_its_name(law, capsys):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_methods_offer_laws_that_the_command_takes(method):
-    assert set(method_of(method).laws) <= set(LAWS)
+    assert set(described_method(method).laws) <= set(LAWS)

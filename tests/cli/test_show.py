@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpensemble.cli import main
-from dpensemble.cli.show import print_run
+from dpensemble.cli.runs import print_run
 from dpensemble.report import RunRecord
 from dpensemble.report.page import render
 

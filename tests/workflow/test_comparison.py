@@ -15,7 +15,6 @@ from dpensemble.workflow.comparison_data import (
     ComparedRows,
     ComparisonData,
     _published_images,
-    compared_learner,
     comparison_data,
 )
 from dpensemble.workflow.comparison_data import comparison_data as data_of
@@ -307,7 +306,7 @@ def test_a_network_learns_images(monkeypatch):
     from dpensemble.workflow import comparison_data
 
     data = data_of(ComparedDataset.DIGITS, (3, 8))
-    base = compared_learner("cnn", data)
+    base = data.learner("cnn")
     assert base.alone(10).epochs == 100
     assert base.alone(60_000).epochs == 3
     monkeypatch.setattr(comparison_data, "_MOST", 30)

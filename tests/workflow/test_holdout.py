@@ -11,10 +11,10 @@ from dpensemble import LabelMomentsClassifier, PATEClassifier, WeightingPATEClas
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.rows.source import Blocks
 from dpensemble.server import Ledger
-from dpensemble.workflow import Tables, holdout, train
-from dpensemble.workflow.holdout import _ASSUMPTIONS, hold_back
+from dpensemble.workflow import Tables, scoring, train
 from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.rehearsal import stand_ins
+from dpensemble.workflow.scoring import _ASSUMPTIONS, hold_back
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
@@ -51,7 +51,7 @@ def test_every_unit_either_teaches_or_scores(units):
 
 @pytest.mark.parametrize(("units", "limit"), [(None, "_MOST_RECORDS"), (np.arange(1500) // 2, "_MOST_UNITS")])
 def test_a_score_needs_no_more_than_the_largest_number_of_units(units, limit, monkeypatch):
-    monkeypatch.setattr(holdout, limit, 40)
+    monkeypatch.setattr(scoring, limit, 40)
     kept, held = hold_back(tables(units=units), PATEClassifier(**SETTINGS), 0.5)
     assert held.n_units == 40
     assert len(kept.X_private) == 1500 - len(held.X)

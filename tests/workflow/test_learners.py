@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from dpensemble.workflow.learners import measures, scores
+from dpensemble.workflow.comparison import _further_measures
+from dpensemble.workflow.learners import scores
 
 
 def test_two_classes_score_the_second():
@@ -32,7 +33,7 @@ def test_a_single_class_has_no_areas():
 
 def test_measures_beside_accuracy():
     three, truth = np.arange(3), np.array([0, 0, 0, 1, 2])
-    found = measures(np.zeros(5, dtype=int), np.full((5, 3), 1 / 3), truth, three)
+    found = _further_measures(np.zeros(5, dtype=int), np.full((5, 3), 1 / 3), truth, three)
     assert found == {"balanced_accuracy": pytest.approx(1 / 3), "brier": pytest.approx(2 / 3)}
-    assert measures(np.array([1, 1]), None, np.array([0, 1]), np.array([0, 1])) == {"auroc": 0.5}
-    assert measures(np.array([0, 1]), None, np.array([0, 1]), np.array([0, 1])) == {}
+    assert _further_measures(np.array([1, 1]), None, np.array([0, 1]), np.array([0, 1])) == {"auroc": 0.5}
+    assert _further_measures(np.array([0, 1]), None, np.array([0, 1]), np.array([0, 1])) == {}

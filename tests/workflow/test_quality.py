@@ -13,8 +13,7 @@ from dpensemble.cli.train import _parse_groups
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.report.quality import quality_lines
 from dpensemble.workflow import Tables, train
-from dpensemble.workflow.holdout import hold_back
-from dpensemble.workflow.outputs import file_contents
+from dpensemble.workflow.scoring import hold_back
 from dpensemble.workflow.tables import _declared_groups, _group_places
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
@@ -206,6 +205,6 @@ def test_held_back_records_that_are_all_bad_cost_no_release():
     y.loc[held.y.index] = "undeclared"
     outcome = train(replace(given, y_private=y), model, holdout_score=0.4, costs=COSTS)
     assert outcome.record.data["released_score"]["accuracy"] is None
-    texts = file_contents(outcome)
+    texts = outcome.file_contents()
     assert "unknown" in texts["report.html"][0]
     assert list(quality_lines(outcome.record))

@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 from dpensemble import LabelMomentsClassifier, PrivateMajorityClassifier, SubsampleAggregateClassifier
 from dpensemble.cli import main
 from dpensemble.errors import InvalidParameterError
-from dpensemble.workflow.train import Reader
+from dpensemble.workflow.train import RowConversion
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
@@ -30,14 +30,14 @@ TREES = {"teacher": DecisionTreeClassifier(), "student": RandomForestClassifier(
     ],
 )
 def test_who_sees_blanks(model, fill, blanks, n_nan):
-    reader = Reader(PUBLIC, model, fill=fill)
+    reader = RowConversion(PUBLIC, model, fill=fill)
     assert reader.blanks == blanks
     assert pd.DataFrame(reader.transform(PUBLIC)).isna().to_numpy().sum() == n_nan
 
 
 def test_blanks_are_not_filled_in_where_they_are_worth_more():
     with pytest.raises(InvalidParameterError, match="label-moments accepts blanks"):
-        Reader(PUBLIC, LabelMomentsClassifier(), fill=True)
+        RowConversion(PUBLIC, LabelMomentsClassifier(), fill=True)
 
 
 def table(n, seed):

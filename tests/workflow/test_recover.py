@@ -551,7 +551,7 @@ def test_a_signal_states_what_was_spent(place, monkeypatch, capsys, leave, words
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpensemble.cli.recover.unfinished_run", interrupted)
+    monkeypatch.setattr("dpensemble.cli.runs.unfinished_run", interrupted)
     assert main(["recover", "run"]) == 130
     error = capsys.readouterr().err
     assert words in error

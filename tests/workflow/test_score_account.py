@@ -6,7 +6,7 @@ from dpensemble._announce import Spending
 from dpensemble.cost import PrivacyCost
 from dpensemble.errors import BudgetError
 from dpensemble.server import Ledger
-from dpensemble.workflow.holdout import WithScore
+from dpensemble.workflow.scoring import WithScore
 
 
 def test_a_score_costs_its_own_price_where_the_fit_costs_less(tmp_path, monkeypatch):

@@ -27,9 +27,9 @@ from dpensemble.cli.options import (
     PlainGroup,
     Request,
     Unfinished,
+    described_law,
+    described_method,
     flag_of,
-    law_of,
-    method_of,
     one_line,
     options_of,
 )
@@ -89,11 +89,11 @@ def _owners(flag: str, command: str) -> str | None:
     ]
     if methods:
         return f"it belongs to the method{'s' * (len(methods) > 1)} {', '.join(methods)}"
-    laws = [name for name in LAWS if flag in map(flag_of, law_of(name).parameters)]
+    laws = [name for name in LAWS if flag in map(flag_of, described_law(name).parameters)]
     return f"it belongs to the law{'s' * (len(laws) > 1)} {', '.join(laws)}: choose by --law NAME" if laws else None
 
 
-def choose(command: str, arguments: Sequence[str]) -> _Choice | None:
+def choose_method(command: str, arguments: Sequence[str]) -> _Choice | None:
     """Read method and law from the arguments of ``train`` or ``plan``."""
     rest = list(arguments)
     first = rest.pop(0) if rest and not rest[0].startswith("-") else None
@@ -104,10 +104,10 @@ def choose(command: str, arguments: Sequence[str]) -> _Choice | None:
     law_option = _value_of(rest, "--law")
     if name is None and law_option is None and {"-h", "--help"} & set(rest):
         return None
-    method, law = _method_and_law(command, _default(command, rest) if name is None else name, rest)
+    method, law = _method_and_law(command, _default_method(command, rest) if name is None else name, rest)
     if (command, method) in _NOT_HERE:
         raise InvalidParameterError(_NOT_HERE[command, method])
-    parameter = method_of(method).law
+    parameter = described_method(method).law
     if parameter is None:
         # The parser refuses --law.
         return _Choice(command, method, None, tuple(rest))
@@ -115,18 +115,20 @@ def choose(command: str, arguments: Sequence[str]) -> _Choice | None:
     if law_option is not None and law not in (None, law_option):
         raise InvalidParameterError(f"--law {law_option} contradicts the method {name!r}: drop one of them.")
     law = law_option or law or parameter.default
-    if law is not None and law not in method_of(method).laws:
-        raise InvalidParameterError(f"law of {method} must be one of {', '.join(method_of(method).laws)}; got {law!r}.")
+    if law is not None and law not in described_method(method).laws:
+        raise InvalidParameterError(
+            f"law of {method} must be one of {', '.join(described_method(method).laws)}; got {law!r}."
+        )
     return _Choice(command, method, law, tuple(rest))
 
 
-def _default(command: str, rest: Sequence[str]) -> str:
+def _default_method(command: str, rest: Sequence[str]) -> str:
     """Return the method of a command line that names none: the voting method, if one of its options is given."""
     usual = _DEFAULT_METHODS[command]
     votes = _DEFAULT_METHODS["plan"]
     flags = {argument.partition("=")[0] for argument in rest}
     own = {option.flag for option in options_of(command, usual, None)}
-    takes_law = method_of(votes).law
+    takes_law = described_method(votes).law
     law = None if takes_law is None else takes_law.default
     voting = {option.flag for option in options_of(command, votes, law)}
     return votes if flags & (voting - own) else usual
@@ -219,12 +221,12 @@ def _nothing() -> None:
 
 def _words(method: str) -> str:
     """Return a short description of a method."""
-    return method_of(method).words
+    return described_method(method).words
 
 
 def _help(choice: _Choice) -> str:
     text = f"{_ABOUT[choice.command]} {choice.method}: {_words(choice.method)}."
-    return text if choice.law not in LAWS else f"{text} Law {choice.law}: {law_of(choice.law).title}."
+    return text if choice.law not in LAWS else f"{text} Law {choice.law}: {described_law(choice.law).title}."
 
 
 def _function_with_options(choice: _Choice, run: Callable[[Request], None]) -> Callable[..., None]:
@@ -301,7 +303,7 @@ def parsed_and_run(arguments: list[str], resumed: Unfinished | None = None) -> i
     app = _empty_app()
     left = arguments
     if command in _BY_METHOD:
-        choice = choose(command, arguments[1:])
+        choice = choose_method(command, arguments[1:])
         left = [command, "--help"] if choice is None else [command, choice.method, *choice.rest]
 
         def run(request: Request) -> None:

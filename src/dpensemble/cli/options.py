@@ -185,12 +185,12 @@ def _rule() -> Description:
     return _class_in_manifest(_content()["rule"])
 
 
-def method_of(name: str) -> Description:
+def described_method(name: str) -> Description:
     """Return the parameters of a method's estimator."""
     return _class_in_manifest(METHODS[name])
 
 
-def law_of(name: str) -> Description:
+def described_law(name: str) -> Description:
     """Return the fields of a law."""
     return _class_in_manifest(LAWS[name])
 
@@ -461,14 +461,14 @@ _RIGHT = 49
 
 def options_of(command: str, method: str, law: str | None) -> list[Option]:
     """Return the options of a command for a method and a law, by panel."""
-    options = {option.flag: option for option in _options_of_command(command, method_of(method))}
+    options = {option.flag: option for option in _options_of_command(command, described_method(method))}
     for option in _options_of_estimator(command, method, law):
         options.setdefault(option.flag, option)
     return sorted(options.values(), key=lambda option: list(Panel).index(option.panel))
 
 
 def _options_of_estimator(command: str, method: str, law: str | None) -> Iterator[Option]:
-    described = method_of(method)
+    described = described_method(method)
     parameters = [
         one
         for one in described.parameters.values()
@@ -499,7 +499,7 @@ def _options_of_parameter(parameter: Parameter, method: str) -> Iterator[Option]
 
 
 def _options_of_law(law: str, command: str, taken: set[str]) -> Iterator[Option]:
-    described = law_of(law)
+    described = described_law(law)
     for one in described.parameters.values():
         option = _read(one, _LAW, Panel.METHOD)
         if command == "train" and one.name == described.noise:

@@ -21,7 +21,7 @@ from dpensemble.accounting.subsampling import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.budget import Budget
 from dpensemble.certificates import certificate_of, certificate_of_draws
-from dpensemble.cli.options import Request, method_of
+from dpensemble.cli.options import Request, described_method
 from dpensemble.cli.output import PlanFiles, warnings_as_lines, write_charts
 from dpensemble.design import Plan, VotingDesign, answer_rate, smallest_ensemble, wrong_label_rate
 from dpensemble.design import plan as find_plan
@@ -85,7 +85,7 @@ def _plan(request: Request) -> Plan:
     own, settings = request.own, request.estimator_settings()
     n_classes = integer_between("classes", own["classes"], 2)
     delta, epsilon, labels = settings.pop("delta", 1e-5), settings.pop("epsilon", None), own["labels"]
-    usual = {name: parameter.default for name, parameter in method_of(request.method).parameters.items()}
+    usual = {name: parameter.default for name, parameter in described_method(request.method).parameters.items()}
     design_of: Callable[..., VotingDesign] = PLANNED[request.method].of(usual | settings).design
     if "budgets" in own:
         budgets = parse_budgets(own["budgets"])

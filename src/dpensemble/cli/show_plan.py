@@ -14,11 +14,10 @@ from dpensemble._wording import round_up
 from dpensemble.accounting import bagging_delta
 from dpensemble.accounting.published import has_published
 from dpensemble.allocation import Bootstrap, BootstrapScheme
-from dpensemble.cli.show import plain_line
 from dpensemble.design import Plan
 from dpensemble.design.plan import SmallestEnsemble
 from dpensemble.errors import InvalidParameterError
-from dpensemble.report.groups import varied_setting
+from dpensemble.report.groups import SHARED_BUDGETS, varied_setting
 
 # Rows of epsilon, labels by the requested accounting and, for an exact plan, labels by the published accounting.
 _Budgets = list[tuple[float, int, int | None]]
@@ -209,3 +208,15 @@ def _delta(scheme: BootstrapScheme, records: int) -> str:
 
 def _figure(value: float) -> str:
     return f"{round_up(value, 4):g}"
+
+
+def plain_line(entries: Sequence[dict[str, Any]], noun: str) -> str:
+    """Return what one budget for all would buy (`entries`: `RunRecord.plain_labels`; `noun`: what is counted)."""
+    counts = ", ".join(
+        f"{entry['labels']:,} if all had the {SHARED_BUDGETS[entry['name']]} budget ({round_up(entry['epsilon'], 4):g})"
+        for entry in entries
+    )
+    return (
+        f"One budget for all, with the same noise, would buy these numbers of {noun}: {counts}. Only the smallest "
+        "number keeps within everybody's budget."
+    )

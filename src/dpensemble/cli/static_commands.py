@@ -395,7 +395,7 @@ def report(
     """
     given = dict(locals())
     with INTERRUPTS.at_once():
-        from dpensemble.cli.report import run as run_report  # noqa: PLC0415
+        from dpensemble.cli.runs import report as run_report  # noqa: PLC0415
     run_report(**given)
 
 
@@ -416,7 +416,7 @@ def recover(
     """
     given = dict(locals())
     with INTERRUPTS.at_once():
-        from dpensemble.cli.recover import run as run_recover  # noqa: PLC0415
+        from dpensemble.cli.runs import recover_run as run_recover  # noqa: PLC0415
     run_recover(**given)
 
 
@@ -503,7 +503,7 @@ def verify(
     """
     given = dict(locals())
     with INTERRUPTS.at_once():
-        from dpensemble.cli.verify import run as run_verify  # noqa: PLC0415
+        from dpensemble.cli.runs import verify as run_verify  # noqa: PLC0415
     run_verify(**given)
 
 

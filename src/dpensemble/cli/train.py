@@ -24,9 +24,9 @@ from dpensemble._class_names import split_names
 from dpensemble._draw_once import kept_in
 from dpensemble._progress import Hear, progress_heard_by, show_progress
 from dpensemble.cli.interrupts import INTERRUPTS
-from dpensemble.cli.options import Request, method_of, parts_of
+from dpensemble.cli.options import Request, described_method, parts_of
 from dpensemble.cli.output import warnings_as_lines
-from dpensemble.cli.show import print_run
+from dpensemble.cli.runs import print_run
 from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.public_facts import lines, refuse_doubts
@@ -43,11 +43,11 @@ from dpensemble.rows.bad_records import zeroes_bad
 from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file_tables
 from dpensemble.workflow import train as run_training
 from dpensemble.workflow.disk import OWN_FILE
-from dpensemble.workflow.holdout import QualityRequest
 from dpensemble.workflow.learners import learner
 from dpensemble.workflow.outputs import RunFile, write_outcome
 from dpensemble.workflow.rehearsal import rehearse
 from dpensemble.workflow.run_folder import claimed_folder, resumed_folder
+from dpensemble.workflow.scoring import QualityRequest
 from dpensemble.workflow.table_files import Workers
 from dpensemble.workflow.tables import adult_tables
 
@@ -127,7 +127,7 @@ def _run(request: Request, log: Hear) -> None:
     with ExitStack() as running:
         source = running.enter_context(Workers.opened_source(own["private"]))
         _require_streamable(request, source)
-        place = running.enter_context(_claimed(request, source))
+        place = running.enter_context(_claimed_folder(request, source))
         # What this run draws is stored there, and no value is drawn twice.
         running.enter_context(kept_in(place.drawn))
         INTERRUPTS.follow(place.standing, lambda: place.spent)
@@ -142,7 +142,11 @@ def _run(request: Request, log: Hear) -> None:
         if request.resumed is None:
             rehearse(tables, model, **options)
         ledger = place.journaled(ledger, own["ledger"], INTERRUPTS.check)
-        with Workers.opened_cluster(own.get("backend"), *where), _told(own), listen(partial(_spend, place, log)):
+        with (
+            Workers.opened_cluster(own.get("backend"), *where),
+            _progress_and_warnings(own),
+            listen(partial(_spend, place, log)),
+        ):
             outcome = run_training(tables, model, ledger=ledger, **options)
         for line in outcome.warnings:
             typer.echo(f"dpensemble: for you only: {line}", err=True)
@@ -166,7 +170,7 @@ def _options_of_training(own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _told(own: Mapping[str, Any]) -> Iterator[None]:
+def _progress_and_warnings(own: Mapping[str, Any]) -> Iterator[None]:
     """Show progress and warnings of a training."""
     # Hints report some warnings after the run, and notes about columns were printed above.
     hinted = (ColumnWarning, *(() if own["json"] else (UnlikeRowsWarning,)))
@@ -189,7 +193,7 @@ def _require_streamable(request: Request, source: ArrowSource | None) -> None:
         )
 
 
-def _claimed(request: Request, source: ArrowSource | None) -> AbstractContextManager[RunFolder]:
+def _claimed_folder(request: Request, source: ArrowSource | None) -> AbstractContextManager[RunFolder]:
     """Claim the folder of a new run, or of a run that is being finished."""
     own, resumed = request.own, request.resumed
     if resumed is not None:
@@ -210,7 +214,7 @@ def _claimed(request: Request, source: ArrowSource | None) -> AbstractContextMan
 def _read_options(request: Request, model: Any, workers: Workers | None) -> ReadOptions:
     """Return what the method can read: in blocks only for votes, unless an option needs all records."""
     own = request.own
-    takes_blocks = method_of(request.method).in_blocks and (
+    takes_blocks = described_method(request.method).in_blocks and (
         model.takes_tables or own["in_blocks"] or (model.relation == "replace-one" and not own["baseline"])
     )
     return ReadOptions(

@@ -51,19 +51,3 @@ def scores(probabilities: NDArray[np.float64], truth: NDArray[Any], classes: NDA
     errors = (probabilities - (truth[:, None] == classes)) ** 2
     metrics["brier"] = float(np.mean(errors.sum(axis=1))) / (2 if len(classes) == 2 else 1)
     return metrics
-
-
-def measures(
-    predicted: NDArray[Any], probabilities: NDArray[np.float64] | None, truth: NDArray[Any], classes: NDArray[Any]
-) -> dict[str, float]:
-    """Return AUROC for two classes, balanced accuracy for more, and the Brier score, if they are defined."""
-    metrics: dict[str, float] = {}
-    of_probabilities = {} if probabilities is None else scores(probabilities, truth, classes)
-    if len(classes) == 2:
-        # A constant answer does not distinguish rows.
-        area = 0.5 if probabilities is None and len(set(predicted.tolist())) == 1 else of_probabilities.get("auroc")
-        metrics |= {} if area is None else {"auroc": area}
-    else:
-        shares = [np.mean(predicted[truth == one] == one) for one in classes if np.any(truth == one)]
-        metrics["balanced_accuracy"] = float(np.mean(shares))
-    return metrics | ({"brier": of_probabilities["brier"]} if "brier" in of_probabilities else {})

@@ -71,39 +71,38 @@ class Outcome:
     certificate: dict[str, Any] | None = None
     for_owner: dict[str, tuple[int | None, int]] = field(default_factory=dict)
 
+    def file_contents(self) -> dict[RunFile, tuple[str, int]]:
+        """Return the text of each file except the student, and the permissions of the file."""
+        record, card = self.record, model_card(self.record)
+        labels = self.labels
+        if not record.statement().for_release:
+            # A column, because readers of CSV files read a comment as a row.
+            labels = labels.assign(for_release="false")
+        # Exact scores and times are in the record.
+        texts = {
+            RunFile.RECORD: (_record_text(record, self.for_owner), OWN_FILE),
+            RunFile.REPORT: (render(record), ANY_FILE),
+            RunFile.CARD: (json.dumps(card, indent=2) + "\n", ANY_FILE),
+            RunFile.CARD_TEXT: (card_as_markdown(card), ANY_FILE),
+            RunFile.LABELS: (labels.to_csv(index=False), ANY_FILE),
+        }
+        if self.certificate is not None:
+            texts[RunFile.CERTIFICATE] = (json.dumps(self.certificate, separators=(",", ":")) + "\n", ANY_FILE)
+        if self.private is not None:
+            texts[RunFile.PRIVATE_RECORD] = (json.dumps(self.private.to_dict(), indent=2) + "\n", OWN_FILE)
+            texts[RunFile.PRIVATE_REPORT] = (render(record, self.private), OWN_FILE)
+        return texts
+
 
 def write_outcome(outcome: Outcome, folder: Path) -> None:
     """Write a run's files into an empty folder. Only the owner can read those that must not be shared.
 
     Each file of a run with seeded noise is marked: ``for_release`` is false, or the page is marked as an experiment.
     """
-    for name, (text, mode) in file_contents(outcome).items():
+    for name, (text, mode) in outcome.file_contents().items():
         write_file(folder / name, text, mode)
     disk.step(f"write {RunFile.STUDENT}")
     save_classifier(outcome.classifier, folder / RunFile.STUDENT)
-
-
-def file_contents(outcome: Outcome) -> dict[RunFile, tuple[str, int]]:
-    """Return the text of each file except the student, and the permissions of the file."""
-    record, card = outcome.record, model_card(outcome.record)
-    labels = outcome.labels
-    if not record.statement().for_release:
-        # A column, because readers of CSV files read a comment as a row.
-        labels = labels.assign(for_release="false")
-    # Exact scores and times are in the record.
-    texts = {
-        RunFile.RECORD: (_record_text(record, outcome.for_owner), OWN_FILE),
-        RunFile.REPORT: (render(record), ANY_FILE),
-        RunFile.CARD: (json.dumps(card, indent=2) + "\n", ANY_FILE),
-        RunFile.CARD_TEXT: (card_as_markdown(card), ANY_FILE),
-        RunFile.LABELS: (labels.to_csv(index=False), ANY_FILE),
-    }
-    if outcome.certificate is not None:
-        texts[RunFile.CERTIFICATE] = (json.dumps(outcome.certificate, separators=(",", ":")) + "\n", ANY_FILE)
-    if outcome.private is not None:
-        texts[RunFile.PRIVATE_RECORD] = (json.dumps(outcome.private.to_dict(), indent=2) + "\n", OWN_FILE)
-        texts[RunFile.PRIVATE_REPORT] = (render(record, outcome.private), OWN_FILE)
-    return texts
 
 
 def _record_text(record: RunRecord, counts: dict[str, tuple[int | None, int]]) -> str:

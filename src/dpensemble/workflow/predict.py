@@ -8,7 +8,6 @@ dates in another format, and categories that it never saw.
 from __future__ import annotations
 
 import copy
-import shlex
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -22,7 +21,6 @@ import pandas as pd
 
 from dpensemble._arrays import Rows
 from dpensemble._checks import real_between
-from dpensemble._untrusted import read_json
 from dpensemble.clusters.vetting import other_versions as difference_from
 from dpensemble.clusters.vetting import versions
 from dpensemble.datasets.arrow_sources import names_source, opened_source, source_frames
@@ -182,17 +180,6 @@ def load_student(path: Path) -> Any:
     if "encoder" not in getattr(student, "named_steps", {}):
         raise FileError(f"{path} must be a student that `dpensemble train` wrote: give student.skops or its folder.")
     return student
-
-
-def threshold_for_costs(path: Path) -> str | None:
-    """Return the options with which `predict` decides by the costs that a run was given, or None without costs."""
-    file = path / RunFile.RECORD if path.is_dir() else path.parent / RunFile.RECORD
-    try:
-        decision = read_json(file, FileError, special_numbers=True)["data"]["decision"]
-        return f"--threshold {decision['threshold']:.4g} --positive-class {shlex.quote(decision['positive_class'])}"
-    except (OSError, ValueError, LookupError, TypeError):
-        # A student may be copied away from its run.
-        return None
 
 
 def predictions(

@@ -37,18 +37,6 @@ class Recovered:
     account: str | None
     what: str
 
-    @classmethod
-    def by_its_command(cls, journal: Journal) -> Recovered:
-        """Return the outcome of a run that was finished by its command."""
-        return cls(
-            out=journal.out,
-            placed=True,
-            budgets=journal.budgets,
-            account=None,
-            what=f"The run was finished from what it had drawn, and stands in {journal.out}. It spent "
-            f"{journal.budgets_in_words} when it began; nothing more was charged.",
-        )
-
 
 def unfinished_run(
     folder: Path, was_charged: Callable[[str, str, str], bool], *, unsigned: bool = False
@@ -117,12 +105,22 @@ def _require_trusted(journal: Journal, folder: Path, *, unsigned: bool) -> None:
     )
 
 
-def recover(folder: Path, *, overwrite: bool = False, unsigned: bool = False) -> Recovered:
+def recover(
+    folder: Path, *, overwrite: bool = False, unsigned: bool = False, repeated: Journal | None = None
+) -> Recovered:
     """Put a finished release in its place, or file the account of a budget that was spent without a release.
+
+    After the command in a journal was `repeated`, the release is in its place already.
 
     A finished release replaces a folder. Without a signature of this user's state folder, only its account is filed,
     unless `unsigned` is given. `overwrite` replaces files of a later run.
     """
+    if repeated is not None:
+        what = (
+            f"The run was finished from what it had drawn, and stands in {repeated.out}. It spent "
+            f"{repeated.budgets_in_words} when it began; nothing more was charged."
+        )
+        return Recovered(out=repeated.out, placed=True, budgets=repeated.budgets, account=None, what=what)
     folder = checked_folder(folder)
     _require_beside(folder)
     claim = Claim(folder)

@@ -24,7 +24,7 @@ from dpensemble.errors import BudgetError, DataError, TeacherError
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.persistence import save_classifier
 from dpensemble.rows.bad_records import zeroes_bad
-from dpensemble.workflow.outputs import RunFile, file_contents
+from dpensemble.workflow.outputs import RunFile
 from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.tables import Tables
 from dpensemble.workflow.train import train
@@ -62,7 +62,7 @@ def rehearse(tables: Tables, model: Any, **options: Any) -> None:
             outcome = train(stand_ins(tables, model), model, **options)
         except (BudgetError, DataError, TeacherError):
             return
-        file_contents(outcome)
+        outcome.file_contents()
         save_classifier(outcome.classifier, Path(folder) / RunFile.STUDENT)
 
 

@@ -43,9 +43,6 @@ def _personal_fields(result: Result, personal: PersonalBudgets | None) -> dict[s
     return {"groups": groups, "group_spend": spend} | result.design.plain_fields(most)
 
 
-_MOST_COLUMNS_NAMED = 200
-
-
 class _Conversion(Protocol):
     """How tables were converted for the method."""
 
@@ -211,9 +208,3 @@ def _reasons(result: Result, tables: Tables, baseline: bool) -> list[str]:
         "The private records are a published data set, split for demonstration.": tables.data_is_public,
     }
     return [reason for reason, holds in reasons.items() if holds]
-
-
-# Shares of teachers above which a warning is given.
-_MANY_FAILED, _MOST_CONSTANT = 0.1, 0.5
-# A baseline is accurate enough with this many rows.
-_MOST_ROWS, _FOLDS = 5_000, 3

@@ -43,28 +43,21 @@ from dpensemble.student.published import (
     release_mark,
     with_names,
 )
-from dpensemble.workflow.holdout import (
-    HeldBack,
-    QualityRequest,
-    quality_facts,
-    scored,
-)
 from dpensemble.workflow.learners import scores
 from dpensemble.workflow.outputs import Outcome, RunFile
 from dpensemble.workflow.private_rows import PrivateStream
-from dpensemble.workflow.run_record import (
-    _FOLDS,
-    _MANY_FAILED,
-    _MOST_COLUMNS_NAMED,
-    _MOST_CONSTANT,
-    _MOST_ROWS,
-    Measured,
-    run_record,
-)
+from dpensemble.workflow.run_record import Measured, run_record
+from dpensemble.workflow.scoring import HeldBack, QualityRequest, quality_facts, scored
 from dpensemble.workflow.tables import Tables
 
+_MOST_COLUMNS_NAMED = 200
+# Shares of teachers above which a warning is given.
+_MANY_FAILED, _MOST_CONSTANT = 0.1, 0.5
+# A baseline is accurate enough with this many rows.
+_MOST_ROWS, _FOLDS = 5_000, 3
 
-class Reader:
+
+class RowConversion:
     """The conversion of every table for a method, and for the student in the saved pipeline.
 
     It learns only from the rows of `public`. Without rows, `public` only defines the kinds of declared columns.
@@ -145,7 +138,7 @@ class Reader:
             return self._encoder
         return TableEncoder("median").fit(self._public)
 
-    def before(self, student: Any) -> Pipeline:
+    def student_of_tables(self, student: Any) -> Pipeline:
         """Return a student that takes tables as they are read from files."""
         if self._encoder is not None:
             pipeline = Pipeline([("encoder", self._encoder), ("student", student)])
@@ -239,37 +232,51 @@ def train(
     _require_possible(tables, model, baseline=baseline, private_report=private_report)
     noun = None if unit_name is None else declared_noun(unit_name, tables.unit_column)
     asked = QualityRequest.of(holdout_score, costs, positive_class)
-    compared = _compared(tables)
+    equal = _count_equal_rows(tables)
     if tables.stream is not None:
-        tables = replace(tables, stream=compared.heard(tables.stream))
+        tables = replace(tables, stream=equal.heard(tables.stream))
     prepared = _prepare(tables, model, fill=fill, asked=asked, ledger=ledger)
     diagnostics = PrivateDiagnostics(votes=private_report)
-    result = _fit(prepared, diagnostics, fewest_units).result_
+    _fit(prepared, diagnostics, fewest_units)
+    names = {} if title is None else {"title": title}
+    names |= {} if noun is None else {"unit_name": noun}
+    return _outcome(prepared, diagnostics, names, asked, equal, baseline=baseline, certificate=certificate)
+
+
+def _outcome(
+    prepared: _Prepared,
+    diagnostics: PrivateDiagnostics,
+    names: dict[str, Any],
+    asked: QualityRequest,
+    equal: _EqualRows,
+    *,
+    baseline: bool,
+    certificate: bool,
+) -> Outcome:
+    """Score and certify a fitted run, and return its products. The record also holds `names`."""
+    tables, result = prepared.tables, prepared.model.result_
     released = _released_histograms(prepared)
-    score = quality_facts(prepared.tables, prepared.model, prepared.reader.transform, asked, released)
+    score = quality_facts(tables, prepared.model, prepared.reader.transform, asked, released)
     measured = _measured(prepared, baseline=baseline)
     facts = _label_facts(prepared)
     certified, refused = _certified(prepared.model, released, asked=certificate)
-    if title is not None:
-        facts["title"] = title
-    if noun is not None:
-        facts["unit_name"] = noun
+    facts |= names
     if certified is not None:
         facts["certificate"] = RunFile.CERTIFICATE.value
     record = run_record(result, tables, prepared.reader, replace(measured, facts=facts | score), prepared.personal)
     return Outcome(
         record=record,
-        private=_private_record(diagnostics, record) if private_report else None,
-        classifier=prepared.reader.before(result.student),
+        private=_private_record(diagnostics, record) if diagnostics.votes else None,
+        classifier=prepared.reader.student_of_tables(result.student),
         labels=pd.DataFrame({"row": result.labels.indices, "label": result.labels.labels}),
         warnings=(*_about_teachers(diagnostics, result.settings.get("n_teachers")), *refused),
         certificate=certified,
-        for_owner=compared.counts(len(tables.X_public)),
+        for_owner=equal.counts(len(tables.X_public)),
     )
 
 
 @dataclass(frozen=True)
-class _Compared:
+class _EqualRows:
     """How many public rows equal private records, and the reader of blocks whose first pass finds this out."""
 
     equal: EqualRows | None = None
@@ -288,16 +295,16 @@ class _Compared:
 
 
 @guard_private_rows()
-def _compared(tables: Tables) -> _Compared:
+def _count_equal_rows(tables: Tables) -> _EqualRows:
     """Compare public rows with records in memory now, or with blocks in the first pass. Parts are not compared."""
     if not len(tables.X_public):
-        return _Compared()
+        return _EqualRows()
     if tables.stream is None:
-        return _Compared(equal_rows(tables.X_private, tables.X_public))
+        return _EqualRows(equal_rows(tables.X_private, tables.X_public))
     return (
-        _Compared()
+        _EqualRows()
         if tables.stream.parts is not None
-        else _Compared(read=ComparedOnce(tables.stream.read, tables.X_public))
+        else _EqualRows(read=ComparedOnce(tables.stream.read, tables.X_public))
     )
 
 
@@ -326,7 +333,7 @@ class _Prepared:
     teaching: Tables
     held: HeldBack | None
     model: Any
-    reader: Reader
+    reader: RowConversion
     #: Public rows in the form that the model takes. None if columns are declared instead.
     public: Any
     personal: PersonalBudgets | None
@@ -339,7 +346,7 @@ class _Prepared:
 def _prepare(tables: Tables, model: Any, *, fill: bool, asked: QualityRequest, ledger: Any) -> _Prepared:
     personal = _require_budgets(model, tables)
     start = perf_counter()
-    reader = Reader(tables.X_public, model, fill=fill)
+    reader = RowConversion(tables.X_public, model, fill=fill)
     seconds = {"encoding": perf_counter() - start}
     alone = public_alone(reader, tables)
     model = clone(model).set_params(classes=tables.classes)
@@ -441,7 +448,7 @@ def _measured(run: _Prepared, *, baseline: bool) -> Measured:
 
 
 @guard_private_rows()
-def _baseline_scores(tables: Tables, model: Any, reader: Reader) -> dict[str, float] | None:
+def _baseline_scores(tables: Tables, model: Any, reader: RowConversion) -> dict[str, float] | None:
     """Fit the student's kind of model without privacy, and score it if there are test rows."""
     # Fitted in the way of a student, so that private labels of a single class cannot lose a paid release.
     estimator = default_student() if model.student is None else model.student
@@ -521,7 +528,7 @@ def _shares(labels: Any, answers: Any) -> dict[str, float]:
     return {"most_common": commonest, "student": float(np.mean(labels == answers))}
 
 
-def public_alone(reader: Reader, tables: Tables) -> dict[str, Any]:
+def public_alone(reader: RowConversion, tables: Tables) -> dict[str, Any]:
     """Return how good a model of only the public labels is, if there are labels. It uses no private record."""
     if tables.y_public is None or tables.data_is_public:
         return {}
