@@ -527,7 +527,7 @@ def of_group(name):
 # Where private and public rows are refused. A module that moves is renamed here.
 SOURCE = Path(moments_module.__file__).parents[1]
 MODULES = [
-    *("_refusals", "_identity", "allocation/units", "engine/records", "engine/label_moments", "engine/voting"),
+    *("_refusals", "_identity", "allocation/partition", "engine/records", "engine/label_moments", "engine/voting"),
     *("rows/arguments", "rows/checked", "rows/labels_and_units", "rows/passes", "rows/source"),
     *(
         "teachers/ensemble",
@@ -538,7 +538,7 @@ MODULES = [
         "datasets/arrow_sources",
     ),
     *("datasets/frames", "datasets/tables", "workflow/private_rows", "workflow/table_files"),
-    "workflow/column_kinds",
+    "workflow/tables",
 ]
 ERRORS = {"DataError", "FileError", "InvalidParameterError", "BudgetError", "TypeError"}
 

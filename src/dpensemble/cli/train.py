@@ -110,55 +110,53 @@ _HOW = (
 
 
 def run(request: Request) -> None:
-    """Train a private student, write its report and print the result. Log events on request."""
+    """Train a private student, write its report and print the result. Log events on request.
+
+    The order is: check the options, claim the folder, read the tables, rehearse, train, and put the release in place.
+    """
     with logged(request.own["log_json"], command="train", method=request.method) as log:
-        _run(request, log)
-
-
-def _run(request: Request, log: Hear) -> None:
-    """Check the options, claim the folder, read the tables, train, and put the release in its place."""
-    start = perf_counter()
-    own, out = request.own, request.own["out"]
-    if "budgets" in own:
-        _check_budgets(request)
-    model, ledger = estimator(request), _account(own["ledger"], own["data_set"])
-    files = _table_files(own)
-    where = own.get("cluster"), own.get("scheduler")
-    with ExitStack() as running:
-        source = running.enter_context(Workers.opened_source(own["private"]))
-        _require_streamable(request, source)
-        place = running.enter_context(_claimed_folder(request, source))
-        # What this run draws is stored there, and no value is drawn twice.
-        running.enter_context(kept_in(place.drawn))
-        INTERRUPTS.follow(place.standing, lambda: place.spent)
-        private = None if files is None else files.private
-        workers = running.enter_context(Workers.opened(private, source, own.get("jobs"), *where))
-        tables = _read_tables(request, files, _read_options(request, model, workers))
-        _print_notes(tables, strict=own["strict"])
-        read = perf_counter() - start
-        log("tables read", {"seconds": round(read, 3), "notes": len(tables.notes)})
-        options = _options_of_training(own)
-        _print_cells(tables, model, options)
-        if request.resumed is None:
-            rehearse(tables, model, **options)
-        ledger = place.journaled(ledger, own["ledger"], INTERRUPTS.check)
-        with (
-            Workers.opened_cluster(own.get("backend"), *where),
-            _progress_and_warnings(own),
-            listen(partial(_spend, place, log)),
-        ):
-            outcome = run_training(tables, model, ledger=ledger, **options)
-        for line in outcome.warnings:
-            typer.echo(f"dpensemble: for you only: {line}", err=True)
-        outcome.record.seconds["reading"] = round(read, 3)
-        outcome.record.seconds["total"] = round(perf_counter() - start, 3)
-        place.finish(partial(write_outcome, outcome))
-        place.place()
-        log("release placed", {"out": str(out), "for_release": outcome.record.statement().for_release})
-    if own["json"]:
-        typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
-    else:
-        print_run(outcome.record, out / RunFile.REPORT, out / RunFile.STUDENT, zeroes=zeroes_bad(model))
+        start = perf_counter()
+        own, out = request.own, request.own["out"]
+        if "budgets" in own:
+            _check_budgets(request)
+        model, ledger = estimator(request), _account(own["ledger"], own["data_set"])
+        files = _table_files(own)
+        where = own.get("cluster"), own.get("scheduler")
+        with ExitStack() as running:
+            source = running.enter_context(Workers.opened_source(own["private"]))
+            _require_streamable(request, source)
+            place = running.enter_context(_claimed_folder(request, source))
+            # What this run draws is stored there, and no value is drawn twice.
+            running.enter_context(kept_in(place.drawn))
+            INTERRUPTS.follow(place.standing, lambda: place.spent)
+            private = None if files is None else files.private
+            workers = running.enter_context(Workers.opened(private, source, own.get("jobs"), *where))
+            tables = _read_tables(request, files, _read_options(request, model, workers))
+            _print_notes(tables, strict=own["strict"])
+            read = perf_counter() - start
+            log("tables read", {"seconds": round(read, 3), "notes": len(tables.notes)})
+            options = _options_of_training(own)
+            _print_cells(tables, model, options)
+            if request.resumed is None:
+                rehearse(tables, model, **options)
+            ledger = place.journaled(ledger, own["ledger"], INTERRUPTS.check)
+            with (
+                Workers.opened_cluster(own.get("backend"), *where),
+                _progress_and_warnings(own),
+                listen(partial(_spend, place, log)),
+            ):
+                outcome = run_training(tables, model, ledger=ledger, **options)
+            for line in outcome.warnings:
+                typer.echo(f"dpensemble: for you only: {line}", err=True)
+            outcome.record.seconds["reading"] = round(read, 3)
+            outcome.record.seconds["total"] = round(perf_counter() - start, 3)
+            place.finish(partial(write_outcome, outcome))
+            place.place()
+            log("release placed", {"out": str(out), "for_release": outcome.record.statement().for_release})
+        if own["json"]:
+            typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
+        else:
+            print_run(outcome.record, out / RunFile.REPORT, out / RunFile.STUDENT, zeroes=zeroes_bad(model))
 
 
 def _options_of_training(own: Mapping[str, Any]) -> dict[str, Any]:

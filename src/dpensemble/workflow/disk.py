@@ -1,8 +1,7 @@
-"""What a run keeps on the disk: files that are complete or absent, a journal, a claimed folder and drawn values.
+"""What a run keeps on the disk: files that are complete or absent, a claimed folder and drawn values.
 
-Files and folders are complete or absent, even after an interrupt. The journal is beside a run's folder, from before
-the noise is drawn until the files are in place. The run is prepared in a second folder there, and only one process
-at a time can hold this folder. Each drawn value is on the disk before the run uses it.
+Files and folders are complete or absent, even after an interrupt. A run is prepared in a second folder beside the run's
+folder, and only one process at a time can hold this folder. Each drawn value is on the disk before the run uses it.
 
 The parent of both folders may be shared with other users. So the folder beside is opened once, without following a
 link, and must belong to this user alone. What is done in it is done through the open folder, wherever its name leads
@@ -210,7 +209,7 @@ class Claim:
         The run's folder and the folder beside it, for messages.
     inside : Path
         The folder beside, reached through its open descriptor if the system can.
-    place : Path
+    run_folder : Path
         The run's folder, reached through the open descriptor of its parent if the system can.
     """
 
@@ -243,7 +242,7 @@ class Claim:
         return _through(self._open, self.beside)
 
     @property
-    def place(self) -> Path:
+    def run_folder(self) -> Path:
         """The run's folder, for what is done with it."""
         return _through(self._parent, self.folder.parent) / self.folder.name
 
@@ -353,7 +352,7 @@ class Claim:
 
         With `own_only`, nobody else may enter the folder. Otherwise the permissions of the earlier folder stay.
         """
-        new, old, folder = self.new, self.inside / _OLD, self.place
+        new, old, folder = self.new, self.inside / _OLD, self.run_folder
         earlier = folder.stat().st_mode if folder.exists() else None
         if own_only:
             new.chmod(_OWN_FOLDER)
@@ -372,7 +371,7 @@ class Claim:
 
     def carry_others(self, names: set[str]) -> None:
         """Give a folder its other contents back after a replacement. An exchange leaves them in the new folder."""
-        folder = self.place
+        folder = self.run_folder
         for before in (self.new, self.inside / _OLD):
             if not before.is_dir():
                 continue

@@ -5,7 +5,7 @@ In Python, any scikit-learn classifier can be used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,9 @@ LEARNERS: dict[str, Callable[[], Any]] = {
 STUDENTS = tuple(LEARNERS)
 
 
-def learner(parameter: str, name: str, names: Iterable[str] = LEARNERS) -> Any:
-    """Return a new base learner by name."""
+def learner(parameter: str, name: str) -> Any:
+    """Return a new base learner by name. A student must be one that can be saved."""
+    names = STUDENTS if parameter == "student" else tuple(LEARNERS)
     if name not in names:
         raise InvalidParameterError(f"{parameter}={name!r} is unknown: use one of {', '.join(names)}.")
     return LEARNERS[name]()

@@ -20,7 +20,7 @@ from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.parquet import files_of, stacked, state_of
 from dpensemble.errors import DataError
 from dpensemble.rows.source import Blocks, Convert, Read, RowSource, converted, rows_here, without
-from dpensemble.workflow.table_files import TableFiles, Workers
+from dpensemble.workflow.table_files import TableFiles, Workers, require_two_records
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,12 +275,6 @@ def _parts(files: TableFiles, conversion: _Conversion, workers: Workers) -> RowS
     conversion.features(pd.DataFrame(columns=columns))
     table = workers.parts(files.private, files.target, files.unit, columns)
     return converted(table, conversion)
-
-
-def require_two_records(rows: Sequence[Rows] | pd.DataFrame) -> None:
-    """Raise if a private table has only one row."""
-    if len(rows) < 2:
-        raise DataError("the private table has only one row, and private learning requires more: give more rows.")
 
 
 def _by_the_cluster() -> Iterator[tuple[pd.DataFrame, Rows]]:

@@ -163,8 +163,8 @@ def _recovered(claim: Claim, folder: Path, *, overwrite: bool, unsigned: bool) -
     account = _account(folder)
     # What is needed to finish a run would allow checking guesses at a table.
     journal.without_inputs().write(claim.journal, journal_path(folder))
-    os.link(claim.journal, claim.place.with_name(account.name))
-    sync_folder(claim.place.parent)
+    os.link(claim.journal, claim.run_folder.with_name(account.name))
+    sync_folder(claim.run_folder.parent)
     what = (
         f"{journal.budgets_in_words.capitalize()} {_surely(journal)} spent without a release, as {account} "
         f"records: add it to all that is spent on the same records. The folder {folder} is free again."

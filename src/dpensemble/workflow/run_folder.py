@@ -1,6 +1,7 @@
 """A run's folder: claimed for the whole run, with a journal before anything is spent, and put in place in one step.
 
-A run is charged once, after its journal has recorded the planned charge. If a run is killed, its folder holds the
+A run is charged once, after its journal has recorded the planned charge. The journal is beside the run's folder, from
+before the noise is drawn until the files are in place. If a run is killed, its folder holds the
 earlier run or the new one, or a journal beside the folder records which budget is spent and how to finish. To finish,
 an interrupted run needs its command and unchanged inputs.
 """
@@ -191,7 +192,7 @@ class Journal:
     def is_in_place(self, claim: Claim) -> bool:
         """Return whether the finished run is in its place, so that only clean-up is left."""
         # A record that cannot be read has no digest.
-        return self.is_finished and self.record != "" and _digest(claim.place / RunFile.RECORD) == self.record
+        return self.is_finished and self.record != "" and _digest(claim.run_folder / RunFile.RECORD) == self.record
 
     def sentence(self, path: Path) -> str:
         """Return the state of the run as a sentence. `path` is the journal's, which determines the run's folder."""

@@ -443,3 +443,9 @@ class ReadOptions:
     def keep_bad(self) -> bool:
         """Whether bad private records are kept."""
         return member("on_bad_record", self.on_bad_record, OnBadRecord) is OnBadRecord.ZERO
+
+
+def require_two_records(rows: Sequence[Rows] | pd.DataFrame) -> None:
+    """Raise if a private table has only one row."""
+    if len(rows) < 2:
+        raise DataError("the private table has only one row, and private learning requires more: give more rows.")

@@ -40,8 +40,8 @@ from dpensemble.design.by_group import BudgetRequest, parse_budgets
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.maps.grid import declared_grid, with_texts
 from dpensemble.quality.release import OTHER_GROUP
-from dpensemble.workflow.private_rows import PrivateStream, require_two_records
-from dpensemble.workflow.table_files import ReadOptions, TableFiles
+from dpensemble.workflow.private_rows import PrivateStream
+from dpensemble.workflow.table_files import ReadOptions, TableFiles, require_two_records
 
 _TRUTH = {"false": 0.0, "true": 1.0}
 _DIGITS = {"0": "false", "1": "true"}
@@ -122,16 +122,13 @@ class _ColumnKinds:
         """Return the same kinds without public rows and workers, which conversions of other tables do not need."""
         return replace(self, public=self.public.iloc[:0], options=replace(self.options, workers=None))
 
-    def features(self, name: str, table: pd.DataFrame, *, keep_bad: bool = False) -> pd.DataFrame:
+    def features(self, name: str, table: pd.DataFrame) -> pd.DataFrame:
         """Return the table called `name` with the public or declared columns and kinds."""
+        keep_bad = name == "private" and self.options.keep_bad
         if self.declared is None:
             return take_kinds(name, table, self.public, keep_bad=keep_bad)
         with kinds_by("--declared-columns"):
             return take_kinds(name, with_texts(table, self.public), self.public, keep_bad=keep_bad)
-
-    def private_features(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return private rows with the public columns and kinds."""
-        return self.features("private", table, keep_bad=self.options.keep_bad)
 
     def private_labels(self, column: pd.Series) -> pd.Series:
         """Return private labels in the form of the classes, without any check."""
@@ -180,7 +177,7 @@ class _RowsAndLabels:
 
     def features(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return rows with the public columns and kinds."""
-        return self.kinds.private_features(rows)
+        return self.kinds.features("private", rows)
 
     def __call__(self, rows: pd.DataFrame, entries: Rows) -> tuple[pd.DataFrame, Rows]:
         entries = pd.Series(entries, dtype=entries.dtype)
@@ -569,7 +566,7 @@ def _private_records(
         conversion = _RowsAndLabels(kinds.without_rows(), files.target)
         stream = PrivateStream.of(others, conversion, workers, list(written.groups))
         return {"name": name, "X_private": kinds.public.iloc[:0], "y_private": target, "stream": stream}
-    features = kinds.private_features(_without(written.private, [files.target, *written.private_only]))
+    features = kinds.features("private", _without(written.private, [files.target, *written.private_only]))
     if kinds.options.keep_bad:
         require_two_records(features)
         labels = kinds.private_labels(target)
