@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpensemble.cli.plan_output import write_charts
+from dpensemble.cli.output import write_charts
 from dpensemble.report.charts import Bar, Limit, Series, Words, bar_chart, line_chart
 
 

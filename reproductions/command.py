@@ -11,11 +11,10 @@ import typer
 
 from dpensemble._checks import integer_between, number_of_workers
 from dpensemble.cli.app import with_exit_code
-from dpensemble.cli.help import PlainCommand
 from dpensemble.cli.interrupts import INTERRUPTS
-from dpensemble.cli.options import METHOD, OUTPUT
-from dpensemble.cli.static_commands import Json, option
-from dpensemble.cli.warning_lines import warnings_as_lines
+from dpensemble.cli.options import PlainCommand
+from dpensemble.cli.output import warnings_as_lines
+from dpensemble.cli.static_commands import METHOD, OUTPUT, Json, option
 from dpensemble.errors import FileError, InvalidParameterError
 from reproductions.catalogue import TABLES, chosen
 from reproductions.declared import Table

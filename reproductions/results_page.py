@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
-from dpensemble.cli.plan_output import write_charts
+from dpensemble.cli.output import write_charts
 from dpensemble.report.charts import Series, Words, line_chart
 from reproductions import TABLES, TableResult, read_results
 from reproductions.coverage import COVERAGE

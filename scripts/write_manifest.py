@@ -16,8 +16,7 @@ from typing import Any
 import dpensemble.design
 import dpensemble.laws
 import dpensemble.methods
-from dpensemble.cli.manifest import FILE
-from dpensemble.cli.options import flag_of
+from dpensemble.cli.options import MANIFEST, flag_of
 from dpensemble.laws import LAWS
 from dpensemble.workflow.learners import LEARNERS
 
@@ -141,4 +140,4 @@ def text() -> str:
 
 
 if __name__ == "__main__":
-    Path(str(FILE)).write_text(text(), encoding="utf-8")
+    Path(str(MANIFEST)).write_text(text(), encoding="utf-8")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dpensemble._class_names import declared_classes, declared_labels, folded, sorted_array, split_names
 from dpensemble.errors import InvalidParameterError
-from dpensemble.workflow.column_kinds import _as_labels, alike_labels
+from dpensemble.workflow.tables import _labels_as_classes, _read_labels
 
 NO_YES = [
     "no,yes",
@@ -137,7 +137,7 @@ WORDS = st.text(st.characters(codec="utf-8", categories=("L", "N")), min_size=1,
 def test_a_label_in_another_form_is_its_class(word, form, written):
     name, other = declared_labels([word + "x", "other class"])
     label = written.format(unicodedata.normalize(form, word + "x"))
-    assert alike_labels(pd.Series([label, "other class", "neither"]), [name, other]).tolist() == [
+    assert _labels_as_classes(pd.Series([label, "other class", "neither"]), [name, other]).tolist() == [
         name,
         other,
         "neither",
@@ -151,7 +151,7 @@ def test_names_that_fold_alike_are_never_two_classes(one, two):
             declared_labels([one, two])
 
 
-@pytest.mark.parametrize("read", [_as_labels, alike_labels])
+@pytest.mark.parametrize("read", [_read_labels, _labels_as_classes])
 def test_labels_in_marks_are_their_classes(read):
     assert read(pd.Series(["'no'", '"yes"', "[no]", "maybe"]), ["no", "yes"]).tolist() == ["no", "yes", "no", "maybe"]
     assert read(pd.Series(["'0'", "true", 1.0, "x"], dtype=object), [0, 1]).tolist()[:3] == [0, 1, 1]

@@ -23,7 +23,7 @@ from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.relations import Relation
 from dpensemble.rows.checksums import RowChecksums
 from dpensemble.rows.labels_and_units import Owners
-from dpensemble.workflow.holdout import _numbers
+from dpensemble.workflow.scoring import _numbers
 from dpensemble.workflow.tables import Tables
 
 # Optional, so that the rest also runs without Polars.

@@ -24,9 +24,10 @@ from dpensemble.errors import DPEnsembleError, FileError
 from dpensemble.persistence import load_classifier
 from dpensemble.server.settings import read_settings
 from dpensemble.server.sign_in import read_keys
-from dpensemble.workflow.column_kinds import declared_features
-from dpensemble.workflow.disk import _kept_in, read_journal
+from dpensemble.workflow.disk import _kept_in
 from dpensemble.workflow.outputs import load_run
+from dpensemble.workflow.run_folder import Journal
+from dpensemble.workflow.table_files import TableFiles
 
 HOSTILE = {
     "deep": b"[" * 200_000,
@@ -131,11 +132,13 @@ def zipped(members):
 #: The readers of files that a stranger may have written.
 READERS = {
     "run.json": lambda path: load_run(path.parent, private=False),
-    "journal.json": lambda path: read_journal(path, path),
+    "journal.json": lambda path: Journal.read(path, path),
     "drawn.jsonl": lambda path: _kept_in(path, path),
     "keys.json": read_keys,
     "service.toml": read_settings,
-    "columns.json": lambda path: declared_features(path, None, set(), ()),
+    "columns.json": lambda path: TableFiles(
+        private=path, public=None, target="y", classes=None, declared_columns=path
+    ).declared_features(),
     "student.skops": load_classifier,
 }
 

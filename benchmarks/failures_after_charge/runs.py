@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from tables import RandomTables
 
-from dpensemble.cli.manifest import laws_of
-from dpensemble.cli.method_commands import methods_of
-from dpensemble.cli.options import Option, options_of
+from dpensemble.cli.app import methods_of
+from dpensemble.cli.options import Option, described_method, options_of
 
 #: Name of the account in the ledger of a run.
 DATA_SET = "people"
@@ -60,7 +59,7 @@ def random_run(rng: np.random.Generator, tables: RandomTables) -> RandomRun:
     """Draw a method, a law and options. Many combinations are refused, which the caller has to check."""
     methods = methods_of("train")
     method = methods[rng.integers(len(methods))]
-    laws = laws_of(method)
+    laws = described_method(method).laws
     law = None if not laws or rng.random() < 0.4 else laws[rng.integers(len(laws))]
     options = {option.flag: option for option in options_of("train", method, law)}
     arguments = ["train", method, "--private", tables.private, "--target", "y", "--out", "run"]

@@ -52,7 +52,7 @@ MODULES: dict[str, str] = {
     "dpensemble.audit.every_pair": "dpensemble.audit.exact",
     "dpensemble.budget_groups": "dpensemble.allocation.budget_groups",
     "dpensemble.certificates.verifier": "dpensemble.certificates.certificate",
-    "dpensemble.cli.plan_plot": "dpensemble.cli.plan_output",
+    "dpensemble.cli.plan_plot": "dpensemble.cli.output",
     "dpensemble.client": "dpensemble.server.client",
     "dpensemble.cost.base": "dpensemble.cost.privacy_cost",
     "dpensemble.cost.conversion": "dpensemble.cost.privacy_cost",

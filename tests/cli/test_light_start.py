@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from dpensemble.cli.manifest import METHODS, method_of
-from dpensemble.cli.method_commands import methods_of
+from dpensemble.cli.app import methods_of
+from dpensemble.cli.options import METHODS, described_method
 from dpensemble.methods import designs
 
 HEAVY = ("sklearn", "pandas", "scipy.stats", "joblib", "pyarrow", "jinja2", "sqlalchemy", "torch", "dask")
@@ -41,7 +41,7 @@ def plan(method):
         return "plan bagging --records 100 --subsample 5"
     if method == "bagged-pate":
         return "plan bagged-pate --records 1000 --teachers 20 --epsilon 3"
-    budgets = "--budgets 1:50%,2:50% --rule published" if "budgets" in method_of(method).fit else ""
+    budgets = "--budgets 1:50%,2:50% --rule published" if "budgets" in described_method(method).fit else ""
     return f"plan {method} --accounting published {budgets}"
 
 
@@ -64,7 +64,7 @@ def test_neither_do_help_and_version():
 def test_a_plan_knows_what_the_estimator_knows(method):
     estimator = getattr(__import__("dpensemble"), METHODS[method])
     assert issubclass(estimator, designs.PLANNED[method])
-    usual = {name: parameter.default for name, parameter in method_of(method).parameters.items()}
+    usual = {name: parameter.default for name, parameter in described_method(method).parameters.items()}
     planned = designs.PLANNED[method].of(usual)
     asked = {"n_classes": 3, "n_records": 1000}
     assert planned.design(**asked).settings() == estimator().design(**asked).settings()

@@ -10,7 +10,7 @@ from dpensemble import load_classifier
 from dpensemble.cli import main
 from dpensemble.errors import NotForReleaseWarning
 from dpensemble.report.record import PrivateRecord
-from dpensemble.workflow.outputs import FILES
+from dpensemble.workflow.outputs import RunFile
 
 TRAIN = (
     "train saa --private private.csv --public public.csv --target y --classes 0,1 --delta 1e-4 --jobs 1 --seed 0 "
@@ -72,7 +72,7 @@ MARKED = {
 def test_every_file_of_a_seeded_run_is_marked(folder, capsys, seeded):
     assert main([*TRAIN.split(), *(["--insecure-release-seed", "1"] if seeded else [])]) == 0
     assert ("NOT FOR RELEASE" in capsys.readouterr().out) is seeded
-    assert {path.name for path in (folder / "run").iterdir()} == set(FILES) == set(MARKED)
+    assert {path.name for path in (folder / "run").iterdir()} == set(RunFile) == set(MARKED)
     assert {name: mark(folder / "run" / name) for name, mark in MARKED.items()} == dict.fromkeys(MARKED, seeded)
 
     # What later commands write and print, too.

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from dpensemble.cli import main
-from dpensemble.cli.manifest import LAWS, method_of
-from dpensemble.cli.method_commands import methods_of
+from dpensemble.cli.app import methods_of
+from dpensemble.cli.options import LAWS, described_method
 
-PERSONALISED = [name for name in methods_of("train") if "budgets" in method_of(name).fit]
+PERSONALISED = [name for name in methods_of("train") if "budgets" in described_method(name).fit]
 
 
 @pytest.fixture

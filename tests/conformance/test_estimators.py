@@ -58,7 +58,8 @@ from dpensemble.server.filters import Amount
 from dpensemble.workflow import Tables, compare
 from dpensemble.workflow.comparison import COMPARED
 from dpensemble.workflow.comparison_data import ComparedDataset, comparison_data
-from dpensemble.workflow.run_record import Measured, Reader, run_record
+from dpensemble.workflow.run_record import Measured, run_record
+from dpensemble.workflow.train import RowConversion
 
 from ..estimators import PERSONALISED, estimators
 
@@ -301,7 +302,7 @@ def test_a_report_and_a_card_are_written_of_the_result(fitted, name):
         y_private=pd.Series(LABELS),
         X_public=pd.DataFrame(PUBLIC, columns=columns),
     )
-    reader = Reader(tables.X_public, PATEClassifier(), fill=False)
+    reader = RowConversion(tables.X_public, PATEClassifier(), fill=False)
     personal = personal_budgets(BUDGETS["budgets"], delta=1e-4) if name.endswith(PERSONALISED) else None
     record = run_record(result, tables, reader, Measured(seconds=result.seconds), personal)
     record = RunRecord.from_dict(json.loads(json.dumps(record.to_dict())))

@@ -36,7 +36,7 @@ from dpensemble.releases import SumReleaser
 from dpensemble.rows.checked import RowCheck
 from dpensemble.rows.checksums import RowChecksums
 from dpensemble.rows.source import Facts, InMemory
-from dpensemble.workflow.holdout import hold_back
+from dpensemble.workflow.scoring import hold_back
 from dpensemble.workflow.table_files import ReadOptions, TableFiles, Workers
 from dpensemble.workflow.tables import file_tables
 

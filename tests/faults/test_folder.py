@@ -12,7 +12,8 @@ import pytest
 from dpensemble.cli import main
 from dpensemble.errors import FileError
 from dpensemble.workflow import disk
-from dpensemble.workflow.run_folder import claimed_folder, recover
+from dpensemble.workflow.recovery import recover
+from dpensemble.workflow.run_folder import claimed_folder
 
 BUDGETS = [{"name": "all records", "epsilon": 1.5, "delta": 1e-5}]
 

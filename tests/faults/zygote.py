@@ -16,7 +16,7 @@ import jinja2  # noqa: F401  imported beforehand, for speed
 import skops.io  # noqa: F401
 
 from dpensemble.cli import main
-from dpensemble.cli import recover as _recover  # noqa: F401
+from dpensemble.cli import runs as _recover  # noqa: F401
 from dpensemble.cli import train as _train  # noqa: F401
 from dpensemble.workflow import disk
 

@@ -538,7 +538,7 @@ MODULES = [
         "datasets/arrow_sources",
     ),
     *("datasets/frames", "datasets/tables", "workflow/private_rows", "workflow/table_files"),
-    "workflow/column_kinds",
+    "workflow/tables",
 ]
 ERRORS = {"DataError", "FileError", "InvalidParameterError", "BudgetError", "TypeError"}
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 import dpensemble
-from dpensemble.cli.plan_output import write_charts
+from dpensemble.cli.output import write_charts
 from dpensemble.report.charts import (
     _LETTER,
     WIDTH,

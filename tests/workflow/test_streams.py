@@ -20,7 +20,6 @@ from dpensemble.cli import main
 from dpensemble.datasets import arrow_sources
 from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
 from dpensemble.errors import DataError, FileError
-from dpensemble.workflow.disk import COMMAND
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning"),
@@ -275,23 +274,23 @@ def test_an_error_of_a_stream_hides_its_rows_and_the_run_can_be_finished(folder,
 
 
 @pytest.fixture
-def about(monkeypatch):
-    """Return the facts of the journals of runs that end before they begin."""
-    facts = []
+def commands(monkeypatch):
+    """Return the commands in the journals of runs that end before they begin."""
+    commands = []
 
-    def claimed(*_, about, **__):
-        facts.append(about)
+    def claimed(*_, command, **__):
+        commands.append(command)
         raise FileError("no folder")
 
     monkeypatch.setattr(dpensemble.cli.train, "claimed_folder", claimed)
-    return facts
+    return commands
 
 
-def test_only_runs_on_arrow_files_keep_their_command(folder, capsys, private, about):
+def test_only_runs_on_arrow_files_keep_their_command(folder, capsys, private, commands):
     pytest.importorskip("adbc_driver_sqlite")
     for address in (write_ipc(folder / "private.arrow", private, index=True), as_sqlite(folder, private)):
         assert train(folder, capsys, address)[0] == 2
-    assert [COMMAND in one for one in about] == [True, False]
+    assert [bool(one) for one in commands] == [True, False]
 
 
 def test_duckdb_reads_its_own_tables_only(folder, capsys):

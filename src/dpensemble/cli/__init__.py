@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from dpensemble.cli.interrupts import INTERRUPTED, INTERRUPTS, TERMINATED, Terminated
@@ -11,15 +11,15 @@ from dpensemble.cli.interrupts import INTERRUPTED, INTERRUPTS, TERMINATED, Termi
 __all__ = ["main"]
 
 
-def main(arguments: Sequence[str] | None = None, *, app: str = "dpensemble.cli.app") -> int:
+def main(arguments: Sequence[str] | None = None, *, app: str | None = None) -> int:
     """Run the command line and return the exit code.
 
     Parameters
     ----------
     arguments : sequence of str, optional
         Arguments without the program's name. By default those of ``sys.argv``.
-    app : str
-        Module whose function ``run`` takes the arguments and returns the exit code.
+    app : str, optional
+        Module whose function ``run`` takes the arguments and returns the exit code. By default `dpensemble.cli.app`.
 
     Returns
     -------
@@ -31,8 +31,8 @@ def main(arguments: Sequence[str] | None = None, *, app: str = "dpensemble.cli.a
         with INTERRUPTS.listening(for_good=arguments is None):
             # Imported inside the block, so that an interrupt during the import is handled like any other.
             with INTERRUPTS.at_once():
-                module = import_module(app)
-            code = int(module.run(list(sys.argv[1:] if arguments is None else arguments)))
+                run = _run_of(app)
+            code = int(run(list(sys.argv[1:] if arguments is None else arguments)))
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Terminated:
@@ -40,3 +40,12 @@ def main(arguments: Sequence[str] | None = None, *, app: str = "dpensemble.cli.a
     if code in (INTERRUPTED, TERMINATED):
         sys.stderr.write(INTERRUPTS.sentence(code))
     return code
+
+
+def _run_of(app: str | None) -> Callable[[Sequence[str]], int]:
+    if app is not None:
+        named: Callable[[Sequence[str]], int] = import_module(app).run
+        return named
+    from dpensemble.cli.app import run  # noqa: PLC0415  takes long to import
+
+    return run

@@ -1,4 +1,7 @@
-"""Commands, and the one place where errors become exit codes.
+"""Parse a command line, run its command, and turn errors into exit codes.
+
+The method and law of ``train`` and ``plan`` are found before the command line is parsed, because they decide which
+options exist.
 
 Exit codes: 0 success. 1 an error after a budget was spent, or an unexpected error. 2 bad input: one sentence on
 stderr, and nothing is written. 130 interrupted. 143 terminated.
@@ -6,25 +9,242 @@ stderr, and nothing is written. 130 interrupted. 143 terminated.
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
 
-from dpensemble.cli.again import command as command_of
-from dpensemble.cli.help import PlainGroup
 from dpensemble.cli.interrupts import INTERRUPTED, INTERRUPTS
-from dpensemble.cli.method_commands import Choice, add_group, add_name, choose, owners
-from dpensemble.cli.options import flag_of
+from dpensemble.cli.options import (
+    LAWS,
+    METHODS,
+    PlainCommand,
+    PlainGroup,
+    Request,
+    Unfinished,
+    described_law,
+    described_method,
+    flag_of,
+    one_line,
+    options_of,
+)
 from dpensemble.cli.static_commands import STATIC_COMMANDS, add_static_command
-from dpensemble.errors import DPEnsembleError, HiddenError
+from dpensemble.errors import DPEnsembleError, HiddenError, InvalidParameterError
+
+#: Method of a command that names none.
+_DEFAULT_METHODS = {"train": "auto", "plan": "saa"}
+# The method of a law whose name is given instead of a method.
+_OF_A_LAW, _IN_PARTITIONS = "pate", "dpbag"
+
+_NOT_HERE = {
+    ("train", "bagging"): (
+        "--method bagging publishes models instead of labels, so 'train' does not run it: use "
+        "BaggingPrivacyClassifier in Python, and 'dpensemble plan bagging' for its guarantee."
+    ),
+    ("plan", "auto"): (
+        "--method auto has no plan, since it chooses by the tables; 'dpensemble plan --help' lists methods that vote."
+    ),
+    ("plan", "label-moments"): (
+        "--method label-moments has no plan: it uses all of any budget and labels any number of public rows."
+    ),
+    ("plan", "discriminant"): (
+        "--method discriminant has no plan: it uses all of any budget and labels any number of public rows."
+    ),
+    ("plan", "soft-votes"): (
+        "--method soft-votes has no plan: it uses all of any budget and labels any number of public rows."
+    ),
+    ("plan", "private-majority"): (
+        "--method private-majority has no plan: private models pay for any number of labels; for noisy answers "
+        "see 'dpensemble gamma' or compare_aggregators."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A command, its method and law, and the remaining arguments."""
+
+    command: str
+    method: str
+    law: str | None
+    rest: tuple[str, ...]
+
+
+def methods_of(command: str) -> list[str]:
+    """Return the methods that a command runs."""
+    return [name for name in METHODS if (command, name) not in _NOT_HERE]
+
+
+def _owners(flag: str, command: str) -> str | None:
+    """Return which methods or laws have an option such as ``--reach``, in words, or None."""
+    methods = [
+        name
+        for name in methods_of(command)
+        if any(flag in (option.flag, option.also) for option in options_of(command, name, None))
+    ]
+    if methods:
+        return f"it belongs to the method{'s' * (len(methods) > 1)} {', '.join(methods)}"
+    laws = [name for name in LAWS if flag in map(flag_of, described_law(name).parameters)]
+    return f"it belongs to the law{'s' * (len(laws) > 1)} {', '.join(laws)}: choose by --law NAME" if laws else None
+
+
+def choose_method(command: str, arguments: Sequence[str]) -> _Choice | None:
+    """Read method and law from the arguments of ``train`` or ``plan``."""
+    rest = list(arguments)
+    first = rest.pop(0) if rest and not rest[0].startswith("-") else None
+    named = _take_option(rest, "--method")
+    if first is not None and named not in (None, first):
+        raise InvalidParameterError(f"--method {named} and the method {first!r} are both given: name only one.")
+    name = first if named is None else named
+    law_option = _value_of(rest, "--law")
+    if name is None and law_option is None and {"-h", "--help"} & set(rest):
+        return None
+    method, law = _method_and_law(command, _default_method(command, rest) if name is None else name, rest)
+    if (command, method) in _NOT_HERE:
+        raise InvalidParameterError(_NOT_HERE[command, method])
+    parameter = described_method(method).law
+    if parameter is None:
+        # The parser refuses --law.
+        return _Choice(command, method, None, tuple(rest))
+    _take_option(rest, "--law")
+    if law_option is not None and law not in (None, law_option):
+        raise InvalidParameterError(f"--law {law_option} contradicts the method {name!r}: drop one of them.")
+    law = law_option or law or parameter.default
+    if law is not None and law not in described_method(method).laws:
+        raise InvalidParameterError(
+            f"law of {method} must be one of {', '.join(described_method(method).laws)}; got {law!r}."
+        )
+    return _Choice(command, method, law, tuple(rest))
+
+
+def _default_method(command: str, rest: Sequence[str]) -> str:
+    """Return the method of a command line that names none: the voting method, if one of its options is given."""
+    usual = _DEFAULT_METHODS[command]
+    votes = _DEFAULT_METHODS["plan"]
+    flags = {argument.partition("=")[0] for argument in rest}
+    own = {option.flag for option in options_of(command, usual, None)}
+    takes_law = described_method(votes).law
+    law = None if takes_law is None else takes_law.default
+    voting = {option.flag for option in options_of(command, votes, law)}
+    return votes if flags & (voting - own) else usual
+
+
+def _method_and_law(command: str, name: str, rest: Sequence[str]) -> tuple[str, str | None]:
+    """Return a method by its name, or a law's method and the law."""
+    if name in METHODS:
+        return name, None
+    if name not in LAWS:
+        choices = f"a method ({', '.join(methods_of(command))}) or a law ({', '.join(LAWS)})"
+        raise InvalidParameterError(f"method={name!r} is unknown: use {choices}.")
+    many = name == "optimal" and _value_of(rest, "--partitions") not in (None, "1")
+    return (_IN_PARTITIONS if many else _OF_A_LAW), name
+
+
+def _value_of(arguments: Sequence[str], option: str) -> str | None:
+    """Return the last value of an option."""
+    return _take_option([*arguments], option)
+
+
+def _take_option(arguments: list[str], option: str) -> str | None:
+    """Remove an option and its values from the arguments, and return the last value. The parser checks the rest."""
+    value = None
+    position = 0
+    while position < len(arguments):
+        name, equals, text = arguments[position].partition("=")
+        if name != option or not (equals or position + 1 < len(arguments)):
+            position += 1
+            continue
+        value = text if equals else arguments[position + 1]
+        del arguments[position : position + (1 if equals else 2)]
+    return value
+
+
+_ABOUT = {
+    "train": "Train a student and report.",
+    "plan": "Show what a budget buys, without reading a record. Give two of epsilon, labels and noise.",
+}
+_EXAMPLES = {
+    "train": "dpensemble train dpbag --dataset adult --epsilon 1 --out demo",
+    "plan": "dpensemble plan saa --teachers 250 --epsilon 1 --delta 1e-5",
+}
+
+
+def _train(request: Request) -> None:
+    # Heavy modules are imported only now.
+    with INTERRUPTS.at_once():
+        from dpensemble.cli.train import run  # noqa: PLC0415
+    run(request)
+
+
+def _plan(request: Request) -> None:
+    with INTERRUPTS.at_once():
+        from dpensemble.cli.plan import run  # noqa: PLC0415
+    run(request)
+
+
+#: What runs the commands whose options depend on a method.
+_BY_METHOD: dict[str, Callable[[Request], None]] = {"train": _train, "plan": _plan}
+
+
+def add_command_of_method(
+    app: typer.Typer, command: str, choice: _Choice | None, run: Callable[[Request], None]
+) -> None:
+    """Add ``train`` or ``plan`` with the chosen method, or with a list of methods if no method is chosen."""
+    group = typer.Typer(cls=PlainGroup, rich_markup_mode=None)
+    if choice is None:
+        for name in methods_of(command):
+            usual = " (default)" if name == _DEFAULT_METHODS[command] else ""
+            group.command(name, cls=PlainCommand, short_help=one_line(_words(name), 60) + usual)(_nothing)
+        usual = _DEFAULT_METHODS[command]
+        about = f"'dpensemble {command} METHOD --help' shows the options of a method; without METHOD: {usual}."
+        laws = f"A law's name stands for 'pate --law NAME': {', '.join(LAWS)}."
+        text = f"{_ABOUT[command]} {about}\n\n{laws}\n\nExample: {_EXAMPLES[command]}"
+    else:
+        group.command(choice.method, cls=PlainCommand, help=_help(choice))(_function_with_options(choice, run))
+        text = _ABOUT[command]
+    app.add_typer(group, name=command, help=text)
+
+
+def _add_name(app: typer.Typer, command: str) -> None:
+    """Add ``train`` or ``plan`` only to the list of commands."""
+    app.command(command, cls=PlainCommand, help=_ABOUT[command])(_nothing)
+
+
+def _nothing() -> None:
+    """Do nothing: the command is only listed."""
+
+
+def _words(method: str) -> str:
+    """Return a short description of a method."""
+    return described_method(method).words
+
+
+def _help(choice: _Choice) -> str:
+    text = f"{_ABOUT[choice.command]} {choice.method}: {_words(choice.method)}."
+    return text if choice.law not in LAWS else f"{text} Law {choice.law}: {described_law(choice.law).title}."
+
+
+def _function_with_options(choice: _Choice, run: Callable[[Request], None]) -> Callable[..., None]:
+    """Return a function whose signature contains the options of a method, as typer reads them."""
+    options = {option.key: option for option in options_of(choice.command, choice.method, choice.law)}
+
+    def call(**values: Any) -> None:
+        run(Request.of(choice.method, choice.law, options, values))
+
+    parameters = [option.as_parameter() for option in options.values()]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    call.__doc__ = None
+    return call
+
 
 # typer may contain its own copy of click. So the base class of click's errors is taken from typer's own errors.
 _UsageError: type[Exception] = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
-_BY_METHOD = ("train", "plan")
 # What the parser expects, by the type of its error.
 _NUMBERS = {"float_parsing": "a number", "int_parsing": "a whole number"}
 _NUMBERS_OF_OLD_TYPER = re.compile(r"('.*') is not a valid (float|int)(?:eger)?\.")
@@ -57,8 +277,7 @@ def run(arguments: Sequence[str]) -> int:
 def with_exit_code(act: Callable[[list[str]], int], arguments: Sequence[str]) -> int:
     """Call a parser with arguments, print each error as one sentence, and return the exit code."""
     try:
-        with command_of(arguments):
-            return act(list(arguments))
+        return act(list(arguments))
     except HiddenError as error:
         if os.environ.get("DPENSEMBLE_TRACEBACK") and not INTERRUPTS.code:
             raise
@@ -75,19 +294,35 @@ def with_exit_code(act: Callable[[list[str]], int], arguments: Sequence[str]) ->
         return _unforeseen(type(error).__name__)
 
 
-def parsed_and_run(arguments: list[str]) -> int:
-    """Parse arguments, run the command, and return its exit code. Errors are raised."""
+def parsed_and_run(arguments: list[str], resumed: Unfinished | None = None) -> int:
+    """Parse arguments, run the command, and return its exit code. Errors are raised.
+
+    The command finishes the run `resumed`, if there is one.
+    """
     command = arguments[0] if arguments else ""
-    choice: Choice | None = None
+    app = _empty_app()
+    left = arguments
     if command in _BY_METHOD:
-        choice = choose(command, arguments[1:])
-        arguments = [command, "--help"] if choice is None else [command, choice.method, *choice.rest]
-    result = _app(command, choice)(args=arguments, prog_name="dpensemble", standalone_mode=False)
+        choice = choose_method(command, arguments[1:])
+        left = [command, "--help"] if choice is None else [command, choice.method, *choice.rest]
+
+        def run(request: Request) -> None:
+            _BY_METHOD[command](replace(request, arguments=tuple(arguments), resumed=resumed))
+
+        add_command_of_method(app, command, choice, run)
+    elif command in STATIC_COMMANDS:
+        add_static_command(app, command)
+    else:
+        for name in _BY_METHOD:
+            _add_name(app, name)
+        for name in STATIC_COMMANDS:
+            add_static_command(app, name)
+    result = app(args=left, prog_name="dpensemble", standalone_mode=False)
     return result if isinstance(result, int) else 0
 
 
-def _app(command: str, choice: Choice | None) -> typer.Typer:
-    """Return the requested command, or all commands if none of them is requested. Options take long to read."""
+def _empty_app() -> typer.Typer:
+    """Return an app without commands. Only the requested command is added, since options take long to read."""
     app = typer.Typer(
         cls=PlainGroup,
         no_args_is_help=True,
@@ -97,15 +332,6 @@ def _app(command: str, choice: Choice | None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    if command in _BY_METHOD:
-        add_group(app, command, choice)
-    elif command in STATIC_COMMANDS:
-        add_static_command(app, command)
-    else:
-        for name in _BY_METHOD:
-            add_name(app, name)
-        for name in STATIC_COMMANDS:
-            add_static_command(app, name)
     return app
 
 
@@ -131,7 +357,7 @@ def _usage(error: Any, arguments: Sequence[str]) -> str:
     flag = error.option_name
     text = f"No such option: {flag}"
     command = arguments[0] if arguments else ""
-    owner = owners(flag, command) if command in _BY_METHOD and flag.startswith("--") else None
+    owner = _owners(flag, command) if command in _BY_METHOD and flag.startswith("--") else None
     if owner is not None:
         return f"{text}; {owner}."
     flags = [name for parameter in error.ctx.command.params for name in parameter.opts] if error.ctx else []

@@ -1,19 +1,139 @@
-"""``dpensemble check``."""
+"""``dpensemble check``: what a run would read, and how many private records are bad.
+
+The counts are exact, for the owner only, before anything is charged.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import typer
 
 from dpensemble._checks import shown
 from dpensemble._class_names import split_names
+from dpensemble._hide_private_rows import guard_private_rows
+from dpensemble.allocation.partition import named_units
 from dpensemble.cli.options import parts_of
-from dpensemble.cli.where import opened_private, opened_workers
 from dpensemble.datasets import CSVFormat
-from dpensemble.workflow import TableFiles
-from dpensemble.workflow.check import Checked, check
+from dpensemble.datasets.columns import number_columns
+from dpensemble.datasets.equal_rows import EqualRows
+from dpensemble.datasets.public_facts import ids_of_two_forms
+from dpensemble.moments.maps.grid import declared_grid
+from dpensemble.rows.bad_records import BAD, class_ids_or_bad, readable_rows
+from dpensemble.rows.labels_and_units import sorted_classes
+from dpensemble.workflow.table_files import ReadOptions, TableFiles, Workers
+from dpensemble.workflow.tables import Tables, file_tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Checked:
+    """Exact counts of private records. They are for the owner only and must never be published.
+
+    A record is bad, and adds nothing, if its label is missing or not declared, if an entry is infinite, or if its unit
+    is missing. A missing or unreadable entry makes a record bad only for methods that take no blanks. `missing_entries`
+    holds the counts of all columns with missing entries. `columns` states how each column is read, `notes` what is
+    suspicious about public facts, and `classes` the declared classes of the column `target`. `declared` is whether
+    columns are declared in place of public rows. A public row equals a record if all features do (see `EqualRows`).
+    `layouts` states for each CSV file how it is read. `units` is the number of units, and `ids_of_two_forms`, of a
+    table in memory, how many ids are written as 7.0 although another id is 7.
+    """
+
+    records: int
+    bad: int
+    without_class: int
+    infinite: int
+    incomplete: int
+    without_unit: int
+    missing_entries: dict[str, int]
+    classes: list[object]
+    columns: dict[str, str]
+    notes: list[str]
+    target: str
+    declared: bool
+    public_rows: int = 0
+    public_rows_equal_to_records: int | None = None
+    more_than_chance: bool = False
+    layouts: dict[str, str] = field(default_factory=dict)
+    units: int | None = None
+    ids_of_two_forms: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts as plain values."""
+        return asdict(self)
+
+
+@guard_private_rows()
+def _checked(files: TableFiles, *, blanks: bool = True, workers: Workers | None = None) -> _Checked:
+    """Count the bad records of a private table. Without `blanks`, a record with a missing entry is bad, too."""
+    tables = file_tables(files, ReadOptions(blanks=True, takes_blocks=True, on_bad_record="zero", workers=workers))
+    classes = sorted_classes(tables.classes)
+    if tables.stream is not None:
+        units = tables.stream.units
+        present = np.ones(tables.n_records, dtype=bool) if units is None else units >= 0
+    else:
+        present = np.ones(tables.n_records, dtype=bool) if tables.units is None else named_units(tables.units)[1]
+    blocks = [(tables.X_private, tables.y_private.to_numpy())] if tables.stream is None else tables.stream.read()
+    counts = {"without_class": 0, "infinite": 0, "incomplete": 0, "bad": 0}
+    missing = pd.Series(0, index=tables.X_public.columns)
+    equal = EqualRows(tables.X_public)
+    start = 0
+    for table, labels in blocks:
+        equal.add(table)
+        undeclared = class_ids_or_bad(classes, labels) == BAD
+        infinite = ~readable_rows(table)[1]
+        blank = table.isna()
+        missing += blank.sum()
+        incomplete = blank.to_numpy().any(axis=1)
+        lost = ~present[start : start + len(table)]
+        bad = undeclared | infinite | lost | (incomplete & (not blanks))
+        for name, which in zip(counts, (undeclared, infinite, incomplete, bad), strict=True):
+            counts[name] += int(which.sum())
+        start += len(table)
+    return _Checked(
+        records=tables.n_records,
+        without_unit=int((~present).sum()),
+        classes=list(tables.classes),
+        columns=dict(tables.columns) or _declared_words(tables.declared_columns or {}),
+        target=files.target,
+        declared=tables.declared_columns is not None,
+        notes=[note.text for note in tables.notes],
+        missing_entries={str(name): int(number) for name, number in missing.items() if number},
+        public_rows=equal.n_rows,
+        public_rows_equal_to_records=equal.n_equal,
+        more_than_chance=equal.beyond_chance,
+        layouts=_layouts(files, tables),
+        units=None if files.unit is None else tables.n_units,
+        ids_of_two_forms=0 if tables.units is None else ids_of_two_forms(tables.units.tolist()),
+        **counts,
+    )
+
+
+def _layouts(files: TableFiles, tables: Tables) -> dict[str, str]:
+    """Return in words how each CSV file is read, and what decided it."""
+    columns = list(tables.declared_columns or tables.X_public.columns)
+    like = files.expected_like_public(columns)
+    layouts = {
+        "public": files.layout(files.public, files.named_columns(), public=True),
+        "private": files.layout(files.private, like) if files.private.exists() else None,
+    }
+    return {name: layout.words(files.form.sep) for name, layout in layouts.items() if layout is not None}
+
+
+def _declared_words(columns: Mapping[str, Sequence[object]]) -> dict[str, str]:
+    """Return in words how declared columns are read."""
+    grid = declared_grid(columns).empty
+    numbers = dict(zip(grid.columns, number_columns(grid), strict=True))
+    return {
+        str(name): f"number from {one[0]} to {one[1]}" if numbers[name] else f"category, one of {len(one)}"
+        for name, one in columns.items()
+    }
+
 
 _CHANCE = ", which is more than chance: public rows are not protected, so give rows of other people"
 _TWO_FORMS = (
@@ -50,16 +170,16 @@ def run(
         drop=parts_of(drop) or (),
         form=CSVFormat(sep, decimal, multiline_text, skip_lines),
     )
-    with opened_private(private) as source, opened_workers(files.private, source) as workers:
-        counts = check(files, blanks=not no_blanks, workers=workers)
+    with Workers.opened_source(private) as source, Workers.opened(files.private, source) as workers:
+        counts = _checked(files, blanks=not no_blanks, workers=workers)
     typer.echo(json.dumps(counts.to_dict(), indent=2) if as_json else "\n".join(_lines(counts)))
 
 
-def _lines(counts: Checked) -> list[str]:
+def _lines(counts: _Checked) -> list[str]:
     lines = [
         "For you only: these counts are exact, so do not publish them.",
         f"{counts.records:,} records: {counts.bad:,} of them are bad and add nothing to a release.",
-        f"  {counts.without_class:,} have no declared class{_compared(counts)}",
+        f"  {counts.without_class:,} have no declared class{_share_without_class(counts)}",
         f"  {counts.infinite:,} have an infinite entry",
         f"  {counts.without_unit:,} have no unit",
         f"  {counts.incomplete:,} have a missing or unreadable entry",
@@ -85,7 +205,7 @@ def _lines(counts: Checked) -> list[str]:
     return lines
 
 
-def _compared(counts: Checked) -> str:
+def _share_without_class(counts: _Checked) -> str:
     """Return a loud remark if many records have no declared class."""
     share = counts.without_class / counts.records
     if share < _REMARKABLE:

@@ -13,16 +13,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dpensemble._checks import member
 from dpensemble._wording import round_up
 from dpensemble.cli.options import parts_of
-from dpensemble.cli.warning_lines import warnings_as_lines
+from dpensemble.cli.output import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.relations import Relation
 from dpensemble.workflow import Comparison
 from dpensemble.workflow import compare as run_comparison
-from dpensemble.workflow.comparison import METHODS, ComparedMethod
-from dpensemble.workflow.comparison_data import ComparedDataset, ComparisonData, comparison_data, table_data
+from dpensemble.workflow.comparison import ComparedMethod
+from dpensemble.workflow.comparison_data import ComparisonData, comparison_data, table_data
 from dpensemble.workflow.disk import replace_file
 
 # Width of the table when no terminal sets it.
@@ -52,13 +51,14 @@ def run(
     """Compare methods on public data, on the same rows and with the same budget."""
     if out is not None:
         _check_file(out)
+    if methods is not None:
+        settings["methods"] = parts_of(methods)
     shown = not quiet and sys.stderr.isatty()
     reading: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
     reading |= {"skip_lines": skip_lines}
     with warnings_as_lines():
         comparison = run_comparison(
             _data(dataset, table, target, classes, public_rows, progress=shown, **reading),
-            methods=parts_of(methods) or METHODS,
             n_teachers=teachers,
             relation=relation.value,
             random_state=seed,
@@ -90,7 +90,7 @@ def _data(
     if table is None:
         if target is not None:
             raise InvalidParameterError(f"target={target!r} requires --table: give --table too, or drop --target.")
-        name = member("dataset", "adult" if dataset is None else dataset, ComparedDataset)
+        name = "adult" if dataset is None else dataset
         return comparison_data(name, _labels(classes), public_rows, progress=progress)
     if target is None or dataset is not None or classes is not None:
         raise InvalidParameterError(

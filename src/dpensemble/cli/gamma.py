@@ -16,7 +16,7 @@ from rich.table import Table
 
 from dpensemble._checks import member
 from dpensemble.certificates import certificate_of_majority
-from dpensemble.cli.plan_output import check_folder, check_plot_file, print_certificate, write_certificate, write_charts
+from dpensemble.cli.output import PlanFiles, write_charts
 from dpensemble.darrm import (
     AlikeTeachers,
     Allowance,
@@ -92,13 +92,13 @@ def run(
     """Find the private majority of private teachers with the least error."""
     compete = member("constraints", constraints, Constraints)
     vote_prior = _prior_of(prior)
-    check_plot_file(plot)
-    check_folder("certificate", certificate)
+    out = PlanFiles(certificate, plot)
+    out.check()
     solution = optimise_gamma(
         teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta, prior=vote_prior, constraints=compete
     )
     if certificate is not None:
-        write_certificate(certificate, certificate_of_majority(solution.law, solution.allowance))
+        out.write_certificate(certificate_of_majority(solution.law, solution.allowance))
     laws = {"optimised": solution.law} | _baselines(solution.allowance)
     if plot is not None:
         write_plot(solution, laws, plot)
@@ -106,7 +106,7 @@ def run(
         typer.echo(json.dumps(_as_dict(solution, laws, vote_prior), indent=2))
     else:
         _show(solution, laws, vote_prior, plot)
-        print_certificate(certificate)
+        out.print_certificate()
 
 
 def _prior_of(text: str) -> VotePrior:

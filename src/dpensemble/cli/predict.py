@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -16,12 +17,14 @@ import pandas as pd
 import typer
 
 from dpensemble._checks import integer_between
+from dpensemble._untrusted import read_json
 from dpensemble.cli.options import parts_of
-from dpensemble.cli.plan_output import check_folder
+from dpensemble.cli.output import check_folder
 from dpensemble.datasets.arrow_sources import holds_rows_of
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
 from dpensemble.workflow.disk import file_beside
-from dpensemble.workflow.predict import RowExplanations, UnseenValues, load_student, predictions, threshold_for_costs
+from dpensemble.workflow.outputs import RunFile
+from dpensemble.workflow.predict import RowExplanations, UnseenValues, load_student, predictions
 
 
 def run(
@@ -52,8 +55,7 @@ def run(
         loaded = load_student(student)
     unseen = UnseenValues(loaded)
     reading: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
-    reading |= {"skip_lines": skip_lines}
-    reading |= {"threshold": threshold, "positive_class": positive_class}
+    reading |= {"skip_lines": skip_lines, "threshold": threshold, "positive_class": positive_class}
     explanations = None
     if explain or explain_plot is not None:
         explanations = RowExplanations(
@@ -83,9 +85,13 @@ def run(
             _print(draft)
     if as_json:
         typer.echo(json.dumps(answers))
-    if loaded.for_release_ is False:
+    _print_notes(loaded, None if threshold is not None else _threshold_for_costs(student), unseen)
+
+
+def _print_notes(student: Any, by_costs: str | None, unseen: UnseenValues) -> None:
+    """Print what the user of the labels should know."""
+    if student.for_release_ is False:
         typer.echo("dpensemble: note: the student is NOT FOR RELEASE; the noise of its run came from a seed.", err=True)
-    by_costs = None if threshold is not None else threshold_for_costs(student)
     if by_costs is not None:
         typer.echo(
             f"dpensemble: note: labels are the most probable classes; {by_costs} decides by the costs of the run.",
@@ -138,3 +144,14 @@ def _answers(labels: pd.DataFrame, explanations: RowExplanations | None, *, whol
 def _plain(labels: pd.DataFrame) -> list[dict[Any, Any]]:
     """Return rows that JSON can hold: a blank becomes null."""
     return labels.astype(object).where(labels.notna(), None).to_dict("records")
+
+
+def _threshold_for_costs(path: Path) -> str | None:
+    """Return the options with which `predict` decides by the costs that a run was given, or None without costs."""
+    file = path / RunFile.RECORD if path.is_dir() else path.parent / RunFile.RECORD
+    try:
+        decision = read_json(file, FileError, special_numbers=True)["data"]["decision"]
+        return f"--threshold {decision['threshold']:.4g} --positive-class {shlex.quote(decision['positive_class'])}"
+    except (OSError, ValueError, LookupError, TypeError):
+        # A student may be copied away from its run.
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,16 +11,34 @@ from rich.markup import escape
 from rich.table import Table
 
 from dpensemble._wording import round_up
+from dpensemble.accounting import bagging_delta
 from dpensemble.accounting.published import has_published
-from dpensemble.cli.other_budgets import Budgets
-from dpensemble.cli.show import plain_line
+from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.design import Plan
 from dpensemble.design.plan import SmallestEnsemble
-from dpensemble.report.sections import varied_setting
+from dpensemble.errors import InvalidParameterError
+from dpensemble.report.sections import SHARED_BUDGETS, varied_setting
+
+# Rows of epsilon, labels by the requested accounting and, for an exact plan, labels by the published accounting.
+_Budgets = list[tuple[float, int, int | None]]
+_OTHER_SIZES = (0.1, 0.5, 1, 2, 10)
 
 
-def print_plan(plan: Plan, budgets: Budgets | None, plain: dict[str, Any] | None) -> None:
-    """Print what the budget buys."""
+def print_plan(
+    plan: Plan,
+    plain: dict[str, Any] | None,
+    budgets: _Budgets | None,
+    quality: Sequence[dict[str, float]],
+    smallest: SmallestEnsemble | None,
+) -> None:
+    """Print what the budget buys, what other budgets would buy, how often labels are wrong, and a smaller ensemble."""
+    _print_labels(plan, budgets, plain)
+    _print_quality(quality, plan.design.n_classes, gated=plan.design.gated)
+    if smallest is not None:
+        _print_smallest(smallest)
+
+
+def _print_labels(plan: Plan, budgets: _Budgets | None, plain: dict[str, Any] | None) -> None:
     console, design = Console(highlight=False), plan.design
     surely = " if every query is answered" if design.gated else ""
     at = "within everybody's budget" if plain else f"at epsilon {round_up(plan.epsilon, 6):g}"
@@ -103,7 +122,7 @@ def _plural(noun: str, number: int) -> str:
     return noun if number == 1 else f"{noun}es" if noun.endswith("s") else f"{noun}s"
 
 
-def _print_budgets(console: Console, plan: Plan, budgets: Budgets) -> None:
+def _print_budgets(console: Console, plan: Plan, budgets: _Budgets) -> None:
     """Print what other budgets would buy with the same noise, also by the published analysis."""
     design = plan.design
     beside, in_paper = budgets[0][2] is not None, design.counts_the_breach and has_published(design.law)
@@ -123,7 +142,7 @@ def _print_budgets(console: Console, plan: Plan, budgets: Budgets) -> None:
         )
 
 
-def print_quality(quality: Sequence[dict[str, float]], n_classes: int, *, gated: bool = False) -> None:
+def _print_quality(quality: Sequence[dict[str, float]], n_classes: int, *, gated: bool = False) -> None:
     """Print how often a label is wrong, by the share of the teachers that agree."""
     console = Console(highlight=False)
     table = Table("teachers that agree", title="Wrong labels by vote margin", title_justify="left")
@@ -137,7 +156,7 @@ def print_quality(quality: Sequence[dict[str, float]], n_classes: int, *, gated:
         console.print("Assumes that all other teachers vote for one other class.", markup=False)
 
 
-def print_smallest(smallest: SmallestEnsemble) -> None:
+def _print_smallest(smallest: SmallestEnsemble) -> None:
     """Print the smallest number of teachers whose labels are right often enough."""
     console, plan = Console(highlight=False), smallest.plan
     settings = plan.design.settings()
@@ -150,3 +169,54 @@ def print_smallest(smallest: SmallestEnsemble) -> None:
     )
     if plan.design.gated:
         console.print(f"Such a query is answered at {smallest.answer_rate:.1%}.", markup=False)
+
+
+def print_bagging(scheme: BootstrapScheme, records: int, answer: dict[str, Any]) -> None:
+    """Print the guarantee of bagging itself, and of other sizes of subsamples."""
+    console = Console(highlight=False)
+    exposed = math.floor(round(answer["delta"] * records, 6))
+    console.print(
+        f"Delta {_figure(answer['delta'])} at epsilon 0: about {exposed:,} of {records:,} records may be "
+        "exposed; the others are protected for all possible models.",
+        markup=False,
+    )
+    table = Table(show_header=False)
+    table.add_row("method", f"bagging, {scheme.scheme.value}")
+    table.add_row("models", f"{scheme.n_models:,}")
+    table.add_row("each draws", f"{scheme.subsample:,} of {records:,} records")
+    if answer["published"] is not None:
+        epsilon, delta = (_figure(value) for value in answer["published"].values())
+        table.add_row("the paper's pair", f"epsilon {epsilon} and delta {delta}")
+    console.print(table)
+    sizes = Table("each draws", title="Delta by size of the subsamples", title_justify="left")
+    for other in Bootstrap:
+        sizes.add_column(other.value, justify="right")
+    for size in sorted({max(1, round(factor * scheme.subsample)) for factor in _OTHER_SIZES}):
+        schemes = (BootstrapScheme(other, scheme.n_models, size) for other in Bootstrap)
+        sizes.add_row(f"{size:,}", *(_delta(other, records) for other in schemes))
+    console.print(sizes)
+    console.print(answer["warning"], markup=False, soft_wrap=True)
+
+
+def _delta(scheme: BootstrapScheme, records: int) -> str:
+    """Return delta for display, or a dash if a draw of this size is impossible."""
+    try:
+        return _figure(bagging_delta(scheme, records))
+    except InvalidParameterError:
+        return "-"
+
+
+def _figure(value: float) -> str:
+    return f"{round_up(value, 4):g}"
+
+
+def plain_line(entries: Sequence[dict[str, Any]], noun: str) -> str:
+    """Return what one budget for all would buy (`entries`: `RunRecord.plain_labels`; `noun`: what is counted)."""
+    counts = ", ".join(
+        f"{entry['labels']:,} if all had the {SHARED_BUDGETS[entry['name']]} budget ({round_up(entry['epsilon'], 4):g})"
+        for entry in entries
+    )
+    return (
+        f"One budget for all, with the same noise, would buy these numbers of {noun}: {counts}. Only the smallest "
+        "number keeps within everybody's budget."
+    )

@@ -4,38 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dpensemble.cli.help import PlainCommand, PlainGroup
 from dpensemble.cli.interrupts import INTERRUPTS
-from dpensemble.cli.options import DATA, METHOD, OUTPUT, PRIVACY
+from dpensemble.cli.options import Panel, PlainCommand, PlainGroup
 from dpensemble.relations import Relation
+
+DATA, PRIVACY, METHOD, OUTPUT = Panel
 
 #: Functions of typer by what people type.
 Commands = dict[str, Callable[..., None]]
 
 
-def option(panel: str, text: str, *names: str, metavar: str | None = None) -> Any:
+def option(panel: Panel, text: str, *names: str, metavar: str | None = None) -> Any:
     """Return an option with its panel of the help. The text states the default."""
-    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, metavar=metavar)
+    return typer.Option(*names, help=text, rich_help_panel=panel.value, show_default=False, metavar=metavar)
 
 
-def run_command(function: str, **values: Any) -> Any:
-    """Import the module of a command, and call a function of the module, ``PACKAGE.MODULE:FUNCTION``."""
-    module, _, name = function.partition(":")
-    with INTERRUPTS.at_once():
-        run = vars(import_module(f"dpensemble.{module}"))[name]
-    return run(**values)
-
-
-def print_answer(function: str, *, as_json: bool, **values: Any) -> None:
-    """Run a command that returns plain values and words, and print one of them."""
-    answer, words = run_command(function, **values)
+def _print_answer(answer: dict[str, Any], words: str, as_json: bool) -> None:
+    """Print one of two forms of an answer."""
     typer.echo(json.dumps(answer, indent=2) if as_json else words)
 
 
@@ -44,7 +34,18 @@ Plot = Annotated[Path | None, option(OUTPUT, "Also draw it as SVG.")]
 
 _Where = Annotated[str, typer.Argument(metavar="LEDGER", help="File, or postgresql://user@host/name.")]
 _Name = Annotated[str, typer.Argument(metavar="DATA_SET", help="Name of the data set.")]
-_run = partial(print_answer, "server.ledger_commands:run")
+
+
+def _run_ledger(*, as_json: bool, **values: Any) -> None:
+    with INTERRUPTS.at_once():
+        from dpensemble.server.ledger_commands import run  # noqa: PLC0415
+    _print_answer(*run(**values), as_json)
+
+
+def _run_keys(*, as_json: bool, **values: Any) -> None:
+    with INTERRUPTS.at_once():
+        from dpensemble.server.service_commands import run_keys  # noqa: PLC0415
+    _print_answer(*run_keys(**values), as_json)
 
 
 def ledger_create(ledger: _Where, as_json: Json = False) -> None:
@@ -52,7 +53,7 @@ def ledger_create(ledger: _Where, as_json: Json = False) -> None:
 
     Example: dpensemble ledger create ledger.db
     """
-    _run(action="create", ledger=ledger, as_json=as_json)
+    _run_ledger(action="create", ledger=ledger, as_json=as_json)
 
 
 def ledger_open(
@@ -77,7 +78,7 @@ def ledger_open(
 
     Example: dpensemble ledger open ledger.db patients --epsilon 3 --delta 1e-5
     """
-    _run(action="open", **locals())
+    _run_ledger(action="open", **locals())
 
 
 def ledger_show(ledger: _Where, as_json: Json = False) -> None:
@@ -85,7 +86,7 @@ def ledger_show(ledger: _Where, as_json: Json = False) -> None:
 
     Example: dpensemble ledger show ledger.db
     """
-    _run(action="show", ledger=ledger, as_json=as_json)
+    _run_ledger(action="show", ledger=ledger, as_json=as_json)
 
 
 def ledger_verify(
@@ -99,7 +100,7 @@ def ledger_verify(
 
     Example: dpensemble ledger verify ledger.db --checkpoint october.json
     """
-    _run(action="verify", ledger=ledger, checkpoint=checkpoint or [], as_json=as_json)
+    _run_ledger(action="verify", ledger=ledger, checkpoint=checkpoint or [], as_json=as_json)
 
 
 def ledger_export(
@@ -111,7 +112,7 @@ def ledger_export(
 
     Example: dpensemble ledger export ledger.db --out entries.jsonl
     """
-    _run(action="export", ledger=ledger, out=out, as_json=as_json)
+    _run_ledger(action="export", ledger=ledger, out=out, as_json=as_json)
 
 
 def ledger_checkpoint(
@@ -123,7 +124,7 @@ def ledger_checkpoint(
 
     Example: dpensemble ledger checkpoint ledger.db --out october.json
     """
-    _run(action="checkpoint", ledger=ledger, out=out, as_json=as_json)
+    _run_ledger(action="checkpoint", ledger=ledger, out=out, as_json=as_json)
 
 
 def ledger_protect(ledger: _Where, as_json: Json = False) -> None:
@@ -131,7 +132,7 @@ def ledger_protect(ledger: _Where, as_json: Json = False) -> None:
 
     Example: dpensemble ledger protect ledger.db
     """
-    _run(action="protect", ledger=ledger, as_json=as_json)
+    _run_ledger(action="protect", ledger=ledger, as_json=as_json)
 
 
 def ledger_forget(
@@ -144,7 +145,7 @@ def ledger_forget(
 
     Example: dpensemble ledger forget ledger.db --id 113b2ca8-57aa-4c2a-a06a-2f8012c9d723
     """
-    _run(action="forget", ledger=ledger, name=name, witness=witness, as_json=as_json)
+    _run_ledger(action="forget", ledger=ledger, name=name, witness=witness, as_json=as_json)
 
 
 def ledger_charge(
@@ -159,7 +160,7 @@ def ledger_charge(
 
     Example: dpensemble ledger charge ledger.db patients --epsilon 0.2 --delta 1e-9 --what "a table in the report"
     """
-    _run(action="charge", **locals())
+    _run_ledger(action="charge", **locals())
 
 
 def ledger_restored(
@@ -183,7 +184,7 @@ def ledger_restored(
 
     Example: dpensemble ledger restored ledger.db --checkpoint october.json
     """
-    _run(
+    _run_ledger(
         action="restored",
         ledger=ledger,
         checkpoint=checkpoint or [],
@@ -203,7 +204,7 @@ def ledger_move(
 
     Example: dpensemble ledger move ledger.db --to postgresql://owner@localhost/ledgers
     """
-    _run(action="move", ledger=ledger, to=to, as_json=as_json)
+    _run_ledger(action="move", ledger=ledger, to=to, as_json=as_json)
 
 
 LEDGER: Commands = {
@@ -234,11 +235,12 @@ def serve(
 
     Example: dpensemble serve service.toml --port 8000
     """
+    with INTERRUPTS.at_once():
+        from dpensemble.server.service_commands import check_service, run_service  # noqa: PLC0415
     if check:
-        print_answer("server.service_commands:check_service", config=config, as_json=as_json)
+        _print_answer(*check_service(config=config), as_json)
         return
-    run_command(
-        "server.service_commands:run_service",
+    run_service(
         config=config,
         follow=INTERRUPTS.follow,
         host=host,
@@ -263,7 +265,7 @@ def keys_create(
 
     Example: dpensemble keys create keys.json alice --scope read --scope predict
     """
-    print_answer("server.service_commands:run_keys", action="create", **locals())
+    _run_keys(action="create", **locals())
 
 
 def keys_list(keys: _Keys, as_json: Json = False) -> None:
@@ -271,7 +273,7 @@ def keys_list(keys: _Keys, as_json: Json = False) -> None:
 
     Example: dpensemble keys list keys.json
     """
-    print_answer("server.service_commands:run_keys", action="list", keys=keys, as_json=as_json)
+    _run_keys(action="list", keys=keys, as_json=as_json)
 
 
 def keys_revoke(
@@ -281,7 +283,7 @@ def keys_revoke(
 
     Example: dpensemble keys revoke keys.json 1f2e3d4c5b6a
     """
-    print_answer("server.service_commands:run_keys", action="revoke", keys=keys, key=key, as_json=as_json)
+    _run_keys(action="revoke", keys=keys, key=key, as_json=as_json)
 
 
 KEYS: Commands = {"create": keys_create, "list": keys_list, "revoke": keys_revoke}
@@ -333,7 +335,10 @@ def compare(
 
     Example: dpensemble compare --dataset adult --epsilon 1 --delta 1e-5
     """
-    run_command("cli.compare:run", **locals())
+    given = dict(locals())
+    with INTERRUPTS.at_once():
+        from dpensemble.cli.compare import run as run_compare  # noqa: PLC0415
+    run_compare(**given)
 
 
 def gamma(
@@ -363,7 +368,10 @@ def gamma(
 
     Example: dpensemble gamma --teachers 11 --epsilon 0.1 --m 3
     """
-    run_command("cli.gamma:run", **locals())
+    given = dict(locals())
+    with INTERRUPTS.at_once():
+        from dpensemble.cli.gamma import run as run_gamma  # noqa: PLC0415
+    run_gamma(**given)
 
 
 def report(
@@ -385,7 +393,10 @@ def report(
 
     Example: dpensemble report demo --out page.html
     """
-    run_command("cli.report:run", **locals())
+    given = dict(locals())
+    with INTERRUPTS.at_once():
+        from dpensemble.cli.runs import report as run_report  # noqa: PLC0415
+    run_report(**given)
 
 
 def recover(
@@ -403,7 +414,10 @@ def recover(
 
     Example: dpensemble recover demo
     """
-    run_command("cli.recover:run", **locals())
+    given = dict(locals())
+    with INTERRUPTS.at_once():
+        from dpensemble.cli.runs import recover_run as run_recover  # noqa: PLC0415
+    run_recover(**given)
 
 
 def check(
@@ -429,7 +443,10 @@ def check(
 
     Example: dpensemble check --private p.csv --public q.csv --target y --classes no,yes
     """
-    run_command("cli.check:run", **locals())
+    given = dict(locals())
+    with INTERRUPTS.at_once():
+        from dpensemble.cli.check import run as run_check  # noqa: PLC0415
+    run_check(**given)
 
 
 def predict(
@@ -443,7 +460,8 @@ def predict(
     ] = False,
     keep: Annotated[str | None, option(OUTPUT, "Columns to repeat beside the label, comma-separated.")] = None,
     threshold: Annotated[
-        float | None, option(OUTPUT, "Probability from which a row gets the positive class. [most probable class]")
+        float | None,
+        option(OUTPUT, "Probability from which a row gets the positive class. [most probable class]"),
     ] = None,
     positive_class: Annotated[
         str | None, option(OUTPUT, "Class that --threshold is about. [the second of two]", "--positive-class")
@@ -467,7 +485,10 @@ def predict(
 
     Example: dpensemble predict demo new.csv --proba --keep patient_id --out labels.csv
     """
-    run_command("cli.predict:run", **locals())
+    given = dict(locals())
+    with INTERRUPTS.at_once():
+        from dpensemble.cli.predict import run as run_predict  # noqa: PLC0415
+    run_predict(**given)
 
 
 def verify(
@@ -480,7 +501,10 @@ def verify(
 
     Example: dpensemble verify certificate.json
     """
-    run_command("cli.verify:run", **locals())
+    given = dict(locals())
+    with INTERRUPTS.at_once():
+        from dpensemble.cli.runs import verify as run_verify  # noqa: PLC0415
+    run_verify(**given)
 
 
 def add_static_command(app: typer.Typer, name: str) -> None:

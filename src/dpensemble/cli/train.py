@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -24,15 +23,10 @@ from dpensemble._announce import Spending, listen
 from dpensemble._class_names import split_names
 from dpensemble._draw_once import kept_in
 from dpensemble._progress import Hear, progress_heard_by, show_progress
-from dpensemble.cli.again import ARGUMENTS, Unfinished, unfinished
 from dpensemble.cli.interrupts import INTERRUPTS
-from dpensemble.cli.manifest import METHODS, method_of
-from dpensemble.cli.method_commands import Request
-from dpensemble.cli.options import parts_of
-from dpensemble.cli.settings import settings_of
-from dpensemble.cli.show import print_run
-from dpensemble.cli.warning_lines import warnings_as_lines
-from dpensemble.cli.where import cluster_of, opened_private, opened_workers
+from dpensemble.cli.options import Request, described_method, parts_of
+from dpensemble.cli.output import warnings_as_lines
+from dpensemble.cli.runs import print_run
 from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.public_facts import lines, refuse_doubts
@@ -40,24 +34,20 @@ from dpensemble.design.by_group import parse_budgets
 from dpensemble.engine.run import uncounted
 from dpensemble.errors import (
     ColumnWarning,
-    FileError,
     InvalidParameterError,
     UnlikeRowsWarning,
     file_errors,
     known_text,
 )
-from dpensemble.quality.result import Costs
-from dpensemble.report.record import declared_noun, unit_noun
 from dpensemble.rows.bad_records import zeroes_bad
 from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file_tables
 from dpensemble.workflow import train as run_training
-from dpensemble.workflow.column_kinds import declared_groups, parse_groups
-from dpensemble.workflow.disk import CHARGE, OWN_FILE
-from dpensemble.workflow.holdout import choose
-from dpensemble.workflow.learners import LEARNERS, STUDENTS, learner
-from dpensemble.workflow.outputs import REPORT, STUDENT, write_outcome
+from dpensemble.workflow.disk import OWN_FILE
+from dpensemble.workflow.learners import learner
+from dpensemble.workflow.outputs import RunFile, write_outcome
 from dpensemble.workflow.rehearsal import rehearse
-from dpensemble.workflow.run_folder import JournaledAccount, about_run, checked_folder, claimed_folder, resumed_folder
+from dpensemble.workflow.run_folder import claimed_folder, resumed_folder
+from dpensemble.workflow.scoring import QualityRequest
 from dpensemble.workflow.table_files import Workers
 from dpensemble.workflow.tables import adult_tables
 
@@ -66,13 +56,16 @@ _DEFAULT_LEARNER = "logistic-regression"
 
 def estimator(request: Request) -> Any:
     """Return the unfitted estimator of a request."""
-    settings = settings_of(request)
-    for part, learners in (("teacher", LEARNERS), ("student", STUDENTS)):
+    settings = request.estimator_settings()
+    for part in ("teacher", "student"):
         named = settings.pop(part, _DEFAULT_LEARNER)
         # The estimator has its own defaults for this learner.
         if named != _DEFAULT_LEARNER:
-            settings[part] = learner(part, named, learners)
-    return getattr(methods, METHODS[request.method])(**settings)
+            settings[part] = learner(part, named)
+    # The class states its own short name. Not every class has one, since some only work on others.
+    kinds = (getattr(methods, name) for name in methods.__all__)
+    kind = next(kind for kind in kinds if getattr(kind, "name", None) == request.method)
+    return kind(**settings).set_params(on_bad_record=str(request.own["on_bad_record"]))
 
 
 @contextmanager
@@ -110,11 +103,6 @@ def _silent(_event: str, _about: dict[str, Any]) -> None:
     return
 
 
-_FILES = ("private", "public", "target", "classes")
-_ABOUT_FILES = (
-    *("test", "unit", "drop", "test_is_public", "sep", "decimal", "multiline_text", "skip_lines"),
-    *("declared_columns", "in_blocks", "cluster", "jobs"),
-)
 _HOW = (
     "give --budgets COLUMN, a private column of epsilons, or groups and shares to deal at random, such as "
     '--budgets "0.7:50%,1.4:50%"'
@@ -122,66 +110,75 @@ _HOW = (
 
 
 def run(request: Request) -> None:
-    """Train a private student, write its report and print the result. Log events on request."""
+    """Train a private student, write its report and print the result. Log events on request.
+
+    The order is: check the options, claim the folder, read the tables, rehearse, train, and put the release in place.
+    """
     with logged(request.own["log_json"], command="train", method=request.method) as log:
-        _run(request, log)
-
-
-def _run(request: Request, log: Hear) -> None:
-    start = perf_counter()
-    own, out = request.own, request.own["out"]
-    if "budgets" in own:
-        _check_budgets(request)
-    model, ledger = (
-        estimator(request).set_params(on_bad_record=str(own["on_bad_record"])),
-        _account(own["ledger"], own["data_set"]),
-    )
-    resumes = unfinished()
-    with ExitStack() as running:
-        source = running.enter_context(opened_private(own["private"]))
-        _require_streamable(request, source)
-        place = running.enter_context(_folder(request, source, resumes))
-        running.enter_context(kept_in(place.drawn))
-        INTERRUPTS.follow(place.standing, lambda: place.spent)
+        start = perf_counter()
+        own, out = request.own, request.own["out"]
+        if "budgets" in own:
+            _check_budgets(request)
+        model, ledger = estimator(request), _account(own["ledger"], own["data_set"])
+        files = _table_files(own)
         where = own.get("cluster"), own.get("scheduler")
-        private = None if own["private"] is None else Path(own["private"])
-        workers = running.enter_context(opened_workers(private, source, own.get("jobs"), *where))
-        tables = _checked_tables(request, model, workers)
-        read = perf_counter() - start
-        log("tables read", {"seconds": round(read, 3), "notes": len(tables.notes)})
-        shown, votes = show_progress(not own["quiet"] and sys.stderr.isatty()), own.get("private_report", False)
-        # Hints report some warnings after the run, and notes about columns were printed above.
-        hinted = (ColumnWarning, *(() if own["json"] else (UnlikeRowsWarning,)))
-        options = {
-            name: own[name] for name in ("baseline", "fewest_units", "fill", "holdout_score", "title", "unit_name")
-        }
-        options |= {"certificate": own.get("certificate", False), "private_report": votes}
-        options |= {"costs": _costs(own), "positive_class": own.get("positive_class")}
-        if own["holdout_score"] is not None:
-            _print_cells(tables, model, own["holdout_score"], options)
-        if resumes is None:
-            rehearse(tables, model, **options)
-        ledger = _journaled(ledger, own["ledger"], place)
-        with (
-            cluster_of(own.get("backend"), *where),
-            warnings_as_lines(told_otherwise=hinted),
-            shown,
-            listen(partial(_spend, place, log)),
-            # One command is one fit. Only a ledger counts several.
-            uncounted(),
-        ):
-            outcome = run_training(tables, model, ledger=ledger, **options)
-        for line in outcome.warnings:
-            typer.echo(f"dpensemble: for you only: {line}", err=True)
-        outcome.record.seconds["reading"] = round(read, 3)
-        outcome.record.seconds["total"] = round(perf_counter() - start, 3)
-        place.finish(partial(write_outcome, outcome))
-        place.place()
-        log("release placed", {"out": str(out), "for_release": outcome.record.statement().for_release})
-    if own["json"]:
-        typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
-    else:
-        print_run(outcome.record, out / REPORT, out / STUDENT, zeroes=zeroes_bad(model))
+        with ExitStack() as running:
+            source = running.enter_context(Workers.opened_source(own["private"]))
+            _require_streamable(request, source)
+            place = running.enter_context(_claimed_folder(request, source))
+            # What this run draws is stored there, and no value is drawn twice.
+            running.enter_context(kept_in(place.drawn))
+            INTERRUPTS.follow(place.standing, lambda: place.spent)
+            private = None if files is None else files.private
+            workers = running.enter_context(Workers.opened(private, source, own.get("jobs"), *where))
+            tables = _read_tables(request, files, _read_options(request, model, workers))
+            _print_notes(tables, strict=own["strict"])
+            read = perf_counter() - start
+            log("tables read", {"seconds": round(read, 3), "notes": len(tables.notes)})
+            options = _options_of_training(own)
+            _print_cells(tables, model, options)
+            if request.resumed is None:
+                rehearse(tables, model, **options)
+            ledger = place.journaled(ledger, own["ledger"], INTERRUPTS.check)
+            with (
+                Workers.opened_cluster(own.get("backend"), *where),
+                _progress_and_warnings(own),
+                listen(partial(_spend, place, log)),
+            ):
+                outcome = run_training(tables, model, ledger=ledger, **options)
+            for line in outcome.warnings:
+                typer.echo(f"dpensemble: for you only: {line}", err=True)
+            outcome.record.seconds["reading"] = round(read, 3)
+            outcome.record.seconds["total"] = round(perf_counter() - start, 3)
+            place.finish(partial(write_outcome, outcome))
+            place.place()
+            log("release placed", {"out": str(out), "for_release": outcome.record.statement().for_release})
+        if own["json"]:
+            typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
+        else:
+            print_run(outcome.record, out / RunFile.REPORT, out / RunFile.STUDENT, zeroes=zeroes_bad(model))
+
+
+def _options_of_training(own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `dpensemble.workflow.train` and of its rehearsal."""
+    names = ("baseline", "fewest_units", "fill", "holdout_score", "title", "unit_name")
+    options = {name: own[name] for name in names}
+    options |= {"certificate": own.get("certificate", False), "private_report": own.get("private_report", False)}
+    return options | {"costs": _costs(own), "positive_class": own.get("positive_class")}
+
+
+@contextmanager
+def _progress_and_warnings(own: Mapping[str, Any]) -> Iterator[None]:
+    """Show progress and warnings of a training."""
+    # Hints report some warnings after the run, and notes about columns were printed above.
+    hinted = (ColumnWarning, *(() if own["json"] else (UnlikeRowsWarning,)))
+    with (
+        warnings_as_lines(told_otherwise=hinted),
+        show_progress(not own["quiet"] and sys.stderr.isatty()),
+        # One command is one fit. Only a ledger counts several.
+        uncounted(),
+    ):
+        yield
 
 
 def _require_streamable(request: Request, source: ArrowSource | None) -> None:
@@ -194,66 +191,64 @@ def _require_streamable(request: Request, source: ArrowSource | None) -> None:
         )
 
 
-def _folder(
-    request: Request, source: ArrowSource | None, resumes: Unfinished | None
-) -> AbstractContextManager[RunFolder]:
+def _claimed_folder(request: Request, source: ArrowSource | None) -> AbstractContextManager[RunFolder]:
     """Claim the folder of a new run, or of a run that is being finished."""
-    own = request.own
+    own, resumed = request.own, request.resumed
+    if resumed is not None:
+        return resumed_folder(own["out"], overwrite=resumed.overwrite, began_in=resumed.folder)
     named = ("public", "test", "declared_columns", *(() if source is not None else ("private",)))
     inputs = [Path(own[name]) for name in named if own.get(name) is not None]
     inputs += () if source is None else source.files
-    if resumes is not None:
-        if checked_folder(own["out"]) != resumes.folder:
-            raise FileError(
-                f"out={str(own['out'])!r} of the interrupted run is not {resumes.folder}: move the folder back to "
-                "where the run began, or give --give-up to keep the account of what was spent."
-            )
-        return resumed_folder(own["out"], overwrite=resumes.overwrite)
     facts: dict[str, Any] = {"method": request.method, "private": str(own["private"] or own["dataset"])}
     if request.settings.get("insecure_release_seed") is not None:
         facts["for_release"] = False
     # Nobody can see here whether a table of Spark or of a server is the same, so such a run cannot be finished later.
     repeatable = own["private"] is None or not Workers.is_table(Path(own["private"]))
     repeatable &= source is None or bool(source.files)
-    about = about_run(ARGUMENTS.get() if repeatable else (), inputs, **facts)
-    return claimed_folder(own["out"], overwrite=own["overwrite"], inputs=inputs, about=about)
+    command = request.arguments if repeatable else ()
+    return claimed_folder(own["out"], overwrite=own["overwrite"], inputs=inputs, command=command, about=facts)
 
 
-def _checked_tables(request: Request, model: Any, workers: Workers | None) -> Tables:
-    """Read the tables as the method needs them, and print the notes about their columns."""
+def _read_options(request: Request, model: Any, workers: Workers | None) -> ReadOptions:
+    """Return what the method can read: in blocks only for votes, unless an option needs all records."""
     own = request.own
-    options = ReadOptions(
+    takes_blocks = described_method(request.method).in_blocks and (
+        model.takes_tables or own["in_blocks"] or (model.relation == "replace-one" and not own["baseline"])
+    )
+    return ReadOptions(
         blanks=own["fill"] or (model.takes_tables and model.student is None),
-        takes_blocks=_takes_blocks(request, model),
+        takes_blocks=takes_blocks,
         in_blocks=own.get("in_blocks", False),
-        on_bad_record=str(own["on_bad_record"]),
+        on_bad_record=model.on_bad_record,
         workers=workers,
     )
-    tables = _tables(own, request.settings.get("random_state"), options)
-    if own["strict"]:
+
+
+def _read_tables(request: Request, files: TableFiles | None, options: ReadOptions) -> Tables:
+    """Return the packaged tables, or the user's tables."""
+    own, seed = request.own, request.settings.get("random_state")
+    if files is None:
+        groups = _parse_groups(own.get("groups"))
+        return adult_tables(seed, budgets=own.get("budgets"), levels=own.get("levels"), groups=groups)
+    budgets, levels = own.get("budgets"), own.get("levels")
+    request_of_budgets = None if budgets is None and levels is None else parse_budgets(budgets, levels)
+    return file_tables(files, options, budgets=request_of_budgets, seed=seed)
+
+
+def _print_notes(tables: Tables, *, strict: bool) -> None:
+    """Print what is suspicious about public columns, or raise if that is asked for."""
+    if strict:
         refuse_doubts(tables.notes)
     for line in lines(tables.notes):
         typer.echo(f"dpensemble: note: {line}", err=True)
-    return tables
 
 
-def _takes_blocks(request: Request, model: Any) -> bool:
-    """Return whether private records may be read in blocks: for votes, unless an option needs all records."""
-    own = request.own
-    if not method_of(request.method).in_blocks:
-        return False
-    if model.takes_tables or own["in_blocks"]:
-        return True
-    return model.relation == "replace-one" and not own["baseline"]
-
-
-def _print_cells(tables: Tables, model: Any, share: float, options: dict[str, Any]) -> None:
+def _print_cells(tables: Tables, model: Any, options: Mapping[str, Any]) -> None:
     """State which cells the released quality has, before anything is charged."""
-    choice = choose(tables, model, share, costs=Costs.of(options["costs"]), positive_class=options["positive_class"])
-    declared = options["unit_name"]
-    noun = None if declared is None else declared_noun(declared, tables.unit_column)
-    unit = unit_noun("unit" if choice.by_unit else "record", tables.unit_column, noun)
-    typer.echo(f"dpensemble: note: {choice.layout.sentence(unit)}", err=True)
+    asked = QualityRequest.of(options["holdout_score"], options["costs"], options["positive_class"])
+    sentence = asked.sentence_of_cells(tables, model, options["unit_name"])
+    if sentence is not None:
+        typer.echo(f"dpensemble: note: {sentence}", err=True)
 
 
 def _costs(own: Mapping[str, float | None]) -> dict[str, float] | None:
@@ -283,16 +278,6 @@ def _account(ledger: str | None, data_set: str | None) -> Any:
     return Ledger(ledger).account(str(data_set))
 
 
-def _journaled(account: Any, ledger: str, place: RunFolder) -> Any:
-    """Return the account with a journal entry for its charge, or None if nothing is left to charge."""
-    if account is None or (place.journal is not None and CHARGE not in place.journal.about):
-        # An earlier version began the run and charged the account.
-        return None
-    return JournaledAccount(
-        account, ledger if "://" in ledger else str(Path(ledger).absolute()), place, INTERRUPTS.check
-    )
-
-
 def _spend(place: RunFolder, log: Hear, spendings: Sequence[Spending]) -> None:
     """Write down the budget before it is spent, unless a signal has arrived."""
     INTERRUPTS.check()
@@ -320,33 +305,13 @@ def _check_budgets(request: Request) -> None:
         )
 
 
-def _tables(own: dict[str, Any], seed: int | None, options: ReadOptions) -> Tables:
-    """Return the packaged tables, or the user's tables."""
+def _table_files(own: dict[str, Any]) -> TableFiles | None:
+    """Return the user's tables, or None for packaged ones. Raise if the options that name them are incomplete."""
     if own["dataset"] is not None:
         named = [f"--{name.replace('_', '-')}" for name in (*_FILES, *_ABOUT_FILES) if own.get(name)]
         if named:
             raise InvalidParameterError(f"dataset={own['dataset']!r} brings its own tables: drop {', '.join(named)}.")
-        tables = adult_tables(seed, budgets=own.get("budgets"), levels=own.get("levels"))
-        return replace(tables, groups=declared_groups(parse_groups(own.get("groups")), tables.X_public) or None)
-    _require_files(own)
-    files = TableFiles(
-        private=Path(own["private"]),
-        public=own["public"],
-        target=own["target"],
-        classes=None if own["classes"] is None else split_names(own["classes"]),
-        declared_columns=own.get("declared_columns"),
-        test=own["test"],
-        unit=own["unit"],
-        drop=parts_of(own["drop"]) or (),
-        test_is_public=own["test_is_public"],
-        form=CSVFormat(own["sep"], own["decimal"], own["multiline_text"], own["skip_lines"]),
-        groups=parse_groups(own.get("groups")),
-    )
-    return file_tables(files, options, budgets=parse_budgets(own.get("budgets"), own.get("levels")), seed=seed)
-
-
-def _require_files(own: dict[str, Any]) -> None:
-    """Raise if the options that name the user's tables are incomplete. Missing classes raise later."""
+        return None
     if all(own[name] is None for name in _FILES):
         raise InvalidParameterError(
             "no data are given: give --dataset adult, or --private FILE --public FILE --target COLUMN --classes A,B."
@@ -358,5 +323,45 @@ def _require_files(own: dict[str, Any]) -> None:
             "--public must be given to train on your own tables: if no rows are public, give --declared-columns FILE "
             "with a description of the columns."
         )
-    if missing and missing != ["--classes"]:
+    # If only classes are missing, `labels` has a sentence about them.
+    if missing not in ([], ["--classes"]):
         raise InvalidParameterError(f"{' and '.join(missing)} must be given to train on your own tables.")
+    files = TableFiles(
+        private=Path(own["private"]),
+        public=own["public"],
+        target=own["target"],
+        classes=None if own["classes"] is None else split_names(own["classes"]),
+        declared_columns=own.get("declared_columns"),
+        test=own["test"],
+        unit=own["unit"],
+        drop=parts_of(own["drop"]) or (),
+        test_is_public=own["test_is_public"],
+        form=CSVFormat(own["sep"], own["decimal"], own["multiline_text"], own["skip_lines"]),
+        groups=_parse_groups(own.get("groups")),
+    )
+    # Missing or wrong classes are refused before the folder is claimed.
+    files.labels  # noqa: B018
+    return files
+
+
+_FILES = ("private", "public", "target", "classes")
+_ABOUT_FILES = (
+    *("test", "unit", "drop", "test_is_public", "sep", "decimal", "multiline_text", "skip_lines"),
+    *("declared_columns", "in_blocks", "cluster", "jobs"),
+)
+
+
+def _parse_groups(text: str | None) -> dict[str, tuple[str, ...] | None]:
+    """Return the values of each group column, None to take those of the public rows.
+
+    For example, ``sex=f|m, ward`` is ``{"sex": ("f", "m"), "ward": None}``.
+    """
+    groups: dict[str, tuple[str, ...] | None] = {}
+    for part in [] if text is None else text.split(","):
+        column, equals, values = (one.strip() for one in part.partition("="))
+        if not column or column in groups or (equals and not values):
+            raise InvalidParameterError(
+                f"groups={text!r} is not a list of columns: write each once, such as sex=f|m,ward.", parameter="groups"
+            )
+        groups[column] = tuple(one.strip() for one in values.split("|")) if equals else None
+    return groups

@@ -15,7 +15,7 @@ from dpensemble.server.filters import Filter
 from dpensemble.server.ledger import Restored, StatedRelease
 from dpensemble.server.signatures import read_statement
 from dpensemble.workflow.disk import ANY_FILE, replace_file
-from dpensemble.workflow.outputs import RECORD, load_run, undamaged
+from dpensemble.workflow.outputs import RunFile, load_run, undamaged
 
 #: The result as plain values and in words.
 _Answer = tuple[Any, str]
@@ -134,7 +134,7 @@ def _stated_release(text: str) -> StatedRelease:
     """Return the release of a run's folder, for ``DATA_SET=RUN``, or ``RUN`` in a ledger of one data set."""
     data_set, _, folder = text.rpartition("=")
     record, _ = load_run(Path(folder), private=False)
-    with undamaged(Path(folder) / RECORD):
+    with undamaged(Path(folder) / RunFile.RECORD):
         # The largest budget of any group, as `train` charges it.
         budgets = [record.budget, record.guarantee, *(group["budget"] for group in record.groups)]
         epsilon, delta = (max(float(one[name]) for one in budgets) for name in ("epsilon", "delta"))

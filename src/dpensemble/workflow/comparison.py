@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpensemble import methods
 from dpensemble._checks import integer_between, member
@@ -33,8 +34,8 @@ from dpensemble.methods import (
 from dpensemble.moments import ImageMap
 from dpensemble.relations import Relation
 from dpensemble.student.published import class_probabilities, fit_student
-from dpensemble.workflow.comparison_data import ComparedRows, ComparisonData, Trial, TrialResult, compared_learner
-from dpensemble.workflow.learners import measures
+from dpensemble.workflow.comparison_data import ComparisonData, Trial, TrialResult
+from dpensemble.workflow.learners import scores
 
 # Default of `PrivateMajorityClassifier`.
 _PRIVATE_TEACHERS = 11
@@ -274,7 +275,23 @@ def _measured(model: Any, trial: Trial, X_test: Any) -> tuple[float, dict[str, f
     truth, classes = trial.rows.y_test, np.asarray(sorted(trial.classes))
     predicted = model.predict(X_test)
     probabilities = class_probabilities(model, X_test, classes) if hasattr(model, "predict_proba") else None
-    return float(np.mean(predicted == truth)), measures(predicted, probabilities, truth, classes)
+    return float(np.mean(predicted == truth)), _further_measures(predicted, probabilities, truth, classes)
+
+
+def _further_measures(
+    predicted: NDArray[Any], probabilities: NDArray[np.float64] | None, truth: NDArray[Any], classes: NDArray[Any]
+) -> dict[str, float]:
+    """Return AUROC for two classes, balanced accuracy for more, and the Brier score, if they are defined."""
+    metrics: dict[str, float] = {}
+    of_probabilities = {} if probabilities is None else scores(probabilities, truth, classes)
+    if len(classes) == 2:
+        # A constant answer does not distinguish rows.
+        area = 0.5 if probabilities is None and len(set(predicted.tolist())) == 1 else of_probabilities.get("auroc")
+        metrics |= {} if area is None else {"auroc": area}
+    else:
+        shares = [np.mean(predicted[truth == one] == one) for one in classes if np.any(truth == one)]
+        metrics["balanced_accuracy"] = float(np.mean(shares))
+    return metrics | ({"brier": of_probabilities["brier"]} if "brier" in of_probabilities else {})
 
 
 def _without_privacy(trial: Trial) -> TrialResult:
@@ -291,7 +308,7 @@ def _commonest(trial: Trial) -> TrialResult:
     always = np.full(len(rows.y_test), labels[counts.argmax()])
     return TrialResult(
         accuracy=float(np.mean(always == rows.y_test)),
-        measures=measures(always, None, rows.y_test, np.asarray(sorted(trial.classes))),
+        measures=_further_measures(always, None, rows.y_test, np.asarray(sorted(trial.classes))),
         text="always the same label",
     )
 
@@ -462,44 +479,62 @@ def compare(
     (26, 0.0)
     """
     chosen, budget = _checked_methods(methods), Budget(epsilon=epsilon, delta=delta)
-    base, related = compared_learner(learner, data), member("relation", relation, Relation)
+    base, related = data.learner(learner), member("relation", relation, Relation)
     repeats, entropy = integer_between("repeats", repeats, 1, _MOST_REPEATS), public_entropy(random_state)
     if insecure_release_seed is not None:
         integer_between("insecure_release_seed", insecure_release_seed, 0, 2**128)
     runs = chosen | _REFERENCES
     tallies = {name: _Tally(name) for name in runs}
+    same = {"learner": base, "budget": budget, "relation": related, "n_jobs": n_jobs}
     with progress_bar("Comparing", repeats * len(runs), shown=progress) as advance:
         for repeat in range(repeats):
-            rows = data.split(seed_integer(entropy, Stream.SPLIT, repeat))
-            trial = Trial(
-                rows=rows,
-                classes=list(data.classes),
-                learner=base,
-                budget=budget,
-                relation=related,
-                n_teachers=_teachers(n_teachers, rows),
-                seed=seed_integer(entropy, Stream.TEACHERS, repeat),
-                insecure_release_seed=_noise_seed(insecure_release_seed, repeat),
-                n_jobs=n_jobs,
-            )
+            trial = _trial(data, repeat, entropy, n_teachers, insecure_release_seed, **same)
             for name, method in runs.items():
                 with uncounted():
                     tallies[name].run(method, trial)
                 advance(1)
+    rows = {name: tally.row() for name, tally in tallies.items()}
+    return _comparison(data, trial, repeats, [rows[name] for name in chosen], [rows[name] for name in _REFERENCES])
+
+
+def _trial(
+    data: ComparisonData, repeat: int, entropy: int, n_teachers: int | None, noise_seed: int | None, **same: Any
+) -> Trial:
+    """Return one repeat. `same` are settings of all repeats."""
+    rows = data.split(seed_integer(entropy, Stream.SPLIT, repeat))
+    return Trial(
+        rows=rows,
+        classes=list(data.classes),
+        n_teachers=_teachers(n_teachers, len(rows.X_private)),
+        seed=seed_integer(entropy, Stream.TEACHERS, repeat),
+        insecure_release_seed=_noise_seed(noise_seed, repeat),
+        **same,
+    )
+
+
+def _comparison(
+    data: ComparisonData,
+    last: Trial,
+    repeats: int,
+    methods: Sequence[ComparedMethod],
+    references: Sequence[ComparedMethod],
+) -> Comparison:
+    """Return the comparison of methods in several repeats, of which `last` is the last."""
+    rows = last.rows
     return Comparison(
         dataset=data.name,
         how=data.how,
-        rows={"private": trial.n_records, "public": len(rows.X_public), "test": len(rows.X_test)},
+        rows={"private": last.n_records, "public": len(rows.X_public), "test": len(rows.X_test)},
         classes=tuple(data.classes),
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-        relation=related.value,
-        learner=base.name,
-        n_teachers=trial.n_teachers,
+        epsilon=last.budget.epsilon,
+        delta=last.budget.delta,
+        relation=last.relation.value,
+        learner=last.learner.name,
+        n_teachers=last.n_teachers,
         repeats=repeats,
-        methods=tuple(tallies[name].row() for name in chosen),
-        references=tuple(tallies[name].row() for name in _REFERENCES),
-        for_release=insecure_release_seed is None,
+        methods=tuple(methods),
+        references=tuple(references),
+        for_release=last.insecure_release_seed is None,
     )
 
 
@@ -510,9 +545,8 @@ def _checked_methods(methods: Sequence[str]) -> dict[str, _ComparedEstimator | R
     return runs
 
 
-def _teachers(n_teachers: int | None, rows: ComparedRows) -> int:
+def _teachers(n_teachers: int | None, n_records: int) -> int:
     """Return the number of teachers of voting methods."""
-    n_records = len(rows.X_private)
     if n_teachers is None:
         return min(_MOST_TEACHERS, max(_FEWEST_TEACHERS, n_records // _RECORDS_A_TEACHER))
     return integer_between("n_teachers", n_teachers, 1, n_records)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._checks import integer_between
+from dpensemble._checks import integer_between, member
 from dpensemble.budget import Budget
 from dpensemble.datasets import (
     ImageDataset,
@@ -66,9 +66,24 @@ class ComparisonData:
     how: str
     image_shape: tuple[int, int, int] | None = None
 
+    def learner(self, name: str) -> _ComparedLearner:
+        """Return a base learner by name, one of `_COMPARED_LEARNERS`."""
+        if name not in _COMPARED_LEARNERS:
+            raise InvalidParameterError(f"learner={name!r} is unknown: use one of {', '.join(_COMPARED_LEARNERS)}.")
+        if name == _NETWORK:
+            return _network(self)
+        by_gradients = name == _LINEAR
+        return _ComparedLearner(
+            name=name,
+            alone=lambda n_rows: _classical(name, n_rows),
+            by_default=by_gradients,
+            dp_sgd=(lambda n_rows: _dp_sgd(name, linear_network, None, n_rows)) if by_gradients else None,
+            image_shape=self.image_shape,
+        )
+
 
 def comparison_data(
-    dataset: ComparedDataset,
+    dataset: ComparedDataset | str,
     classes: Sequence[int] | None = None,
     public_rows: int | None = None,
     *,
@@ -79,6 +94,7 @@ def comparison_data(
     Of MNIST and Fashion-MNIST, the first published test images are public (1,000 by default) and the others are for
     testing. Of other data sets, a third of all rows is public by default and at most.
     """
+    dataset = member("dataset", dataset, ComparedDataset)
     if public_rows is not None:
         integer_between("public_rows", public_rows, 1)
     if dataset is ComparedDataset.ADULT:
@@ -240,22 +256,6 @@ class _ComparedLearner:
             return {"teacher": None, "student": None}
         each = max(1, n_records // n_teachers)
         return {"teacher": self.alone(each), "student": self.alone(each)}
-
-
-def compared_learner(name: str, data: ComparisonData) -> _ComparedLearner:
-    """Return a base learner by name, one of `_COMPARED_LEARNERS`."""
-    if name not in _COMPARED_LEARNERS:
-        raise InvalidParameterError(f"learner={name!r} is unknown: use one of {', '.join(_COMPARED_LEARNERS)}.")
-    if name == _NETWORK:
-        return _network(data)
-    by_gradients = name == _LINEAR
-    return _ComparedLearner(
-        name=name,
-        alone=lambda n_rows: _classical(name, n_rows),
-        by_default=by_gradients,
-        dp_sgd=(lambda n_rows: _dp_sgd(name, linear_network, None, n_rows)) if by_gradients else None,
-        image_shape=data.image_shape,
-    )
 
 
 def _classical(name: str, n_rows: int) -> Any:

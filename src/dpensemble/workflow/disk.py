@@ -1,8 +1,7 @@
-"""What a run keeps on the disk: files that are complete or absent, a journal, a claimed folder and drawn values.
+"""What a run keeps on the disk: files that are complete or absent, a claimed folder and drawn values.
 
-Files and folders are complete or absent, even after an interrupt. The journal is beside a run's folder, from before
-the noise is drawn until the files are in place. The run is prepared in a second folder there, and only one process
-at a time can hold this folder. Each drawn value is on the disk before the run uses it.
+Files and folders are complete or absent, even after an interrupt. A run is prepared in a second folder beside the run's
+folder, and only one process at a time can hold this folder. Each drawn value is on the disk before the run uses it.
 
 The parent of both folders may be shared with other users. So the folder beside is opened once, without following a
 link, and must belong to this user alone. What is done in it is done through the open folder, wherever its name leads
@@ -23,22 +22,19 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from dpensemble._folders import sync_folder
-from dpensemble._state_home import NO_LINK, is_signature_of, signature_of
-from dpensemble._untrusted import UnfitJSONError, file_bytes, parse_json, read_json
+from dpensemble._state_home import NO_LINK
+from dpensemble._untrusted import UnfitJSONError, file_bytes, parse_json
 from dpensemble.errors import FileError, file_errors
 
-OWN_FILE, OWN_FOLDER, ANY_FILE = 0o600, 0o700, 0o666
+OWN_FILE, _OWN_FOLDER, ANY_FILE = 0o600, 0o700, 0o666
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 # A file that nobody else prepared: in a folder that others may write, its name could be a link to a file of the user.
@@ -74,7 +70,7 @@ def replace_file(path: Path, content: str | bytes, mode: int = ANY_FILE) -> None
     _replace(Path(os.path.realpath(path)), content, mode)
 
 
-def _replace_own_file(path: Path, content: str | bytes) -> None:
+def replace_own_file(path: Path, content: str | bytes) -> None:
     """Write a file for its owner only, as `replace_file` does, and replace a link instead of following it."""
     _replace(path, content, OWN_FILE)
 
@@ -121,7 +117,7 @@ def file_beside(path: Path) -> Iterator[IO[str]]:
     sync_folder(path.parent)
 
 
-def reserve(path: Path, size: int) -> None:
+def _reserve(path: Path, size: int) -> None:
     """Reserve room on the disk, if the system can."""
     step("reserve")
     if hasattr(os, "posix_fallocate"):
@@ -135,7 +131,7 @@ def reserve(path: Path, size: int) -> None:
             os.close(handle)
 
 
-def sync_file(path: Path) -> None:
+def _sync_file(path: Path) -> None:
     """Flush a file's content to the disk."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
@@ -186,158 +182,16 @@ def signals_later() -> Iterator[None]:
             signal.raise_signal(waiting)
 
 
-_SCHEMA = 1
-#: Entries of ``about`` for finishing the run: the command and inputs of its start.
-COMMAND, WORKING_FOLDER, INPUTS = "command", "working_folder", "inputs"
 #: Beginning of the name of the folder in which a run is prepared. The name of the run's folder follows.
 _BESIDE = ".dpensemble-"
-#: Entry of ``about`` that locates the run's charge in a ledger.
-CHARGE = "charge"
-#: Entry of ``about`` with the run's random name, under which the state folder notes the run's end.
-RUN = "run"
-_WHERE = {"ledger", "data_set", "release"}
-
-
-class Stage(StrEnum):
-    """The progress of a run."""
-
-    CLAIMED = "claimed"
-    ASKING = "asking"
-    SPENT = "spent"
-    FINISHED = "finished"
-    PLACED = "placed"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Journal:
-    """The account of one run that spends `budgets`. `what` describes everything in one sentence.
-
-    In the stage ``"asking"``, a ledger is about to be charged, and the ledger shows whether it was. In ``"spent"``, the
-    budgets count as spent, without a release. In ``"finished"``, the release waits beside the folder. `record` is
-    the SHA-256 of the record, once there is one.
-    """
-
-    out: str
-    stage: str
-    budgets: list[dict[str, Any]]
-    what: str = ""
-    about: dict[str, Any] = field(default_factory=dict)
-    overwrite: bool = False
-    record: str = ""
-    written: str = ""
-    schema: int = _SCHEMA
-    signature: str = ""
-
-    def write(self, path: Path, shown: Path) -> None:
-        """Sign the journal and write it to the disk in one step. Messages call its path `shown`."""
-        dated = replace(self, what=self.sentence(shown), written=datetime.now(UTC).isoformat(timespec="seconds"))
-        signed = replace(dated, signature=signature_of(dated._signed_content()))
-        _replace_own_file(path, json.dumps(asdict(signed), indent=2) + "\n")
-
-    @property
-    def is_signed(self) -> bool:
-        """Whether a run of this user wrote exactly this journal. Only such a journal may name what is run."""
-        return is_signature_of(self.signature, self._signed_content())
-
-    def _signed_content(self) -> bytes:
-        values = asdict(self)
-        del values["signature"]
-        return json.dumps(values, sort_keys=True).encode()
-
-    def sentence(self, path: Path) -> str:
-        """Return the state of the run as a sentence. `path` is the journal's, which determines the run's folder."""
-        out = path.parent.with_name(path.parent.name.removeprefix(_BESIDE))
-        if self.stage == Stage.FINISHED:
-            return (
-                f"the release was finished and waits in {path.with_name('new')}; "
-                f"'dpensemble recover {out}' moves it into place"
-            )
-        if self.stage == Stage.ASKING:
-            return (
-                f"the budget ({budget_words(self.budgets)}) may be charged to the ledger, as {path} records; "
-                f"'dpensemble recover {out}' checks the ledger, and finishes the run if it was charged"
-            )
-        return (
-            f"the budget ({budget_words(self.budgets)}) is spent without a release, as {path} records; "
-            f"'dpensemble recover {out}' {self._way_on}"
-        )
-
-    @property
-    def _way_on(self) -> str:
-        if COMMAND in self.about:
-            return "finishes the run from what it has drawn, and charges nothing more"
-        return "keeps that account and frees the folder"
-
-
-def read_journal(path: Path, shown: Path) -> Journal | None:
-    """Return the journal at a path, or None if there is none. Raise if it cannot be read.
-
-    A journal of an earlier version has no signature. Messages call the path `shown`.
-    """
-
-    def failed(reason: str) -> FileError:
-        return FileError(f"{shown} cannot be read as a journal of a run ({reason}): look into it, and move it away.")
-
-    try:
-        values = read_json(path, failed)
-    except FileNotFoundError:
-        return None
-    if not _is_journal(values):
-        raise FileError(
-            f"{shown} is not a journal of a run that this version can read: look into it, and move it away."
-        )
-    return Journal(**values)
-
-
-def _is_journal(values: object) -> bool:
-    """Return whether parsed JSON has the entries of a journal, each of the right type."""
-    names = {item.name for item in fields(Journal)}
-    if not isinstance(values, dict) or names - {"signature"} - set(values) or set(values) - names:
-        return False
-    texts = ("out", "stage", "what", "record", "written", "signature")
-    return (
-        values["schema"] == _SCHEMA
-        and all(isinstance(values.get(name, ""), str) for name in texts)
-        and values["stage"] in (Stage.ASKING, Stage.SPENT, Stage.FINISHED)
-        and isinstance(values["overwrite"], bool)
-        and isinstance(values["budgets"], list)
-        and all(map(_is_budget, values["budgets"]))
-        and _is_about(values["about"])
-        and (values["stage"] != Stage.ASKING or set(values["about"].get(CHARGE, {})) >= _WHERE)
-    )
-
-
-def _is_budget(budget: object) -> bool:
-    return (
-        isinstance(budget, dict)
-        and isinstance(budget.get("name"), str)
-        and all(isinstance(budget.get(name), (int, float)) for name in ("epsilon", "delta"))
-    )
-
-
-def _is_about(about: object) -> bool:
-    if not isinstance(about, dict):
-        return False
-    inputs, charge = about.get(INPUTS, {}), about.get(CHARGE, {})
-    if not isinstance(inputs, dict) or not isinstance(charge, dict):
-        return False
-    command = about.get(COMMAND, [])
-    texts = [about.get(WORKING_FOLDER, ""), about.get(RUN, ""), *charge.values()]
-    texts += command if isinstance(command, list) else [None]
-    return all(isinstance(text, str) for text in texts) and ((COMMAND in about) == (WORKING_FOLDER in about))
-
-
-def budget_words(budgets: Sequence[dict[str, Any]]) -> str:
-    """Return the size of budgets in words."""
-    if not budgets:
-        return "of unknown size"
-    if len(budgets) == 1:
-        return f"epsilon {budgets[0]['epsilon']:g}, delta {budgets[0]['delta']:g}"
-    each = ", ".join(f"{one['epsilon']:g} of {one['name']}" for one in budgets)
-    return f"epsilon {each}; delta {budgets[0]['delta']:g}"
 
 
 _LOCK = "lock"
+_NEW, _OLD, _RESERVE = "new", "old", "reserve"
+# What was drawn, for the owner only.
+_DRAWN = "drawn.jsonl"
+# Disk space for a release, reserved before anything is spent on it.
+_RESERVED_BYTES = 2**23
 _TRIES = 100
 _JOURNAL = "journal.json"
 # Open folders as paths, where the system has them.
@@ -355,13 +209,13 @@ class Claim:
         The run's folder and the folder beside it, for messages.
     inside : Path
         The folder beside, reached through its open descriptor if the system can.
-    place : Path
+    run_folder : Path
         The run's folder, reached through the open descriptor of its parent if the system can.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.beside = beside(folder)
+        self.beside = _beside(folder)
         self._made: list[Path] = []
         self._parent = self._open = self._lock = -1
         with file_errors(
@@ -373,7 +227,7 @@ class Claim:
             try:
                 self._make_parents()
                 self._parent = os.open(folder.parent, _FOLDER)
-                self._take()
+                self._lock_folder()
                 _require_own_entries(self.inside, self.beside)
             except BaseException:
                 # This claim must not remove what a killed run left.
@@ -388,7 +242,7 @@ class Claim:
         return _through(self._open, self.beside)
 
     @property
-    def place(self) -> Path:
+    def run_folder(self) -> Path:
         """The run's folder, for what is done with it."""
         return _through(self._parent, self.folder.parent) / self.folder.name
 
@@ -408,13 +262,13 @@ class Claim:
             self._made.append(path)
             sync_folder(path.parent)
 
-    def _take(self) -> None:
+    def _lock_folder(self) -> None:
         name = _through(self._parent, self.folder.parent) / self.beside.name
         for _ in range(_TRIES):
             step("claim")
             try:
                 with contextlib.suppress(FileExistsError):
-                    name.mkdir(mode=OWN_FOLDER)
+                    name.mkdir(mode=_OWN_FOLDER)
                 self._open = _own_folder(name, self.beside)
                 handle = os.open(self.inside / _LOCK, os.O_RDWR | os.O_CREAT | NO_LINK, OWN_FILE)
             except FileNotFoundError:
@@ -452,6 +306,91 @@ class Claim:
         with contextlib.suppress(OSError):
             (_through(self._parent, self.folder.parent) / self.beside.name).rmdir()
         self._remove_parents()
+
+    @staticmethod
+    def folder_beside(beside: Path) -> Path:
+        """Return the run's folder, by the folder beside it."""
+        return beside.with_name(beside.name.removeprefix(_BESIDE))
+
+    @property
+    def new(self) -> Path:
+        """The folder in which the release is written before it is put in its place."""
+        return self.inside / _NEW
+
+    @property
+    def shown_new(self) -> Path:
+        """The same folder, for messages."""
+        return self.beside / _NEW
+
+    @property
+    def drawn(self) -> DrawnFile:
+        """What the run has drawn so far. It draws none of this a second time."""
+        return DrawnFile(self.inside / _DRAWN, self.beside / _DRAWN)
+
+    def drawn_digest(self) -> str:
+        """Return a digest of all that the run has drawn."""
+        return digest_of_drawn(self.inside / _DRAWN)
+
+    def reserve(self) -> None:
+        """Reserve room on the disk for a release, before anything is spent on it."""
+        step("spend")
+        _reserve(self.inside / _RESERVE, _RESERVED_BYTES)
+
+    def fill(self, write: Callable[[Path], None]) -> None:
+        """Let `write` fill the empty folder `new`, and flush all of it to the disk."""
+        new = self.new
+        remove_path(self.inside / _RESERVE)
+        new.mkdir()
+        write(new)
+        for path in sorted(new.iterdir()):
+            _sync_file(path)
+        sync_folder(new)
+        step("files written")
+
+    def replace_folder(self, names: set[str], *, own_only: bool) -> None:
+        """Replace the run's folder with the new one. What it holds besides files of these names is kept.
+
+        With `own_only`, nobody else may enter the folder. Otherwise the permissions of the earlier folder stay.
+        """
+        new, old, folder = self.new, self.inside / _OLD, self.run_folder
+        earlier = folder.stat().st_mode if folder.exists() else None
+        if own_only:
+            new.chmod(_OWN_FOLDER)
+        elif earlier is not None:
+            new.chmod(stat.S_IMODE(earlier))
+        step("place")
+        if earlier is None or not any(folder.iterdir()):
+            new.replace(folder)
+        elif not exchange(new, folder):
+            folder.replace(old)
+            step("moved away")
+            new.replace(folder)
+        step("placed")
+        sync_folder(folder.parent)
+        self.carry_others(names)
+
+    def carry_others(self, names: set[str]) -> None:
+        """Give a folder its other contents back after a replacement. An exchange leaves them in the new folder."""
+        folder = self.run_folder
+        for before in (self.new, self.inside / _OLD):
+            if not before.is_dir():
+                continue
+            for path in sorted(before.iterdir()):
+                if path.name not in names and not (folder / path.name).exists():
+                    step("carry")
+                    path.replace(folder / path.name)
+            sync_folder(folder)
+            sync_folder(before)
+        step("tidied")
+
+    def remove_unfinished(self) -> None:
+        """Remove the unfinished files of a run. Its draws and its journal stay."""
+        remove_path(self.inside / _RESERVE)
+        remove_path(self.new)
+
+    def remove_journal(self) -> None:
+        """Remove the journal of a run that has not spent anything."""
+        remove_path(self.journal)
 
     def clear(self) -> None:
         """Remove everything but the claim itself."""
@@ -494,14 +433,14 @@ def _names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def beside(folder: Path) -> Path:
+def _beside(folder: Path) -> Path:
     """Return the folder in which a run is prepared."""
     return folder.with_name(f"{_BESIDE}{folder.name}")
 
 
 def journal_path(folder: Path) -> Path:
     """Return the path of a run's journal, while there is one, for messages."""
-    return beside(folder) / _JOURNAL
+    return _beside(folder) / _JOURNAL
 
 
 def _through(handle: int, path: Path) -> Path:

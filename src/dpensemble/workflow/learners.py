@@ -5,7 +5,7 @@ In Python, any scikit-learn classifier can be used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,9 @@ LEARNERS: dict[str, Callable[[], Any]] = {
 STUDENTS = tuple(LEARNERS)
 
 
-def learner(parameter: str, name: str, names: Iterable[str] = LEARNERS) -> Any:
-    """Return a new base learner by name."""
+def learner(parameter: str, name: str) -> Any:
+    """Return a new base learner by name. A student must be one that can be saved."""
+    names = STUDENTS if parameter == "student" else tuple(LEARNERS)
     if name not in names:
         raise InvalidParameterError(f"{parameter}={name!r} is unknown: use one of {', '.join(names)}.")
     return LEARNERS[name]()
@@ -51,19 +52,3 @@ def scores(probabilities: NDArray[np.float64], truth: NDArray[Any], classes: NDA
     errors = (probabilities - (truth[:, None] == classes)) ** 2
     metrics["brier"] = float(np.mean(errors.sum(axis=1))) / (2 if len(classes) == 2 else 1)
     return metrics
-
-
-def measures(
-    predicted: NDArray[Any], probabilities: NDArray[np.float64] | None, truth: NDArray[Any], classes: NDArray[Any]
-) -> dict[str, float]:
-    """Return AUROC for two classes, balanced accuracy for more, and the Brier score, if they are defined."""
-    metrics: dict[str, float] = {}
-    of_probabilities = {} if probabilities is None else scores(probabilities, truth, classes)
-    if len(classes) == 2:
-        # A constant answer does not distinguish rows.
-        area = 0.5 if probabilities is None and len(set(predicted.tolist())) == 1 else of_probabilities.get("auroc")
-        metrics |= {} if area is None else {"auroc": area}
-    else:
-        shares = [np.mean(predicted[truth == one] == one) for one in classes if np.any(truth == one)]
-        metrics["balanced_accuracy"] = float(np.mean(shares))
-    return metrics | ({"brier": of_probabilities["brier"]} if "brier" in of_probabilities else {})

@@ -1,4 +1,4 @@
-"""Write and read the files of one run."""
+"""The products of one run, and the files of its folder: how they are written and read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,24 @@ from dpensemble.report.record import PrivateRecord
 from dpensemble.workflow import disk
 from dpensemble.workflow.disk import ANY_FILE, OWN_FILE, journal_path, write_file
 
-RECORD, PRIVATE_RECORD = "run.json", "private.json"
-REPORT, PRIVATE_REPORT = "report.html", "private-report.html"
-STUDENT, LABELS, CERTIFICATE = "student.skops", "labels.csv", "certificate.json"
-_CARD, _CARD_TEXT = "card.json", "card.md"
-PRIVATE_FILES = (PRIVATE_RECORD, PRIVATE_REPORT)
-FILES = (*PRIVATE_FILES, REPORT, STUDENT, LABELS, CERTIFICATE, _CARD, _CARD_TEXT, RECORD)
+
+class RunFile(StrEnum):
+    """The files of a run's folder, by name."""
+
+    PRIVATE_RECORD = "private.json"
+    PRIVATE_REPORT = "private-report.html"
+    REPORT = "report.html"
+    STUDENT = "student.skops"
+    LABELS = "labels.csv"
+    CERTIFICATE = "certificate.json"
+    CARD = "card.json"
+    CARD_TEXT = "card.md"
+    RECORD = "run.json"
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the file holds statistics of secret votes, so that nobody else may enter its folder."""
+        return self in (RunFile.PRIVATE_RECORD, RunFile.PRIVATE_REPORT)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,39 +70,38 @@ class Outcome:
     certificate: dict[str, Any] | None = None
     for_owner: dict[str, tuple[int | None, int]] = field(default_factory=dict)
 
+    def file_contents(self) -> dict[RunFile, tuple[str, int]]:
+        """Return the text of each file except the student, and the permissions of the file."""
+        record, (card, card_text) = self.record, card_texts(self.record)
+        labels = self.labels
+        if not record.statement().for_release:
+            # A column, because readers of CSV files read a comment as a row.
+            labels = labels.assign(for_release="false")
+        # Exact scores and times are in the record.
+        texts = {
+            RunFile.RECORD: (_record_text(record, self.for_owner), OWN_FILE),
+            RunFile.REPORT: (render(record), ANY_FILE),
+            RunFile.CARD: (card, ANY_FILE),
+            RunFile.CARD_TEXT: (card_text, ANY_FILE),
+            RunFile.LABELS: (labels.to_csv(index=False), ANY_FILE),
+        }
+        if self.certificate is not None:
+            texts[RunFile.CERTIFICATE] = (json.dumps(self.certificate, separators=(",", ":")) + "\n", ANY_FILE)
+        if self.private is not None:
+            texts[RunFile.PRIVATE_RECORD] = (json.dumps(self.private.to_dict(), indent=2) + "\n", OWN_FILE)
+            texts[RunFile.PRIVATE_REPORT] = (render(record, self.private), OWN_FILE)
+        return texts
+
 
 def write_outcome(outcome: Outcome, folder: Path) -> None:
     """Write a run's files into an empty folder. Only the owner can read those that must not be shared.
 
     Each file of a run with seeded noise is marked: ``for_release`` is false, or the page is marked as an experiment.
     """
-    for name, (text, mode) in file_contents(outcome).items():
+    for name, (text, mode) in outcome.file_contents().items():
         write_file(folder / name, text, mode)
-    disk.step(f"write {STUDENT}")
-    save_classifier(outcome.classifier, folder / STUDENT)
-
-
-def file_contents(outcome: Outcome) -> dict[str, tuple[str, int]]:
-    """Return the text of each file except the student, and the permissions of the file."""
-    record, (card, card_text) = outcome.record, card_texts(outcome.record)
-    labels = outcome.labels
-    if not record.statement().for_release:
-        # A column, because readers of CSV files read a comment as a row.
-        labels = labels.assign(for_release="false")
-    # Exact scores and times are in the record.
-    texts = {
-        RECORD: (_record_text(record, outcome.for_owner), OWN_FILE),
-        REPORT: (render(record), ANY_FILE),
-        _CARD: (card, ANY_FILE),
-        _CARD_TEXT: (card_text, ANY_FILE),
-        LABELS: (labels.to_csv(index=False), ANY_FILE),
-    }
-    if outcome.certificate is not None:
-        texts[CERTIFICATE] = (json.dumps(outcome.certificate, separators=(",", ":")) + "\n", ANY_FILE)
-    if outcome.private is not None:
-        texts[PRIVATE_RECORD] = (json.dumps(outcome.private.to_dict(), indent=2) + "\n", OWN_FILE)
-        texts[PRIVATE_REPORT] = (render(record, outcome.private), OWN_FILE)
-    return texts
+    disk.step(f"write {RunFile.STUDENT}")
+    save_classifier(outcome.classifier, folder / RunFile.STUDENT)
 
 
 def _record_text(record: RunRecord, counts: dict[str, tuple[int | None, int]]) -> str:
@@ -102,17 +114,17 @@ def _record_text(record: RunRecord, counts: dict[str, tuple[int | None, int]]) -
 
 def load_run(folder: Path, *, private: bool) -> tuple[RunRecord, PrivateRecord | None]:
     """Read the record of an earlier run, and its secret statistics on request."""
-    path, journal = folder / RECORD, journal_path(folder)
+    path, journal = folder / RunFile.RECORD, journal_path(folder)
     if not path.exists() and journal.exists():
         raise FileError(f"{folder} holds no run, but {journal} is from an interrupted one: see 'dpensemble recover'.")
     with undamaged(path):
         record = RunRecord.read(path)
     if not private:
         return record, None
-    if not (folder / PRIVATE_RECORD).exists():
+    if not (folder / RunFile.PRIVATE_RECORD).exists():
         raise FileError(f"{folder} holds no secret statistics of the votes: train with --private-report to store them.")
-    with undamaged(folder / PRIVATE_RECORD):
-        return record, PrivateRecord.read(folder / PRIVATE_RECORD)
+    with undamaged(folder / RunFile.PRIVATE_RECORD):
+        return record, PrivateRecord.read(folder / RunFile.PRIVATE_RECORD)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ dates in another format, and categories that it never saw.
 from __future__ import annotations
 
 import copy
-import shlex
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -22,7 +21,6 @@ import pandas as pd
 
 from dpensemble._arrays import Rows
 from dpensemble._checks import real_between
-from dpensemble._untrusted import read_json
 from dpensemble.clusters.vetting import other_versions as difference_from
 from dpensemble.clusters.vetting import versions
 from dpensemble.datasets.arrow_sources import names_source, opened_source, source_frames
@@ -36,7 +34,7 @@ from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.moments.explanation import Explanation
 from dpensemble.persistence import load_classifier
 from dpensemble.workflow.disk import journal_path
-from dpensemble.workflow.outputs import RECORD, STUDENT
+from dpensemble.workflow.outputs import RunFile
 
 _MOST_NAMED = 8
 
@@ -171,26 +169,17 @@ _ROW, _LABEL = "row", "label"
 def load_student(path: Path) -> Any:
     """Return the student of a run, from its file or the folder of the run."""
     if path.is_dir():
-        if not (path / STUDENT).exists() and journal_path(path.resolve()).exists():
-            raise FileError(f"{path} holds no {STUDENT}, but a run into it was interrupted: see 'dpensemble recover'.")
-        if not (path / STUDENT).exists():
-            raise FileError(f"{path} holds no {STUDENT}: give the folder of a run, or the file itself.")
-        path = path / STUDENT
+        if not (path / RunFile.STUDENT).exists() and journal_path(path.resolve()).exists():
+            raise FileError(
+                f"{path} holds no {RunFile.STUDENT}, but a run into it was interrupted: see 'dpensemble recover'."
+            )
+        if not (path / RunFile.STUDENT).exists():
+            raise FileError(f"{path} holds no {RunFile.STUDENT}: give the folder of a run, or the file itself.")
+        path = path / RunFile.STUDENT
     student = load_classifier(path)
     if "encoder" not in getattr(student, "named_steps", {}):
         raise FileError(f"{path} must be a student that `dpensemble train` wrote: give student.skops or its folder.")
     return student
-
-
-def threshold_for_costs(path: Path) -> str | None:
-    """Return the options with which `predict` decides by the costs that a run was given, or None without costs."""
-    file = path / RECORD if path.is_dir() else path.parent / RECORD
-    try:
-        decision = read_json(file, FileError, special_numbers=True)["data"]["decision"]
-        return f"--threshold {decision['threshold']:.4g} --positive-class {shlex.quote(decision['positive_class'])}"
-    except (OSError, ValueError, LookupError, TypeError):
-        # A student may be copied away from its run.
-        return None
 
 
 def predictions(

@@ -17,13 +17,10 @@ from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.arrow import ArrowBlocks
 from dpensemble.datasets.arrow_sources import ArrowSource
-from dpensemble.datasets.columns import labels_of
-from dpensemble.datasets.parquet import ParquetTable, files_of, is_parquet, stacked, state_of
-from dpensemble.datasets.tables import require_complete
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.datasets.parquet import files_of, stacked, state_of
+from dpensemble.errors import DataError
 from dpensemble.rows.source import Blocks, Convert, Read, RowSource, converted, rows_here, without
-from dpensemble.workflow.column_kinds import LEAVE_OUT, ColumnKinds, require_two
-from dpensemble.workflow.table_files import TableFiles, Workers
+from dpensemble.workflow.table_files import TableFiles, Workers, require_two_records
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +80,20 @@ class RowsOfFiles:
         return HeldRows(stacked(tables), np.concatenate(labels), stacked(groups))
 
 
+@dataclass(frozen=True, eq=False)
+class _RowsInMemory:
+    """Private records in memory, where each has a fixed place."""
+
+    rows: pd.DataFrame
+    labels: pd.Series
+    groups: pd.DataFrame
+    files: UnchangedFiles
+
+    def at(self, held: NDArray[np.bool_]) -> HeldRows:
+        """Return the records at some places. `held` has an entry for each record."""
+        return HeldRows(self.rows[held], self.labels[held].to_numpy(), self.groups[held])
+
+
 class UnchangedFiles:
     """The size and the times of the last changes of each file, to be compared after each pass.
 
@@ -112,8 +123,21 @@ def _with_places(read: Read, held: NDArray[np.bool_]) -> Iterator[tuple[pd.DataF
         raise DataError("the private table changed its number of records while it was read: train on a copy.")
 
 
-#: Larger tables are read in blocks without a request. In bytes without compression.
-LARGE = 2**28
+class _Conversion(Protocol):
+    """Converts rows and labels as the public table defines them."""
+
+    @property
+    def keep_bad(self) -> bool:
+        """Whether bad records are kept."""
+        ...
+
+    def features(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return rows with the public columns and kinds, or raise if a column is missing."""
+        ...
+
+    def __call__(self, rows: pd.DataFrame, entries: Rows) -> tuple[pd.DataFrame, Rows]:
+        """Return converted rows and labels, or raise for an incomplete record."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +153,47 @@ class PrivateStream:
     source: RowSource
     parts: RowSource | None = None
     placed: _Placed | None = None
+
+    @classmethod
+    def of(
+        cls, files: TableFiles, conversion: _Conversion, workers: Workers | None = None, groups: Sequence[str] = ()
+    ) -> PrivateStream:
+        """Return the private records in blocks, with the public table's columns and kinds. `workers` also get them.
+
+        `groups` are columns whose entries belong to held-back records. `files.drop` may leave them out of the features.
+        """
+        if workers is not None and workers.is_table(files.private):
+            n_records = int(workers.frame(files.private).count())
+            require_two_records(range(n_records))
+            return cls(n_records, None, Blocks(_by_the_cluster), _parts(files, conversion, workers))
+        source = None if workers is None else workers.source
+        fixed = files_of(files.private) if source is None else source.files
+        # Before anything is read, since places follow from what is read.
+        unchanged = UnchangedFiles(fixed)
+        parts = None if workers is None else _parts(files, conversion, workers)
+        written = partial(_written, files, source, conversion.keep_bad)
+        records = written(files.drop)
+        require_two_records(range(records.n_records))
+        here = converted(Blocks(partial(_numbered, records.read), fixed_places=bool(fixed)), conversion)
+        no_features = [name for name in groups if name in files.drop]
+        more = written([name for name in files.drop if name not in groups]) if no_features else records
+        placed = RowsOfFiles(unchanged, more.read, conversion, tuple(groups), tuple(no_features)) if fixed else None
+        return cls(records.n_records, records.units, here, parts, placed)
+
+    @classmethod
+    def in_memory(
+        cls, rows: pd.DataFrame, labels: pd.Series, units: Rows, groups: pd.DataFrame | None
+    ) -> PrivateStream:
+        """Return records in memory as a stream of two blocks. `groups` are entries of group columns."""
+
+        def read() -> Iterator[tuple[pd.DataFrame, Rows]]:
+            half = len(rows) // 2
+            for part in (slice(0, half), slice(half, None)):
+                yield rows[part], labels[part].to_numpy()
+
+        entries = pd.DataFrame(index=rows.index) if groups is None else groups
+        placed = _RowsInMemory(rows, labels, entries, UnchangedFiles(()))
+        return cls(len(rows), units, Blocks(read, fixed_places=True), placed=placed)
 
     @guarded_rows
     def read(self) -> Iterator[tuple[pd.DataFrame, Rows]]:
@@ -164,44 +229,6 @@ def _renumbered(units: Integers) -> Integers:
     numbers = np.full(len(units), -1, dtype=np.int64)
     numbers[present] = np.unique(units[present], return_inverse=True)[1]
     return numbers
-
-
-def wants_blocks(private: Path, *, able: bool, asked: bool) -> bool:
-    """Return whether to read private records in blocks: if `asked`, or if `able` and the table is a folder or large."""
-    if asked and not is_parquet(private):
-        raise InvalidParameterError(
-            f"in_blocks=True requires a private table in Parquet, but got {private.name}: write it as .parquet."
-        )
-    if not (able and private.exists() and is_parquet(private)):
-        return False
-    return asked or private.is_dir() or private.stat().st_size > LARGE or ParquetTable(private).n_bytes > LARGE
-
-
-def private_stream(
-    files: TableFiles, kinds: ColumnKinds, workers: Workers | None = None, groups: Sequence[str] = ()
-) -> PrivateStream:
-    """Return the private records in blocks, with the public table's columns and kinds. `workers` also get them.
-
-    `groups` are columns whose entries belong to held-back records. `files.drop` may leave them out of the features.
-    """
-    conversion = _RowsAndLabels(kinds.without_rows(), files.target)
-    if workers is not None and workers.is_table(files.private):
-        n_records = int(workers.frame(files.private).count())
-        require_two(range(n_records))
-        return PrivateStream(n_records, None, Blocks(_by_the_cluster), _parts(files, conversion, workers))
-    source = None if workers is None else workers.source
-    fixed = files_of(files.private) if source is None else source.files
-    # Before anything is read, since places follow from what is read.
-    unchanged = UnchangedFiles(fixed)
-    parts = None if workers is None else _parts(files, conversion, workers)
-    written = partial(_written, files, source, kinds.options.keep_bad)
-    records = written(files.drop)
-    require_two(range(records.n_records))
-    here = converted(Blocks(partial(_numbered, records.read), fixed_places=bool(fixed)), conversion)
-    no_features = [name for name in groups if name in files.drop]
-    more = written([name for name in files.drop if name not in groups]) if no_features else records
-    placed = RowsOfFiles(unchanged, more.read, conversion, tuple(groups), tuple(no_features)) if fixed else None
-    return PrivateStream(records.n_records, records.units, here, parts, placed)
 
 
 def _numbered(read: Read) -> Iterator[tuple[pd.DataFrame, Rows]]:
@@ -241,49 +268,13 @@ def _written(files: TableFiles, source: ArrowSource | None, keep_bad: bool, drop
     return _Written(n_records, units, read)
 
 
-@dataclass(frozen=True, eq=False)
-class _RowsAndLabels:
-    """Converts rows and labels as the public table defines them, and raises for incomplete records."""
-
-    kinds: ColumnKinds
-    target: str
-
-    def __call__(self, rows: pd.DataFrame, entries: Rows) -> tuple[pd.DataFrame, Rows]:
-        entries = pd.Series(entries, dtype=entries.dtype)
-        kinds, keep_bad = self.kinds, self.kinds.options.keep_bad
-        table = kinds.private_features(rows)
-        if not keep_bad:
-            require_complete("the private table", table, blanks=kinds.options.blanks, private=True)
-            if entries.isna().any():
-                raise DataError(
-                    f"the private table has rows without a target in column {self.target!r}: fill in what is missing, "
-                    f"or {LEAVE_OUT['target']}."
-                )
-        labels = kinds.private_labels(entries)
-        if not keep_bad and labels.isna().any():
-            raise DataError(
-                "the private table's target has labels that are not numbers, but all declared ones are: declare every "
-                f"possible label as it is written, or {LEAVE_OUT['target']}."
-            )
-        return table, labels_of(labels)
-
-
-def _parts(files: TableFiles, conversion: _RowsAndLabels, workers: Workers) -> RowSource:
+def _parts(files: TableFiles, conversion: _Conversion, workers: Workers) -> RowSource:
     others = (files.target, files.unit, *files.drop)
-    columns = [name for name in private_columns(files.private, workers) if name not in others]
+    columns = [name for name in files.private_columns(workers) if name not in others]
     # Errors about columns name them here. A worker only returns a code.
-    conversion.kinds.private_features(pd.DataFrame(columns=columns))
+    conversion.features(pd.DataFrame(columns=columns))
     table = workers.parts(files.private, files.target, files.unit, columns)
     return converted(table, conversion)
-
-
-def private_columns(private: Path, workers: Workers | None) -> list[str]:
-    """Return the columns of a private table that is not read as a whole."""
-    if workers is not None and workers.source is not None:
-        return list(workers.source.columns)
-    if workers is not None and workers.is_table(private):
-        return list(workers.frame(private).columns)
-    return list(ParquetTable(private).columns)
 
 
 def _by_the_cluster() -> Iterator[tuple[pd.DataFrame, Rows]]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +24,8 @@ from dpensemble.errors import BudgetError, DataError, TeacherError
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.persistence import save_classifier
 from dpensemble.rows.bad_records import zeroes_bad
-from dpensemble.rows.source import Blocks
-from dpensemble.workflow.outputs import STUDENT, file_contents
-from dpensemble.workflow.private_rows import HeldRows, PrivateStream, UnchangedFiles
+from dpensemble.workflow.outputs import RunFile
+from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.tables import Tables
 from dpensemble.workflow.train import train
 
@@ -65,8 +62,8 @@ def rehearse(tables: Tables, model: Any, **options: Any) -> None:
             outcome = train(stand_ins(tables, model), model, **options)
         except (BudgetError, DataError, TeacherError):
             return
-        file_contents(outcome)
-        save_classifier(outcome.classifier, Path(folder) / STUDENT)
+        outcome.file_contents()
+        save_classifier(outcome.classifier, Path(folder) / RunFile.STUDENT)
 
 
 def stand_ins(tables: Tables, model: Any) -> Tables:
@@ -96,7 +93,7 @@ def stand_ins(tables: Tables, model: Any) -> Tables:
     if tables.X_test is not None:
         result = replace(result, X_test=test, y_test=test_labels)
     if tables.stream is not None:
-        return replace(result, stream=_stream(rows, labels, whose, result.private_groups))
+        return replace(result, stream=PrivateStream.in_memory(rows, labels, whose, result.private_groups))
     if tables.budgets is not None:
         whose = tables.units
     return replace(result, X_private=rows, y_private=labels, units=whose)
@@ -138,26 +135,3 @@ def _with_bad(rows: pd.DataFrame, labels: pd.Series) -> tuple[pd.DataFrame, pd.S
     infinite[places == 1] = np.inf
     others = rows.iloc[:, np.flatnonzero(~number_columns(rows))]
     return assembled(rows, numbers, infinite, others), labels.where(places != 2)
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Stand-ins in memory."""
-
-    rows: pd.DataFrame
-    labels: pd.Series
-    groups: pd.DataFrame
-    files: UnchangedFiles = field(default_factory=partial(UnchangedFiles, ()))
-
-    def at(self, held: NDArray[np.bool_]) -> HeldRows:
-        return HeldRows(self.rows[held], self.labels[held].to_numpy(), self.groups[held])
-
-
-def _stream(rows: pd.DataFrame, labels: pd.Series, units: Any, groups: pd.DataFrame | None) -> PrivateStream:
-    def read() -> Iterator[tuple[pd.DataFrame, Any]]:
-        half = len(rows) // 2
-        for part in (slice(0, half), slice(half, None)):
-            yield rows[part], labels[part].to_numpy()
-
-    entries = pd.DataFrame(index=rows.index) if groups is None else groups
-    return PrivateStream(len(rows), units, Blocks(read, fixed_places=True), placed=_Rows(rows, labels, entries))

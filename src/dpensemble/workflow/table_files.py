@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +19,24 @@ import pandas as pd
 from dpensemble._arrays import Rows
 from dpensemble._checks import member, number_of_workers
 from dpensemble._class_names import Label, declared_labels, folded
+from dpensemble._untrusted import JSON, LARGEST_JSON, UnfitJSONError, file_bytes, parse_json
+from dpensemble.clusters import on_cluster
 from dpensemble.datasets import CSVFormat, read_table
 from dpensemble.datasets.arrow import ArrowPart
-from dpensemble.datasets.arrow_sources import ArrowSource
+from dpensemble.datasets.arrow_sources import ArrowSource, names_source, opened_source
 from dpensemble.datasets.csv import BLANKS, csv_layout, is_csv, with_point
 from dpensemble.datasets.csv_layout import CSVLayout, Expected
-from dpensemble.datasets.parquet import is_parquet
-from dpensemble.datasets.partitions import ParquetOnSpark, ParquetParts, SparkParts
+from dpensemble.datasets.parquet import ParquetTable, is_parquet
+from dpensemble.datasets.partitions import ParquetOnSpark, ParquetParts, SparkParts, spark_session
 from dpensemble.datasets.tables import readable
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.errors import DataError, FileError, InvalidParameterError
+from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.rows.bad_records import OnBadRecord
 from dpensemble.rows.source import RowSource
 
 _TABLE = "spark:"
+#: Larger tables are read in blocks without a request. In bytes without compression.
+LARGE = 2**28
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +50,60 @@ class Workers:
     cluster: str | None = None
     session: Rows | None = None
     source: ArrowSource | None = None
+
+    @classmethod
+    @contextmanager
+    def opened(
+        cls,
+        private: Path | None,
+        source: ArrowSource | None,
+        jobs: int | None = None,
+        cluster: str | None = None,
+        scheduler: str | None = None,
+    ) -> Iterator[Workers | None]:
+        """Yield who sums up private records, or None if this process does. A session of Spark ends with the block."""
+        if source is not None:
+            if jobs is not None or cluster is not None:
+                parameter = "cluster" if jobs is None else "jobs"
+                raise InvalidParameterError(
+                    f"{parameter} cannot be used with a private table that this process streams: leave {parameter} "
+                    "out, or write the table as .parquet.",
+                    parameter=parameter,
+                )
+            yield cls(source=source)
+        elif cluster == "spark":
+            with spark_session(scheduler) as session:
+                yield cls(1 if jobs is None else jobs, cluster, session)
+        elif cluster is None and jobs is None:
+            if private is not None:
+                cls().require_session(private)
+            yield None
+        else:
+            yield cls(1 if jobs is None else jobs, cluster)
+
+    @staticmethod
+    def opened_source(private: str | None) -> AbstractContextManager[ArrowSource | None]:
+        """Return the context of a private table that is streamed from a database or an Arrow file, or an empty one."""
+        return opened_source(private) if private is not None and names_source(private) else nullcontext()
+
+    @staticmethod
+    def opened_cluster(backend: str | None, cluster: str | None, scheduler: str | None) -> AbstractContextManager[None]:
+        """Return the context of a Dask cluster for teachers (``--backend``) or sums (``--cluster``), or none."""
+        if cluster == "spark":
+            return nullcontext()
+        if backend is None and cluster is None and scheduler is None:
+            return nullcontext()
+        if cluster == "dask" and scheduler is None:
+            raise InvalidParameterError(
+                "--cluster dask requires the address of a scheduler: give --scheduler tls://HOST:PORT.",
+                parameter="scheduler",
+            )
+        if scheduler is None or (backend is None and cluster is None):
+            raise InvalidParameterError(
+                "--backend and --scheduler belong together, as do --cluster and --scheduler: give both, or neither.",
+                parameter="scheduler",
+            )
+        return on_cluster(str(backend or cluster), scheduler)
 
     def require_possible(self, private: Path) -> None:
         """Raise if the private table cannot be read by these workers."""
@@ -206,6 +266,14 @@ class TableFiles:
     form: CSVFormat = field(default_factory=CSVFormat)
     groups: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
 
+    @cached_property
+    def labels(self) -> list[Label]:
+        """The declared classes, with numbers in the form in which this run's readers return them."""
+        classes = self.classes
+        if self.form.decimal == "," and not isinstance(classes, str) and classes is not None and is_csv(self.private):
+            classes = [with_point(str(label)) for label in classes]
+        return declared_labels(classes)
+
     def read(
         self, path: Path, *, guess: bool = False, keep_broken: bool = False, like: Expected | None = None
     ) -> pd.DataFrame:
@@ -222,14 +290,14 @@ class TableFiles:
             not_blank=self._labels_like_blanks(),
         )
 
-    def named(self, budgets: str | None = None) -> Expected:
+    def named_columns(self, budgets: str | None = None) -> Expected:
         """Return what options state about columns: their names. `budgets` is the column of budgets."""
         names = (self.target, self.unit, budgets, *self.drop, *self.groups)
         return Expected(names=frozenset(name for name in names if name is not None))
 
-    def like_public(self, columns: Sequence[str], budgets: str | None = None) -> Expected:
+    def expected_like_public(self, columns: Sequence[str], budgets: str | None = None) -> Expected:
         """Return what the public table, or a declaration with these columns, shows about the other files."""
-        own = self.named(budgets)
+        own = self.named_columns(budgets)
         layout = self.layout(self.public, own, public=True)
         return replace(
             own,
@@ -247,16 +315,37 @@ class TableFiles:
         with readable(path):
             return csv_layout(path, self.form, like=like, public=public)
 
-    def declared_labels(self) -> list[Label]:
-        """Return the declared classes, with numbers in the form in which this run's readers return them."""
-        classes = self.classes
-        if self.form.decimal == "," and not isinstance(classes, str) and classes is not None and is_csv(self.private):
-            classes = [with_point(str(label)) for label in classes]
-        return declared_labels(classes)
+    def private_columns(self, workers: Workers | None) -> list[str]:
+        """Return the columns of a private table that is not read as a whole."""
+        if workers is not None and workers.source is not None:
+            return list(workers.source.columns)
+        if workers is not None and workers.is_table(self.private):
+            return list(workers.frame(self.private).columns)
+        return list(ParquetTable(self.private).columns)
+
+    def declared_features(self, budgets: str | None = None) -> dict[str, JSON] | None:
+        """Return the declaration of each column that is a feature and not dropped, or None without a declaration."""
+        columns = self.declared_columns
+        if columns is None:
+            return None
+        if self.public is not None:
+            raise InvalidParameterError(
+                f"declared_columns={str(columns)!r} are only for runs without public rows, but "
+                f"public={str(self.public)!r} has some: give one of them.",
+                parameter="declared_columns",
+            )
+        declared = {name: one for name, one in _read_columns(columns).items() if name not in self.drop}
+        both = [name for name in declared if name in (self.target, self.unit, budgets)]
+        if both or not declared:
+            what = f"{both[0]!r}, which is not a feature" if both else "no feature"
+            raise InvalidParameterError(
+                f"declared_columns={str(columns)!r} declares {what}: declare features.", parameter="declared_columns"
+            )
+        return declared
 
     def _labels_like_blanks(self) -> dict[str, frozenset[str]]:
         """Return texts that are classes although a CSV file may hold them as blanks, because a declared class wins."""
-        declared = {folded(str(name)) for name in declared_labels(self.classes)}
+        declared = {folded(str(name)) for name in self.labels}
         texts = frozenset(text for text in BLANKS if text and folded(text) in declared)
         return {self.target: texts} if texts else {}
 
@@ -278,6 +367,41 @@ class TableFiles:
             raise DataError(f"declared_columns is the private table itself ({self.private}): give a description.")
 
 
+_FORM = 'an object such as {"age": [17, 90], "sex": ["f", "m"]}'
+
+
+def _read_columns(path: Path) -> dict[str, JSON]:
+    """Return the declaration of each column in a JSON file: two numbers are a range, and texts are categories."""
+    try:
+        columns = parse_json(file_bytes(path, links=True, largest=LARGEST_JSON), special_numbers=True, pairs=_each_once)
+    except InvalidParameterError:
+        raise
+    except OSError as error:
+        raise FileError(
+            f"declared_columns={str(path)!r} cannot be read ({error.strerror or error}): give a JSON file."
+        ) from None
+    except UnfitJSONError as error:
+        raise FileError(
+            f"declared_columns={str(path)!r} is not JSON that can be used ({error}): write {_FORM}."
+        ) from None
+    if not isinstance(columns, dict):
+        raise InvalidParameterError(
+            f"declared_columns={str(path)!r} declares nothing: write {_FORM}.", parameter="declared_columns"
+        )
+    declared_grid(columns)
+    return columns
+
+
+def _each_once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    names = [name for name, _ in pairs]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InvalidParameterError(
+            f"declared_columns names {twice[0]!r} twice: name each once.", parameter="declared_columns"
+        )
+    return dict(pairs)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
     """What a method can read.
@@ -291,7 +415,8 @@ class ReadOptions:
     in_blocks : bool, default=False
         Whether to read the private records in blocks in any case.
     on_bad_record : {"raise", "zero"}, default="raise"
-        Whether a bad private record raises an error, or is passed to the method, in which it adds nothing.
+        Whether a bad private record raises an error, or is passed to the method, in which it adds nothing. The default
+        is that of estimators. `dpensemble.cli.options` states why the command line has another default.
     workers : Workers, optional
         Processes or a cluster that sum up the private records where these are.
     """
@@ -302,7 +427,25 @@ class ReadOptions:
     on_bad_record: str = "raise"
     workers: Workers | None = None
 
+    def reads_in_blocks(self, private: Path) -> bool:
+        """Return whether private records are read in blocks: on request, or if the table is a folder or large."""
+        if self.in_blocks and not is_parquet(private):
+            raise InvalidParameterError(
+                f"in_blocks=True requires a private table in Parquet, but got {private.name}: write it as .parquet."
+            )
+        if not (self.takes_blocks and private.exists() and is_parquet(private)):
+            return False
+        if self.in_blocks or private.is_dir():
+            return True
+        return private.stat().st_size > LARGE or ParquetTable(private).n_bytes > LARGE
+
     @property
     def keep_bad(self) -> bool:
         """Whether bad private records are kept."""
         return member("on_bad_record", self.on_bad_record, OnBadRecord) is OnBadRecord.ZERO
+
+
+def require_two_records(rows: Sequence[Rows] | pd.DataFrame) -> None:
+    """Raise if a private table has only one row."""
+    if len(rows) < 2:
+        raise DataError("the private table has only one row, and private learning requires more: give more rows.")

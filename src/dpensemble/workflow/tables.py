@@ -1,11 +1,13 @@
 """The tables of one run, read from files or given, after checks that they belong together.
 
-Budgets of records are a column of a table, or assigned at random in given shares.
+The public table, or a declaration, defines columns, labels and groups of the private and test tables. Budgets of
+records are a column of a table, or assigned at random in given shares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,24 +15,240 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Integers
+from dpensemble._arrays import Integers, Rows
+from dpensemble._class_names import Label, bare, folded
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble._refusals import SEVERAL_LABELS
 from dpensemble.allocation.partition import named_units, number_units, units_or_none
 from dpensemble.datasets import load_adult, three_way_split
-from dpensemble.datasets.columns import as_text, is_number, number_columns, release_unused, unit_entries
+from dpensemble.datasets.columns import (
+    as_text,
+    is_number,
+    labels_of,
+    number_columns,
+    numbers_of,
+    release_unused,
+    unit_entries,
+)
 from dpensemble.datasets.csv import is_csv
 from dpensemble.datasets.csv_layout import Expected
 from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.datasets.public_facts import Note, PublicFacts, judge
-from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, require_complete
+from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, kinds_by, require_complete, take_kinds
 from dpensemble.design.by_group import BudgetRequest, parse_budgets
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.moments.maps.grid import declared_grid
-from dpensemble.workflow.column_kinds import ColumnKinds, alike_labels, declared_features, declared_groups
-from dpensemble.workflow.private_rows import PrivateStream, private_columns, private_stream, wants_blocks
-from dpensemble.workflow.table_files import ReadOptions, TableFiles
+from dpensemble.moments.maps.grid import declared_grid, with_texts
+from dpensemble.quality.release import OTHER_GROUP
+from dpensemble.workflow.private_rows import PrivateStream
+from dpensemble.workflow.table_files import ReadOptions, TableFiles, require_two_records
+
+_TRUTH = {"false": 0.0, "true": 1.0}
+_DIGITS = {"0": "false", "1": "true"}
+
+
+def _read_labels(column: pd.Series, classes: Sequence[Label]) -> pd.Series:
+    """Return labels in the form of the classes, or NaN. Each label is read separately.
+
+    A text in quotation marks or brackets is the class in them. Truth values are read in any capitals, or as 0 and 1.
+    """
+    if isinstance(classes[0], str):
+        return _each(as_text(column), _names_in_marks(list(map(str, classes))))
+    if set(classes) == {0, 1}:
+        truth = column.map(lambda entry: _TRUTH.get(bare(str(entry)).casefold(), entry), na_action="ignore")
+        return _labels_as_numbers(truth)
+    return _labels_as_numbers(column)
+
+
+def _names_in_marks(classes: Sequence[str]) -> Callable[[str], str]:
+    names = {name: name for name in classes}
+    truth = {name.casefold(): name for name in classes}
+    if set(truth) != {"false", "true"}:
+        return lambda entry: names.get(entry) or names.get(bare(entry), entry)
+    truth |= {digit: truth[word] for digit, word in _DIGITS.items()}
+    return lambda entry: truth.get(bare(entry).casefold(), entry)
+
+
+def _each(texts: pd.Series, read: Callable[[str], str]) -> pd.Series:
+    """Return what `read` makes of each text. Equal texts are read once."""
+    known: dict[str, str] = {}
+
+    def known_or_read(entry: object) -> str:
+        text = str(entry)
+        if text not in known:
+            known[text] = read(text)
+        return known[text]
+
+    return texts.map(known_or_read, na_action="ignore")
+
+
+def _labels_as_numbers(column: pd.Series) -> pd.Series:
+    if column.dtype.kind == "O":
+        column = column.map(lambda entry: bare(entry) if isinstance(entry, str) else entry, na_action="ignore")
+    return pd.Series(numbers_of(column.to_frame())[0][:, 0], index=column.index, name=column.name)
+
+
+def _labels_as_classes(column: pd.Series, classes: Sequence[Label]) -> pd.Series:
+    """Return labels as `_read_labels` does. A text that is `folded` to the same as a class is that class."""
+    labels = _read_labels(column, classes)
+    if not isinstance(classes[0], str):
+        return labels
+    names = {folded(str(name)): str(name) for name in classes}
+    return _each(labels, lambda entry: names.get(folded(entry)) or names.get(folded(bare(entry)), entry))
+
+
+def _refuse_unlike(labels: pd.Series, classes: Sequence[Label]) -> None:
+    """Raise for labels that differ from a class only in capitals or spaces. Other undeclared labels raise later."""
+    names = {folded(str(name)) for name in classes}
+    odd = ~labels.isin(classes).to_numpy()
+    unlike = odd & labels.map(lambda entry: folded(str(entry)) in names).to_numpy(dtype=bool)
+    if unlike.any():
+        raise DataError(
+            f"the private table's target has labels that differ from classes={list(classes)!r} only in capitals or "
+            f"spaces (the first in row {int(unlike.argmax()):,}, counting from 0): write them alike."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _ColumnKinds:
+    """Public features, declared columns if there are any, classes, and what the method can read."""
+
+    public: pd.DataFrame
+    declared: dict[str, Any] | None
+    classes: list[Any]
+    options: ReadOptions
+
+    def without_rows(self) -> _ColumnKinds:
+        """Return the same kinds without public rows and workers, which conversions of other tables do not need."""
+        return replace(self, public=self.public.iloc[:0], options=replace(self.options, workers=None))
+
+    def features(self, name: str, table: pd.DataFrame) -> pd.DataFrame:
+        """Return the table called `name` with the public or declared columns and kinds."""
+        keep_bad = name == "private" and self.options.keep_bad
+        if self.declared is None:
+            return take_kinds(name, table, self.public, keep_bad=keep_bad)
+        with kinds_by("--declared-columns"):
+            return take_kinds(name, with_texts(table, self.public), self.public, keep_bad=keep_bad)
+
+    def private_labels(self, column: pd.Series) -> pd.Series:
+        """Return private labels in the form of the classes, without any check."""
+        return _labels_as_classes(column, self.classes) if self.options.keep_bad else _read_labels(column, self.classes)
+
+    def labels_of_complete(self, features: pd.DataFrame, target: pd.Series, units: pd.Series | None) -> pd.Series:
+        """Return the labels of private records, or raise if one of the records is incomplete."""
+        require_complete("the private table", features, blanks=self.options.blanks, private=True)
+        for name, column in (("target", target), ("unit", units)):
+            if column is not None and column.isna().any():
+                raise DataError(
+                    f"the private table has rows without a {name} in column {column.name!r} (the first in row "
+                    f"{int(column.isna().to_numpy().argmax()):,}, counting from 0), where the column is blank or "
+                    f"written as NA, None or the like: fill in what is missing, or {_LEAVE_OUT[name]}."
+                )
+        require_two_records(features)
+        labels = self.private_labels(target)
+        if labels.isna().any():
+            raise DataError(
+                f"the private table's target has labels that are not numbers, but all of classes={self.classes!r} are "
+                f"(the first in row {int(labels.isna().to_numpy().argmax()):,}, counting from 0): declare every "
+                f"possible label as it is written, or {_LEAVE_OUT['target']}."
+            )
+        _refuse_unlike(labels, self.classes)
+        return labels
+
+
+# What may be done with records without a target or a unit. To drop rows would change how many records there are.
+_LEAVE_OUT = {
+    "target": "let such records add nothing (--on-bad-record zero)",
+    "unit": "leave such records out (--on-bad-record zero)",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class _RowsAndLabels:
+    """Converts rows and labels as the public table defines them, and raises for incomplete records."""
+
+    kinds: _ColumnKinds
+    target: str
+
+    @property
+    def keep_bad(self) -> bool:
+        """Whether bad records are kept."""
+        return self.kinds.options.keep_bad
+
+    def features(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return rows with the public columns and kinds."""
+        return self.kinds.features("private", rows)
+
+    def __call__(self, rows: pd.DataFrame, entries: Rows) -> tuple[pd.DataFrame, Rows]:
+        entries = pd.Series(entries, dtype=entries.dtype)
+        kinds, keep_bad = self.kinds, self.keep_bad
+        table = self.features(rows)
+        if not keep_bad:
+            require_complete("the private table", table, blanks=kinds.options.blanks, private=True)
+            if entries.isna().any():
+                raise DataError(
+                    f"the private table has rows without a target in column {self.target!r}: fill in what is missing, "
+                    f"or {_LEAVE_OUT['target']}."
+                )
+        labels = kinds.private_labels(entries)
+        if not keep_bad and labels.isna().any():
+            raise DataError(
+                "the private table's target has labels that are not numbers, but all declared ones are: declare every "
+                f"possible label as it is written, or {_LEAVE_OUT['target']}."
+            )
+        return table, labels_of(labels)
+
+
+_MOST_GROUPS = 20
+
+
+def _declared_groups(
+    groups: Mapping[str, Sequence[str] | None], public: pd.DataFrame | None
+) -> dict[str, tuple[str, ...]]:
+    """Return the values of each group column, those of the public rows where none are declared. Checks all of them."""
+    declared = {}
+    for column, values in groups.items():
+        if values is None and (public is None or column not in public):
+            raise InvalidParameterError(
+                f"groups={column!r} is not a column of the public table: declare its values, such as {column}=a|b.",
+                parameter="groups",
+            )
+        if values is None and public is not None:
+            values = sorted(set(as_text(public[column]).dropna()))  # noqa: PLW2901
+        names = tuple(str(value) for value in values or ())
+        if not 1 <= len(names) <= _MOST_GROUPS or len({_plain_text(name) for name in names}) < len(names):
+            raise InvalidParameterError(
+                f"groups={column!r} must have 1 to {_MOST_GROUPS} different values, and has {len(names):,}: declare "
+                f"some of them, such as {column}=a|b.",
+                parameter="groups",
+            )
+        if OTHER_GROUP in names:
+            raise InvalidParameterError(
+                f"groups={column!r} declares the value {OTHER_GROUP!r}, the group of all other values: leave it out.",
+                parameter="groups",
+            )
+        declared[column] = names
+    return declared
+
+
+def _group_places(entries: pd.Series, values: Sequence[str]) -> Integers:
+    """Return the place of each record's group, the last one for all other values. Each record is read separately."""
+    place_of = {_plain_text(value): place for place, value in enumerate(values)}
+    texts = as_text(entries)
+    return np.array(
+        [len(values) if pd.isna(text) else place_of.get(_plain_text(str(text)), len(values)) for text in texts],
+        dtype=np.int64,
+    )
+
+
+def _plain_text(text: str) -> str:
+    """Return a text without spaces around it, and a number in one form: 5.0 as 5."""
+    text = text.strip()
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return f"{number:.12g}" if math.isfinite(number) else text
 
 
 def _column_entries(column: pd.Series, request: BudgetRequest) -> NDArray[np.generic]:
@@ -121,6 +339,10 @@ class Tables:
         """Number of private records."""
         return len(self.X_private) if self.stream is None else self.stream.n_records
 
+    def group_places(self, entries: pd.DataFrame) -> dict[str, Integers]:
+        """Return the place of each record's group in each column by which the student's quality is stated."""
+        return {column: _group_places(entries[column], values) for column, values in (self.groups or {}).items()}
+
     @property
     def n_units(self) -> int | None:
         """Number of units of the private records, or of records if each record is a unit. None if not known here."""
@@ -132,11 +354,17 @@ class Tables:
         return len(number_units(names[present])[0])
 
 
-def adult_tables(seed: int | None, *, budgets: str | None = None, levels: str | None = None) -> Tables:
+def adult_tables(
+    seed: int | None,
+    *,
+    budgets: str | None = None,
+    levels: str | None = None,
+    groups: Mapping[str, Sequence[str] | None] | None = None,
+) -> Tables:
     """Return UCI Adult in the paper's split: a third private, a third public, a third test.
 
     The public seed determines the split and the budgets, which are groups with shares. See `parse_budgets`. Packaged
-    data have no column of budgets, so `levels` raise an error.
+    data have no column of budgets, so `levels` raise an error. `groups` are as in `TableFiles`.
     """
     request = parse_budgets(budgets, levels)
     if request is not None and request.column is not None:
@@ -161,6 +389,7 @@ def adult_tables(seed: int | None, *, budgets: str | None = None, levels: str | 
         y_test=parts["test"][1],
         data_is_public=True,
         test_is_public=True,
+        groups=_declared_groups(groups or {}, parts["public"][0]) or None,
     )
     return _with_budgets(tables, request, None, seed)
 
@@ -209,109 +438,153 @@ def file_tables(
         With one sentence, if the tables cannot be used.
     """
     options = ReadOptions() if options is None else options
-    classes = files.declared_labels()
     budgets_column = None if budgets is None else budgets.column
+    facts = _judged_options(files, budgets_column)
+    written = _written_tables(files, options, budgets_column)
+    public_units = _public_units(files, written.public)
+    # Errors name only these columns: if a table has no header, its other column names are a record.
+    shown = list(written.public.columns)
+    units = None if files.unit is None else _column(written.private, files.unit, "unit", "private", shown)
+    entries = None if budgets_column is None else _column(written.private, budgets_column, "budgets", "private", shown)
+    target = _column(written.private, files.target, "target", "private", shown)
+    no_features = [files.target, *written.private_only]
+    public = _public_features(_without(written.public, no_features), options)
+    kinds = _ColumnKinds(public, written.declared, files.labels, options)
+    facts, truth = _with_public_labels(facts, written.public.get(files.target), files.labels)
+    judgement = judge(replace(facts, rows=public, units=public_units))
+    records = _private_records(files, kinds, written, target, units)
+    like, groups, private_groups = written.like, written.groups, written.private_groups
+    # As read, entries are texts, which take several times as much memory as numbers.
+    del written, target
+    release_unused()
+    tables = Tables(
+        **records,
+        **_test_rows(files, kinds, no_features, groups, like),
+        **_public_fields(files, kinds),
+        notes=judgement.notes,
+        columns=judgement.columns,
+        y_public=truth,
+        public_units=public_units,
+        groups=groups or None,
+        private_groups=private_groups,
+    )
+    return _with_budgets(tables, budgets, entries, seed)
+
+
+def _judged_options(files: TableFiles, budgets_column: str | None) -> PublicFacts:
+    """Return the public facts that options state, or raise if they contradict each other."""
     facts = PublicFacts(
-        classes=classes,
+        classes=files.labels,
         target=files.target,
         purposes={"unit": files.unit, "budgets": budgets_column},
         groups=list(files.groups),
         drop=files.drop,
     )
     judge(facts)
+    return facts
+
+
+def _with_public_labels(
+    facts: PublicFacts, written: pd.Series | None, classes: Sequence[Label]
+) -> tuple[PublicFacts, pd.Series | None]:
+    """Return the facts with the labels of public rows, and these labels if all of them are declared classes."""
+    if written is None:
+        return facts, None
+    truth = _labels_as_classes(written, classes)
+    return replace(facts, labels={"public": (written, truth)}), truth if truth.isin(classes).all() else None
+
+
+def _public_fields(files: TableFiles, kinds: _ColumnKinds) -> dict[str, Any]:
+    """Return the fields of `Tables` that hold public rows and options."""
+    return {
+        "classes": kinds.classes,
+        "X_public": kinds.public,
+        "test_is_public": files.test_is_public,
+        "unit_column": files.unit,
+        "declared_columns": kinds.declared,
+        "target": files.target,
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _WrittenTables:
+    """The private and the public table without dropped columns, before any entry is converted.
+
+    A private table that is `streamed` has no rows here. `private_only` are columns of the private table that are no
+    features. `like` is what the public table shows about the other files.
+    """
+
+    private: pd.DataFrame
+    public: pd.DataFrame
+    declared: dict[str, Any] | None
+    streamed: bool
+    like: Expected
+    groups: dict[str, tuple[str, ...]]
+    private_groups: pd.DataFrame | None
+    private_only: list[str]
+
+
+def _written_tables(files: TableFiles, options: ReadOptions, budgets_column: str | None) -> _WrittenTables:
+    """Read the private and the public table."""
     files.refuse_overlaps()
-    source = None if options.workers is None else options.workers.source
     if options.workers is not None:
         options.workers.require_possible(files.private)
-    streamed = options.workers is not None or wants_blocks(
-        files.private, able=options.takes_blocks, asked=options.in_blocks
-    )
-    declared = _declaration(files, budgets_column)
-    named = files.named(budgets_column)
+    streamed = options.workers is not None or options.reads_in_blocks(files.private)
+    declared = files.declared_features(budgets_column)
+    named = files.named_columns(budgets_column)
     public = declared_grid(declared).empty if files.public is None else files.read(files.public, guess=True, like=named)
     # The public table shows how the other files are written.
-    like = files.like_public(list(public.columns), budgets_column)
-    written = _private_rows(files, options, streamed, like)
-    _refuse_unknown_drops(files.drop, written, public)
-    groups = declared_groups(files.groups, public if files.public is not None else None)
-    # Before columns are dropped, since a student need not read a column whose groups are compared.
-    private_groups = _group_entries(written, "private", groups, list(public.columns))
+    like = files.expected_like_public(list(public.columns), budgets_column)
+    private = _private_rows(files, options, streamed, like)
+    unknown = [name for name in files.drop if name not in private and name not in public]
+    if unknown:
+        raise InvalidParameterError(f"drop={unknown[0]!r} is not a column of the private or public table: remove it.")
+    groups = _declared_groups(files.groups, public if files.public is not None else None)
     only_groups = [name for name in groups if name not in public]
-    written, public = _without(written, files.drop), _without(public, files.drop)
-    public_units = _public_units(files, public)
-    # Errors name only these columns: if a table has no header, its other column names are a record.
-    shown = list(public.columns)
-    units = None if files.unit is None else _column(written, files.unit, "unit", "private", shown)
-    entries = None if budgets_column is None else _column(written, budgets_column, "budgets", "private", shown)
-    target = _column(written, files.target, "target", "private", shown)
-    private_only = [*(name for name in (files.unit, budgets_column) if name is not None), *only_groups]
-    truth = None
-    if (public_labels := public.get(files.target)) is not None:
-        truth = alike_labels(public_labels, classes)
-        facts = replace(facts, labels={"public": (public_labels, truth)})
-    kinds = ColumnKinds(
-        _public_features(_without(public, [files.target, *private_only]), options), declared, classes, options
+    return _WrittenTables(
+        private=_without(private, files.drop),
+        public=_without(public, files.drop),
+        declared=declared,
+        streamed=streamed,
+        like=like,
+        groups=groups,
+        # Before columns are dropped, since a student need not read a column whose groups are compared.
+        private_groups=_group_entries(private, "private", groups, list(public.columns)),
+        private_only=[*(name for name in (files.unit, budgets_column) if name is not None), *only_groups],
     )
-    judgement = judge(replace(facts, rows=kinds.public, units=public_units))
-    stream: PrivateStream | None = None
-    if streamed:
-        others = replace(files, drop=(*files.drop, *only_groups))
-        stream, units = private_stream(others, kinds, options.workers, list(groups)), None
-        features, labels = kinds.public.iloc[:0], target
+
+
+def _private_records(
+    files: TableFiles, kinds: _ColumnKinds, written: _WrittenTables, target: pd.Series, units: pd.Series | None
+) -> dict[str, Any]:
+    """Return the fields of `Tables` that hold the private records, converted or as a stream."""
+    workers = kinds.options.workers
+    source = None if workers is None else workers.source
+    name = files.private.name if source is None else source.name
+    if written.streamed:
+        others = replace(files, drop=(*files.drop, *(name for name in written.groups if name in written.private_only)))
+        conversion = _RowsAndLabels(kinds.without_rows(), files.target)
+        stream = PrivateStream.of(others, conversion, workers, list(written.groups))
+        return {"name": name, "X_private": kinds.public.iloc[:0], "y_private": target, "stream": stream}
+    features = kinds.features("private", _without(written.private, [files.target, *written.private_only]))
+    if kinds.options.keep_bad:
+        require_two_records(features)
+        labels = kinds.private_labels(target)
     else:
-        features = kinds.private_features(_without(written, [files.target, *private_only]))
-        labels = kinds.checked_labels(features, target, units)
-    # As read, entries are texts, which take several times as much memory as numbers.
-    del written
-    release_unused()
-    X_test, y_test, test_groups = _test_rows(files, kinds, private_only, groups, like)
-    tables = Tables(
-        name=files.private.name if source is None else source.name,
-        classes=classes,
-        X_private=features,
-        y_private=labels,
-        X_public=kinds.public,
-        y_public=_usable_truth(truth, classes),
-        X_test=X_test,
-        y_test=y_test,
-        units=None if units is None else unit_entries(units),
-        public_units=public_units,
-        test_is_public=files.test_is_public,
-        unit_column=files.unit,
-        stream=stream,
-        declared_columns=declared,
-        target=files.target,
-        notes=judgement.notes,
-        columns=judgement.columns,
-        groups=groups or None,
-        private_groups=private_groups,
-        test_groups=test_groups,
-    )
-    return _with_budgets(tables, budgets, entries, seed)
+        labels = kinds.labels_of_complete(features, target, units)
+    owners = None if units is None else unit_entries(units)
+    return {"name": name, "X_private": features, "y_private": labels, "units": owners}
 
 
 def _private_rows(files: TableFiles, options: ReadOptions, streamed: bool, like: Expected) -> pd.DataFrame:
     """Return the private table as it is written. If it is read in blocks, return only the names of its columns."""
     keep_bad = options.keep_bad
     if streamed:
-        return pd.DataFrame(columns=private_columns(files.private, options.workers))
+        return pd.DataFrame(columns=files.private_columns(options.workers))
     if files.unit is not None and is_parquet(files.private) and files.private.exists():
         # By the type in the file, before any entry is read.
         ParquetTable(files.private).require_unit(files.unit)
     return files.read(files.private, keep_broken=keep_bad, like=like)
-
-
-def _declaration(files: TableFiles, budgets_column: str | None) -> dict[str, Any] | None:
-    if files.declared_columns is None:
-        return None
-    others = {files.target, files.unit, budgets_column}
-    return declared_features(files.declared_columns, files.public, others, files.drop)
-
-
-def _refuse_unknown_drops(drop: Sequence[str], private: pd.DataFrame, public: pd.DataFrame) -> None:
-    unknown = [name for name in drop if name not in private and name not in public]
-    if unknown:
-        raise InvalidParameterError(f"drop={unknown[0]!r} is not a column of the private or public table: remove it.")
 
 
 def _public_features(public: pd.DataFrame, options: ReadOptions) -> pd.DataFrame:
@@ -324,28 +597,30 @@ def _public_features(public: pd.DataFrame, options: ReadOptions) -> pd.DataFrame
     return public
 
 
-def _group_entries(table: pd.DataFrame, name: str, groups: Iterable[str], shown: list[object]) -> pd.DataFrame | None:
+def _group_entries(table: pd.DataFrame, name: str, groups: Iterable[str], shown: list[Any]) -> pd.DataFrame | None:
     """Return the group columns of a table as they are written, or None if there are none."""
     columns = {column: _column(table, column, "groups", name, shown) for column in groups}
     return pd.DataFrame(columns) if columns else None
 
 
 def _test_rows(
-    files: TableFiles, kinds: ColumnKinds, private_only: Sequence[str], groups: Iterable[str], like: Expected
-) -> tuple[pd.DataFrame | None, pd.Series | None, pd.DataFrame | None]:
+    files: TableFiles, kinds: _ColumnKinds, no_features: Sequence[str], groups: Iterable[str], like: Expected
+) -> dict[str, Any]:
+    """Return the fields of `Tables` that hold the test rows, or none without a test table."""
     if files.test is None:
-        return None, None, None
+        return {}
+    shown = list(kinds.public.columns)
     written = files.read(files.test, like=like)
-    test_groups = _group_entries(written, "test", groups, list(kinds.public.columns))
-    table = _without(written, (*files.drop, *private_only))
-    truth = alike_labels(_column(table, files.target, "target", "test", list(kinds.public.columns)), kinds.classes)
+    test_groups = _group_entries(written, "test", groups, shown)
+    table = _without(written, (*files.drop, *(name for name in no_features if name != files.target)))
+    truth = _labels_as_classes(_column(table, files.target, "target", "test", shown), kinds.classes)
     rows = kinds.features("test", _without(table, [files.target]))
     require_complete("the test table", rows, blanks=kinds.options.blanks)
     if not truth.isin(kinds.classes).all():
         raise DataError(
             f"the test table's target has missing labels or labels outside classes={kinds.classes!r}: correct them."
         )
-    return rows, truth, test_groups
+    return {"X_test": rows, "y_test": truth, "test_groups": test_groups}
 
 
 def _public_units(files: TableFiles, public: pd.DataFrame) -> list[Any] | None:
@@ -363,11 +638,6 @@ def _public_units(files: TableFiles, public: pd.DataFrame) -> list[Any] | None:
             "counting from 0): fill the column in for all rows, drop those rows, or drop the column."
         )
     return list(unit_entries(public[unit]))
-
-
-def _usable_truth(labels: pd.Series | None, classes: list[Any]) -> pd.Series | None:
-    """Return the labels of public rows if all of them are declared classes."""
-    return labels if labels is not None and labels.isin(classes).all() else None
 
 
 def _without(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:

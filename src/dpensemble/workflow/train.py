@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -11,38 +13,155 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 
 from dpensemble._arrays import Rows
 from dpensemble._hide_private_rows import guard_private_rows
-from dpensemble.allocation.budget_groups import PersonalBudgets
+from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.certificates import certificate_of_fit
+from dpensemble.datasets import TableEncoder, TablePreparation
+from dpensemble.datasets.columns import number_columns
 from dpensemble.datasets.equal_rows import ComparedOnce, EqualRows, equal_rows
+from dpensemble.engine.result import Result
 from dpensemble.engine.voting import PrivateDiagnostics
-from dpensemble.errors import AccountingError, InvalidParameterError
+from dpensemble.errors import AccountingError, DataError, InvalidParameterError
 from dpensemble.persistence import require_savable
 from dpensemble.quality.release import NoisyHistograms
-from dpensemble.quality.result import Costs
+from dpensemble.relations import Relation
 from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord, declared_noun
-from dpensemble.rows.bad_records import readable_rows, zeroes_bad
-from dpensemble.rows.source import Blocks, Facts, RowSource, rows_here
-from dpensemble.student.published import class_probabilities, default_student, fit_student
-from dpensemble.workflow.holdout import HeldBack, WithScore, hold_back, require_scorable, scored
-from dpensemble.workflow.learners import scores
-from dpensemble.workflow.outputs import CERTIFICATE, Outcome
-from dpensemble.workflow.private_rows import PrivateStream
-from dpensemble.workflow.run_record import (
-    Measured,
-    QualityRequest,
-    Reader,
-    about_teachers,
-    label_shares,
-    public_alone,
-    quality_facts,
-    require_budgets,
-    run_record,
+from dpensemble.rows.bad_records import readable_array, readable_rows, zeroes_bad
+from dpensemble.rows.source import Blocks, Facts, RowSource, converted, rows_here
+from dpensemble.student.published import (
+    class_probabilities,
+    default_student,
+    fit_student,
+    marked,
+    release_mark,
+    with_names,
 )
+from dpensemble.workflow.learners import scores
+from dpensemble.workflow.outputs import Outcome, RunFile
+from dpensemble.workflow.private_rows import PrivateStream
+from dpensemble.workflow.run_record import Measured, run_record
+from dpensemble.workflow.scoring import HeldBack, QualityRequest, quality_facts, scored
 from dpensemble.workflow.tables import Tables
+
+_MOST_COLUMNS_NAMED = 200
+# Shares of teachers above which a warning is given.
+_MANY_FAILED, _MOST_CONSTANT = 0.1, 0.5
+# A baseline is accurate enough with this many rows.
+_MOST_ROWS, _FOLDS = 5_000, 3
+
+
+class RowConversion:
+    """The conversion of every table for a method, and for the student in the saved pipeline.
+
+    It learns only from the rows of `public`. Without rows, `public` only defines the kinds of declared columns.
+    """
+
+    def __init__(self, public: pd.DataFrame, model: Any, *, fill: bool) -> None:
+        tabular, takes_nan = model.takes_tables, get_tags(model).input_tags.allow_nan
+        if fill and tabular and takes_nan:
+            raise InvalidParameterError(
+                f"{model.name} accepts blanks, which is better than filling them in: leave out --fill.",
+                parameter="fill",
+            )
+        how = None if not fill else "nan" if takes_nan else "median"
+        self._public, self._tabular, self._takes_nan = public, tabular, takes_nan
+        self._keep_bad = zeroes_bad(model)
+        self._preparation = TablePreparation(how).fit(public) if len(public) else None
+        self._encoder = None if tabular else TableEncoder(how).fit(public)
+        self.blanks = {"median": "filled in from public rows", "nan": "filled in from public rows, NaN in numbers"}.get(
+            how or "", "taken as they are" if tabular and takes_nan else "refused"
+        )
+
+    def transform(self, table: pd.DataFrame) -> Any:
+        """Return rows in the form that the method takes."""
+        if self._encoder is not None:
+            return self._encoder.transform(table)
+        # Most tables have no dates and need no copy.
+        if self._preparation is None or self._preparation.changes_nothing:
+            return table
+        return self._preparation.transform(table)
+
+    def private(self, table: pd.DataFrame) -> Any:
+        """Return private rows for the method. For a method that takes arrays, a bad row becomes a row of NaN."""
+        if self._encoder is None or self._preparation is None:
+            return self.transform(table)
+        if not self._keep_bad:
+            return self._encoder.transform(table)
+        table, readable = readable_rows(table)
+        prepared = self._preparation.transform(table)
+        rows = np.array(self._encoder.encoder_.transform(prepared), dtype=np.float64)
+        if not self._encoder.takes_blanks:
+            readable &= ~prepared.isna().to_numpy().any(axis=1)
+        rows[~readable] = np.nan
+        return rows
+
+    def held_back(self, table: pd.DataFrame) -> tuple[Any, NDArray[np.bool_]]:
+        """Return private rows for the student, and which of them are readable. The other rows become zeros."""
+        if not self._keep_bad:
+            rows = self.transform(table)
+            if self._encoder is not None and np.isinf(rows).any():
+                raise DataError("a number is too large to be standardised: correct it, or leave the column out.")
+            return rows, np.ones(len(table), dtype=bool)
+        if self._encoder is None:
+            table, readable = readable_rows(table, nan=self._takes_nan)
+            return self.transform(table), readable
+        rows = self.private(table)
+        readable = readable_array(rows, nan=self._encoder.fill == "nan")
+        if self._encoder.fill == "nan":
+            readable &= ~np.isnan(rows).all(axis=1)
+        return np.where(readable[:, None], rows, 0.0), readable
+
+    def of(self, source: RowSource) -> RowSource:
+        """Return private records whose rows are converted for the method where they are read."""
+        reader = copy.copy(self)
+        # Workers need no public rows.
+        reader._public = self._public.iloc[:0]
+        return converted(source, reader._with_labels)
+
+    def _with_labels(self, table: pd.DataFrame, labels: Rows) -> tuple[Rows, Rows]:
+        return self.private(table), labels
+
+    def encoded(self, table: pd.DataFrame | None) -> Any:
+        """Return rows as numbers, even if the method reads tables."""
+        return self._plain_encoder.transform(table)
+
+    @cached_property
+    def _plain_encoder(self) -> TableEncoder:
+        if self._encoder is not None and self._encoder.fill != "nan":
+            return self._encoder
+        return TableEncoder("median").fit(self._public)
+
+    def student_of_tables(self, student: Any) -> Pipeline:
+        """Return a student that takes tables as they are read from files."""
+        if self._encoder is not None:
+            pipeline = Pipeline([("encoder", self._encoder), ("student", student)])
+        elif self._preparation is None or self._preparation.changes_nothing:
+            return student
+        else:
+            pipeline = Pipeline([("table", self._preparation), *student.steps])
+        mark = release_mark(student)
+        return with_names(pipeline) if mark is None else marked(with_names(pipeline), for_release=mark)
+
+    def kinds(self, public: pd.DataFrame) -> str:
+        """Describe how each column of the public rows was read. If there are many columns, describe the first ones."""
+        if self._preparation is None:
+            words = dict(zip(public.columns, np.where(number_columns(public), "number", "declared"), strict=True))
+        else:
+            words = self._preparation.words()
+        shown = list(public.columns)[:_MOST_COLUMNS_NAMED]
+        categories = {name: f"{public[name].nunique():,} categories" for name in shown if words[name] == "category"}
+        parts = [f"{name} ({categories.get(name, words[name])})" for name in shown]
+        rest = number_columns(public)[len(shown) :]
+        if len(rest):
+            parts.append(f"and {len(rest):,} more ({rest.sum():,} numbers, {(~rest).sum():,} texts)")
+        return ", ".join(parts)
 
 
 def train(
@@ -112,38 +231,52 @@ def train(
     """
     _require_possible(tables, model, baseline=baseline, private_report=private_report)
     noun = None if unit_name is None else declared_noun(unit_name, tables.unit_column)
-    asked = QualityRequest(holdout_score, Costs.of(costs), positive_class)
-    compared = _compared(tables)
+    asked = QualityRequest.of(holdout_score, costs, positive_class)
+    equal = _count_equal_rows(tables)
     if tables.stream is not None:
-        tables = replace(tables, stream=compared.heard(tables.stream))
+        tables = replace(tables, stream=equal.heard(tables.stream))
     prepared = _prepare(tables, model, fill=fill, asked=asked, ledger=ledger)
     diagnostics = PrivateDiagnostics(votes=private_report)
-    result = _fit(prepared, diagnostics, fewest_units).result_
+    _fit(prepared, diagnostics, fewest_units)
+    names = {} if title is None else {"title": title}
+    names |= {} if noun is None else {"unit_name": noun}
+    return _outcome(prepared, diagnostics, names, asked, equal, baseline=baseline, certificate=certificate)
+
+
+def _outcome(
+    prepared: _Prepared,
+    diagnostics: PrivateDiagnostics,
+    names: dict[str, Any],
+    asked: QualityRequest,
+    equal: _EqualRows,
+    *,
+    baseline: bool,
+    certificate: bool,
+) -> Outcome:
+    """Score and certify a fitted run, and return its products. The record also holds `names`."""
+    tables, result = prepared.tables, prepared.model.result_
     released = _released_histograms(prepared)
-    score = quality_facts(prepared.tables, prepared.model, prepared.reader, asked, released)
+    score = quality_facts(tables, prepared.model, prepared.reader.transform, asked, released)
     measured = _measured(prepared, baseline=baseline)
     facts = _label_facts(prepared)
     certified, refused = _certified(prepared.model, released, asked=certificate)
-    if title is not None:
-        facts["title"] = title
-    if noun is not None:
-        facts["unit_name"] = noun
+    facts |= names
     if certified is not None:
-        facts["certificate"] = CERTIFICATE
+        facts["certificate"] = RunFile.CERTIFICATE.value
     record = run_record(result, tables, prepared.reader, replace(measured, facts=facts | score), prepared.personal)
     return Outcome(
         record=record,
-        private=_private_record(diagnostics, record) if private_report else None,
-        classifier=prepared.reader.before(result.student),
+        private=_private_record(diagnostics, record) if diagnostics.votes else None,
+        classifier=prepared.reader.student_of_tables(result.student),
         labels=pd.DataFrame({"row": result.labels.indices, "label": result.labels.labels}),
-        warnings=(*about_teachers(diagnostics, result.settings.get("n_teachers")), *refused),
+        warnings=(*_about_teachers(diagnostics, result.settings.get("n_teachers")), *refused),
         certificate=certified,
-        for_owner=compared.counts(len(tables.X_public)),
+        for_owner=equal.counts(len(tables.X_public)),
     )
 
 
 @dataclass(frozen=True)
-class _Compared:
+class _EqualRows:
     """How many public rows equal private records, and the reader of blocks whose first pass finds this out."""
 
     equal: EqualRows | None = None
@@ -162,16 +295,16 @@ class _Compared:
 
 
 @guard_private_rows()
-def _compared(tables: Tables) -> _Compared:
+def _count_equal_rows(tables: Tables) -> _EqualRows:
     """Compare public rows with records in memory now, or with blocks in the first pass. Parts are not compared."""
     if not len(tables.X_public):
-        return _Compared()
+        return _EqualRows()
     if tables.stream is None:
-        return _Compared(equal_rows(tables.X_private, tables.X_public))
+        return _EqualRows(equal_rows(tables.X_private, tables.X_public))
     return (
-        _Compared()
+        _EqualRows()
         if tables.stream.parts is not None
-        else _Compared(read=ComparedOnce(tables.stream.read, tables.X_public))
+        else _EqualRows(read=ComparedOnce(tables.stream.read, tables.X_public))
     )
 
 
@@ -200,7 +333,7 @@ class _Prepared:
     teaching: Tables
     held: HeldBack | None
     model: Any
-    reader: Reader
+    reader: RowConversion
     #: Public rows in the form that the model takes. None if columns are declared instead.
     public: Any
     personal: PersonalBudgets | None
@@ -211,21 +344,18 @@ class _Prepared:
 
 
 def _prepare(tables: Tables, model: Any, *, fill: bool, asked: QualityRequest, ledger: Any) -> _Prepared:
-    personal = require_budgets(model, tables)
+    personal = _require_budgets(model, tables)
     start = perf_counter()
-    reader = Reader(tables.X_public, model, fill=fill)
+    reader = RowConversion(tables.X_public, model, fill=fill)
     seconds = {"encoding": perf_counter() - start}
     alone = public_alone(reader, tables)
     model = clone(model).set_params(classes=tables.classes)
     if tables.declared_columns is not None:
         model.set_params(declared_columns=tables.declared_columns)
-    teaching, held = tables, None
     asked.check(tables)
-    if asked.share is not None:
-        teaching, held = hold_back(tables, model, asked.share, costs=asked.costs, positive_class=asked.positive_class)
-        if not zeroes_bad(model):
-            require_scorable(held, reader.held_back, tables.classes)
-        ledger = None if ledger is None else WithScore(ledger)
+    teaching, held, ledger = asked.divided(tables, model, ledger)
+    if held is not None and not zeroes_bad(model):
+        held.require_scorable(reader.held_back, tables.classes)
     public = None if tables.declared_columns is not None else reader.transform(tables.X_public)
     return _Prepared(tables, teaching, held, model, reader, public, personal, ledger, alone, seconds)
 
@@ -312,13 +442,13 @@ def _measured(run: _Prepared, *, baseline: bool) -> Measured:
         student=student,
         baseline=plain,
         seconds=seconds,
-        has_score=run.held is not None,
+        assumptions=() if run.held is None else run.held.assumptions,
         has_baseline=baseline,
     )
 
 
 @guard_private_rows()
-def _baseline_scores(tables: Tables, model: Any, reader: Reader) -> dict[str, float] | None:
+def _baseline_scores(tables: Tables, model: Any, reader: RowConversion) -> dict[str, float] | None:
     """Fit the student's kind of model without privacy, and score it if there are test rows."""
     # Fitted in the way of a student, so that private labels of a single class cannot lose a paid release.
     estimator = default_student() if model.student is None else model.student
@@ -343,3 +473,74 @@ def _private_record(diagnostics: PrivateDiagnostics, record: RunRecord) -> Priva
         group_spent=list(diagnostics.group_spent) if record.groups else [],
         for_release=record.statement().for_release,
     )
+
+
+def _require_budgets(model: Any, tables: Tables) -> PersonalBudgets | None:
+    """Return the records' budgets for a model that uses them. Raise if they are missing, or not used."""
+    if model.takes_budgets != (tables.budgets is not None):
+        wrong = (
+            "budgets are missing, and without them a personalised method is plain PATE: give each record one"
+            if model.takes_budgets
+            else "budgets of records are only for the personalised methods: use upsampling-pate, vanishing-pate or "
+            "weighting-pate"
+        )
+        raise InvalidParameterError(f"{wrong}.")
+    if tables.budgets is None:
+        return None
+    if tables.budgets_at_random and model.relation != Relation.REPLACE_ONE.value:
+        raise InvalidParameterError(
+            f"budgets were dealt by position, but relation={model.relation!r} does not allow that: use 'replace-one'."
+        )
+    return personal_budgets(tables.budgets, delta=model.delta, levels=tables.levels, declared=tables.group_shares)
+
+
+def _about_teachers(diagnostics: PrivateDiagnostics, n_teachers: int | None) -> tuple[str, ...]:
+    """Return warnings about the teachers. They are for the owner of the private records only."""
+    if not n_teachers:
+        return ()
+    warnings = []
+    if diagnostics.n_failed > _MANY_FAILED * n_teachers:
+        warnings.append(
+            f"{diagnostics.n_failed:,} of {n_teachers:,} teachers could not be fitted, and vote for the most common "
+            "label of their own records; check the teacher's settings, or use fewer teachers."
+        )
+    if diagnostics.n_constant > _MOST_CONSTANT * n_teachers:
+        warnings.append(
+            f"{diagnostics.n_constant:,} of {n_teachers:,} teachers saw records of only one label, and always vote for "
+            "it: use fewer teachers."
+        )
+    return tuple(warnings)
+
+
+def label_shares(result: Result, answers: Any, truth: pd.Series | None) -> dict[str, Any]:
+    """Return shares computed from released labels, the student and public rows. They cost no privacy."""
+    shares: dict[str, Any] = {"answers": {str(label): float(np.mean(answers == label)) for label in result.classes}}
+    labels = result.labels
+    if result.voted:
+        shares["released_labels"] = _shares(labels.labels, answers[labels.indices])
+    if truth is not None:
+        shares["public_truth"] = _shares(truth.to_numpy(), answers)
+    return shares
+
+
+def _shares(labels: Any, answers: Any) -> dict[str, float]:
+    commonest = float(pd.Series(labels).value_counts(normalize=True).max())
+    return {"most_common": commonest, "student": float(np.mean(labels == answers))}
+
+
+def public_alone(reader: RowConversion, tables: Tables) -> dict[str, Any]:
+    """Return how good a model of only the public labels is, if there are labels. It uses no private record."""
+    if tables.y_public is None or tables.data_is_public:
+        return {}
+    X, y = tables.X_public, tables.y_public.to_numpy()
+    if len(y) > _MOST_ROWS:
+        chosen = np.random.default_rng(0).choice(len(y), _MOST_ROWS, replace=False)
+        X, y = X.iloc[chosen], y[chosen]
+    if len(set(y)) < 2 or min(np.unique(y, return_counts=True)[1]) < _FOLDS:
+        return {}
+    rows = reader.encoded(X)
+    # Numbers may be too large to be squared.
+    if not np.isfinite(rows).all():
+        return {}
+    accuracies = cross_val_score(LogisticRegression(C=0.1, max_iter=1000), rows, y, cv=_FOLDS)
+    return {"public_alone": {"rows": len(y), "accuracy": float(accuracies.mean())}}

@@ -1,14 +1,27 @@
-"""The command line as people and programs use it."""
+"""``dpensemble train`` as people and programs use it: options, methods, files, events for programs, and refusals.
 
+Any text is the name of a column: keywords, parameters of the library, markup, and characters of all kinds.
+"""
+
+import inspect
 import json
+import keyword
+import random
 import subprocess
 import sys
+import unicodedata
+import xml.dom.minidom
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import yaml
 
+import dpensemble
 from dpensemble import load_classifier
+from dpensemble._progress import progress_bar, progress_heard_by
 from dpensemble.cli import main
 from dpensemble.workflow.learners import LEARNERS, STUDENTS
 
@@ -511,3 +524,415 @@ def test_a_record_without_what_the_summary_shows_is_refused(run, tables, tmp_pat
     code, _, errors = run("report", out)
     assert code == 2
     assert "lacks entries" in errors
+
+
+ASKED = "train saa --private private.csv --public public.csv --target y --classes no,yes --teachers 12 --epsilon 3"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=400), "site": rng.choice(["A", "B"], 400)})
+    table["y"] = np.where(table["x"] > 0, "yes", "no")
+    table[:300].to_csv(tmp_path / "private.csv", index=False)
+    table[300:].drop(columns="y").to_csv(tmp_path / "public.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def events(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_run_from_its_beginning_to_its_end(folder, capsys):
+    assert main([*ASKED.split(), "--out", "run", "--teacher", "decision-tree", "--jobs", "1", "--log-json", "log"]) == 0
+    found = events(folder / "log")
+    assert [one["event"] for one in found if one["event"] not in ("begins", "goes on", "ends")] == [
+        "run begins", "tables read", "budget spent", "release placed", "run ends",
+    ]  # fmt: skip
+    assert found[0]["method"] == "saa"
+    steps = [one["done"] for one in found if one["event"] == "goes on" and one["work"] == "Fitting teachers"]
+    assert steps[-1] == 12
+    assert len(steps) > 5
+    assert next(one["budgets"] for one in found if one["event"] == "budget spent")[0]["epsilon"] == 3.0
+    assert (folder / "log").stat().st_mode & 0o777 == 0o600
+    # The progress of labelling may be secret, so only its beginning and its end are reported.
+    assert {one["event"] for one in found if one.get("work") == "Labelling public rows"} == {"begins", "ends"}
+
+
+def test_a_refusal_is_told_without_its_words(folder, capsys):
+    pd.read_csv("private.csv").assign(x="Zaphod").to_csv("private.csv", index=False)
+    for _ in range(2):
+        assert main([*ASKED.split(), "--out", "run", "--log-json", "log", "--on-bad-record", "raise"]) == 2
+    found = events(folder / "log")
+    assert [one["event"] for one in found] == ["run begins", "run failed"] * 2
+    assert found[1]["error"] == "DataError"
+    assert "Zaphod" not in (folder / "log").read_text()
+
+
+def test_a_log_that_cannot_be_written_is_refused_at_once(folder, capsys):
+    assert main([*ASKED.split(), "--out", "run", "--log-json", "none/log"]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+    assert not (folder / "run").exists()
+
+
+def test_of_many_steps_some_are_told():
+    told = []
+    with progress_heard_by(lambda event, about: told.append((event, about))), progress_bar("Work", 1000) as advance:
+        for _ in range(1000):
+            advance(1)
+    assert [event for event, _ in told] == ["begins", *["goes on"] * 20, "ends"]
+    assert told[-2][1] == {"work": "Work", "done": 1000, "steps": 1000}
+
+
+DECLARED = "train --private private.csv --declared-columns columns.json --target y --classes no,yes --seed 0"
+ODD = "Zaphod"
+
+
+@pytest.fixture
+def declared_folder(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=900), "code": rng.choice([7, 8], size=900), "who": np.arange(900) // 3})
+    table["y"] = np.where(table["x"] + (table["code"] == 7) > 0.5, "yes", "no")
+    table.loc[3, "x"] = np.nan
+    table[:700].to_csv(tmp_path / "private.csv", index=False)
+    table[700:].drop(columns="who").to_csv(tmp_path / "test.csv", index=False)
+    table[700:].drop(columns=["who", "y"]).to_parquet(tmp_path / "new.parquet")
+    (tmp_path / "columns.json").write_text('{"x": [-3, 3], "code": ["7", "8"]}')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_train_report_and_predict(declared_folder, capsys):
+    assert main(f"{DECLARED} --unit who --epsilon 3 --delta 1e-3 --test test.csv --out run".split()) == 0
+    shown = capsys.readouterr().out
+    assert "labelled" not in shown
+    record = json.loads((declared_folder / "run" / "run.json").read_text())
+    noise = {one["description"]: one["noise"] for one in record["releases"]}
+    for description in ("how common each value of a column is", "which values go together"):
+        assert f"{description} ({noise[description]:.4g})" in shown
+    assert record["settings"]["synthetic_rows"] is True
+    assert (record["labels"], record["data"]["public_rows"]) == (0, 0)
+    assert record["student"]["accuracy"] > 0.75
+    assert record["guarantee"]["unit"] == "unit"
+    page = (declared_folder / "run" / "report.html").read_text()
+    assert "synthetic rows that were drawn from what was released" in page
+    assert "public rows without labels" not in page
+    assert "dpensemble verify certificate.json" in page
+    assert main(["verify", "run/certificate.json"]) == 0
+    assert main(["predict", "run", "new.parquet", "--out", "labels.csv"]) == 0
+    assert set(pd.read_csv("labels.csv")["label"]) == {"no", "yes"}
+    assert main(["report", "run", "--out", "again.html"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "more", "words"),
+    [
+        ("no json", "", "is not JSON"),
+        ("[1, 2]", "", "declares nothing"),
+        ("{}", "", "declares nothing"),
+        ('{"x": [3, -3]}', "", "must be a range"),
+        ('{"x": [0, 1], "x": [0, 2]}', "", "names 'x' twice"),
+        ('{"x": [0, NaN]}', "", "must be a range"),
+        ('{"x": [-3, 3], "code": ["7"], "y": ["no"]}', "--unit who", "'y', which is not a feature"),
+        ('{"x": [-3, 3]}', "--drop x", "no feature"),
+        ('{"x": [-3, 3]}', "--unit who", "has columns that --declared-columns lacks: 'code'"),
+        (
+            '{"x": [-3, 3], "code": ["7"], "z": ["a"]}',
+            "--unit who",
+            "lacks the columns z, which",
+        ),
+        ('{"x": [-3, 3], "code": ["7"]}', "--unit who --public test.csv", "give one of them"),
+        ('{"x": [-3, 3], "code": ["7"]}', "--unit who --baseline", "baseline=True requires public rows"),
+        ('{"x": [-3, 3], "code": ["7"]}', "--unit who --method pate", "No such option: --declared-columns"),
+    ],
+)
+def test_what_cannot_be_declared_is_refused(declared_folder, capsys, columns, more, words):
+    (declared_folder / "columns.json").write_text(columns)
+    assert main(f"{DECLARED} {more} --out run".split()) == 2
+    errors = capsys.readouterr().err
+    assert words in errors.replace("\n", " ")
+    assert not (declared_folder / "run").exists()
+
+
+def test_neither_public_rows_nor_a_declaration(declared_folder, capsys):
+    line = "train --private private.csv --target y --classes no,yes --out run"
+    assert main(line.split()) == 2
+    assert "--declared-columns" in capsys.readouterr().err
+    (declared_folder / "columns.json").unlink()
+    assert main(f"{DECLARED} --unit who --out run".split()) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_private_entries_are_not_quoted(declared_folder, capsys):
+    table = pd.read_csv("private.csv").astype({"x": object})
+    table.loc[5, "x"] = ODD
+    table.to_csv("private.csv", index=False)
+    assert main(f"{DECLARED} --unit who --on-bad-record raise --out run".split()) == 2
+    errors = capsys.readouterr().err
+    assert ODD not in errors
+    assert "numbers in --declared-columns" in errors.replace("\n", " ")
+
+
+@pytest.mark.parametrize("classes", ["no,yes", "yes,no"])
+def test_effects_on_the_page_are_those_of_the_model(declared_folder, classes):
+    """For every order of declared classes, a large x means yes."""
+    line = "train label-moments --private private.csv --declared-columns columns.json --target y --seed 0 --epsilon 5"
+    assert main([*line.split(), "--delta", "1e-3", "--classes", classes, "--unit", "who", "--out", "run"]) == 0
+    record = json.loads((declared_folder / "run" / "run.json").read_text())
+    (effect,) = [one for one in record["effects"] if one["column"] == "x"]
+    rising = effect["points"][-1][1][0] - effect["points"][0][1][0]
+    second = record["data"]["classes"][1]
+    assert (rising > 0) is (second == "yes")
+
+
+def test_a_folder_with_integer_codes_is_read_as_a_file_is(declared_folder):
+    """Codes that are declared as categories are integers in Parquet."""
+    table = pd.read_csv("private.csv")
+    table.to_parquet("private.parquet")
+    (declared_folder / "parts").mkdir()
+    table[:300].to_parquet("parts/1.parquet")
+    table[300:].to_parquet("parts/2.parquet")
+    line = "train --declared-columns columns.json --target y --classes no,yes --unit who --epsilon 1 --delta 1e-3"
+    coefficients = []
+    for name in ("private.parquet", "parts"):
+        assert main([*line.split(), "--insecure-release-seed", "1", "--private", name, "--out", f"run-{name}"]) == 0
+        coefficients.append(json.loads((declared_folder / f"run-{name}" / "run.json").read_text())["effects"])
+    assert coefficients[0] == coefficients[1]
+
+
+MARKUP = [
+    *("{x}", "{{", "%s", "{0}", "<b>", "</script><script>", "<!--", "]]>", "&amp;", '"', "'", "`", "|", "\\", "---"),
+    *("# a", "a: b", "- x", "[a](b)", "${HOME}", "\n", "\r\n", "\t", "\x00", "\x1b[31m", "\u2028", "\u202e", "\ufeff"),
+    *("é", "e\u0301", "É", "ß", "a" * 12_000, "", " ", "Unnamed: 3", "None", "nan", "true", "0", "-1", "1.0", "index"),
+    *("date: year", "(date: year)", "date: weekday", "row", "label", "probability of yes", "constant", "(blank)"),
+    *("any other", "a, b", "--drop", "=1+1", "a = b", "a is missing", "x0", "self", "cls", "rows", "y"),
+]
+
+
+def parameters():
+    """Return the names of all parameters of what the library exports."""
+    names = set()
+    for exported in map(vars(dpensemble).get, dpensemble.__all__):
+        members = vars(exported).values() if inspect.isclass(exported) else [exported]
+        for member in filter(inspect.isfunction, members):
+            names |= set(inspect.signature(member).parameters)
+    return sorted(names)
+
+
+def random_texts(n):
+    generator = random.Random(0)
+    signs = [chr(code) for code in (*range(0x600), *range(0x2000, 0x2070), *range(0x1F600, 0x1F640))]
+    signs = [sign for sign in signs if unicodedata.category(sign) != "Cs"] + MARKUP[:20]
+    return ["".join(generator.choices(signs, k=generator.randint(1, 25))) for _ in range(n)]
+
+
+def table(names, n_rows, seed):
+    rng = np.random.default_rng(seed)
+    columns = {
+        name: rng.choice(["p", "q"], n_rows) if i % 3 else rng.normal(size=n_rows) for i, name in enumerate(names)
+    }
+    days = pd.date_range("2020-01-01", periods=n_rows, freq="37D").strftime("%Y-%m-%d")
+    return pa.table({**columns, "date": rng.permutation(days.to_numpy()), "size": rng.normal(size=n_rows)})
+
+
+def labelled(rows):
+    return rows.append_column("the target", pa.array(np.where(rows["size"].to_numpy() > 0, "yes", "no")))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [MARKUP, list(dict.fromkeys([*keyword.kwlist, *keyword.softkwlist, *parameters(), *MARKUP, *random_texts(200)]))],
+    ids=["markup", "all"],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_any_text_names_a_column(tmp_path, monkeypatch, names, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = [name for name in names if name not in ("date", "size")]
+    private, public, new = (table(names, n, n) for n in (300, 250, 5))
+    for file, rows in (("private", labelled(private)), ("public", public), ("new", new)):
+        pq.write_table(rows, f"{file}.parquet")
+    tables = [
+        "--private",
+        "private.parquet",
+        "--public",
+        "public.parquet",
+        "--target",
+        "the target",
+        "--classes",
+        "no,yes",
+    ]
+    assert main(["check", *tables]) == 0
+    settings = ["--epsilon", "4", "--delta", "1e-4", "--insecure-release-seed", "0"]
+    assert main(["train", "label-moments", *tables, *settings, "--out", "run"]) == 0, capsys.readouterr().err[-500:]
+    assert main(["report", "run"]) == 0
+    assert main(["predict", "run", "new.parquet", "--explain", "--explain-plot", "row.svg", "--out", "new.csv"]) == 0
+    xml.dom.minidom.parse("row.svg")  # noqa: S318  the library wrote it
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert not [sign for sign in page if sign < " " and sign not in "\t\n\r"]
+    card = (tmp_path / "run" / "card.md").read_text(encoding="utf-8")
+    assert yaml.safe_load(card.split("---\n")[1])["library_name"] == "dpensemble"
+    json.loads((tmp_path / "run" / "card.json").read_text(encoding="utf-8"))
+    student = dpensemble.load_classifier(tmp_path / "run" / "student.skops")
+    chances = student.predict_proba(new)
+    assert np.array_equal(
+        student.predict_proba(new.select(new.schema.names[::-1]).append_column("more", new["size"])), chances
+    )
+    parts = student.explain(new).parts(0)
+    assert {part.column for part in parts} <= set(new.schema.names)
+    frame = public.to_pandas()
+    model = dpensemble.LabelMomentsClassifier(classes=["no", "yes"], epsilon=4, delta=1e-4, insecure_release_seed=0)
+    model.fit(private, labelled(private)["the target"], X_public=frame)
+    assert np.array_equal(model.predict(new), model.predict(new.to_pandas()))
+
+
+@pytest.fixture
+def train(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 2))
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "sick": np.where(X[:, 0] > 0, "yes", "no")})
+    frame[:600].to_csv(tmp_path / "private.csv", index=False)
+    frame[600:].drop(columns="sick").to_csv(tmp_path / "public.csv", index=False)
+
+    def train(*options, method="private-majority", teachers=("--teachers", 5)):
+        given = ["train", "--private", tmp_path / "private.csv", "--public", tmp_path / "public.csv"]
+        given += ["--target", "sick", "--classes", "no,yes", "--method", method, *teachers, "--delta", 1e-4]
+        code = main([str(a) for a in [*given, "--out", tmp_path / "out", "--json", *options]])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err, tmp_path / "out"
+
+    return train
+
+
+def test_models_label_every_public_row_and_say_so(train, capsys):
+    code, out, _, folder = train("--sharing", "partition", "--private-report")
+    assert code == 0
+    record = json.loads(out)
+    assert record["method"] == "private-majority"
+    assert record["labels"] == 300
+    assert record["guarantee"]["epsilon"] == 1
+    assert record["worst_case_spend"] == [[1, 1.0], [300, 1.0]]
+    assert record["settings"]["teacher"] == "private logistic regression"
+    assert (record["settings"]["law_name"], record["settings"]["noise_chosen"]) == ("majority", "none")
+    assert "Majority of private teachers" in (folder / "report.html").read_text()
+    assert main(["report", str(folder)]) == 0
+    shown = capsys.readouterr().out
+    assert "Noise: none on the votes" in shown
+    assert "use the rest of the budget" not in shown
+
+
+def test_it_has_eleven_teachers_unless_told_otherwise(train, capsys):
+    code, out, _, folder = train(teachers=())
+    assert code == 0
+    record = json.loads(out)
+    assert record["settings"]["n_teachers"] == 11
+    assert 0.999 < record["guarantee"]["epsilon"] <= 1
+    # All of them learn all 600 records.
+    assert main(["report", str(folder)]) == 0
+    assert "use fewer teachers" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("teachers", ["ballots", "fresh-models"])
+def test_noisy_answers_spend_the_budget(train, teachers):
+    code, out, _, _ = train(
+        "--private-teachers", teachers, "--teacher-epsilon", 0.5, "--max-labels", 10, "--law", "sub"
+    )
+    assert code == 0
+    record = json.loads(out)
+    assert record["labels"] == 10
+    assert (record["settings"]["law_name"], record["settings"]["noise_chosen"]) == ("sub", "fitted")
+    assert 0.99 < record["guarantee"]["epsilon"] <= 1
+    assert len(record["worst_case_spend"]) == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--sigma", 3), "No such option: --sigma"),
+        (("--analysis", "data-dependent"), "No such option: --analysis"),
+        (("--law", "darrm"), "does not compose over answers"),
+        (("--private-teachers", "ballots"), "max_labels=None"),
+        (
+            ("--private-teachers", "ballots", "--max-labels", 5, "--teacher-epsilon", 0),
+            "--teacher-epsilon: teacher_privacy=0.0 is not a number",
+        ),
+        (("--rule", "solved"), "it belongs to the methods upsampling-pate"),
+        (("--partitions", 3), "it belongs to the method dpbag"),
+    ],
+)
+def test_options_that_contradict_it(train, options, message):
+    code, _, err, folder = train(*options)
+    assert code == 2
+    assert message in " ".join(err.split())
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("option", ["--sharing=partition", "--private-teachers=ballots", "--teacher-epsilon=1"])
+def test_its_options_are_for_it_alone(train, option):
+    code, _, err, _ = train(option, method="gnmax")
+    assert code == 2
+    assert f"{option.split('=')[0]}; it belongs to the method private-majority" in err
+
+
+def test_there_is_no_plan_for_it(capsys):
+    assert main(["plan", "--method", "private-majority"]) == 2
+    assert "has no plan" in capsys.readouterr().err
+
+
+@pytest.fixture
+def train_soft_votes(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 2))
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "sick": np.where(X[:, 0] > 0, "yes", "no")})
+    frame["who"] = np.arange(900) // 2
+    frame[:700].to_csv(tmp_path / "private.csv", index=False)
+    frame[700:].drop(columns=["sick", "who"]).to_csv(tmp_path / "public.csv", index=False)
+
+    def train_soft_votes(*options):
+        given = ["train", "soft-votes", "--private", tmp_path / "private.csv", "--public", tmp_path / "public.csv"]
+        given += ["--target", "sick", "--classes", "no,yes", "--unit", "who", "--teachers", 50, "--delta", 1e-4]
+        code = main([str(a) for a in [*given, "--out", tmp_path / "out", *options]])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err, tmp_path / "out"
+
+    return train_soft_votes
+
+
+@pytest.mark.parametrize("answers", ["probabilities", "parameters"])
+def test_a_run_says_what_was_released(train_soft_votes, capsys, answers):
+    code, out, _, folder = train_soft_votes("--answers", answers, "--seed", 1, "--json")
+    assert code == 0
+    record = json.loads(out)
+    assert record["method"] == "soft-votes"
+    assert (record["labels"], record["worst_case_spend"]) == (200, [])
+    assert 0.999 < record["guarantee"]["epsilon"] <= 1
+    assert record["guarantee"]["unit"] == "unit"
+    settings = record["settings"]
+    assert (settings["answers"], settings["n_teachers"], settings["rounds"]) == (answers, 50, 1)
+    page = (folder / "report.html").read_text()
+    assert "Every teacher" in page
+    assert ("divided by the number of teachers" in page) == (answers == "parameters")
+    assert "No unit was asked" not in page
+    assert (folder / "certificate.json").exists()
+    assert pd.read_csv(folder / "labels.csv").columns.tolist() == ["row", "label"]
+    assert main(["report", str(folder)]) == 0
+    assert "each of 50 teachers adds one vector" in capsys.readouterr().out
+
+
+def test_what_it_has_not_is_refused(train_soft_votes, capsys):
+    for options in (["--private-report"], ["--law", "gnmax"], ["--answers", "votes"]):
+        code, _, err, folder = train_soft_votes(*options)
+        assert code == 2
+        assert err
+        assert not folder.exists()
+    assert main(["plan", "soft-votes"]) == 2
+    assert "has no plan" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("classes", [[], ["--classes", "no"]])
+def test_missing_or_wrong_classes_are_refused_before_the_folder_is_claimed(tmp_path, monkeypatch, capsys, classes):
+    monkeypatch.setattr("dpensemble.workflow.disk.step", pytest.fail)
+    files = ["--private", str(tmp_path / "private.csv"), "--public", str(tmp_path / "public.csv"), "--target", "y"]
+    assert main(["train", *files, *classes, "--out", str(tmp_path / "new" / "run")]) == 2
+    assert "classes" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -14,8 +14,8 @@ from dpensemble import _state_home
 from dpensemble.cli import main
 from dpensemble.errors import FileError
 from dpensemble.workflow import disk
-from dpensemble.workflow.disk import Journal, read_journal
-from dpensemble.workflow.run_folder import claimed_folder, recover, resumed_folder, state_of, unfinished_run
+from dpensemble.workflow.recovery import recover, state_of, unfinished_run
+from dpensemble.workflow.run_folder import Journal, claimed_folder, resumed_folder
 
 BUDGETS = [{"name": "all records", "epsilon": 1.5, "delta": 1e-5}]
 COMMAND = ["train", "label-moments", "--private", "p.csv", "--public", "q.csv", "--target", "y", "--classes", "0,1"]
@@ -155,7 +155,7 @@ def test_a_folder_that_is_exchanged_for_a_link_meanwhile_is_not_followed(place, 
 
 def test_a_journal_of_this_user_is_signed(place):
     journal = spent(place)
-    assert read_journal(journal, journal).is_signed
+    assert Journal.read(journal, journal).is_signed
     assert unfinished_run(place / "run", never).budgets == BUDGETS
 
 
@@ -173,7 +173,7 @@ def test_a_journal_of_this_user_is_signed(place):
 )
 def test_a_changed_journal_is_not_followed(place, values):
     journal = changed(spent(place), **values)
-    assert not read_journal(journal, journal).is_signed
+    assert not Journal.read(journal, journal).is_signed
     with pytest.raises(FileError, match=r"has no signature of the state folder .* It runs dpensemble train --out"):
         unfinished_run(place / "run", never)
     assert unfinished_run(place / "run", never, unsigned=True) is not None
@@ -194,7 +194,7 @@ def test_a_key_that_others_may_have_vouches_for_nothing(place, tmp_path, key):
         path.symlink_to(tmp_path / "key")
     else:
         path.unlink()
-    assert not read_journal(journal, journal).is_signed
+    assert not Journal.read(journal, journal).is_signed
     with pytest.raises(FileError, match="--unsigned"):
         unfinished_run(place / "run", never)
 
@@ -483,8 +483,8 @@ def test_a_copy_that_was_made_before_the_run_ended_is_noticed_when_it_ends(place
 
     with pytest.raises(FileError, match="is a copy of a run that has ended before"):
         finish(1)
-    assert read_journal(place / "copy" / "journal.json", place).stage == "finished"
-    assert read_journal(journal, place).stage == "spent"
+    assert Journal.read(place / "copy" / "journal.json", place).stage == "finished"
+    assert Journal.read(journal, place).stage == "spent"
 
 
 @pytest.mark.parametrize("full", [True, False])
@@ -500,7 +500,7 @@ def test_a_run_ends_only_when_its_end_is_noted(place, monkeypatch, full):
         monkeypatch.setattr(_state_home, "sync_folder", fails)
     with resumed_folder(place / "run") as run, pytest.raises(FileError, match="No space left on device"):
         run.finish(lambda folder: disk.write_file(folder / "run.json", "{}"))
-    assert read_journal(place / ".dpensemble-run" / "journal.json", place).stage == "spent"
+    assert Journal.read(place / ".dpensemble-run" / "journal.json", place).stage == "spent"
 
 
 def test_unsigned_beside_give_up_is_refused(place, capsys):
@@ -551,7 +551,7 @@ def test_a_signal_states_what_was_spent(place, monkeypatch, capsys, leave, words
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpensemble.cli.recover.unfinished_run", interrupted)
+    monkeypatch.setattr("dpensemble.cli.runs.unfinished_run", interrupted)
     assert main(["recover", "run"]) == 130
     error = capsys.readouterr().err
     assert words in error

@@ -1,13 +1,13 @@
-"""Private units that are held back from training, and the released quality of the student on them.
+"""The quality of the student: released with noise on private units that are held back, and exact on test rows.
 
-The fit and the score together are one charge.
+The fit and the score on held-back units together are one charge.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -20,18 +20,19 @@ from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble.allocation.partition import number_units, units_or_none
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
+from dpensemble.quality.figures import PlainValues
 from dpensemble.quality.release import HeldRecords, Layout, NoisyHistograms, release_meter
-from dpensemble.quality.result import Costs
+from dpensemble.quality.result import Costs, ReleasedQuality
 from dpensemble.relations import Relation
+from dpensemble.report.record import declared_noun, unit_noun
 from dpensemble.rows.bad_records import BAD, class_ids_or_bad
 from dpensemble.rows.labels_and_units import sorted_classes
-from dpensemble.workflow.column_kinds import group_places
 from dpensemble.workflow.tables import Tables
 
 _FEWEST = 20
 # A figure needs no more units or records than this. Each unit is read separately.
 _MOST_UNITS, _MOST_RECORDS = 5_000, 100_000
-ASSUMPTIONS = (
+_ASSUMPTIONS = (
     "Which units (or records) are held back follows from their places in the private table and a public seed. The "
     "model learns nothing from them, and only a noisy histogram of the released student's probabilities for them is "
     "published.",
@@ -55,8 +56,27 @@ class HeldBack:
     layout: Layout
     required: tuple[float, ...]
 
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee of a score assumes."""
+        return _ASSUMPTIONS
 
-def positive_place(classes: Sequence[object], positive_class: str | None, costs: Costs | None) -> int:
+    @guard_private_rows()
+    def require_scorable(self, read: _Read, classes: Sequence[object]) -> None:
+        """Raise for a held-back record that a fit would refuse, because the score comes after the charge.
+
+        For runs whose bad records raise errors.
+        """
+        known = sorted_classes(classes)
+        if (class_ids_or_bad(known, self.y.to_numpy()) == BAD).any():
+            raise DataError("a held-back record has a label that is not among classes: declare every possible label.")
+        try:
+            read(self.X)
+        except DataError as error:
+            raise DataError(f"among the held-back records, {error}") from None
+
+
+def _positive_place(classes: Sequence[object], positive_class: str | None, costs: Costs | None) -> int:
     """Return the place of the positive class among the sorted classes: by default the last of two."""
     names = _class_names(classes)
     if len(names) != 2:
@@ -81,7 +101,7 @@ def _class_names(classes: Sequence[object]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class _Choice:
     """Which units are held back, and the public cells for them. `unit_of` is -1 for a record without a unit.
 
     With `by_unit` a column names the units. Otherwise each record is a unit.
@@ -99,14 +119,14 @@ class Choice:
         return self.chosen[self.unit_of] & (self.unit_of >= 0)
 
 
-def choose(
+def _choose(
     tables: Tables, model: Any, share: float, *, costs: Costs | None = None, positive_class: str | None = None
-) -> Choice:
+) -> _Choice:
     """Choose the units to hold back by their places and the public seed, and the cells that the budget supports."""
     share = real_between("holdout_score", share, 0.0, 0.5)
     settings = model.get_params(deep=False)
     _require_possible(tables, model.name, settings | {"analysis": model.analysis})
-    positive = positive_place(tables.classes, positive_class, costs)
+    positive = _positive_place(tables.classes, positive_class, costs)
     unit_of, by_unit = _numbers(tables)
     n_units = int(unit_of.max()) + 1
     n_held = min(int(share * n_units), _MOST_UNITS if by_unit else _MOST_RECORDS)
@@ -128,14 +148,14 @@ def choose(
     seed = seed_sequence(public_entropy(model.random_state), Stream.SPLIT)
     chosen = np.zeros(n_units, dtype=bool)
     chosen[np.random.default_rng(seed).permutation(n_units)[:n_held]] = True
-    return Choice(unit_of, by_unit, chosen, layout, required)
+    return _Choice(unit_of, by_unit, chosen, layout, required)
 
 
 def hold_back(
     tables: Tables, model: Any, share: float, *, costs: Costs | None = None, positive_class: str | None = None
 ) -> tuple[Tables, HeldBack]:
-    """Divide the private records into training and scoring records. `choose` describes the arguments."""
-    choice = choose(tables, model, share, costs=costs, positive_class=positive_class)
+    """Divide the private records into training and scoring records. `_choose` describes the arguments."""
+    choice = _choose(tables, model, share, costs=costs, positive_class=positive_class)
     held = choice.held
     if tables.stream is not None:
         stream, rows = tables.stream.divided(held)
@@ -150,7 +170,7 @@ def hold_back(
         unit_of=np.unique(choice.unit_of[held], return_inverse=True)[1],
         n_units=int(choice.chosen.sum()),
         by_unit=choice.by_unit,
-        groups={column: group_places(entries[column], values) for column, values in (tables.groups or {}).items()},
+        groups=tables.group_places(entries),
         layout=choice.layout,
         required=choice.required,
     )
@@ -249,21 +269,6 @@ _Read = Callable[[pd.DataFrame], tuple[Rows, NDArray[np.bool_]]]
 
 
 @guard_private_rows()
-def require_scorable(held: HeldBack, read: _Read, classes: Sequence[object]) -> None:
-    """Raise for a held-back record that a fit would refuse, because the score comes after the charge.
-
-    For runs whose bad records raise errors.
-    """
-    known = sorted_classes(classes)
-    if (class_ids_or_bad(known, held.y.to_numpy()) == BAD).any():
-        raise DataError("a held-back record has a label that is not among classes: declare every possible label.")
-    try:
-        read(held.X)
-    except DataError as error:
-        raise DataError(f"among the held-back records, {error}") from None
-
-
-@guard_private_rows()
 def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore | None = None) -> NoisyHistograms:
     """Release histograms of a fitted model on held-back records, at the epsilon and delta of the model's guarantee."""
     stated, classes = model.result_.guarantee, model.result_.classes
@@ -305,3 +310,107 @@ def _probabilities(model: Any, held: HeldBack, read: Any) -> tuple[Floats, Any]:
         rows, readable[places] = read(held.X.iloc[places])
         probabilities[places] = model.predict_proba(rows)
     return probabilities, readable
+
+
+# Bins of the histograms of groups, without noise.
+class _Fitted(Protocol):
+    """A fitted estimator."""
+
+    classes_: NDArray[np.generic]
+
+    def predict_proba(self, X: object) -> Floats:
+        """Return probabilities, shape (n_rows, n_classes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class QualityRequest:
+    """What is asked about quality: the share of units to hold back, costs of wrong decisions, the positive class."""
+
+    share: float | None
+    costs: Costs | None
+    positive_class: str | None
+
+    @classmethod
+    def of(cls, share: float | None, costs: Mapping[str, float] | None, positive_class: str | None) -> QualityRequest:
+        """Check the costs of wrong decisions, if there are any."""
+        return cls(share, None if costs is None else Costs.of(costs), positive_class)
+
+    def sentence_of_cells(self, tables: Tables, model: Any, unit_name: str | None) -> str | None:
+        """State which cells the released quality has, or return None if no quality is released.
+
+        Units are called `unit_name`, or by the name of their column.
+        """
+        if self.share is None:
+            return None
+        choice = _choose(tables, model, self.share, costs=self.costs, positive_class=self.positive_class)
+        noun = None if unit_name is None else declared_noun(unit_name, tables.unit_column)
+        return choice.layout.sentence(unit_noun("unit" if choice.by_unit else "record", tables.unit_column, noun))
+
+    def divided(self, tables: Tables, model: Any, ledger: Any) -> tuple[Tables, HeldBack | None, Any]:
+        """Return the tables to train on, the held-back records, and an account that is charged for fit and score."""
+        if self.share is None:
+            return tables, None, ledger
+        teaching, held = hold_back(tables, model, self.share, costs=self.costs, positive_class=self.positive_class)
+        return teaching, held, None if ledger is None else WithScore(ledger)
+
+    def check(self, tables: Tables) -> None:
+        """Raise for a request that these tables cannot serve."""
+        _positive_place(tables.classes, self.positive_class, self.costs)
+        if tables.groups and self.share is None and tables.X_test is None:
+            raise InvalidParameterError(
+                "groups require held-back units or test rows: give holdout_score, such as 0.2, or test rows.",
+                parameter="groups",
+            )
+        for name, rows, entries in (
+            ("private", tables.X_private, tables.private_groups),
+            ("test", tables.X_test, tables.test_groups),
+        ):
+            columns = rows if entries is None else entries
+            missing = [] if columns is None else [column for column in tables.groups or () if column not in columns]
+            if missing:
+                raise DataError(f"groups={missing[0]!r} is not a column of the {name} table: add it, or leave it out.")
+
+
+def quality_facts(
+    tables: Tables,
+    fitted: _Fitted,
+    read: Callable[[pd.DataFrame], Any],
+    asked: QualityRequest,
+    released: NoisyHistograms | None,
+) -> PlainValues:
+    """Return the entries of a record's data: the released quality, the quality on test rows, and the decision."""
+    facts: PlainValues = {}
+    decision = None
+    if released is not None:
+        quality = ReleasedQuality.of_histograms(released, asked.costs)
+        facts |= {"released_score": quality.to_dict(), "held_back": released.layout.n_units}
+        decision = quality.decision
+    elif asked.costs is not None:
+        positive = str(fitted.classes_[_positive_place(tables.classes, asked.positive_class, asked.costs)])
+        decision = asked.costs.decision(positive)
+    if decision is not None:
+        facts["decision"] = decision.to_dict()
+    if tables.X_test is not None and tables.y_test is not None:
+        facts["test_quality"] = _on_test_rows(tables, tables.X_test, fitted, read, asked).to_dict()
+    return facts
+
+
+def _on_test_rows(
+    tables: Tables, X_test: pd.DataFrame, fitted: _Fitted, read: Callable[[pd.DataFrame], Any], asked: QualityRequest
+) -> ReleasedQuality:
+    """Return the quality on test rows, without noise. The guarantee does not cover it."""
+    classes = fitted.classes_
+    probable = fitted.predict_proba(read(X_test))
+    groups = tables.groups or {}
+    entries = X_test if tables.test_groups is None else tables.test_groups
+    truth = class_ids_or_bad(classes, np.asarray(tables.y_test))
+    records = HeldRecords(
+        probabilities=probable,
+        truth=truth,
+        groups=tables.group_places(entries),
+        unit_of=np.arange(len(probable)),
+        n_units=len(probable),
+        usable=truth != BAD,
+    )
+    positive = _positive_place(tables.classes, asked.positive_class, asked.costs)
+    return ReleasedQuality.of_rows(tuple(map(str, classes)), positive, groups, records, asked.costs)

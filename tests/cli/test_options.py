@@ -1,6 +1,11 @@
-"""The command line's manifest: up to date, complete, and enough to start from a zip file."""
+"""The command line's manifest: up to date, complete, and enough to start from a zip file.
+
+Every law that a help page names can be planned, by its name alone and as a law of each method that offers it.
+"""
 
 import inspect
+import json
+import re
 import runpy
 import subprocess
 import sys
@@ -11,10 +16,9 @@ import pytest
 
 import dpensemble
 from dpensemble import methods
-from dpensemble.cli import main, manifest
-from dpensemble.cli.help import one_line
-from dpensemble.cli.manifest import LAWS, METHODS, law_of, method_of, parameter
-from dpensemble.laws import LawChoice
+from dpensemble.cli import main, options
+from dpensemble.cli.options import LAWS, METHODS, _parameter_in_manifest, described_law, described_method, one_line
+from dpensemble.laws import LawChoice, SparseNoisyMax
 from dpensemble.workflow.learners import LEARNERS
 
 ROOT = Path(__file__).parents[2]
@@ -62,14 +66,14 @@ class Child(Base):
 
 
 def test_the_file_is_up_to_date():
-    assert manifest.FILE.read_text(encoding="utf-8") == WRITER["text"](), "run python scripts/write_manifest.py"
+    assert options.MANIFEST.read_text(encoding="utf-8") == WRITER["text"](), "run python scripts/write_manifest.py"
 
 
 def test_a_class_is_described_by_its_signature_and_docstring():
     described = WRITER["_described"](Base)
     assert (described["name"], described["words"], described["in_blocks"]) == ("base", "Vote plainly", False)
     assert described["fit"] == ["self", "X", "y", "budgets"]
-    parameters = {one["name"]: parameter(one) for one in described["parameters"]}
+    parameters = {one["name"]: _parameter_in_manifest(one) for one in described["parameters"]}
     assert list(parameters) == ["teacher", "student", "kind"]
     assert parameters["student"].help == "Base learners"
     assert parameters["teacher"].scalar is None
@@ -79,15 +83,15 @@ def test_a_class_is_described_by_its_signature_and_docstring():
 def test_texts_come_from_the_base_or_from_the_class_that_they_name():
     described = WRITER["_described"](Child)
     assert described["in_blocks"]
-    parameters = {one["name"]: parameter(one) for one in described["parameters"]}
+    parameters = {one["name"]: _parameter_in_manifest(one) for one in described["parameters"]}
     assert parameters["teacher"].help == "Base learners"
     assert (parameters["kind"].choices, parameters["kind"].default) == (("first", "second"), "second")
-    assert parameters["epsilon"].help == method_of("pate").parameters["epsilon"].help
+    assert parameters["epsilon"].help == described_method("pate").parameters["epsilon"].help
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_what_is_read_is_what_python_has(name):
-    read = method_of(name).parameters
+    read = described_method(name).parameters
     real = inspect.signature(getattr(methods, METHODS[name])).parameters
     assert list(read) == list(real)
     assert {key: entry.default for key, entry in read.items()} == {key: p.default for key, p in real.items()}
@@ -97,7 +101,7 @@ def test_what_is_read_is_what_python_has(name):
 
 @pytest.mark.parametrize("name", LAWS)
 def test_every_law_that_help_offers_can_be_chosen_and_planned(name, capsys):
-    assert all(field.help and field.scalar for field in law_of(name).parameters.values())
+    assert all(field.help and field.scalar for field in described_law(name).parameters.values())
     assert LawChoice.of(name).kind.__name__ == LAWS[name]
     # Its only setting is a privacy loss, which has no usual value.
     settings = ["--law-epsilon", "0.5"] if name == "randomized-response" else []
@@ -106,7 +110,7 @@ def test_every_law_that_help_offers_can_be_chosen_and_planned(name, capsys):
 
 
 def test_the_names_of_learners():
-    assert manifest.learners() == list(LEARNERS)
+    assert options._learners() == list(LEARNERS)
 
 
 def test_lines_are_cut_where_a_clause_ends():
@@ -129,3 +133,38 @@ def test_the_command_line_starts_from_a_zip_file(tmp_path):
     )
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "--law-sigma" in shown.stdout or "--teachers" in shown.stdout
+
+
+METHODS_WITH_LAWS = ("saa", "pate", "bagged-pate")
+# Settings of laws that have no usual ones.
+NEEDED = {"randomized-response": ["--law-epsilon", "0.2"]}
+
+
+def named_in_help(command, capsys):
+    assert main([command, "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    return re.search(r"stands for 'pate --law NAME': ([a-z, -]+)\.", text)[1].split(", ")
+
+
+@pytest.mark.parametrize("command", ["plan", "train"])
+def test_help_names_the_laws_that_the_command_takes(command, capsys):
+    assert set(named_in_help(command, capsys)) == set(LAWS)
+    # An aggregator answers by this law. No method votes by it.
+    assert SparseNoisyMax.name not in LAWS
+
+
+@pytest.mark.parametrize("law", sorted(LAWS))
+def test_a_law_of_help_is_planned_by_its_name(law, capsys):
+    arguments = ["plan", law, "--teachers", "60", "--epsilon", "4", "--labels", "5", "--json", *NEEDED.get(law, [])]
+    if law in NEEDED:
+        # Its noise is given, so that labels are what is found.
+        del arguments[6:8]
+    assert main(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["method"], found["law_name"]) == ("pate", law)
+    assert found["labels"] >= 1
+
+
+@pytest.mark.parametrize("method", METHODS_WITH_LAWS)
+def test_methods_offer_laws_that_the_command_takes(method):
+    assert set(described_method(method).laws) <= set(LAWS)

@@ -1,21 +1,38 @@
-"""Print a run in the terminal."""
+"""Print a run in the terminal, and the commands about an earlier run: report, verify and recover."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from dpensemble._checks import printable
+from dpensemble._untrusted import read_json
 from dpensemble._wording import round_up
+from dpensemble.certificates import confirmed, release_stated
+from dpensemble.cli.interrupts import INTERRUPTS
+from dpensemble.cli.options import Unfinished
+from dpensemble.cli.show_plan import plain_line
+from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.report import RunRecord
+from dpensemble.report.page import registry_text, render
 from dpensemble.report.quality import quality_lines
-from dpensemble.report.sections import SHARED_BUDGETS, varied_setting
+from dpensemble.report.record import declared_noun
+from dpensemble.report.sections import varied_setting
 from dpensemble.report.wording import number, with_error
+from dpensemble.workflow.disk import ANY_FILE, OWN_FILE, replace_file
+from dpensemble.workflow.outputs import RunFile, load_run, undamaged
+from dpensemble.workflow.recovery import recover, state_of, unfinished_run
+from dpensemble.workflow.run_folder import checked_folder
 
 
 def print_run(record: RunRecord, page: Path, student: Path, *, zeroes: bool = False) -> None:
@@ -51,11 +68,11 @@ def print_run(record: RunRecord, page: Path, student: Path, *, zeroes: bool = Fa
     for hint in _hints(record):
         console.print(f"Hint: {hint}", markup=False)
     console.print(printable(f"Columns: {record.data['kinds_of_columns']}"), markup=False)
-    for line in _files(record, page, student):
+    for line in _where_files_are(record, page, student):
         console.print(line, markup=False)
 
 
-def _files(record: RunRecord, page: Path, student: Path) -> Iterator[str]:
+def _where_files_are(record: RunRecord, page: Path, student: Path) -> Iterator[str]:
     """Yield where the files are, how to add a missing title, and how to use the student."""
     yield f"Report:  {page}"
     if "title" not in record.data:
@@ -154,18 +171,6 @@ def _groups(record: RunRecord) -> Table:
     return table
 
 
-def plain_line(entries: Sequence[dict[str, Any]], noun: str) -> str:
-    """Return what one budget for all would buy (`entries`: `RunRecord.plain_labels`; `noun`: what is counted)."""
-    counts = ", ".join(
-        f"{entry['labels']:,} if all had the {SHARED_BUDGETS[entry['name']]} budget ({round_up(entry['epsilon'], 4):g})"
-        for entry in entries
-    )
-    return (
-        f"One budget for all, with the same noise, would buy these numbers of {noun}: {counts}. Only the smallest "
-        "number keeps within everybody's budget."
-    )
-
-
 def _hints(record: RunRecord) -> list[str]:
     """Return reasons not to rely on the student, and settings that would use the budget better."""
     hints = [remark.text for remark in record.remarks()]
@@ -177,3 +182,109 @@ def _hints(record: RunRecord) -> list[str]:
     ):
         hints.append("all public rows were queried; more rows or less noise would use the rest of the budget.")
     return hints
+
+
+def report(
+    run: Path,
+    out: Path | None,
+    title: str | None,
+    unit_name: str | None,
+    private: bool,
+    registry: Path | None,
+    as_json: bool,
+) -> None:
+    """Show an earlier run, and write its page again, with another title or noun for units on request."""
+    record, private_record = load_run(run, private=private)
+    record = _renamed(record, title, unit_name)
+    page = out or run / (RunFile.PRIVATE_REPORT if private else RunFile.REPORT)
+    with undamaged(run / RunFile.RECORD):
+        text = render(record, private_record)
+    _write("out", page, text, OWN_FILE if private else ANY_FILE)
+    if registry is not None:
+        with undamaged(run / RunFile.RECORD):
+            entry, to_fill_in = registry_text(record)
+        _write("registry", registry, entry, ANY_FILE)
+    if as_json:
+        answer = record.to_dict() | {"page": str(page)}
+        if private_record is not None:
+            answer["private"] = private_record.to_dict()
+        typer.echo(json.dumps(answer, indent=2))
+    else:
+        with undamaged(run / RunFile.RECORD):
+            print_run(record, page, run / RunFile.STUDENT)
+    if registry is not None:
+        typer.echo(f"Registry: {registry}. Fill in what it leaves open ({to_fill_in}).", err=as_json)
+
+
+def _renamed(record: RunRecord, title: str | None, unit_name: str | None) -> RunRecord:
+    """Return the record with another title and another noun for units. None leaves them as they are."""
+    names = {} if title is None else {"title": title}
+    if unit_name is not None:
+        names["unit_name"] = declared_noun(unit_name, record.data.get("unit_column"))
+    return replace(record, data=record.data | names)
+
+
+def _write(parameter: str, path: Path, text: str, mode: int) -> None:
+    with file_errors(lambda reason: f"{parameter}={str(path)!r} cannot be written ({reason}): choose another file."):
+        replace_file(path, text, mode)
+
+
+def verify(file: Path, as_json: bool) -> None:
+    """Print what the verifier reports. End with exit code 1 unless the certificate is confirmed and for release."""
+    if file.is_dir():
+        if not (file / RunFile.CERTIFICATE).is_file():
+            raise FileError(
+                f"{file} contains no {RunFile.CERTIFICATE}: train with label moments, which always write one, or give "
+                "--certificate to a method that votes."
+            )
+        file = file / RunFile.CERTIFICATE
+    if not file.is_file():
+        raise FileError(
+            f"{file} must be the folder of a run, or a certificate, such as 'dpensemble plan --certificate' writes; no "
+            "such file exists."
+        )
+    if file.name in (RunFile.RECORD, RunFile.PRIVATE_RECORD):
+        raise FileError(f"{file} is the record of a run: give its folder, or the {RunFile.CERTIFICATE} in it.")
+    _require_certificate(file)
+    yes, statement = confirmed(file)
+    release = release_stated(statement)
+    answer = {"confirmed": yes, "arithmetic": yes or release is False, "for_release": release, "said": statement}
+    typer.echo(json.dumps(answer, indent=2) if as_json else statement)
+    if not yes:
+        raise typer.Exit(1)
+
+
+def _require_certificate(file: Path) -> None:
+    try:
+        holds_object = isinstance(read_json(file, FileError, links=True, special_numbers=True), dict)
+    except OSError:
+        holds_object = False
+    if not holds_object:
+        raise FileError(f"{file} is not a certificate: give the folder of a run, or the {RunFile.CERTIFICATE} in it.")
+
+
+def recover_run(run: Path, overwrite: bool, give_up: bool, unsigned: bool, as_json: bool) -> None:
+    """Finish what an interrupted run left."""
+    # The command line imports this function.
+    from dpensemble.cli.app import parsed_and_run  # noqa: PLC0415
+
+    if give_up and unsigned:
+        raise InvalidParameterError("--give-up runs nothing, so --unsigned has no meaning beside it: drop one of them.")
+    folder = checked_folder(run)
+    INTERRUPTS.follow(partial(state_of, folder), lambda: False)
+    journal = None if give_up else unfinished_run(folder, _was_charged, unsigned=unsigned)
+    if journal is not None:
+        journal.require_repeatable()
+        # With the noise that it has drawn, and without a second charge. The page of the run shows what the run prints.
+        with contextlib.chdir(journal.working_folder), contextlib.redirect_stdout(io.StringIO()):
+            parsed_and_run(journal.command, Unfinished(overwrite, folder))
+    recovered = recover(folder, overwrite=overwrite, unsigned=unsigned, repeated=journal)
+    typer.echo(json.dumps(asdict(recovered), indent=2) if as_json else recovered.what)
+
+
+def _was_charged(ledger: str, data_set: str, release: str) -> bool:
+    """Return whether a ledger shows the charge of an interrupted run."""
+    # The extra of the ledger is needed only here.
+    from dpensemble.server import Ledger  # noqa: PLC0415
+
+    return Ledger(ledger).account(data_set).has_release(release)

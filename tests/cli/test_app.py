@@ -8,10 +8,9 @@ import pytest
 import typer
 
 from dpensemble.cli import main
+from dpensemble.cli.app import add_command_of_method, choose_method, methods_of
 from dpensemble.cli.app import run as run_app
-from dpensemble.cli.manifest import LAWS, METHODS, laws_of
-from dpensemble.cli.method_commands import add_group, choose, methods_of
-from dpensemble.cli.options import options_of
+from dpensemble.cli.options import LAWS, METHODS, described_method, options_of
 from dpensemble.errors import InvalidParameterError
 
 QUICK = [
@@ -34,10 +33,10 @@ def asked():
 
     def asked(command, *arguments):
         found = []
-        choice = choose(command, arguments)
+        choice = choose_method(command, arguments)
         app = typer.Typer()
         app.callback()(lambda: None)
-        add_group(app, command, choice, found.append)
+        add_command_of_method(app, command, choice, found.append)
         app(args=[command, choice.method, *choice.rest], standalone_mode=False)
         return found[0]
 
@@ -74,7 +73,7 @@ def test_quick_answers_import_nothing_heavy(arguments):
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_method_is_named_as_a_word_as_an_option_or_by_its_law(arguments, method, law):
-    choice = choose("train", arguments)
+    choice = choose_method("train", arguments)
     if law is not None or method == "pate":
         assert choice.law == law
     assert choice.method == method
@@ -91,12 +90,12 @@ def test_a_method_is_named_as_a_word_as_an_option_or_by_its_law(arguments, metho
     ids=" ".join,
 )
 def test_arguments_beside_the_method_and_the_law_are_left_as_they_are(arguments):
-    assert choose("train", arguments).rest == ("--teachers", "3", "--seed", "1")
+    assert choose_method("train", arguments).rest == ("--teachers", "3", "--seed", "1")
 
 
 def test_several_partitions_of_the_optimal_vote_are_bagging():
-    assert choose("train", ["optimal", "--partitions", "3"]).method == "dpbag"
-    assert choose("train", ["--partitions=3", "--method", "optimal"]).method == "dpbag"
+    assert choose_method("train", ["optimal", "--partitions", "3"]).method == "dpbag"
+    assert choose_method("train", ["--partitions=3", "--method", "optimal"]).method == "dpbag"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +113,7 @@ def test_several_partitions_of_the_optimal_vote_are_bagging():
 )
 def test_a_wrong_method_is_refused_in_one_sentence(command, arguments, message):
     with pytest.raises(InvalidParameterError) as caught:
-        choose(command, arguments)
+        choose_method(command, arguments)
     assert message in str(caught.value)
 
 
@@ -144,7 +143,7 @@ def _sample(option):
 def test_every_option_that_help_names_is_parsed(asked, capsys, command, method):
     if method not in methods_of(command):
         return
-    for law in laws_of(method) or (None,):
+    for law in described_method(method).laws or (None,):
         by_law = [] if law is None else ["--law", law]
         assert main([command, method, *by_law, "--help"]) == 0
         shown = capsys.readouterr().out
@@ -177,7 +176,7 @@ def test_a_bagging_plan_has_models_and_records(asked):
 def test_help_is_one_screen(capsys, command, method):
     if method not in methods_of(command):
         pytest.skip("not of this command")
-    for law in laws_of(method) or [None]:
+    for law in described_method(method).laws or [None]:
         arguments = [command, method, *([] if law is None else ["--law", law]), "--help"]
         assert run_app(arguments) == 0
         lines = capsys.readouterr().out.splitlines()
@@ -277,10 +276,10 @@ def test_what_a_user_wrote_is_never_rewritten(capsys, tmp_path):
 
 
 def test_an_interrupt_while_importing_ends_quietly(capsys, monkeypatch):
-    def interrupted(name):
+    def interrupted(app):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpensemble.cli.import_module", interrupted)
+    monkeypatch.setattr("dpensemble.cli._run_of", interrupted)
     assert main(["--version"]) == 130
     assert capsys.readouterr().err == "dpensemble: interrupted; nothing was written.\n"
 
