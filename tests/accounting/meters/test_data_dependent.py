@@ -34,13 +34,13 @@ from dpensemble.votes import Votes
 DELTA = 1e-3
 HUGE = Budget(epsilon=1e9, delta=DELTA)
 AT = np.isin(DEFAULT_ORDERS, FEW_ORDERS)
-LAWS = {
+CHARGED_LAWS = {
     "laplace": LaplaceNoisyMax(2.5),
     "gaussian": GaussianNoisyMax(2.0),
     "confident": ConfidentNoisyMax(threshold=4.0, threshold_sigma=0.7, sigma=1.5),
     "response": RandomizedResponse(0.3),
 }
-every_law = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+every_charged_law = pytest.mark.parametrize("law", CHARGED_LAWS.values(), ids=CHARGED_LAWS)
 
 
 def meter_of(law, allocation, n_classes=2, budget=HUGE, *, stop_when_spent=True):
@@ -77,7 +77,7 @@ def worst_alternative(law, row, teachers, n_classes):
     return largest
 
 
-def agrees(found, truth):
+def total_agrees(found, truth):
     """Never below the truth, and above it by no more than the rounding that is charged for."""
     assert np.all(found >= truth)
     assert np.all(found <= truth * (1 + 1e-5) + 1e-10)
@@ -86,7 +86,7 @@ def agrees(found, truth):
 CASES = [(2, 1, 5), (2, 2, 4), (2, 3, 3), (3, 1, 4), (4, 1, 5)]  # classes, partitions, subsets
 
 
-@every_law
+@every_charged_law
 @pytest.mark.parametrize(("n_classes", "k", "n_subsets"), CASES)
 def test_each_record_is_charged_its_worst_alternative(law, n_classes, k, n_subsets):
     """Replace-one: every record's every alternative ballots, and those of the record that would come next."""
@@ -99,14 +99,14 @@ def test_each_record_is_charged_its_worst_alternative(law, n_classes, k, n_subse
         for teachers in [allocation.teachers_of(u) for u in range(9)] + [allocation.next_slot]
     ]
     epsilons = np.array([improved_epsilon(curve, FEW_ORDERS, DELTA) for curve in curves])
-    agrees(meter.unit_epsilons(), epsilons[:-1])
-    agrees(np.array([meter.spent_epsilon]), epsilons.max())
-    agrees(meter.cost.rdp, np.max(curves, axis=0))
+    total_agrees(meter.unit_epsilons(), epsilons[:-1])
+    total_agrees(np.array([meter.spent_epsilon]), epsilons.max())
+    total_agrees(meter.cost.rdp, np.max(curves, axis=0))
     assert meter.basis is Basis.DATA_DEPENDENT
     assert meter.accounting == "exact accounting for each record of the released labels, data-dependent"
 
 
-@every_law
+@every_charged_law
 @pytest.mark.parametrize(("n_classes", "k", "n_subsets"), CASES)
 def test_under_keyed_draws_an_added_record_may_join_any_teachers(law, n_classes, k, n_subsets):
     allocation = partitions(range(9), n_subsets, k, relation=Relation.ADD_OR_REMOVE_ONE, entropy=4)
@@ -118,11 +118,11 @@ def test_under_keyed_draws_an_added_record_may_join_any_teachers(law, n_classes,
         [np.max([worst_alternative(law, row, p, n_classes) for p in places], axis=0) for row in ballots], axis=0
     )
     # Anywhere includes where the present records are.
-    agrees(meter.cost.rdp, added)
+    total_agrees(meter.cost.rdp, added)
     present = [
         sum(worst_alternative(law, row, allocation.teachers_of(u), n_classes) for row in ballots) for u in range(9)
     ]
-    agrees(meter.unit_epsilons(), np.array([improved_epsilon(c, FEW_ORDERS, DELTA) for c in present]))
+    total_agrees(meter.unit_epsilons(), np.array([improved_epsilon(c, FEW_ORDERS, DELTA) for c in present]))
 
 
 @given(st.integers(0, 10**6), st.integers(1, 5), st.integers(2, 3), st.floats(3.0, 60.0))
