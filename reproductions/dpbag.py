@@ -17,8 +17,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from dpensemble._random import SeededNoise
-from dpensemble.accounting.meters.published_by_record import changeable_votes, memberships_of
-from dpensemble.accounting.published import laplace_moments
+from dpensemble.accounting.published import changeable_votes, laplace_moments, memberships_of
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion

@@ -13,7 +13,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from dpensemble.accounting.meters.published_by_record import changeable_votes, memberships_of
+from dpensemble.accounting.published import changeable_votes, memberships_of
 from dpensemble.allocation import partitions
 from dpensemble.teachers import TeacherEnsemble
 from reproductions.catalogue import chosen

@@ -27,6 +27,7 @@ else:
 MODULES: dict[str, str] = {
     "dpensemble.accounting.bagging": "dpensemble.accounting.subsampling",
     "dpensemble.accounting.change": "dpensemble.accounting.neighbours",
+    "dpensemble.accounting.data_dependent": "dpensemble.accounting.meters.data_dependent",
     "dpensemble.accounting.fresh": "dpensemble.accounting.subsampling",
     "dpensemble.accounting.gaussian_sum": "dpensemble.accounting.price",
     "dpensemble.accounting.group": "dpensemble.accounting.base",

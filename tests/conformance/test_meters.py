@@ -11,8 +11,8 @@ from dpensemble.accounting import Accounting, Group
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
 from dpensemble.accounting.meters.data_dependent import PerRecordMeter
 from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
-from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter
 from dpensemble.accounting.meters.scheduled import pure_answers_meter, subsampled_meter
+from dpensemble.accounting.published import PublishedPerRecordMeter
 from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
 from dpensemble.accounting.subsampling import subsampled_cost
 from dpensemble.allocation import BootstrapScheme, partitions

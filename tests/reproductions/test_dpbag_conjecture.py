@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter, memberships_of
+from dpensemble.accounting.published import PublishedPerRecordMeter, memberships_of
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
 from dpensemble.laws import LaplaceNoisyMax
