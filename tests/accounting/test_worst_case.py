@@ -17,7 +17,8 @@ from scipy.special import ndtr
 
 from dpensemble.accounting import Accounting, Change, Group, exact_query_rdp, price
 from dpensemble.accounting.meters import worst_case_meter
-from dpensemble.accounting.neighbours import move_rdp, second_class_table
+from dpensemble.accounting.meters.data_dependent import _move_rdp
+from dpensemble.accounting.neighbours import second_class_table
 from dpensemble.accounting.published import published_cost
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.accounting.two_gaps import two_gap_pairs
@@ -439,7 +440,7 @@ def test_data_dependent_costs_cover_all_changes_at_the_counts_at_hand(law, weigh
 
 def test_a_ballot_leaves_only_classes_that_hold_its_weight():
     law, row = GaussianNoisyMax(3.0), np.array([[5, 2, 3]])
-    found = move_rdp(law, row, WEIGHTED_ORDERS, 3)
+    found = _move_rdp(law, row, WEIGHTED_ORDERS, 3)
     assert not found[0, 1].any()
     assert found[0, [0, 2]].all()
     neighbours = [[2, 5, 3], [2, 2, 6], [8, 2, 0], [5, 5, 0]]

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpensemble.accounting import Change, exact_query_rdp, price
-from dpensemble.accounting.meters.data_dependent import PerRecordMeter, at_orders, largest_cost
-from dpensemble.accounting.neighbours import FEW_ORDERS, move_rdp, reachable_offsets
+from dpensemble.accounting.meters.data_dependent import FEW_ORDERS, PerRecordMeter, _move_rdp, at_orders, largest_cost
+from dpensemble.accounting.neighbours import reachable_offsets
 from dpensemble.accounting.published import (
     PublishedPerRecordMeter,
     changeable_votes,
@@ -124,7 +124,7 @@ def test_rows_are_priced_one_by_one_and_classes_alike(law, n_classes):
 
 def test_a_moved_ballot_is_priced_by_the_class_that_it_leaves():
     law, rows = GaussianNoisyMax(1.7), np.array([[0, 3, 3], [5, 1, 0], [2, 2, 2]])
-    found = move_rdp(law, rows, ORDERS)
+    found = _move_rdp(law, rows, ORDERS)
     for query, source in product(range(3), range(3)):
         row = rows[query]
         moved = [row - np.eye(3, dtype=int)[source] + np.eye(3, dtype=int)[b] for b in range(3) if b != source]

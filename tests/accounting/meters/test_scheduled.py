@@ -11,17 +11,9 @@ from hypothesis import strategies as st
 
 from dpensemble.accounting import Accounting, Change, Group, price, threshold_rdp
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
-from dpensemble.accounting.meters.data_dependent import DataDependentGroupMeter
+from dpensemble.accounting.meters.data_dependent import FEW_ORDERS, DataDependentGroupMeter, _leading_fit
 from dpensemble.accounting.meters.gated import FilterMeter, _UnitBudget
-from dpensemble.accounting.meters.scheduled import (
-    Payers,
-    affordable_queries,
-    change_by,
-    leading_fit,
-    scheduled_meter,
-    vanishing_end,
-)
-from dpensemble.accounting.neighbours import FEW_ORDERS
+from dpensemble.accounting.meters.scheduled import Payers, affordable_queries, change_by, scheduled_meter, vanishing_end
 from dpensemble.accounting.published import gnmax_rdp, lnmax_rdp, published_group_rdp
 from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
 from dpensemble.budget import Budget
@@ -52,8 +44,8 @@ def test_the_leading_queries_that_fit_are_as_many_as_one_by_one():
     rng, spent = np.random.default_rng(0), np.zeros((3, len(FEW_ORDERS)))
     costs = rng.random((20, 3, 1)) * 0.002 * FEW_ORDERS
     epsilons = np.array([0.5, 0.7, 0.9])
-    one_by_one = [leading_fit(spent, lambda _, n=n: costs[:n].sum(axis=0), 1, epsilons, 1e-5)[0] for n in range(1, 21)]
-    fitting, after = leading_fit(spent, lambda n: costs[:n].sum(axis=0), 20, epsilons, 1e-5)
+    one_by_one = [_leading_fit(spent, lambda _, n=n: costs[:n].sum(axis=0), 1, epsilons, 1e-5)[0] for n in range(1, 21)]
+    fitting, after = _leading_fit(spent, lambda n: costs[:n].sum(axis=0), 20, epsilons, 1e-5)
     assert 0 < fitting < 20
     assert fitting == sum(one_by_one)
     np.testing.assert_array_equal(after, costs[:fitting].sum(axis=0))

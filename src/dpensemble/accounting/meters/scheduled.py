@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dpensemble._checks import integer_between
 from dpensemble._wording import round_up
 from dpensemble.accounting.base import EVERYONE, Accounting, Group, Meter, require_one_delta
-from dpensemble.accounting.neighbours import FEW_ORDERS, Change
+from dpensemble.accounting.neighbours import Change
 from dpensemble.accounting.price import Price, price
 from dpensemble.accounting.published import published_source
 from dpensemble.accounting.schedule import Stage, VotingSchedule
@@ -266,9 +266,6 @@ def composition(cost: PrivacyCost, delta: float) -> AdaptiveComposition | None:
     return None
 
 
-_Curves = NDArray[np.float64]
-
-
 def spread(most: int, points: int) -> list[int]:
     """Return at most `points` numbers from 1 to `most`, evenly spread, `most` among them."""
     return np.unique(np.linspace(1, most, min(points, most)).astype(int)).tolist() if most else []
@@ -301,33 +298,6 @@ def epsilons_of(costs: Sequence[Cost], delta: float, conversion: Conversion) -> 
         ]
     # A bound for more queries holds for fewer.
     return np.minimum.accumulate(epsilons[::-1])[::-1].tolist() if epsilons else []
-
-
-def rounded_up(curve: _Curves) -> PrivacyCost:
-    """Return the public worst case, above any sum of floating-point costs by more than its rounding."""
-    return PrivacyCost(rdp=curve * (1 + 1e-9), orders=FEW_ORDERS)
-
-
-def curve_epsilons(spent: _Curves, delta: float) -> _Curves:
-    """Convert curves to epsilons as `dpensemble.cost.privacy_cost.improved_epsilon` does, one a row."""
-    beyond = np.log1p(-1 / FEW_ORDERS) - (np.log(delta) + np.log(FEW_ORDERS)) / (FEW_ORDERS - 1)
-    epsilons = (np.maximum((spent + beyond).min(axis=1), 0.0) + 1e-13) * (1 + 1e-13)
-    return np.where(spent.any(axis=1), epsilons, 0.0)
-
-
-def leading_fit(
-    spent: _Curves, added: Callable[[int], _Curves], n_queries: int, epsilons: float | _Curves, delta: float
-) -> tuple[int, _Curves]:
-    """Return how many leading queries leave every curve within its epsilon, and the curves including these queries."""
-    fitting, too_many, sums = 0, n_queries + 1, spent
-    while too_many - fitting > 1:
-        candidate = spent + added(n_queries)
-        if np.all(curve_epsilons(candidate, delta) <= epsilons):
-            fitting, sums = n_queries, candidate
-        else:
-            too_many = n_queries
-        n_queries = (fitting + too_many) // 2
-    return fitting, sums
 
 
 class ScheduledMeter(GroupMeter):
