@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpensemble.accounting import Change, exact_query_rdp, price
-from dpensemble.accounting.meters.data_dependent import FEW_ORDERS, PerRecordMeter, _move_rdp, at_orders, largest_cost
+from dpensemble.accounting.meters.data_dependent import FEW_ORDERS, PerRecordMeter, _at_orders, _largest_cost, _move_rdp
 from dpensemble.accounting.neighbours import reachable_offsets
 from dpensemble.accounting.published import (
     PublishedPerRecordMeter,
@@ -157,8 +157,8 @@ def test_more_classes_cost_at_most_the_public_worst_case_and_the_published_bound
     if not isinstance(law, ConfidentNoisyMax):
         published = np.minimum(published, 2 * FEW_ORDERS / 81)
     assert np.all(found <= published)
-    worst = largest_cost(law, Change(ballots=50, classes=n_classes))
-    assert np.all(found <= at_orders(worst, FEW_ORDERS))
+    worst = _largest_cost(law, Change(ballots=50, classes=n_classes))
+    assert np.all(found <= _at_orders(worst, FEW_ORDERS))
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -212,7 +212,7 @@ def test_offsets_are_all_changes(n_classes, votes):
 def test_curves_are_read_between_the_default_orders_from_above():
     pairs = DominatingPairs([[0.6, 0.4], [0.1, 0.9]], [[0.4, 0.6], [0.3, 0.7]]).both_ways()
     orders = np.array([1.01, 1.5, 2.0, 2.5, 17.3, 270.0, 2000.5, DEFAULT_ORDERS[-1]])
-    found = at_orders(PrivacyCost.of(pairs), orders)
+    found = _at_orders(PrivacyCost.of(pairs), orders)
     assert np.all(found >= pairs.renyi(orders))
     assert np.allclose(found[3:], pairs.renyi(orders)[3:], rtol=0.06)
     assert found[2] == pairs.renyi([2.0])[0]

@@ -185,7 +185,7 @@ def _many_classes(law: ReleaseLaw, rows: NDArray[np.int64], orders: Floats, vote
         # The worst case of fewer ballots can exceed that of more ballots.
         for total in np.unique(totals).tolist():
             change = Change(ballots=max(1, total), classes=n_classes, votes=votes, weight=weight)
-            worst[totals == total] = at_orders(largest_cost(law, change), orders)
+            worst[totals == total] = _at_orders(_largest_cost(law, change), orders)
         return worst
     divergences = np.zeros((len(rows), len(orders)))
     block = max(1, _BLOCK_PAIRS // len(offsets))
@@ -200,14 +200,14 @@ def _many_classes(law: ReleaseLaw, rows: NDArray[np.int64], orders: Floats, vote
     return divergences
 
 
-def largest_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
+def _largest_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
     """Return the public worst case of one answer, gated or not, as a Renyi curve over the default orders."""
     # Check and label of two classes are also listed together, which is tighter but slow for many votes.
     listable = change.classes == 2 and change.ballots * change.votes <= _MOST_GATED_PAIRS
     return worst_case_cost(law, change) if law.gated and listable else price(law, change).answered
 
 
-def at_orders(cost: PrivacyCost, orders: Floats) -> Floats:
+def _at_orders(cost: PrivacyCost, orders: Floats) -> Floats:
     """Return a cost's curve at other orders, rounded up. ``(order - 1) * divergence`` is convex in the order."""
     moments = np.interp(
         orders - 1, np.concatenate([[0.0], cost.orders - 1]), np.concatenate([[0.0], cost.rdp * (cost.orders - 1)])
@@ -318,7 +318,7 @@ class _ChangeableVotes(_Profiles):
         self._curves = np.zeros((k + 1, len(FEW_ORDERS)))
         for votes in range(fewest, k + 1):
             change = Change(ballots=n_teachers, classes=n_classes, votes=votes)
-            self._curves[votes] = at_orders(largest_cost(law, change), FEW_ORDERS)
+            self._curves[votes] = _at_orders(_largest_cost(law, change), FEW_ORDERS)
 
     def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> _ProfileNumbers:
         """Count the votes that each unit can change."""
@@ -357,8 +357,8 @@ class PerRecordMeter(Meter):
         k = _equal_multiplicity(allocation)
         super().__init__((Group(EVERYONE, budget, votes=k),), Conversion.IMPROVED)
         self._profiles = _profiles_of(law, allocation.n_teachers, n_classes, k)
-        worst = largest_cost(law, Change(ballots=allocation.n_teachers, classes=n_classes, votes=k))
-        self._worst = at_orders(worst, FEW_ORDERS)
+        worst = _largest_cost(law, Change(ballots=allocation.n_teachers, classes=n_classes, votes=k))
+        self._worst = _at_orders(worst, FEW_ORDERS)
         # Units with the same teachers cost the same.
         self._memberships, rows = np.unique(memberships_of(allocation), axis=0, return_inverse=True)
         self._row_of_unit = rows.ravel()[: allocation.n_units]
@@ -577,8 +577,8 @@ def _largest_costs(stage: Stage, groups: tuple[Group, ...], n_classes: int) -> t
         if not stage.pools[group.pool].participants:
             costs.append(None)
             continue
-        worst = largest_cost(stage.law, change_by(stage, group, n_classes))
-        costs.append(_rounded_up(at_orders(worst, FEW_ORDERS)))
+        worst = _largest_cost(stage.law, change_by(stage, group, n_classes))
+        costs.append(_rounded_up(_at_orders(worst, FEW_ORDERS)))
     return tuple(costs)
 
 
