@@ -13,6 +13,7 @@ from scipy.special import log_ndtr
 
 from dpensemble.accounting import Accounting, Change, Group
 from dpensemble.accounting.meters import worst_case_meter
+from dpensemble.accounting.price import _published_cost
 from dpensemble.accounting.published import (
     PublishedPerRecordMeter,
     _laplace_rdp,
@@ -25,7 +26,6 @@ from dpensemble.accounting.published import (
     gnmax_rdp,
     laplace_moments,
     lnmax_rdp,
-    published_cost,
     threshold_rdp,
 )
 from dpensemble.accounting.schedule import VotingSchedule
@@ -118,12 +118,12 @@ def test_a_budget_below_one_label_names_one_that_works():
 
 
 def test_published_costs_of_other_laws():
-    laplace = published_cost(LaplaceNoisyMax(20), Change(ballots=9, classes=2, votes=3))
+    laplace = _published_cost(LaplaceNoisyMax(20), Change(ballots=9, classes=2, votes=3))
     assert np.allclose(laplace.rdp, laplace_moments(20, 9).rdp)
-    gaussian = published_cost(GaussianNoisyMax(40), Change(ballots=9, classes=2, votes=2))
+    gaussian = _published_cost(GaussianNoisyMax(40), Change(ballots=9, classes=2, votes=2))
     assert np.allclose(gaussian.rdp, gaussian.orders * 4 / 40**2)
     with pytest.raises(AccountingError, match="use accounting='exact'"):
-        published_cost(RandomizedResponse(1.0), Change(ballots=9, classes=2))
+        _published_cost(RandomizedResponse(1.0), Change(ballots=9, classes=2))
 
 
 ORDERS = np.array([1.05, 1.5, 2, 3, 5, 8, 16])

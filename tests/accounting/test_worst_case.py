@@ -19,19 +19,16 @@ from dpensemble.accounting import Accounting, Change, Group, exact_query_rdp, pr
 from dpensemble.accounting.meters import worst_case_meter
 from dpensemble.accounting.meters.data_dependent import _move_rdp
 from dpensemble.accounting.neighbours import second_class_table
-from dpensemble.accounting.published import published_cost
+from dpensemble.accounting.price import _BEYOND, _check_corners, _gate_cost, _published_cost
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.accounting.two_gaps import two_gap_pairs
 from dpensemble.accounting.worst_case import (
-    BEYOND,
     _block_pairs,
     _gathered_cost,
     _is_listed_soon,
     _listed_cost,
     _several_votes_rdp,
     _table_pairs,
-    check_corners,
-    gate_cost,
     worst_case_cost,
 )
 from dpensemble.audit import audit_law
@@ -99,7 +96,7 @@ def test_exact_never_exceeds_published(scale, n_teachers, n_classes, votes):
     for law in (LaplaceNoisyMax(scale), GaussianNoisyMax(scale)):
         change = Change(ballots=n_teachers, classes=n_classes, votes=votes)
         exact = worst_case_cost(law, change)
-        assert np.all(exact.rdp <= published_cost(law, change).rdp * (1 + 1e-8) + 1e-14)
+        assert np.all(exact.rdp <= _published_cost(law, change).rdp * (1 + 1e-8) + 1e-14)
 
 
 @settings(max_examples=15)
@@ -136,7 +133,7 @@ def test_noise_beyond_the_analysis_is_still_bounded():
         change = Change(ballots=10, classes=3)
         cost = worst_case_cost(law, change)
         assert np.all(cost.rdp > 0)
-        assert np.all(cost.rdp <= published_cost(law, change).rdp * (1 + 1e-8) + 1e-14)
+        assert np.all(cost.rdp <= _published_cost(law, change).rdp * (1 + 1e-8) + 1e-14)
 
 
 def test_what_cannot_be_priced_is_refused():
@@ -158,7 +155,7 @@ def test_what_cannot_be_priced_is_refused():
 def test_a_gate_is_covered_at_every_statistic_and_tightly(sigma):
     from scipy.special import log_ndtr
 
-    cost, shift = gate_cost(sigma, 1.0), 1 / sigma
+    cost, shift = _gate_cost(sigma, 1.0), 1 / sigma
     y = np.linspace(-30, 30, 60_001)
     for order in ORDERS[:3]:
         log_p, log_q = log_ndtr(y), log_ndtr(y + shift)
@@ -218,7 +215,7 @@ def test_half_of_the_pairs_stand_for_all_where_labels_can_be_swapped_and_only_th
 
 @pytest.mark.parametrize("shift", [2e-5, 1e-3, 1 / 150, 0.1, 0.5, 1.0])
 def test_every_check_lies_within_the_corners(shift):
-    corners = check_corners(1 / shift, 1)
+    corners = _check_corners(1 / shift, 1)
     # Both orders and both names: the upper half is the rest, mirrored.
     above = corners.p[:, 0] > corners.q[:, 0]
     q, p = np.append([0.0, 1.0], corners.q[above, 0]), np.append([0.0, 1.0], corners.p[above, 0])
@@ -232,14 +229,14 @@ def test_every_check_lies_within_the_corners(shift):
     assert np.all(there <= edge + 2e-16)
     assert np.all(ndtr(-moved) >= (1 - edge) * (1 - 1e-9) - 2e-16)
     # The polygon is not loose: the worst corner is little worse than the worst check.
-    assert shift > 0.1 or np.all(corners.renyi([2.0, 8.0]) <= 1.1 * gate_cost(1 / shift, 1).rdp[[0, 6]])
+    assert shift > 0.1 or np.all(corners.renyi([2.0, 8.0]) <= 1.1 * _gate_cost(1 / shift, 1).rdp[[0, 6]])
     assert corners.both_ways().renyi([2.0]) == corners.renyi([2.0])
-    assert BEYOND < 2e-19
+    assert _BEYOND < 2e-19
 
 
 @pytest.mark.parametrize("shift", [1e-6, 1.01])
 def test_a_check_beyond_the_polygons_has_none(shift):
-    assert check_corners(1.0, shift) is None
+    assert _check_corners(1.0, shift) is None
 
 
 CASES = [
@@ -487,13 +484,13 @@ def test_weights_in_fine_units_cost_what_they_cost_in_votes(law):
 @pytest.mark.parametrize("law", [LaplaceNoisyMax(12.0), GaussianNoisyMax(12.0)], ids=repr)
 def test_published_costs_see_only_the_sum_of_weights(law):
     two, six = Change(ballots=60, classes=2, votes=2, weight=3), Change(ballots=60, classes=2, votes=6)
-    assert np.array_equal(published_cost(law, two).rdp, published_cost(law, six).rdp)
+    assert np.array_equal(_published_cost(law, two).rdp, _published_cost(law, six).rdp)
     sigma = 12.0
     factor = 2.0 if isinstance(law, LaplaceNoisyMax) else 1.0
-    assert np.allclose(published_cost(law, two).rdp, factor * DEFAULT_ORDERS * 36 / sigma**2)
+    assert np.allclose(_published_cost(law, two).rdp, factor * DEFAULT_ORDERS * 36 / sigma**2)
     for n_classes in (2, 3):
         change = Change(ballots=60, classes=n_classes, votes=2, weight=3)
-        assert np.all(worst_case_cost(law, change).rdp <= published_cost(law, change).rdp * (1 + 1e-8))
+        assert np.all(worst_case_cost(law, change).rdp <= _published_cost(law, change).rdp * (1 + 1e-8))
 
 
 def test_published_gated_costs_see_only_the_sum_of_weights():

@@ -395,21 +395,6 @@ def laplace_moments(scale: float, squared_votes: int) -> PrivacyCost:
     return PrivacyCost(rdp=2.0 * float(squared_votes) / scale**2 * DEFAULT_ORDERS)
 
 
-def published_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
-    """Return the published data-independent cost of one label of a law without a gate."""
-    return published(law, change)[0]
-
-
-def published_source(law: ReleaseLaw) -> str:
-    """Return paper and theorem of the published cost of a law."""
-    return published(law, Change(ballots=1, classes=2))[1]
-
-
-def published_gate_cost(sigma: float, votes: float) -> PrivacyCost:
-    """Return the published cost of one noisy threshold check (Papernot et al. 2018, section 4.2)."""
-    return PrivacyCost(rdp=DEFAULT_ORDERS / 2 * (votes / sigma) ** 2)
-
-
 @ByLaw
 def published(law: ReleaseLaw, change: Change) -> tuple[PrivacyCost, str]:  # noqa: ARG001
     """Return the published cost of a label, and its paper and theorem. Register a law here if it has one."""

@@ -22,7 +22,7 @@ from dpensemble._wording import round_up
 from dpensemble.accounting.base import EVERYONE, Accounting, Group, Meter, require_one_delta
 from dpensemble.accounting.neighbours import Change
 from dpensemble.accounting.price import Price, price
-from dpensemble.accounting.published import published_source
+from dpensemble.accounting.published import published
 from dpensemble.accounting.schedule import Stage, VotingSchedule
 from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.allocation import BootstrapScheme
@@ -398,7 +398,7 @@ def scheduled_meter(
 def _analysis(accounting: Accounting, schedule: VotingSchedule, n_groups: int) -> str:
     if accounting is Accounting.PUBLISHED:
         if n_groups == 1:
-            return f"moments accountant, data-independent ({published_source(schedule.law(0))})"
+            return f"moments accountant, data-independent ({_published_source(schedule.law(0))})"
         return "moments accountant, data-independent, each group at its own sensitivity (Mühl and Boenisch 2022)"
     each = "" if n_groups == 1 else ", each group for its own ballots"
     return f"exact worst case of the released labels over all votes{each}, by {{conversion}}"
@@ -485,3 +485,8 @@ def _require_vanishing(stage: Stage, groups: tuple[Group, ...]) -> None:
         )
     if stage.n_queries is not None:
         raise InvalidParameterError(f"n_queries={stage.n_queries} of the stage must be None.")
+
+
+def _published_source(law: ReleaseLaw) -> str:
+    """Return paper and theorem of the published cost of a law."""
+    return published(law, Change(ballots=1, classes=2))[1]
