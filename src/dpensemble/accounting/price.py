@@ -68,7 +68,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from dpensemble._checks import delta_of, integer_between, real_between
 from dpensemble.accounting.base import Accounting
 from dpensemble.accounting.neighbours import Change
-from dpensemble.accounting.published import published
+from dpensemble.accounting.published import published_price
 from dpensemble.accounting.two_gaps import two_gap_pairs
 from dpensemble.accounting.worst_case import worst_case_cost
 from dpensemble.budget import Budget
@@ -175,7 +175,7 @@ def price(law: ReleaseLaw, change: Change, accounting: Accounting = Accounting.E
 
 def _published_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
     """Return the published data-independent cost of one label of a law without a gate."""
-    return published(law, change)[0]
+    return published_price(law, change)[0]
 
 
 @lru_cache(maxsize=64)

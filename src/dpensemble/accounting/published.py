@@ -396,23 +396,23 @@ def laplace_moments(scale: float, squared_votes: int) -> PrivacyCost:
 
 
 @ByLaw
-def published(law: ReleaseLaw, change: Change) -> tuple[PrivacyCost, str]:  # noqa: ARG001
+def published_price(law: ReleaseLaw, change: Change) -> tuple[PrivacyCost, str]:  # noqa: ARG001
     """Return the published cost of a label, and its paper and theorem. Register a law here if it has one."""
     raise AccountingError(f"no published accounting covers {type(law).__name__}: use accounting='exact'.")
 
 
-@published.register(LaplaceNoisyMax)
+@published_price.register(LaplaceNoisyMax)
 def _(law: LaplaceNoisyMax, change: Change) -> tuple[PrivacyCost, str]:
     return laplace_moments(law.scale, change.moved**2), "Jordon et al. 2019, Theorems 1 and 3"
 
 
-@published.register(GaussianNoisyMax)
+@published_price.register(GaussianNoisyMax)
 def _(law: GaussianNoisyMax, change: Change) -> tuple[PrivacyCost, str]:
     cost = PrivacyCost(rdp=DEFAULT_ORDERS * (change.moved / law.sigma) ** 2)
     return cost, "Papernot et al. 2018, Proposition 8"
 
 
-@published.register(ExponentialVote)
+@published_price.register(ExponentialVote)
 def _(law: ExponentialVote, change: Change) -> tuple[PrivacyCost, str]:
     # An answer whose losses lie in a range of that width is width**2 / 8 zero-concentrated.
     width = law.pure_epsilon(change.moved)
@@ -422,7 +422,7 @@ def _(law: ExponentialVote, change: Change) -> tuple[PrivacyCost, str]:
 def has_published(law: ReleaseLaw) -> bool:
     """Return whether a published price covers the law, or the answer of a gated law."""
     kind = type(law.answer) if law.gated else type(law)  # type: ignore[attr-defined]
-    return published.covers(kind)
+    return published_price.covers(kind)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

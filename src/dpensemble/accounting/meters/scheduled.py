@@ -22,7 +22,7 @@ from dpensemble._wording import round_up
 from dpensemble.accounting.base import EVERYONE, Accounting, Group, Meter, require_one_delta
 from dpensemble.accounting.neighbours import Change
 from dpensemble.accounting.price import Price, price
-from dpensemble.accounting.published import published
+from dpensemble.accounting.published import published_price
 from dpensemble.accounting.schedule import Stage, VotingSchedule
 from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.allocation import BootstrapScheme
@@ -489,4 +489,4 @@ def _require_vanishing(stage: Stage, groups: tuple[Group, ...]) -> None:
 
 def _published_source(law: ReleaseLaw) -> str:
     """Return paper and theorem of the published cost of a law."""
-    return published(law, Change(ballots=1, classes=2))[1]
+    return published_price(law, Change(ballots=1, classes=2))[1]
