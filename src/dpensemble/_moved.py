@@ -26,7 +26,7 @@ else:
 #: Module that is gone -> module that has most of its names now.
 MODULES: dict[str, str] = {
     "dpensemble.accounting.bagging": "dpensemble.accounting.subsampling",
-    "dpensemble.accounting.change": "dpensemble.accounting.neighbours",
+    "dpensemble.accounting.change": "dpensemble.accounting.worst_case",
     "dpensemble.accounting.data_dependent": "dpensemble.accounting.meters.data_dependent",
     "dpensemble.accounting.fresh": "dpensemble.accounting.subsampling",
     "dpensemble.accounting.gaussian_sum": "dpensemble.accounting.price",
@@ -38,7 +38,7 @@ MODULES: dict[str, str] = {
     "dpensemble.accounting.smooth.sensitivity": "dpensemble.accounting.smooth",
     "dpensemble.accounting.sparse": "dpensemble.accounting.price",
     "dpensemble.accounting.subsampled": "dpensemble.accounting.subsampling",
-    "dpensemble.accounting.worst_case.gates": "dpensemble.accounting.worst_case",
+    "dpensemble.accounting.worst_case.gates": "dpensemble.accounting.price",
     "dpensemble.accounting.worst_case.lattice": "dpensemble.accounting.worst_case",
     "dpensemble.accounting.worst_case.listed": "dpensemble.accounting.worst_case",
     "dpensemble.accounting.worst_case.several_votes": "dpensemble.accounting.worst_case",

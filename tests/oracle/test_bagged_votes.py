@@ -5,8 +5,8 @@ from itertools import combinations, permutations, product
 import numpy as np
 import pytest
 
-from dpensemble.accounting.neighbours import second_class_table
 from dpensemble.accounting.subsampling import subsampled_cost
+from dpensemble.accounting.worst_case import second_class_table
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, OptimalVote
 
 EPSILONS = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)

@@ -67,10 +67,9 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from dpensemble._checks import delta_of, integer_between, real_between
 from dpensemble.accounting.base import Accounting
-from dpensemble.accounting.neighbours import Change
 from dpensemble.accounting.published import published_price
 from dpensemble.accounting.two_gaps import two_gap_pairs
-from dpensemble.accounting.worst_case import worst_case_cost
+from dpensemble.accounting.worst_case import Change, worst_case_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, Cost, DominatingPairs, GatedCost, PrivacyCost
 from dpensemble.cost.gated import gated_composition

@@ -52,7 +52,7 @@ from scipy.special import log_ndtr, logsumexp
 from dpensemble._arrays import Ballots, Floats, Integers
 from dpensemble._checks import real_between
 from dpensemble.accounting.base import EVERYONE, Accounting, Group, Meter
-from dpensemble.accounting.neighbours import Change
+from dpensemble.accounting.worst_case import Change
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost

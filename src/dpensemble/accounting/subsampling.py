@@ -97,8 +97,8 @@ import numpy as np
 from dpensemble._arrays import Floats
 from dpensemble._checks import delta_of, integer_between, member, real_between
 from dpensemble._wording import round_up
-from dpensemble.accounting.neighbours import Change
 from dpensemble.accounting.price import price
+from dpensemble.accounting.worst_case import Change
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, Cost, DominatingPairs, PrivacyCost

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from dpensemble.accounting import Change, exact_query_rdp, price
 from dpensemble.accounting.meters.data_dependent import FEW_ORDERS, PerRecordMeter, _at_orders, _largest_cost, _move_rdp
-from dpensemble.accounting.neighbours import reachable_offsets
 from dpensemble.accounting.published import (
     PublishedPerRecordMeter,
     changeable_votes,
@@ -19,7 +18,7 @@ from dpensemble.accounting.published import (
     laplace_moments,
     lnmax_rdp,
 )
-from dpensemble.accounting.worst_case import worst_case_cost
+from dpensemble.accounting.worst_case import reachable_offsets, worst_case_cost
 from dpensemble.allocation import Allocation, partitions
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs, PrivacyCost

@@ -61,11 +61,17 @@ from dpensemble.accounting.meters.scheduled import (
     change_by,
     check_groups,
 )
-from dpensemble.accounting.neighbours import Change, is_rising, reachable_offsets, second_class_table
 from dpensemble.accounting.price import price
 from dpensemble.accounting.published import changeable_votes, memberships_of
 from dpensemble.accounting.schedule import Stage, VotingSchedule
-from dpensemble.accounting.worst_case import refuse_students, worst_case_cost
+from dpensemble.accounting.worst_case import (
+    Change,
+    is_rising,
+    reachable_offsets,
+    refuse_students,
+    second_class_table,
+    worst_case_cost,
+)
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, DominatingPairs, PrivacyCost

@@ -23,9 +23,9 @@ from dpensemble.accounting.meters.scheduled import (
     most_votings,
     prices_of,
 )
-from dpensemble.accounting.neighbours import Change
 from dpensemble.accounting.price import Price
 from dpensemble.accounting.schedule import VotingSchedule
+from dpensemble.accounting.worst_case import Change
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, GatedComposition, GatedCost, PrivacyCost
 from dpensemble.cost.privacy_cost import classical_epsilon, improved_epsilon

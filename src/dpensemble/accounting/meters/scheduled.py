@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from dpensemble._checks import integer_between
 from dpensemble._wording import round_up
 from dpensemble.accounting.base import EVERYONE, Accounting, Group, Meter, require_one_delta
-from dpensemble.accounting.neighbours import Change
 from dpensemble.accounting.price import Price, price
 from dpensemble.accounting.published import published_price
 from dpensemble.accounting.schedule import Stage, VotingSchedule
 from dpensemble.accounting.subsampling import SubsampledCost
+from dpensemble.accounting.worst_case import Change
 from dpensemble.allocation import BootstrapScheme
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, Cost, GatedComposition, PrivacyCost, PureCost
