@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dpensemble import PATEClassifier, WeightingPATEClassifier
-from dpensemble.design.by_group import parse_budgets
+from dpensemble.allocation.budget_groups import parse_budgets
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.workflow import TableFiles, file_tables, train

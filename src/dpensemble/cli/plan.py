@@ -12,6 +12,7 @@ import typer
 
 from dpensemble._checks import integer_between, real_between
 from dpensemble._progress import progress_bar
+from dpensemble.allocation.budget_groups import parse_budgets
 from dpensemble.certificates import certificate_of
 from dpensemble.cli.manifest import method_of
 from dpensemble.cli.method_commands import Request
@@ -21,7 +22,6 @@ from dpensemble.cli.settings import settings_of
 from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.design import Plan, VotingDesign, smallest_ensemble
 from dpensemble.design import plan as find_plan
-from dpensemble.design.by_group import parse_budgets
 from dpensemble.design.plan import SmallestEnsemble, quality_table
 from dpensemble.errors import InvalidParameterError
 from dpensemble.methods.designs import PLANNED

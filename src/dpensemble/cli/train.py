@@ -24,6 +24,7 @@ from dpensemble._announce import Spending, listen
 from dpensemble._class_names import split_names
 from dpensemble._draw_once import kept_in
 from dpensemble._progress import Hear, progress_heard_by, show_progress
+from dpensemble.allocation.budget_groups import parse_budgets
 from dpensemble.cli.again import ARGUMENTS, Unfinished, unfinished
 from dpensemble.cli.interrupts import INTERRUPTS
 from dpensemble.cli.manifest import METHODS, method_of
@@ -36,7 +37,6 @@ from dpensemble.cli.where import cluster_of, opened_private, opened_workers
 from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.public_facts import lines, refuse_doubts
-from dpensemble.design.by_group import parse_budgets
 from dpensemble.engine.run import uncounted
 from dpensemble.errors import (
     ColumnWarning,

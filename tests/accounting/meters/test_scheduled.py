@@ -13,11 +13,12 @@ from dpensemble.accounting import Accounting, Change, Group, price, threshold_rd
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
 from dpensemble.accounting.meters.data_dependent import FEW_ORDERS, DataDependentGroupMeter, _leading_fit
 from dpensemble.accounting.meters.gated import FilterMeter, _UnitBudget
-from dpensemble.accounting.meters.scheduled import Payers, affordable_queries, change_by, scheduled_meter, vanishing_end
+from dpensemble.accounting.meters.scheduled import Payers, affordable_queries, change_by, scheduled_meter
 from dpensemble.accounting.published import gnmax_rdp, lnmax_rdp, published_group_rdp
 from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
+from dpensemble.design.by_group import _vanishing_end
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, InteractiveNoisyMax, LaplaceNoisyMax
 from dpensemble.votes import Votes
@@ -224,7 +225,7 @@ def test_who_is_spent_drops_out_and_the_rest_goes_on(variant, accounting):
     stage, groups = VARIANTS[variant]
     law = GaussianNoisyMax(5 * stage.law.sigma)
     stage = Stage(law, stage.pools)
-    stages = vanishing_end(stage, groups, 2, accounting)
+    stages = _vanishing_end(stage, groups, 2, accounting)
     assert len(stages) >= 2
     assert all(one.n_queries >= 1 for one in stages)
     for one in stages:
@@ -489,7 +490,7 @@ def test_a_group_that_cannot_pay_is_named_with_what_it_needs():
         meter.require_one_query()
         assert meter.admit(votes(1, 9)) == 1
     with pytest.raises(BudgetError, match="of group 'c'"):
-        vanishing_end(Stage(GaussianNoisyMax(5.0), stage.pools), poor, 2)
+        _vanishing_end(Stage(GaussianNoisyMax(5.0), stage.pools), poor, 2)
 
 
 def test_published_bounds_at_a_groups_sensitivity():
@@ -541,6 +542,6 @@ def test_groups_that_do_not_match_the_schedule_are_refused():
         (Stage(law, two.pools, 3), good),
     ):
         with pytest.raises(InvalidParameterError):
-            vanishing_end(stage, groups, 2)
+            _vanishing_end(stage, groups, 2)
     with pytest.raises(DataError, match="all 7 teachers"):
         worst_case_meter(VotingSchedule((two,)), good, n_classes=2).admit(votes(1, 6))
