@@ -30,8 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpensemble._checks import member, real_between
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Accounting, Group, Meter
-from dpensemble.accounting.meters.scheduled import _too_small, affordable_queries, check_groups, costs_of, prices_of
-from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
+from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule, too_small_for_one_label
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.budget_groups import Census
 from dpensemble.allocation.partition import grouped_partitions, teachers_of_groups, upsampled_partition
@@ -223,10 +222,9 @@ _CLOSE = 0.002
 
 def _queries_of_groups(seats: Seats, n_classes: int, accounting: Accounting, conversion: Conversion) -> tuple[int, ...]:
     """Return how many queries each group's budget pays for, if all of them are answered."""
-    costs = costs_of(prices_of(seats.stage, seats.groups, n_classes, accounting))
+    costs, schedule = seats.stage.costs(seats.groups, n_classes, accounting), VotingSchedule((seats.stage,))
     return tuple(
-        affordable_queries([seats.stage], [one], group.pool, group.budget, conversion)
-        for group, one in zip(seats.groups, costs, strict=True)
+        schedule.affordable_queries([one], group, conversion) for group, one in zip(seats.groups, costs, strict=True)
     )
 
 
@@ -533,7 +531,7 @@ def _vanishing_end(
     stage: Stage, groups: Sequence[Group], n_classes: int, accounting: Accounting = Accounting.EXACT
 ) -> tuple[Stage, ...]:
     """Return stages in which groups drop out once their budget is spent. The noise falls with the remaining ballots."""
-    groups = check_groups([stage], groups)
+    groups = VotingSchedule((stage,)).checked_groups(groups)
     _require_vanishing(stage, groups)
     stages: tuple[Stage, ...] = ()
     ones: tuple[tuple[PrivacyCost | None, ...], ...] = ()
@@ -545,15 +543,9 @@ def _vanishing_end(
         )
         if remaining.total < stage.total:
             remaining = replace(remaining, law=stage.law.scaled(remaining.total / stage.total))
-        here = costs_of(prices_of(remaining, groups, n_classes, accounting))
+        here, schedule = remaining.costs(groups, n_classes, accounting), VotingSchedule((*stages, remaining))
         lengths = {
-            group.pool: affordable_queries(
-                (*stages, remaining),
-                [costs[i] for costs in (*ones, here)],
-                group.pool,
-                group.budget,
-                accounting.conversion,
-            )
+            group.pool: schedule.affordable_queries([costs[i] for costs in (*ones, here)], group, accounting.conversion)
             - before
             for i, group in enumerate(groups)
             if group.pool in active
@@ -561,7 +553,7 @@ def _vanishing_end(
         length = min(lengths.values())
         for group, one in zip(groups, here, strict=True):
             if not stages and one is not None and lengths[group.pool] < 1:
-                raise _too_small(group, one, accounting.conversion)
+                raise too_small_for_one_label(group, one, accounting.conversion)
         if length > 0:
             stages, ones, before = (*stages, replace(remaining, n_queries=length)), (*ones, here), before + length
         active -= {pool for pool, fitting in lengths.items() if fitting <= length}

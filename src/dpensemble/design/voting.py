@@ -20,16 +20,7 @@ from dpensemble._random import NoiseSource
 from dpensemble.accounting import EVERYONE, Accounting, Change, Group, Meter
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
 from dpensemble.accounting.meters.gated import FilterMeter
-from dpensemble.accounting.meters.scheduled import (
-    Certificate,
-    change_by,
-    cost_of,
-    costs_of,
-    epsilons_of,
-    prices_of,
-    spread,
-    subsampled_meter,
-)
+from dpensemble.accounting.meters.scheduled import Certificate, subsampled_meter
 from dpensemble.accounting.published import has_published
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.accounting.subsampling import SubsampledCost, subsampled_cost
@@ -215,15 +206,13 @@ class VotingDesign(Design):
     @cached_property
     def _costs_by_group(self) -> tuple[tuple[Group, tuple[PrivacyCost | None, ...]], ...]:
         """Each group, with the cost of one answered query in every stage."""
-        stages = [
-            costs_of(prices_of(stage, self.groups, self.n_classes, self.accounting)) for stage in self.schedule.stages
-        ]
+        stages = [stage.costs(self.groups, self.n_classes, self.accounting) for stage in self.schedule.stages]
         return tuple(zip(self.groups, zip(*stages, strict=True), strict=True))
 
     @cached_property
     def costs(self) -> tuple[PrivacyCost | None, ...]:
         """Cost of one answered query to each group, while all of them take part."""
-        return costs_of(prices_of(self.schedule.stages[0], self.groups, self.n_classes, self.accounting))
+        return self.schedule.stages[0].costs(self.groups, self.n_classes, self.accounting)
 
     def spent(self, labels: int, conversion: Conversion | None = None) -> tuple[float, ...]:
         """Return the epsilon of `labels` answers, all of them answered, for each group."""
@@ -237,7 +226,7 @@ class VotingDesign(Design):
     def spent_at_end(self, labels: int) -> tuple[float, ...]:
         """Return the epsilon of `labels` answers for each group. Some groups may drop out on the way."""
         return tuple(
-            cost_of(self.schedule.stages, costs, group, labels).epsilon(group.budget.delta, self.conversion)
+            self.schedule.cost(costs, group, labels).epsilon(group.budget.delta, self.conversion)
             for group, costs in self._costs_by_group
         )
 
@@ -264,12 +253,7 @@ class VotingDesign(Design):
         list of (int, tuple of float)
             Ascending. The last is `most`.
         """
-        counts, stages = spread(most, points), self.schedule.stages
-        curves = [
-            epsilons_of([cost_of(stages, costs, group, count) for count in counts], group.budget.delta, self.conversion)
-            for group, costs in self._costs_by_group
-        ]
-        return list(zip(counts, zip(*curves, strict=True), strict=True))
+        return self.schedule.spend_curve(self._costs_by_group, self.conversion, most, points)
 
     def certify(self, certificate: Certificate, labels: int) -> None:
         """State that `labels` answers keep the budget of every group. See `dpensemble.certificates`.
@@ -292,7 +276,7 @@ class VotingDesign(Design):
 
     def change(self, group: Group) -> Change:
         """Return what a record of a group can do to the votes on a query."""
-        return change_by(self.schedule.stages[0], group, self.n_classes)
+        return self.schedule.stages[0].change_by(group, self.n_classes)
 
     def assumptions(self, relation: Relation, has_units: bool) -> tuple[str, ...]:  # noqa: ARG002
         """Return the method's own assumptions of the guarantee, one sentence each."""

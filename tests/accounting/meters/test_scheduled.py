@@ -13,7 +13,7 @@ from dpensemble.accounting import Accounting, Change, Group, price, threshold_rd
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
 from dpensemble.accounting.meters.data_dependent import FEW_ORDERS, DataDependentGroupMeter, _leading_fit
 from dpensemble.accounting.meters.gated import FilterMeter, _UnitBudget
-from dpensemble.accounting.meters.scheduled import Payers, affordable_queries, change_by, scheduled_meter
+from dpensemble.accounting.meters.scheduled import scheduled_meter
 from dpensemble.accounting.published import gnmax_rdp, lnmax_rdp, published_group_rdp
 from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
 from dpensemble.budget import Budget
@@ -31,12 +31,12 @@ def test_teachers_who_take_turns_last_for_more_queries():
     stage = Stage(GaussianNoisyMax(40.0), (Pool(3, 2),))
     one = price(stage.law, Change(ballots=2, classes=2), Accounting.PUBLISHED).label
     assert one.most(Budget(epsilon=1.0, delta=1e-5), Conversion.CLASSICAL) == 33
-    assert affordable_queries([stage], [one], 0, BUDGET, Conversion.CLASSICAL) == 49
+    assert VotingSchedule((stage,)).affordable_queries([one], Group("all", BUDGET), Conversion.CLASSICAL) == 49
 
 
 def test_only_records_of_teachers_who_take_turns_are_told_apart():
     schedule = VotingSchedule((Stage(GaussianNoisyMax(9.0), (Pool(4, 4), Pool(3, 2))),))
-    found = Payers.of(schedule, (Group("all", BUDGET, 0), Group("turns", BUDGET, 1)))
+    found = schedule.payers((Group("all", BUDGET, 0), Group("turns", BUDGET, 1)))
     assert found.group.tolist() == [0, 1, 1, 1]
     assert found.teacher.tolist() == [0, 4, 5, 6]
 
@@ -319,7 +319,7 @@ def test_filters_never_exceed_a_budget_and_count_turns(variant, accounting, seed
                 # Whole queries' units: composed, or by their curve where that is less.
                 queries = -(-int(amount) // int(f.check + f.label))
                 rdp = np.maximum(
-                    queries * f.one.rdp, amount / f.check * price(GATED, change_by(stage, groups[i], 2)).check.rdp
+                    queries * f.one.rdp, amount / f.check * price(GATED, stage.change_by(groups[i], 2)).check.rdp
                 )
                 exact = f.one.composition.curve(queries).epsilon(DELTA)
                 spent.append(min(exact, PrivacyCost(rdp=rdp).epsilon(DELTA)))

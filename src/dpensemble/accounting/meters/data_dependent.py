@@ -54,13 +54,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpensemble._arrays import Ballots, Floats, Integers
 from dpensemble._checks import integer_between
 from dpensemble.accounting.base import EVERYONE, Group, Meter
-from dpensemble.accounting.meters.scheduled import (
-    GroupMeter,
-    Payers,
-    affordable_queries,
-    change_by,
-    check_groups,
-)
+from dpensemble.accounting.meters.scheduled import GroupMeter
 from dpensemble.accounting.price import price
 from dpensemble.accounting.published import changeable_votes, memberships_of
 from dpensemble.accounting.schedule import Stage, VotingSchedule
@@ -489,15 +483,15 @@ class DataDependentGroupMeter(GroupMeter):
     def __init__(
         self, schedule: VotingSchedule, groups: Sequence[Group], n_classes: int, *, stop_when_spent: bool
     ) -> None:
-        groups = check_groups(schedule.stages, groups)
+        groups = schedule.checked_groups(groups)
         ones = tuple(_largest_costs(stage, groups, n_classes) for stage in schedule.stages)
         sure = tuple(
-            affordable_queries(schedule.stages, costs, group.pool, group.budget, Conversion.IMPROVED)
+            schedule.affordable_queries(costs, group, Conversion.IMPROVED)
             for group, costs in zip(groups, zip(*ones, strict=True), strict=True)
         )
         super().__init__(schedule, groups, Conversion.IMPROVED, ones, sure)
         self._worst = ones
-        self._payers = Payers.of(schedule, groups)
+        self._payers = schedule.payers(groups)
         self._spent = np.zeros((len(self._payers.group), len(FEW_ORDERS)))
         self._budgets = np.array([group.budget.epsilon for group in groups])[self._payers.group]
         self.fixed_number = not stop_when_spent
@@ -583,7 +577,7 @@ def _largest_costs(stage: Stage, groups: tuple[Group, ...], n_classes: int) -> t
         if not stage.pools[group.pool].participants:
             costs.append(None)
             continue
-        worst = _largest_cost(stage.law, change_by(stage, group, n_classes))
+        worst = _largest_cost(stage.law, stage.change_by(group, n_classes))
         costs.append(_rounded_up(_at_orders(worst, FEW_ORDERS)))
     return tuple(costs)
 

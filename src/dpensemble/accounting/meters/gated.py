@@ -14,15 +14,7 @@ from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
 from dpensemble.accounting.base import Accounting, Group
-from dpensemble.accounting.meters.scheduled import (
-    Certificate,
-    GroupMeter,
-    Payers,
-    change_by,
-    check_groups,
-    most_votings,
-    prices_of,
-)
+from dpensemble.accounting.meters.scheduled import Certificate, GroupMeter
 from dpensemble.accounting.price import Price
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.accounting.worst_case import Change
@@ -174,17 +166,17 @@ class FilterMeter(GroupMeter):
                 f"stages={len(schedule.stages)} under a gate must be one: when a stage ends would depend "
                 "on the answers."
             )
-        groups, stage = check_groups(schedule.stages, groups), schedule.stages[0]
+        groups, stage = schedule.checked_groups(groups), schedule.stages[0]
         conversion = accounting.conversion
         filters = [
             _filter_of(group, gated, conversion)
-            for group, gated in zip(groups, prices_of(stage, groups, n_classes, accounting), strict=True)
+            for group, gated in zip(groups, stage.prices(groups, n_classes, accounting), strict=True)
         ]
         sure = tuple(_within(schedule, f.group.pool, f.votings(f.check + f.label)) for f in filters)
         super().__init__(schedule, groups, conversion, (tuple(f.one for f in filters),), sure)
         self._most = min(_within(schedule, f.group.pool, f.votings(f.check)) for f in filters)
         self._accounting, self._filters, self._n_classes = accounting, filters, n_classes
-        self._payers = Payers.of(schedule, groups)
+        self._payers = schedule.payers(groups)
         table = np.array([[f.allowed, f.check, f.label] for f in filters])[self._payers.group]
         self._allowed, self._check, self._label = table.T
         self._checks = np.zeros(len(table), dtype=np.int64)
@@ -211,7 +203,7 @@ class FilterMeter(GroupMeter):
         (stage,) = self.schedule.stages
         for one in self._filters:
             if one.check and stage.pools[one.group.pool].turns(labels):
-                one.certify(certificate, stage.law, change_by(stage, one.group, self._n_classes))
+                one.certify(certificate, stage.law, stage.change_by(one.group, self._n_classes))
 
     @property
     def most_queries(self) -> int:
@@ -300,7 +292,7 @@ class FilterMeter(GroupMeter):
             # In that many queries every teacher of the pool surely votes more often than the smallest filter allows.
             least = votings[self._payers.group == number].min()
             if least < ahead:
-                enough = most_votings(max(0, int(least)) + 2, self.schedule.stages[0], group.pool) + 1
+                enough = self.schedule.stages[0].pools[group.pool].queries(max(0, int(least)) + 2) + 1
                 ahead = min(ahead, enough)
         taking_part = self._payers.taking_part(self.schedule, self._asked + skipped, ahead)
         too_many = (np.cumsum(taking_part, axis=0) > np.maximum(votings, 0)).any(axis=1)
@@ -310,4 +302,4 @@ class FilterMeter(GroupMeter):
 def _within(schedule: VotingSchedule, pool: int, votings: int | None) -> int:
     """Return how many queries, up to the schedule's end, take at most `votings` votings of each teacher."""
     queries = schedule.left_in_stage(0, 2**62)
-    return queries if votings is None else min(queries, most_votings(votings, schedule.stages[0], pool))
+    return queries if votings is None else min(queries, schedule.stages[0].pools[pool].queries(votings))

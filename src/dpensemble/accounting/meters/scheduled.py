@@ -1,36 +1,27 @@
-"""Meters of public schedules of votes: the worst-case cost of answers to each group, and how many its budget pays for.
+"""Meters of public schedules of votes: every answer is charged to each group at the most that it could cost.
 
-Records have separate costs: a group where its pool votes, each teacher's records where teachers take turns. The cost of
-a schedule is known beforehand, so every answer is charged the most that it could cost. In a vanishing schedule groups
-drop out when their budget is spent. A `Certificate` holds what a design or a meter states for a certificate.
+A `Certificate` holds what a design or a meter states for a certificate.
 """
 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
 from dpensemble._wording import round_up
-from dpensemble.accounting.base import EVERYONE, Accounting, Group, Meter, require_one_delta
-from dpensemble.accounting.price import Price, price
+from dpensemble.accounting.base import Accounting, Group, Meter
 from dpensemble.accounting.published import published_price
-from dpensemble.accounting.schedule import Stage, VotingSchedule
+from dpensemble.accounting.schedule import VotingSchedule, too_small_for_one_label
 from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.accounting.worst_case import Change
 from dpensemble.allocation import BootstrapScheme
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, Cost, GatedComposition, PrivacyCost, PureCost
-from dpensemble.cost.composition import AdaptiveComposition
-from dpensemble.cost.privacy_cost import last_fitting
-from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
+from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.votes import Votes
 
@@ -60,23 +51,6 @@ class Certificate(Protocol):
 
 #: Cost of an answer to each group, in the order of groups. None where the group's pool sits out.
 _Costs = tuple[Cost | None, ...]
-
-
-def check_groups(stages: Sequence[Stage], groups: Iterable[Group]) -> tuple[Group, ...]:
-    """Return the groups if together they account for every ballot."""
-    groups, n_pools = require_one_delta(groups), len(stages[0].pools)
-    for group in groups:
-        integer_between("pool", group.pool, 0, n_pools - 1)
-        integer_between("votes", group.votes, 1, stages[0].pools[group.pool].n_teachers)
-        turning = any(0 < (p := stage.pools[group.pool]).participants < p.n_teachers for stage in stages)
-        if group.votes > 1 and turning:
-            raise InvalidParameterError(
-                f"votes={group.votes} of group {group.name!r} must be 1 when the pool's teachers take turns."
-            )
-    orphans = [pool for pool in range(n_pools) if pool not in {group.pool for group in groups}]
-    if any(stage.pools[pool].participants for stage in stages for pool in orphans):
-        raise InvalidParameterError(f"groups must include pool {orphans[0]}, since a group must pay for its ballots.")
-    return groups
 
 
 class GroupMeter(Meter):
@@ -116,7 +90,7 @@ class GroupMeter(Meter):
         """Refuse budgets if any of them may not cover one answer. The error names the smallest that would do."""
         for group, one, sure in zip(self.groups, self._ones[0], self._sure, strict=True):
             if one is not None and sure < 1:
-                raise _too_small(group, one, self.conversion)
+                raise too_small_for_one_label(group, one, self.conversion)
 
     def _admissible(self, votes: Votes) -> int:
         """Return how many leading queries belong to the present stage, and require that all of them do."""
@@ -134,170 +108,6 @@ class GroupMeter(Meter):
         self._asked += admitted
         self._closed = self._closed or admitted < n_queries
         return admitted
-
-
-def _too_small(group: Group, one: Cost, conversion: Conversion) -> BudgetError:
-    """Return the error of a group that cannot afford one query."""
-    needed = round_up(one.epsilon(group.budget.delta, conversion), 4)
-    whose = "" if group.name == EVERYONE else f" of group {group.name!r}"
-    return BudgetError(
-        f"epsilon={group.budget.epsilon:g}{whose} at delta={group.budget.delta:g} is too small for one label; "
-        f"the smallest epsilon that would do is {needed:g}, or use more teachers or larger noise."
-    )
-
-
-def most_votings(n_votings: int, stage: Stage, pool: int) -> int:
-    """Return how many queries in a row give every teacher of the pool at most `n_votings` votings."""
-    taking_part = stage.pools[pool]
-    if not taking_part.participants:
-        return sys.maxsize
-    return n_votings * taking_part.n_teachers // taking_part.participants
-
-
-@dataclass(frozen=True, eq=False)
-class Payers:
-    """Records that take part in the same queries, one number each: their group, and their teacher if they have one."""
-
-    group: NDArray[np.intp]
-    teacher: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, schedule: VotingSchedule, groups: tuple[Group, ...]) -> Payers:
-        """Return the payers of checked groups, group by group."""
-        sizes = [pool.n_teachers for pool in schedule.stages[0].pools]
-        firsts = np.cumsum([0, *sizes])
-        owner: list[int] = []
-        teacher: list[int] = []
-        for number, group in enumerate(groups):
-            pools = [stage.pools[group.pool] for stage in schedule.stages]
-            turning = any(pool.participants not in (0, pool.n_teachers) for pool in pools)
-            size = sizes[group.pool] if turning else 1
-            owner += [number] * size
-            teacher += range(firsts[group.pool], firsts[group.pool] + size)
-        return cls(np.array(owner, dtype=np.intp), np.array(teacher, dtype=np.intp))
-
-    def taking_part(self, schedule: VotingSchedule, asked: int, n_queries: int) -> NDArray[np.bool_]:
-        """Return which payers take part in the next queries of one stage, shape (n_queries, n_payers). Public."""
-        if not n_queries:
-            return np.zeros((0, len(self.group)), dtype=bool)
-        return schedule.ballots(asked, n_queries)[:, self.teacher] > 0
-
-    def largest(self, values: NDArray[np.float64], n_groups: int) -> tuple[float, ...]:
-        """Return the largest non-negative value of any payer of each group."""
-        maxima = np.zeros(n_groups)
-        np.maximum.at(maxima, self.group, values)
-        return tuple(maxima.tolist())
-
-
-def prices_of(
-    stage: Stage, groups: Sequence[Group], n_classes: int, accounting: Accounting
-) -> tuple[Price | None, ...]:
-    """Return the most that one answer costs a record of each group, or None where its pool sits out. Public."""
-    return tuple(
-        price(stage.law, change_by(stage, group, n_classes), accounting)
-        if stage.pools[group.pool].participants
-        else None
-        for group in groups
-    )
-
-
-def change_by(stage: Stage, group: Group, n_classes: int) -> Change:
-    """Return what a record of a group can do to the votes of a stage."""
-    weight = stage.pools[group.pool].ballot
-    return Change(ballots=stage.total, classes=n_classes, votes=group.votes, weight=weight)
-
-
-def costs_of(prices: Sequence[Price | None]) -> tuple[PrivacyCost | None, ...]:
-    """Return what a query costs each group if it is answered."""
-    return tuple(None if one is None else one.answered for one in prices)
-
-
-def affordable_queries(
-    stages: Sequence[Stage],
-    costs: Sequence[PrivacyCost | None],
-    pool: int,
-    budget: Budget,
-    conversion: Conversion,
-    queries: int | None = None,
-) -> int:
-    """Return how many queries of the stages, in turn, a group's budget pays for; `sys.maxsize` without a limit."""
-    # A given total saves the search for more queries. Only the last stage may be endless.
-    spent, before = PrivacyCost(rdp=0 * _curve(costs).rdp, orders=_curve(costs).orders, parts=()), 0
-    for stage, one in zip(stages, costs, strict=True):
-        length = stage.n_queries
-        if one is not None:
-            most = None if queries is None else stage.pools[pool].turns(max(0, queries - before))
-            turns = None if length is None else stage.pools[pool].turns(length)
-            if turns is None or not (spent + one * turns).fits(budget, conversion):
-                fitting = most_votings(_votings(spent, one, budget, conversion, most), stage, pool)
-                # What pays for a larger number pays for a smaller one, even if the grid's rounding disagrees.
-                if length is None or fitting < length:
-                    return before + fitting
-            if turns:
-                spent += one * turns
-        if length is None:
-            return sys.maxsize
-        before += length
-    return before
-
-
-def _curve(costs: Sequence[PrivacyCost | None]) -> PrivacyCost:
-    return next((one for one in costs if one is not None), PrivacyCost.zero())
-
-
-def _votings(spent: PrivacyCost, one: PrivacyCost, budget: Budget, conversion: Conversion, most: int | None) -> int:
-    """Return how many further votings fit, given what was spent in earlier stages, or `most` if no fewer do."""
-    if not spent.rdp.any():
-        return one.most(budget, conversion, most)
-
-    def fits(count: int, how: Conversion) -> bool:
-        return (spent + one * count).fits(budget, how)
-
-    cheap = Conversion.IMPROVED if conversion is Conversion.BEST else conversion
-    cheap_count = last_fitting(lambda count: fits(count, cheap), 0, 2.0)
-    return cheap_count if cheap is conversion else last_fitting(lambda count: fits(count, conversion), cheap_count, 1.1)
-
-
-def composition(cost: PrivacyCost, delta: float) -> AdaptiveComposition | None:
-    """Return the composition that converts answers of one kind, and fewer of them, or None if it cannot."""
-    assert cost.parts is not None  # noqa: S101
-    with suppress(AccountingError):
-        return cost.layout(cost.parts[0].count, delta)
-    return None
-
-
-def spread(most: int, points: int) -> list[int]:
-    """Return at most `points` numbers from 1 to `most`, evenly spread, `most` among them."""
-    return np.unique(np.linspace(1, most, min(points, most)).astype(int)).tolist() if most else []
-
-
-def cost_of(stages: Sequence[Stage], costs: Sequence[Cost | None], group: Group, n_queries: int) -> Cost:
-    """Return what the first queries cost one group, where `costs` are those of one answer of each stage."""
-    total: Cost = PrivacyCost.zero()
-    for stage, one in zip(stages, costs, strict=True):
-        here = n_queries if stage.n_queries is None else min(n_queries, stage.n_queries)
-        if one is not None and here:
-            here_cost = one * stage.pools[group.pool].turns(here)
-            total = here_cost if total.parts == () else total + here_cost
-        n_queries -= here
-    return total
-
-
-def epsilons_of(costs: Sequence[Cost], delta: float, conversion: Conversion) -> list[float]:
-    """Return the epsilon of each cost, of ever more answers. One composition serves all answers of one kind."""
-    single = [one for cost in costs if cost.parts and len(cost.parts) == 1 and (one := cost.renyi) is not None]
-    if conversion is not Conversion.BEST or not single:
-        epsilons = [cost.epsilon(delta, conversion) for cost in costs]
-    else:
-        shared = composition(single[-1], delta)
-        epsilons = [
-            min(cost.epsilon(delta, Conversion.IMPROVED), shared.epsilon(cost.parts[0].count, delta))
-            if shared is not None and cost.parts and len(cost.parts) == 1
-            else cost.epsilon(delta)
-            for cost in costs
-        ]
-    # A bound for more queries holds for fewer.
-    return np.minimum.accumulate(epsilons[::-1])[::-1].tolist() if epsilons else []
 
 
 class ScheduledMeter(GroupMeter):
@@ -355,20 +165,16 @@ class ScheduledMeter(GroupMeter):
 
     def spend_curve(self, points: int | None = None) -> list[tuple[int, tuple[float, ...]]]:
         """Return numbers of admitted queries and the epsilons that each group was charged for them. Public."""
-        counts = spread(self._asked, integer_between("points", self._points if points is None else points, 1))
-        curves = [
-            np.minimum(
-                epsilons_of([self._cost(i, count) for count in counts], group.budget.delta, self.conversion),
-                group.budget.epsilon,
-            ).tolist()
-            for i, group in enumerate(self.groups)
-        ]
-        return list(zip(counts, zip(*curves, strict=True), strict=True))
+        points = integer_between("points", self._points if points is None else points, 1)
+        costs = list(zip(self.groups, zip(*self._ones, strict=True), strict=True))
+        limits = [group.budget.epsilon for group in self.groups]
+        curve = self.schedule.spend_curve(costs, self.conversion, self._asked, points)
+        return [(count, tuple(map(min, epsilons, limits))) for count, epsilons in curve]
 
     def _cost(self, number: int, n_queries: int) -> Cost:
         """Return what the first queries cost one group, whose teachers vote on at most `Pool.turns` of a stage."""
         costs = tuple(costs[number] for costs in self._ones)
-        return cost_of(self.schedule.stages, costs, self.groups[number], n_queries)
+        return self.schedule.cost(costs, self.groups[number], n_queries)
 
     def _epsilons(self, n_queries: int) -> tuple[float, ...]:
         return tuple(
@@ -385,10 +191,10 @@ def scheduled_meter(
     queries: int | None = None,
 ) -> ScheduledMeter:
     """Return the meter of a schedule, at the prices of its laws. See `worst_case_meter`."""
-    groups, stages = check_groups(schedule.stages, groups), schedule.stages
-    ones = tuple(costs_of(prices_of(stage, groups, n_classes, accounting)) for stage in stages)
+    groups = schedule.checked_groups(groups)
+    ones = tuple(stage.costs(groups, n_classes, accounting) for stage in schedule.stages)
     sure = tuple(
-        affordable_queries(stages, costs, group.pool, group.budget, accounting.conversion, queries)
+        schedule.affordable_queries(costs, group, accounting.conversion, queries)
         for group, costs in zip(groups, zip(*ones, strict=True), strict=True)
     )
     analysis = _analysis(accounting, schedule, len(groups))
