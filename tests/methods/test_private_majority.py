@@ -11,7 +11,6 @@ from dpensemble import Basis, Guarantee, PrivateMajorityClassifier
 from dpensemble._random import SeededNoise
 from dpensemble.accounting import Group
 from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
-from dpensemble.accounting.meters.scheduled import pure_answers_meter
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, optimal_composition
@@ -24,7 +23,7 @@ from dpensemble.design.private_answers import (
     fitted_answer,
     general_composition,
 )
-from dpensemble.design.private_majority import _touched_zcdp, touched_models
+from dpensemble.design.private_majority import _pure_answers_meter, _touched_zcdp, touched_models
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError, TeacherError
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
 from dpensemble.relations import Relation
@@ -432,7 +431,7 @@ def test_the_optimised_gamma_errs_least_where_its_prior_says():
 
 def answers_meter(epsilon, queries, budget):
     schedule = VotingSchedule.everyone(RandomizedResponseMajority((1.0,) * 6), 5)
-    return pure_answers_meter(schedule, Group("everyone", budget), epsilon, queries, "")
+    return _pure_answers_meter(schedule, Group("everyone", budget), epsilon, queries, "")
 
 
 def test_the_meter_of_answers_refuses_more_than_fit():

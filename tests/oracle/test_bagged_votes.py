@@ -5,8 +5,8 @@ from itertools import combinations, permutations, product
 import numpy as np
 import pytest
 
-from dpensemble.accounting.subsampling import subsampled_cost
 from dpensemble.accounting.worst_case import second_class_table
+from dpensemble.design.voting import _subsampled_cost
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, OptimalVote
 
 EPSILONS = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)
@@ -91,7 +91,7 @@ def drawable(scheme, n, n_teachers, k):
 def test_no_teachers_reveal_more_than_is_charged(setting, law):
     scheme, n, n_teachers, k = setting
     rng = np.random.default_rng(n * 100 + n_teachers * 10 + k)
-    cost = subsampled_cost(law, holders(*setting), n_teachers=n_teachers, n_classes=2)
+    cost = _subsampled_cost(law, holders(*setting), n_teachers=n_teachers, n_classes=2)
     for n_queries in (1, 2, 3):
         (cost * n_queries).refine(1.0, 1e-3)
         allowed = [(cost * n_queries).delta(epsilon) for epsilon in EPSILONS]

@@ -451,15 +451,6 @@ class SubsampledCost(Cost):
         return delta
 
 
-def subsampled_cost(law: ReleaseLaw, holders: Floats, *, n_teachers: int, n_classes: int) -> SubsampledCost:
-    """Return the cost of one answer of a law without a gate, all ballots weighing alike."""
-
-    def one(ballots: int) -> PrivacyCost:
-        return price(law, Change(ballots=n_teachers, classes=n_classes, votes=ballots)).label
-
-    return SubsampledCost(one, holders)
-
-
 def fresh_cost(law: ReleaseLaw, change: Change, rate: float, relation: Relation) -> PrivacyCost:
     """Return the most that one answer can cost when its units are drawn for it alone, each with probability `rate`.
 

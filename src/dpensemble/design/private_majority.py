@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpensemble._checks import integer_between, shown
-from dpensemble.accounting import Meter
+from dpensemble.accounting import Group, Meter
 from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
-from dpensemble.accounting.meters.scheduled import Certificate, pure_answers_meter
+from dpensemble.accounting.meters.scheduled import Certificate, ScheduledMeter
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
+from dpensemble.cost import PureCost
 from dpensemble.darrm import AlikeTeachers
 from dpensemble.design.private_answers import Plurality, fitted_answer
 from dpensemble.design.voting import Partitioned, not_certified
-from dpensemble.errors import InvalidParameterError
+from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import LawChoice, RandomizedResponseMajority
 from dpensemble.relations import Relation
 
@@ -118,7 +119,7 @@ class PrivateTeachersDesign(Partitioned):
         assert self.queries is not None  # noqa: S101
         what = "randomised ballots" if self.ordinary else "freshly trained private models"
         voting = VotingSchedule.everyone(self.law, self.n_teachers if self.drawn is None else self.drawn)
-        return pure_answers_meter(voting, group, self.answer_epsilon, self.queries, f"{self.rule.value} of {what}")
+        return _pure_answers_meter(voting, group, self.answer_epsilon, self.queries, f"{self.rule.value} of {what}")
 
     def certify(self, certificate: Certificate, labels: int) -> None:  # noqa: ARG002
         """Refuse, since a verifier cannot check the privacy of models."""
@@ -319,3 +320,20 @@ def _privacy_of_teachers(
         return declared_privacy(epsilon, 0.0, n_teachers), None, "that of randomized response"
     is_fresh = private is PrivateWhat.FRESH_MODELS
     return privacy_before_fit(teacher, declared, n_teachers, has_units, relation, n_classes, is_fresh)
+
+
+def _pure_answers_meter(
+    schedule: VotingSchedule, group: Group, epsilon: float, queries: int, source: str
+) -> ScheduledMeter:
+    """Return the meter of a public number of answers, each private at `epsilon` with fresh randomness."""
+    one, queries = PureCost(epsilon), integer_between("max_labels", queries, 1)
+    if not (one * queries).fits(group.budget):
+        raise BudgetError(
+            f"max_labels={queries} answers of epsilon={epsilon:g} each do not fit epsilon={group.budget.epsilon:g} "
+            f"at delta={group.budget.delta:g}: ask for fewer."
+        )
+    analysis = (
+        f"{source}; each answer is {epsilon:.6g}-private with fresh randomness, all of them by optimal composition "
+        "(Kairouz, Oh and Viswanath 2017)"
+    )
+    return ScheduledMeter(schedule, (group,), ((one,),), (queries,), analysis)

@@ -15,15 +15,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between
 from dpensemble._random import NoiseSource
+from dpensemble._wording import round_up
 from dpensemble.accounting import EVERYONE, Accounting, Change, Group, Meter
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
 from dpensemble.accounting.meters.gated import FilterMeter
-from dpensemble.accounting.meters.scheduled import Certificate, subsampled_meter
+from dpensemble.accounting.meters.scheduled import Certificate, ScheduledMeter
+from dpensemble.accounting.price import price
 from dpensemble.accounting.published import has_published
 from dpensemble.accounting.schedule import VotingSchedule
-from dpensemble.accounting.subsampling import SubsampledCost, subsampled_cost
+from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme, everyone, partitions
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
@@ -476,7 +479,7 @@ class Drawn(VotingDesign):
     @cached_property
     def cost(self) -> SubsampledCost:
         """Cost of one answer."""
-        return subsampled_cost(
+        return _subsampled_cost(
             self.law, self.scheme.holders(self.n_units), n_teachers=self.ballots, n_classes=self.n_classes
         )
 
@@ -484,7 +487,7 @@ class Drawn(VotingDesign):
         """Return the meter of a run of at most `queries` queries."""
         (group,) = self.groups
         group.budget.check_delta_for(self.n_units)
-        meter = subsampled_meter(self.schedule, group, self.cost, queries)
+        meter = _subsampled_meter(self.schedule, group, self.cost, queries)
         if queries is not None and meter.sure_queries >= queries:
             # Answers are composed exactly below the budget, too.
             delta = group.budget.delta
@@ -553,3 +556,24 @@ class Drawn(VotingDesign):
             "held": self.scheme.inclusion_probability(self.n_units),
             "partition_labels": partition.meter().sure_queries,
         }
+
+
+def _subsampled_meter(
+    schedule: VotingSchedule, group: Group, cost: SubsampledCost, queries: int | None = None
+) -> ScheduledMeter:
+    """Return the meter of runs whose teachers hold a record by chance. `queries` is the total number of queries."""
+    analysis = (
+        "worst case of the released labels, averaged over how many teachers hold a record, which any does with "
+        f"probability {round_up(cost.held, 4):g} (advanced joint convexity: Balle, Barthe and Gaboardi 2018, Theorem 2)"
+    )
+    sure = (cost.most(group.budget, limit=queries),)
+    return ScheduledMeter(schedule, (group,), ((cost,),), sure, analysis, points=12)
+
+
+def _subsampled_cost(law: ReleaseLaw, holders: Floats, *, n_teachers: int, n_classes: int) -> SubsampledCost:
+    """Return the cost of one answer of a law without a gate, all ballots weighing alike."""
+
+    def one(ballots: int) -> PrivacyCost:
+        return price(law, Change(ballots=n_teachers, classes=n_classes, votes=ballots)).label
+
+    return SubsampledCost(one, holders)

@@ -12,7 +12,6 @@ from typing import Protocol
 import numpy as np
 
 from dpensemble._checks import integer_between
-from dpensemble._wording import round_up
 from dpensemble.accounting.base import Accounting, Group, Meter
 from dpensemble.accounting.published import published_price
 from dpensemble.accounting.schedule import VotingSchedule, too_small_for_one_label
@@ -20,8 +19,8 @@ from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.accounting.worst_case import Change
 from dpensemble.allocation import BootstrapScheme
 from dpensemble.budget import Budget
-from dpensemble.cost import Conversion, Cost, GatedComposition, PrivacyCost, PureCost
-from dpensemble.errors import BudgetError, DataError, InvalidParameterError
+from dpensemble.cost import Conversion, Cost, GatedComposition, PrivacyCost
+from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.votes import Votes
 
@@ -208,35 +207,6 @@ def _analysis(accounting: Accounting, schedule: VotingSchedule, n_groups: int) -
         return "moments accountant, data-independent, each group at its own sensitivity (Mühl and Boenisch 2022)"
     each = "" if n_groups == 1 else ", each group for its own ballots"
     return f"exact worst case of the released labels over all votes{each}, by {{conversion}}"
-
-
-def pure_answers_meter(
-    schedule: VotingSchedule, group: Group, epsilon: float, queries: int, source: str
-) -> ScheduledMeter:
-    """Return the meter of a public number of answers, each private at `epsilon` with fresh randomness."""
-    one, queries = PureCost(epsilon), integer_between("max_labels", queries, 1)
-    if not (one * queries).fits(group.budget):
-        raise BudgetError(
-            f"max_labels={queries} answers of epsilon={epsilon:g} each do not fit epsilon={group.budget.epsilon:g} "
-            f"at delta={group.budget.delta:g}: ask for fewer."
-        )
-    analysis = (
-        f"{source}; each answer is {epsilon:.6g}-private with fresh randomness, all of them by optimal composition "
-        "(Kairouz, Oh and Viswanath 2017)"
-    )
-    return ScheduledMeter(schedule, (group,), ((one,),), (queries,), analysis)
-
-
-def subsampled_meter(
-    schedule: VotingSchedule, group: Group, cost: SubsampledCost, queries: int | None = None
-) -> ScheduledMeter:
-    """Return the meter of runs whose teachers hold a record by chance. `queries` is the total number of queries."""
-    analysis = (
-        "worst case of the released labels, averaged over how many teachers hold a record, which any does with "
-        f"probability {round_up(cost.held, 4):g} (advanced joint convexity: Balle, Barthe and Gaboardi 2018, Theorem 2)"
-    )
-    sure = (cost.most(group.budget, limit=queries),)
-    return ScheduledMeter(schedule, (group,), ((cost,),), sure, analysis, points=12)
 
 
 def _published_source(law: ReleaseLaw) -> str:
