@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from dpensemble.accounting import Accounting, Group
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
 from dpensemble.accounting.meters.data_dependent import PerRecordMeter
-from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
 from dpensemble.accounting.published import PublishedPerRecordMeter
 from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
 from dpensemble.allocation import BootstrapScheme, partitions
 from dpensemble.budget import Budget
-from dpensemble.design.private_majority import _pure_answers_meter
+from dpensemble.design.private_majority import PrivateModelsMeter, _pure_answers_meter
 from dpensemble.design.voting import _subsampled_cost, _subsampled_meter
 from dpensemble.errors import BudgetError
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax

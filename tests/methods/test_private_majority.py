@@ -10,7 +10,6 @@ from sklearn.naive_bayes import GaussianNB
 from dpensemble import Basis, Guarantee, PrivateMajorityClassifier
 from dpensemble._random import SeededNoise
 from dpensemble.accounting import Group
-from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, optimal_composition
@@ -23,7 +22,7 @@ from dpensemble.design.private_answers import (
     fitted_answer,
     general_composition,
 )
-from dpensemble.design.private_majority import _pure_answers_meter, _touched_zcdp, touched_models
+from dpensemble.design.private_majority import PrivateModelsMeter, _pure_answers_meter, _touched_zcdp, touched_models
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError, TeacherError
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
 from dpensemble.relations import Relation

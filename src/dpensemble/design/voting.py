@@ -21,8 +21,7 @@ from dpensemble._random import NoiseSource
 from dpensemble._wording import round_up
 from dpensemble.accounting import EVERYONE, Accounting, Change, Group, Meter
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
-from dpensemble.accounting.meters.gated import FilterMeter
-from dpensemble.accounting.meters.scheduled import Certificate, ScheduledMeter
+from dpensemble.accounting.meters.worst_case import Certificate, FilterMeter, ScheduledMeter
 from dpensemble.accounting.price import price
 from dpensemble.accounting.published import has_published
 from dpensemble.accounting.schedule import VotingSchedule

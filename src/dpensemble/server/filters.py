@@ -64,7 +64,7 @@ import numpy as np
 
 from dpensemble._announce import Spending
 from dpensemble._checks import member, real_between
-from dpensemble.accounting.meters.gated import allowance
+from dpensemble.accounting.meters.worst_case import allowance
 from dpensemble.accounting.worst_case import pure_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost, gaussian_mu, pure_mu

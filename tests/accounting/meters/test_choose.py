@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from dpensemble.accounting import Accounting, Group
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
 from dpensemble.accounting.meters.data_dependent import DataDependentGroupMeter, PerRecordMeter
-from dpensemble.accounting.meters.gated import FilterMeter
-from dpensemble.accounting.meters.scheduled import ScheduledMeter
+from dpensemble.accounting.meters.worst_case import FilterMeter, ScheduledMeter
 from dpensemble.accounting.published import PublishedPerRecordMeter
 from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
 from dpensemble.allocation import partitions

@@ -54,7 +54,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpensemble._arrays import Ballots, Floats, Integers
 from dpensemble._checks import integer_between
 from dpensemble.accounting.base import EVERYONE, Group, Meter
-from dpensemble.accounting.meters.scheduled import GroupMeter
+from dpensemble.accounting.meters.worst_case import GroupMeter
 from dpensemble.accounting.price import price
 from dpensemble.accounting.published import changeable_votes, memberships_of
 from dpensemble.accounting.schedule import Stage, VotingSchedule

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from dpensemble.accounting import Accounting, Change, Group, price, threshold_rdp
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
 from dpensemble.accounting.meters.data_dependent import FEW_ORDERS, DataDependentGroupMeter, _leading_fit
-from dpensemble.accounting.meters.gated import FilterMeter, _UnitBudget
-from dpensemble.accounting.meters.scheduled import scheduled_meter
+from dpensemble.accounting.meters.worst_case import FilterMeter, _UnitBudget, scheduled_meter
 from dpensemble.accounting.published import gnmax_rdp, lnmax_rdp, published_group_rdp
 from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
 from dpensemble.budget import Budget
