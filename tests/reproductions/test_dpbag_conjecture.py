@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpensemble.accounting.published import PublishedPerRecordMeter, memberships_of
+from dpensemble.accounting.published import PublishedPerRecordMeter
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
 from dpensemble.laws import LaplaceNoisyMax
@@ -13,7 +13,7 @@ from reproductions.dpbag_conjecture import labels, moments
 
 N, K = 50, 4
 ALLOCATION = partitions(range(103), N, K, entropy=3)
-MEMBERS = memberships_of(ALLOCATION)
+MEMBERS = ALLOCATION.memberships
 
 
 def ballots(agreement, n_queries=60):

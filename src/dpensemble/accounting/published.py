@@ -489,7 +489,7 @@ class PublishedPerRecordMeter(Meter):
     ) -> None:
         self._scale, self._k = law.scale, allocation.votes_per_unit
         super().__init__((Group(EVERYONE, budget, votes=self._k),), Accounting.PUBLISHED.conversion)
-        self._memberships = memberships_of(allocation)
+        self._memberships = allocation.memberships
         self._n_subsets = allocation.n_teachers // self._k
         self._any_slot = allocation.next_slot is None
         self._spent = np.zeros(len(self._memberships), dtype=np.int64)
@@ -608,9 +608,3 @@ def changeable_votes(ballots_by_teacher: Ballots, memberships: Integers, n_class
         np.minimum(fewest, count, out=fewest)
     np.minimum(fewest, remaining, out=fewest)
     return (k - fewest.astype(np.min_scalar_type(k**2))).astype(np.min_scalar_type(k**2))
-
-
-def memberships_of(allocation: Allocation) -> Integers:
-    """Return the teachers of each unit as rows, with the unit that would be added last."""
-    table = allocation.teachers.reshape(allocation.n_units, allocation.votes_per_unit)
-    return table if allocation.next_slot is None else np.vstack([table, allocation.next_slot])

@@ -136,6 +136,12 @@ class Allocation:
         joins = 0 if self.next_slot is None else self.next_slot.size
         return int(max(self.multiplicity.max(initial=0), joins))
 
+    @property
+    def memberships(self) -> NDArray[np.int64]:
+        """Teachers of each unit as rows, with the unit that would be added last. All units must have as many."""
+        table = self.teachers.reshape(self.n_units, self.votes_per_unit)
+        return table if self.next_slot is None else np.vstack([table, self.next_slot])
+
     def teachers_of(self, unit: int) -> NDArray[np.int64]:
         """Return the teachers that one unit touches."""
         return self.teachers[self.offsets[unit] : self.offsets[unit + 1]]

@@ -56,7 +56,7 @@ from dpensemble._checks import integer_between
 from dpensemble.accounting.base import EVERYONE, Group, Meter
 from dpensemble.accounting.meters.worst_case import GroupMeter
 from dpensemble.accounting.price import price
-from dpensemble.accounting.published import changeable_votes, memberships_of
+from dpensemble.accounting.published import changeable_votes
 from dpensemble.accounting.schedule import Stage, VotingSchedule
 from dpensemble.accounting.worst_case import (
     Change,
@@ -360,7 +360,7 @@ class PerRecordMeter(Meter):
         worst = _largest_cost(law, Change(ballots=allocation.n_teachers, classes=n_classes, votes=k))
         self._worst = _at_orders(worst, FEW_ORDERS)
         # Units with the same teachers cost the same.
-        self._memberships, rows = np.unique(memberships_of(allocation), axis=0, return_inverse=True)
+        self._memberships, rows = np.unique(allocation.memberships, axis=0, return_inverse=True)
         self._row_of_unit = rows.ravel()[: allocation.n_units]
         self._by_partition = _partition_shape(allocation, k) if allocation.next_slot is None else None
         # If a unit may be added anywhere, the last row stands for that unit.
