@@ -72,7 +72,7 @@ from dpensemble.accounting.two_gaps import two_gap_pairs
 from dpensemble.accounting.worst_case import Change, worst_case_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, Cost, DominatingPairs, GatedCost, PrivacyCost
-from dpensemble.cost.gated import gated_composition
+from dpensemble.cost.gated import GatedComposition
 from dpensemble.cost.privacy_cost import last_fitting
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ReleaseLaw
@@ -121,7 +121,7 @@ class Price:
             return both
         # Losses beyond the grid leave the Renyi curve.
         with suppress(AccountingError):
-            composition = gated_composition(self.corners, self.label.parts[0].pairs, _BEYOND)
+            composition = _gated_composition(self.corners, self.label.parts[0].pairs, _BEYOND)
             return GatedCost(rdp=both.rdp, orders=both.orders, composition=composition, queries=1)
         return both
 
@@ -392,3 +392,9 @@ class GaussianSum:
     def settings(self) -> dict[str, Any]:
         """Return the law as plain values."""
         return {"law": repr(self), "sigma": self.sigma}
+
+
+@lru_cache(maxsize=12)
+def _gated_composition(checks: DominatingPairs, labels: DominatingPairs, missed: float) -> GatedComposition:
+    """Return the composition of such queries. Recent compositions are cached."""
+    return GatedComposition(checks, labels, missed)

@@ -93,6 +93,7 @@ from copy import copy
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import delta_of, integer_between, member, real_between
@@ -109,7 +110,7 @@ from dpensemble.cost.composition import (
     layout_number,
     layout_size,
 )
-from dpensemble.cost.privacy_cost import improved_delta, improved_epsilon, last_between, last_fitting
+from dpensemble.cost.privacy_cost import improved_epsilon, last_between, last_fitting
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Relation
@@ -445,7 +446,7 @@ class SubsampledCost(Cost):
 
     def _delta_of(self, ballots: int, inner: float) -> float:
         one = self._one(ballots)
-        delta = improved_delta(one.rdp * self.answers, one.orders, inner)
+        delta = _improved_delta(one.rdp * self.answers, one.orders, inner)
         if ballots in self._composed:
             delta = min(delta, self._composed[ballots].delta(self.answers, inner))
         return delta
@@ -514,3 +515,13 @@ def amplified(one: PrivacyCost, rate: float, relation: Relation, *, two_values: 
     if relation is Relation.REPLACE_ONE and not two_values:
         both = both.single()
     return PrivacyCost.of(both)
+
+
+def _improved_delta(rdp: NDArray[np.float64], orders: NDArray[np.float64], epsilon: float) -> float:
+    """Return the delta that holds at `epsilon`, rounded up: the inverse of `improved_epsilon`."""
+    if not rdp.any():
+        return 0.0
+    logs = (orders - 1) * (rdp - epsilon + np.log1p(-1 / orders)) - np.log(orders)
+    # The terms of the sum are of the size of the largest order, so their rounding grows with it.
+    slack = 1e-13 * (1 + (orders - 1) * (rdp + abs(epsilon)))
+    return float(math.exp(min(0.0, np.min(logs + slack))))

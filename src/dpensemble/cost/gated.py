@@ -35,7 +35,6 @@ A run of ``U1 + U2`` units is a run until more than ``U1 - (x + y)`` units are s
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from threading import RLock
 
 import numpy as np
@@ -350,9 +349,3 @@ def _few_labels(labels: DominatingPairs, tolerance: float | None = None) -> Domi
     if labels.p.shape[1] == 2:
         return few_corners(labels, tolerance or _TOLERANCE, _LARGEST_ORDER)
     return few_pairs(labels, tolerance or _GATHERED, _LARGEST_ORDER)
-
-
-@lru_cache(maxsize=12)
-def gated_composition(checks: DominatingPairs, labels: DominatingPairs, missed: float) -> GatedComposition:
-    """Return the composition of such queries. Recent compositions are cached."""
-    return GatedComposition(checks, labels, missed)

@@ -189,16 +189,6 @@ def improved_epsilon(rdp: NDArray[np.float64], orders: NDArray[np.float64], delt
     return max(0.0, min(float(np.min(epsilons)) + 1e-13, classical_epsilon(rdp, orders, delta)) * _ROUND_UP)
 
 
-def improved_delta(rdp: NDArray[np.float64], orders: NDArray[np.float64], epsilon: float) -> float:
-    """Return the delta that holds at `epsilon`, rounded up: the inverse of `improved_epsilon`."""
-    if not rdp.any():
-        return 0.0
-    logs = (orders - 1) * (rdp - epsilon + np.log1p(-1 / orders)) - np.log(orders)
-    # The terms of the sum are of the size of the largest order, so their rounding grows with it.
-    slack = 1e-13 * (1 + (orders - 1) * (rdp + abs(epsilon)))
-    return float(math.exp(min(0.0, np.min(logs + slack))))
-
-
 _MOST_OUTCOMES = 64
 # Losses are rounded up to multiples of this share of a typical loss.
 _PRECISION = 50
