@@ -22,8 +22,7 @@ from dpensemble.accounting.price import Price, price
 from dpensemble.accounting.worst_case import Change
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, Cost, PrivacyCost
-from dpensemble.cost.composition import AdaptiveComposition
-from dpensemble.cost.privacy_cost import last_fitting
+from dpensemble.cost.composition import AdaptiveComposition, last_fitting
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.votes import Votes

@@ -107,10 +107,12 @@ from dpensemble.cost.composition import (
     MOST_EPSILON,
     AdaptiveComposition,
     composition_of,
+    last_between,
+    last_fitting,
     layout_number,
     layout_size,
 )
-from dpensemble.cost.privacy_cost import improved_epsilon, last_between, last_fitting
+from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Relation

@@ -36,6 +36,7 @@ at most about half an answer per composition. The pair of its own curve dominate
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -620,3 +621,28 @@ def _require_range(largest_epsilon: float, spread: float) -> None:
             f"exact composition needs an epsilon up to {MOST_EPSILON:g} and losses that spread by up to "
             f"{_MOST_SPREAD:g}; got {largest_epsilon:.4g} and {spread:.4g}: use 'best'."
         )
+
+
+def last_fitting(fits: Callable[[int], bool], within: int, growth: float, most: int | None = None) -> int:
+    """Return the last count that fits, at most `most`, searched upwards from a count that fits."""
+    limit = sys.maxsize if most is None else most
+
+    def further(count: int) -> int:
+        return min(limit, max(count + 1, math.ceil(count * growth)))
+
+    if within >= limit:
+        return limit
+    beyond = further(within)
+    while fits(beyond):
+        if beyond >= limit:
+            return limit
+        within, beyond = beyond, further(beyond)
+    return last_between(fits, within, beyond)
+
+
+def last_between(fits: Callable[[int], bool], within: int, beyond: int) -> int:
+    """Return the last count that fits, between a count that fits and one that does not."""
+    while beyond - within > 1:
+        middle = (within + beyond) // 2
+        within, beyond = (middle, beyond) if fits(middle) else (within, middle)
+    return within

@@ -31,6 +31,7 @@ from dpensemble.cost.composition import (
     LossCurve,
     ProductComposition,
     composition_of,
+    last_fitting,
     layout_number,
     layout_size,
 )
@@ -78,31 +79,6 @@ def _gaussian_delta(mu: float, epsilon: float) -> float:
     """Return the delta of Gaussian noise (Balle and Wang 2018, Theorem 8)."""
     above, below = (math.erfc((epsilon / mu + sign * mu / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
     return above - (math.exp(min(epsilon, 700.0)) * below if below else 0.0)
-
-
-def last_fitting(fits: Callable[[int], bool], within: int, growth: float, most: int | None = None) -> int:
-    """Return the last count that fits, at most `most`, searched upwards from a count that fits."""
-    limit = sys.maxsize if most is None else most
-
-    def further(count: int) -> int:
-        return min(limit, max(count + 1, math.ceil(count * growth)))
-
-    if within >= limit:
-        return limit
-    beyond = further(within)
-    while fits(beyond):
-        if beyond >= limit:
-            return limit
-        within, beyond = beyond, further(beyond)
-    return last_between(fits, within, beyond)
-
-
-def last_between(fits: Callable[[int], bool], within: int, beyond: int) -> int:
-    """Return the last count that fits, between a count that fits and one that does not."""
-    while beyond - within > 1:
-        middle = (within + beyond) // 2
-        within, beyond = (middle, beyond) if fits(middle) else (within, middle)
-    return within
 
 
 def bisection(fits: Callable[[float], bool], low: float, high: float, times: int) -> tuple[float, float]:
