@@ -548,11 +548,7 @@ class AdaptiveComposition:
         whole = 1 << bit
         for lower in range(bit - 1, -1, -1):
             whole += (1 << lower) * fits((whole + (1 << lower) + 1) * self._block)
-        within, beyond = (whole + 1) * self._block, (whole + 2) * self._block
-        while beyond - within > 1:
-            middle = (within + beyond) // 2
-            within, beyond = (middle, beyond) if fits(middle) else (within, middle)
-        return within
+        return last_between(fits, (whole + 1) * self._block, (whole + 2) * self._block)
 
     def curve(self, n_answers: int) -> LossCurve:
         """Return all deltas of `n_answers`."""

@@ -42,7 +42,16 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from dpensemble._arrays import Floats
 from dpensemble._processes import one_thread
-from dpensemble.cost.composition import MOST_ANSWERS, Blocks, LossCurve, chords, first_excess, kernels_of, nodes_within
+from dpensemble.cost.composition import (
+    MOST_ANSWERS,
+    Blocks,
+    LossCurve,
+    chords,
+    first_excess,
+    kernels_of,
+    last_fitting,
+    nodes_within,
+)
 from dpensemble.cost.pairs import DominatingPairs, few_corners, few_pairs
 from dpensemble.errors import AccountingError
 
@@ -306,13 +315,7 @@ class GatedComposition:
             within += 1
         if within < self._followed:
             return within
-        beyond = 2 * within
-        while fits(beyond):
-            within, beyond = beyond, 2 * beyond
-        while beyond - within > 1:
-            middle = (within + beyond) // 2
-            within, beyond = (middle, beyond) if fits(middle) else (within, middle)
-        return within
+        return last_fitting(fits, within, 2.0)
 
     def _few(self, queries: int) -> LossCurve:
         units = queries * self.query_units
