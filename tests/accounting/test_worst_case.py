@@ -36,7 +36,6 @@ from dpensemble.accounting.worst_case import (
 from dpensemble.audit import audit_law
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, DominatingPairs
-from dpensemble.cost.pairs import vertices
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
 from dpensemble.laws import (
     ConfidentNoisyMax,
@@ -314,8 +313,8 @@ CASES = [
 @pytest.mark.parametrize(("law", "change"), CASES, ids=str)
 def test_groups_dominate_all_neighbours_and_lose_little(law, change):
     few, all_ = _gathered_cost(law, change), _listed_cost(law, change)
-    curves, pairs = vertices(few.parts[0].pairs.p, few.parts[0].pairs.q), all_.parts[0].pairs
-    inner = vertices(pairs.p, pairs.q)[:, 1:-1]
+    curves, pairs = few.parts[0].pairs.vertices(), all_.parts[0].pairs
+    inner = pairs.vertices()[:, 1:-1]
     above = [(np.interp(inner[..., 0], c[:, 0], c[:, 1]) - inner[..., 1]).min(axis=1) for c in curves]
     assert np.max(above, axis=0).min() > -1e-12
     assert len(curves) < len(pairs)

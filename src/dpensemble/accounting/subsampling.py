@@ -106,11 +106,8 @@ from dpensemble.cost import DEFAULT_ORDERS, Conversion, Cost, DominatingPairs, P
 from dpensemble.cost.composition import (
     MOST_EPSILON,
     AdaptiveComposition,
-    composition_of,
     last_between,
     last_fitting,
-    layout_number,
-    layout_size,
 )
 from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
@@ -434,11 +431,11 @@ class SubsampledCost(Cost):
         if one.parts is None:
             return None
         # The same layout for neighbouring questions.
-        laid_out = layout_size(layout_number(max(1, self.answers)))
+        laid_out = AdaptiveComposition.answers_laid_out(max(1, self.answers))
         ceiling = improved_epsilon(one.rdp * laid_out, one.orders, delta)
         largest = min(MOST_EPSILON / 2, round_up(1.1 * min(self.inner_epsilon(epsilon), ceiling), 1))
         try:
-            return composition_of(one.parts[0].pairs, laid_out, largest)
+            return AdaptiveComposition.laid_out_for(one.parts[0].pairs, laid_out, largest)
         except AccountingError:
             return None
 

@@ -82,7 +82,7 @@ from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, real_between
 from dpensemble.accounting.two_gaps import two_gap_pairs
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs, PrivacyCost
-from dpensemble.cost.pairs import few_pairs, ranks, vertices
+from dpensemble.cost.pairs import ranks
 from dpensemble.errors import AccountingError
 from dpensemble.laws import (
     ByLaw,
@@ -294,7 +294,7 @@ def _gathered_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
     changes = _changes(law, change)
     assert changes is not None  # noqa: S101
     pairs = _pairs(law, change.ballots, change.classes, changes).inflated(2 * PROBABILITY_ERROR)
-    return PrivacyCost.of(few_pairs(pairs, _TOLERANCE, math.inf))
+    return PrivacyCost.of(pairs.few(_TOLERANCE, math.inf))
 
 
 def _n_sorted(total: int, n_parts: int) -> int:
@@ -375,7 +375,7 @@ def _require_symmetry(law: ReleaseLaw, rows: NDArray[np.int64], probabilities: N
 
 def _side_by_side(pairs: DominatingPairs) -> DominatingPairs:
     """Put pairs next to those with nearly the same curve, which lets exact composition group them."""
-    corners = vertices(pairs.p, pairs.q)
+    corners = pairs.vertices()
     # Levels are not halfway between chances that laws have by symmetry, and rounding decides no tie.
     levels = np.round(corners[:, 1, 0] * _N_LEVELS + _OFF)
     order = np.lexsort((ranks(corners[:, 2, 0], _OFF / _N_LEVELS), levels))

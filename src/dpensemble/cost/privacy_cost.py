@@ -30,40 +30,11 @@ from dpensemble.cost.composition import (
     AdaptiveComposition,
     LossCurve,
     ProductComposition,
-    composition_of,
     last_fitting,
-    layout_number,
-    layout_size,
 )
 from dpensemble.cost.gated import GatedComposition
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.errors import AccountingError
-
-
-def _answers_within(
-    composition: Callable[[int], AdaptiveComposition | None], epsilon: float, delta: float, guess: int, most: int
-) -> int:
-    """Return how many answers fit, each number by the composition laid out for it, at most `most`.
-
-    `composition` takes a size of a layout, and returns None if the size is out of range. Sizes are tried from the size
-    of `guess`, in one direction, so the cost of a number of answers never depends on the search.
-    """
-    number, rising, falling = layout_number(max(1, guess)), False, False
-    while number >= 0:
-        top, bottom = layout_size(number), layout_size(number - 1)
-        laid_out = composition(top)
-        count = 0 if laid_out is None else laid_out.largest(epsilon, delta, min(top, most))
-        if count >= min(top, most):
-            if top >= most or falling:
-                return min(top, most)
-            number, rising = number + 1, True
-        elif count > bottom:
-            return count
-        elif rising:
-            return bottom
-        else:
-            number, falling = number - 1, True
-    return 0
 
 
 def _gaussian_guess(variance: float, epsilon: float, delta: float) -> int:
@@ -489,9 +460,10 @@ class PrivacyCost(Cost):
         """Return the composition for about `count` of these answers, all of one kind."""
         assert self.parts is not None  # noqa: S101
         # Depends on the count and delta alone, so that earlier questions never change a result.
-        laid_out = layout_size(layout_number(count))
+        laid_out = AdaptiveComposition.answers_laid_out(count)
         ceiling = improved_epsilon(self.rdp / self.parts[0].count * laid_out, self.orders, delta)
-        return composition_of(self.parts[0].pairs, laid_out, round_up(min(ceiling, MOST_EPSILON / 2), 2))
+        largest = round_up(min(ceiling, MOST_EPSILON / 2), 2)
+        return AdaptiveComposition.laid_out_for(self.parts[0].pairs, laid_out, largest)
 
     def __repr__(self) -> str:
         answers = "unknown answers" if self.parts is None else f"{self._n_answers} answers"
@@ -522,7 +494,7 @@ def _most(one: PrivacyCost, budget: Budget, conversion: str, limit: int | None) 
     guess = _gaussian_guess(float(one.parts[0].pairs.renyi([2.0])[0]), budget.epsilon, budget.delta)
     # Exact composition seldom gives more than a quarter above the conversion.
     guess = min(max(within, guess), max(1, round(1.25 * within)), most)
-    return max(within, _answers_within(laid_out, budget.epsilon, budget.delta, guess, most))
+    return max(within, AdaptiveComposition.most_answers(laid_out, budget.epsilon, budget.delta, guess, most))
 
 
 _RENYI_CONVERSIONS: dict[Conversion, Callable[[Floats, Floats, float], float]] = {
