@@ -25,7 +25,7 @@ from dpensemble.laws import (
     SparseNoisyMax,
     sample,
 )
-from dpensemble.laws.sampling import whole_weights
+from dpensemble.laws.sampling import _whole_weights
 
 ORDERS = DEFAULT_ORDERS[[0, 3, 8, 30]]
 
@@ -273,7 +273,7 @@ def sampled(law, counts):
     """Return the exact law that is drawn from, over all classes and no answer."""
     named = np.flatnonzero(counts)
     row = np.zeros(len(counts) + 1)
-    row[[*named, len(counts)]] = whole_weights(law.mixed_probabilities(np.array(counts)[named])[None])[0] / 2.0**63
+    row[[*named, len(counts)]] = _whole_weights(law.mixed_probabilities(np.array(counts)[named])[None])[0] / 2.0**63
     return row
 
 

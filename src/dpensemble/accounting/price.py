@@ -78,7 +78,7 @@ from dpensemble.errors import AccountingError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.laws.choice import is_proven
 from dpensemble.laws.sampling import PROBABILITY_ERROR
-from dpensemble.laws.sparse import FLOOR, MIXING, SPARSE_ERROR, SparseNoisyMax
+from dpensemble.laws.sparse import SparseNoisyMax
 
 _REACH, _GATE_CELLS = 8.0, 2000
 _SMALLEST_GATE_SHIFT = 1e-5
@@ -278,7 +278,7 @@ def _require_law(law: ReleaseLaw, change: Change) -> None:
         )
 
 
-_OUTCOMES = round(MIXING / FLOOR)
+_OUTCOMES = round(SparseNoisyMax.MIXING / SparseNoisyMax.FLOOR)
 #: Classes with votes, one more for a neighbour, and "nothing" share the mixing.
 _MOST_VOTERS = _OUTCOMES - 1000
 # Share of the remaining delta that pays for rounding on the other side.
@@ -351,11 +351,11 @@ class SparseCost(Cost):
 
 def sparse_cost(law: SparseNoisyMax, n_voters: int) -> SparseCost:
     """Return the cost of one answer of a `SparseNoisyMax` to at most 9,000 voters, one ballot a unit."""
-    rounding = (integer_between("n_voters", n_voters, 1, _MOST_VOTERS) + 1) * SPARSE_ERROR
+    rounding = (integer_between("n_voters", n_voters, 1, _MOST_VOTERS) + 1) * SparseNoisyMax.ERROR
     appears = math.exp(float(log_ndtr(-law.threshold / law.sigma))) * (1 + 1e-9)
     vanishes = math.exp(float(log_ndtr((1 - law.threshold) / law.sigma))) * (1 + 1e-9)
-    fixed = PrivacyCost.of(two_gap_pairs("gaussian", 1 / law.sigma, _OUTCOMES, MIXING))
-    return SparseCost(fixed, -math.log1p(-appears), vanishes + 2 * FLOOR + rounding, rounding)
+    fixed = PrivacyCost.of(two_gap_pairs("gaussian", 1 / law.sigma, _OUTCOMES, SparseNoisyMax.MIXING))
+    return SparseCost(fixed, -math.log1p(-appears), vanishes + 2 * SparseNoisyMax.FLOOR + rounding, rounding)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from dpensemble.errors import InvalidParameterError
 _LEAST_MIX = 1e-6
 
 
-def own_settings(law: Any) -> dict[str, Any]:
+def _own_settings(law: Any) -> dict[str, Any]:
     """Return the fields of a dataclass by name, as they are."""
     return {field.name: getattr(law, field.name) for field in fields(law)}
 
@@ -175,7 +175,7 @@ class ReleaseLaw(ABC):
 
     def settings(self) -> dict[str, Any]:
         """Return the law's title and public settings as plain values."""
-        return {"law": self.title} | (own_settings(self) if is_dataclass(self) else {})
+        return {"law": self.title} | (_own_settings(self) if is_dataclass(self) else {})
 
     def words(self) -> str:
         """Return the law's title and its numeric settings in words."""
