@@ -78,7 +78,7 @@ LEFT_OUT = (
         "Published code has three of the four corners of the teachers' region in the linear program. The best gamma "
         "for 15 teachers of epsilon 1 and m = 2 then reveals more than 2.03 where 2 are allowed. Every gamma "
         "here is certified against all corners.",
-        "python -m pytest tests/darrm/test_check.py -k corner",
+        "python -m pytest tests/darrm/test_allowance.py -k corner",
     ),
     (
         "Answers of the same private models do not compose",
