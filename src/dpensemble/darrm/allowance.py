@@ -21,6 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import pairwise
 from math import comb
 from numbers import Real
@@ -372,6 +373,19 @@ def _compositions(total: int, parts: int) -> NDArray[np.int16]:
         rows = np.concatenate([np.repeat(rows, left + 1, axis=0), part[:, None].astype(np.int16)], axis=1)
         left = np.repeat(left, left + 1) - part
     return np.concatenate([rows, left[:, None].astype(np.int16)], axis=1)
+
+
+class Constraints(StrEnum):
+    """Which gammas compete, and therefore which placements of teachers gamma must withstand."""
+
+    MONOTONE = "monotone"
+    """Gammas that never fall away from the tie. Three corners suffice."""
+    ALL = "all"
+    """Every symmetric gamma. All 4 or 8 corners."""
+
+    def placements(self, allowance: Allowance) -> Placements:
+        """Return the placements that such a gamma must withstand."""
+        return ReducedPlacements(allowance) if self is Constraints.MONOTONE else FullPlacements(allowance)
 
 
 _Chances = tuple[tuple[Corner, int], ...]

@@ -7,7 +7,6 @@ gamma is private.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -18,7 +17,7 @@ from scipy.special import betainc
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member, real_between
-from dpensemble.darrm.allowance import Allowance, Corner, FullPlacements, Placement, Placements, ReducedPlacements
+from dpensemble.darrm.allowance import Allowance, Constraints, Placement, Placements
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority
 
@@ -167,15 +166,6 @@ def _check_histogram(probabilities: Any, weights: Any) -> None:
         raise InvalidParameterError(f"prior weights must sum to 1; got {sum(weights):g}.")
 
 
-class Constraints(StrEnum):
-    """Which gammas compete, and therefore which placements of teachers gamma must withstand."""
-
-    MONOTONE = "monotone"
-    """Gammas that never fall away from the tie. Three corners suffice."""
-    ALL = "all"
-    """Every symmetric gamma. All 4 or 8 corners."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
     """Why a gamma is private: its worst case over every placement of teachers at corners.
@@ -198,7 +188,7 @@ class Certificate:
 
     constraints: Constraints
     n_placements: int
-    corners: tuple[tuple[Corner, int], ...]
+    corners: tuple[tuple[tuple[float, float], int], ...]
     load: float
     rounding: float
     shrunk_by: float
@@ -389,11 +379,10 @@ def optimise_gamma(
         raise InvalidParameterError(
             "prior makes both classes equally likely, so no gamma is best: use a mean above 0.5 or AlikeTeachers()."
         )
-    rising = constraints is Constraints.MONOTONE
-    placements: Placements = ReducedPlacements(allowance) if rising else FullPlacements(allowance)
-    search = _Search(placements, lead, rising=rising)
+    placements = constraints.placements(allowance)
+    search = _Search(placements, lead, rising=constraints is Constraints.MONOTONE)
     search.run(real_between("tolerance", tolerance, 0, 1), integer_between("most_rounds", most_rounds, 1))
-    upper, certificate = certify(search.best, search.best_load, placements, constraints)
+    upper, certificate = _certify(search.best, search.best_load, placements, constraints)
     w = allowance.signed(upper)
     return GammaSolution(
         law=RandomizedResponseMajority(tuple(np.abs(w).tolist())),
@@ -484,7 +473,17 @@ def _baselines(allowance: Allowance) -> list[RandomizedResponseMajority]:
     ]
 
 
-def certify(upper: Floats, load: float, placements: Placements, constraints: Constraints) -> tuple[Floats, Certificate]:
+def private_version(law: RandomizedResponseMajority, allowance: Allowance) -> RandomizedResponseMajority:
+    """Multiply gamma, which must fall nowhere away from the tie, by the largest number that makes it private."""
+    placements = Constraints.MONOTONE.placements(allowance)
+    upper = allowance.upper(np.array(law.gamma))
+    shrunk, _ = _certify(upper, placements.worst(upper)[0].load, placements, Constraints.MONOTONE)
+    return RandomizedResponseMajority(tuple(np.abs(allowance.signed(shrunk)).tolist()))
+
+
+def _certify(
+    upper: Floats, load: float, placements: Placements, constraints: Constraints
+) -> tuple[Floats, Certificate]:
     """Shrink gamma until its worst case, evaluated again, is below 1 by more than any rounding error."""
     rounding = placements.allowance.rounding
     shrink = 1.0
