@@ -36,7 +36,7 @@ from dpensemble.allocation.budget_groups import Census
 from dpensemble.allocation.partition import grouped_partitions, teachers_of_groups, upsampled_partition
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
-from dpensemble.design.voting import Fields, Partitioned, VotingDesign
+from dpensemble.design.voting import Partitioned, VotingDesign
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Relation
@@ -470,7 +470,7 @@ class ByGroup(VotingDesign):
         """
         return {name: self.plain(epsilon).meter().sure_queries for name, epsilon in self.census.baselines.items()}
 
-    def plain_fields(self, labels: int) -> Fields:
+    def plain_fields(self, labels: int) -> dict[str, Any]:
         """Return what the same noise would cost, and what one budget for all would buy, without groups."""
         # The curve reaches at least `labels`.
         labels_of = self.baselines()

@@ -14,7 +14,7 @@ from dpensemble._checks import integer_between, real_between, shown
 from dpensemble.accounting import Accounting, Group
 from dpensemble.budget import Budget
 from dpensemble.cost import Cost
-from dpensemble.design.voting import Design, one_group
+from dpensemble.design.voting import Design
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.releases import Release, Voters
@@ -108,7 +108,7 @@ class GivenVotes(Design):
     @property
     def groups(self) -> tuple[Group, ...]:
         """All units, each of which can change its own ballots."""
-        return one_group(self.budget, self.votes)
+        return self.one_group(self.budget, self.votes)
 
     @cached_property
     def cost(self) -> Cost:

@@ -16,14 +16,14 @@ import numpy as np
 
 from dpensemble._checks import integer_between, real_between, shown
 from dpensemble.accounting.base import EVERYONE, Group, Meter
-from dpensemble.accounting.meters.worst_case import Certificate, ScheduledMeter
+from dpensemble.accounting.meters.worst_case import ScheduledMeter
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.accounting.worst_case import pure_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost, PureCost, optimal_composition
 from dpensemble.darrm import AlikeTeachers
 from dpensemble.design.private_answers import Plurality, fitted_answer
-from dpensemble.design.voting import Partitioned, not_certified
+from dpensemble.design.voting import Partitioned
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
 from dpensemble.laws import LawChoice, RandomizedResponseMajority
 from dpensemble.relations import Relation
@@ -236,6 +236,8 @@ class PrivateTeachersDesign(Partitioned):
     """
 
     searches_variants: ClassVar[bool] = False
+    # A verifier cannot check the privacy of models.
+    certifies: ClassVar[bool] = False
 
     private: PrivateWhat
     rule: MajorityRule
@@ -271,10 +273,6 @@ class PrivateTeachersDesign(Partitioned):
         what = "randomised ballots" if self.ordinary else "freshly trained private models"
         voting = VotingSchedule.everyone(self.law, self.n_teachers if self.drawn is None else self.drawn)
         return _pure_answers_meter(voting, group, self.answer_epsilon, self.queries, f"{self.rule.value} of {what}")
-
-    def certify(self, certificate: Certificate, labels: int) -> None:  # noqa: ARG002
-        """Refuse, since a verifier cannot check the privacy of models."""
-        raise not_certified()
 
     def assumptions(self, relation: Relation, has_units: bool) -> tuple[str, ...]:  # noqa: ARG002
         """Return the method's own assumptions of the guarantee, one sentence each."""

@@ -33,9 +33,6 @@ from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.laws import LawChoice, ReleaseLaw
 from dpensemble.relations import Relation
 
-#: Plain values by name, as records and JSON hold them.
-Fields = dict[str, Any]
-
 
 class Design(ABC):
     """The public settings of a run. An estimator makes a design, `plan` solves it, and the report prints it.
@@ -61,6 +58,13 @@ class Design(ABC):
     def with_budget(self, budget: Budget) -> Self:
         """Return the same run with another budget."""
         return replace(self, budget=budget)  # type: ignore[type-var]
+
+    @staticmethod
+    def one_group(budget: Budget | None, votes: int = 1) -> tuple[Group, ...]:
+        """Return the one group of a run that treats all records alike."""
+        if budget is None:
+            raise InvalidParameterError("budget=None leaves nothing to charge: give epsilon and delta.")
+        return (Group(EVERYONE, budget, pool=0, votes=votes),)
 
     @abstractmethod
     def with_noise(self, noise: float) -> Self:
@@ -100,6 +104,8 @@ class VotingDesign(Design):
     has_budgets: ClassVar[bool] = False
     #: Whether further settings of a law are searched together with its noise.
     searches_variants: ClassVar[bool] = False
+    #: Whether a verifier can check what protects the records.
+    certifies: ClassVar[bool] = True
 
     name: str
     title: str = ""
@@ -265,16 +271,19 @@ class VotingDesign(Design):
         AccountingError
             If the accounting is not exact composition of one law, or a verifier could not check it.
         """
-        first, *others = self.schedule.stages
-        if self.accounting is not Accounting.EXACT or others:
-            raise not_certified()
+        stages = self.schedule.stages if self.certifies else ()
+        if self.accounting is not Accounting.EXACT or len(stages) != 1:
+            raise AccountingError(
+                "certificates need exact accounting of votes under one law: use accounting='exact', and ordinary "
+                "teachers."
+            )
         if self.gated:
             FilterMeter(self.schedule, self.groups, self.n_classes, self.accounting).certify(certificate, labels)
             return
         for group, one in zip(self.groups, self.costs, strict=True):
-            turns = first.pools[group.pool].turns(labels)
+            turns = stages[0].pools[group.pool].turns(labels)
             if one is not None and turns:
-                certificate.add_votes(group.budget, first.law, self.change(group), one, turns)
+                certificate.add_votes(group.budget, stages[0].law, self.change(group), one, turns)
 
     def change(self, group: Group) -> Change:
         """Return what a record of a group can do to the votes on a query."""
@@ -309,27 +318,13 @@ class VotingDesign(Design):
         """Return what distinguishes a group, by its number. Empty if all records are treated alike."""
         return {}
 
-    def plain_fields(self, labels: int) -> Fields | None:  # noqa: ARG002
+    def plain_fields(self, labels: int) -> dict[str, Any] | None:  # noqa: ARG002
         """Return what the same noise would cost without groups, or None if there are no groups."""
         return None
 
     def extras(self, labels: int) -> dict[str, Any]:  # noqa: ARG002
         """Return further fields of a plan of `labels` labels."""
         return {}
-
-
-def not_certified() -> AccountingError:
-    """Return the error of a run that cannot be certified."""
-    return AccountingError(
-        "certificates need exact accounting of votes under one law: use accounting='exact', and ordinary teachers."
-    )
-
-
-def one_group(budget: Budget | None, votes: int = 1) -> tuple[Group, ...]:
-    """Return the one group of a run that treats all records alike."""
-    if budget is None:
-        raise InvalidParameterError("budget=None leaves nothing to charge: give epsilon and delta.")
-    return (Group(EVERYONE, budget, pool=0, votes=votes),)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -386,7 +381,7 @@ class Partitioned(VotingDesign):
     @property
     def groups(self) -> tuple[Group, ...]:
         """All records, each of which can change one vote of each partition."""
-        return one_group(self.budget, self.n_partitions if self.touched is None else self.touched)
+        return self.one_group(self.budget, self.n_partitions if self.touched is None else self.touched)
 
     def allocate(
         self,
@@ -461,7 +456,7 @@ class Drawn(VotingDesign):
     @property
     def groups(self) -> tuple[Group, ...]:
         """All records. How many votes one record can change is as secret as the draws."""
-        return one_group(self.budget, 1 if self.scheme.scheme is Bootstrap.DISTINCT else self.ballots)
+        return self.one_group(self.budget, 1 if self.scheme.scheme is Bootstrap.DISTINCT else self.ballots)
 
     def allocate(
         self,
