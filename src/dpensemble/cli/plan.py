@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,8 +22,9 @@ from dpensemble.cli.settings import settings_of
 from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.design import Plan, VotingDesign, smallest_ensemble
 from dpensemble.design import plan as find_plan
-from dpensemble.design.plan import SmallestEnsemble, quality_table
+from dpensemble.design.plan import SmallestEnsemble, answer_rate, wrong_label_rate
 from dpensemble.errors import InvalidParameterError
+from dpensemble.laws import ReleaseLaw
 from dpensemble.methods.designs import PLANNED
 from dpensemble.relations import Basis
 
@@ -56,7 +57,7 @@ def run(request: Request) -> None:
         budgets = None if own["json"] else other_budgets(best)
         smallest = None if label_accuracy is None else _smallest(best, agreement, label_accuracy)
         agreements = sorted({*_AGREEMENTS, agreement})
-        quality = quality_table(best.design.law, best.design.ballots, best.design.n_classes, agreements)
+        quality = _quality_table(best.design.law, best.design.ballots, best.design.n_classes, agreements)
         if certificate is not None and proof is not None:
             write_certificate(certificate, proof)
     if own["json"]:
@@ -119,3 +120,17 @@ def _as_dict(
             "answer_rate": smallest.answer_rate,
         }
     return answer
+
+
+def _quality_table(
+    law: ReleaseLaw, ballots: int, n_classes: int, agreements: Sequence[float]
+) -> list[dict[str, float]]:
+    """Return the quality of labels, one row for each share of agreeing teachers.
+
+    Each row has ``agreement``, ``margin`` in votes, ``wrong_label_rate`` and ``answer_rate``. Public.
+    """
+    margins = [round((2 * share - 1) * ballots, 9) for share in agreements]
+    wrong = wrong_label_rate(law, ballots, margins, n_classes).tolist()
+    answered = answer_rate(law, ballots, margins, n_classes).tolist()
+    names = ("agreement", "margin", "wrong_label_rate", "answer_rate")
+    return [dict(zip(names, row, strict=True)) for row in zip(agreements, margins, wrong, answered, strict=True)]

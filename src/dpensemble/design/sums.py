@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._checks import integer_between, member
+from dpensemble._checks import integer_between
 from dpensemble.accounting import EVERYONE, Accounting, GaussianSum, Group, SumsMeter
 from dpensemble.allocation import Allocation, BootstrapScheme, partitions
 from dpensemble.allocation.partition import grouped_partitions, teachers_of_groups
@@ -152,30 +152,6 @@ class NoisySums(Design):
         }
 
 
-def noisy_sums(
-    *,
-    name: str,
-    title: str,
-    groups: tuple[Group, ...],
-    n_classes: int,
-    rounds: int,
-    relation: str,
-    synthetic_rows: bool = False,
-    statistics: tuple[str, ...] = (),
-) -> NoisySums:
-    """Return the checked design of a run."""
-    return NoisySums(
-        name=name,
-        title=title,
-        everyone=groups,
-        n_classes=integer_between("n_classes", n_classes, 2),
-        rounds=integer_between("rounds", rounds, 1, 100),
-        relation=member("relation", relation, Relation),
-        synthetic_rows=synthetic_rows,
-        statistics=statistics,
-    )
-
-
 class Answers(StrEnum):
     """The kind of answer that a teacher gives."""
 
@@ -250,11 +226,6 @@ class TeacherAverages(NoisySums):
         for name in ("compares_rows", "synthetic_rows"):
             del settings[name]
         return settings | {"answers": self.answers.value, "clip": self.clip, "n_teachers": self.n_teachers}
-
-
-def answers_of(value: Any) -> Answers:
-    """Return the kind of the teachers' answers, by name."""
-    return member("answers", value, Answers)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

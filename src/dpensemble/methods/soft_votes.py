@@ -12,7 +12,7 @@ from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member
 from dpensemble.accounting import Group
 from dpensemble.budget import Budget
-from dpensemble.design.sums import Answers, TeacherAverages, answers_of
+from dpensemble.design.sums import Answers, TeacherAverages
 from dpensemble.engine.averaging import AveragesSteps
 from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.planned import store_params
@@ -123,7 +123,7 @@ class SoftVotesClassifier(ArrayClassifier):
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
         everyone = (Group(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
-        answers = answers_of(self.answers)
+        answers = _answers_of(self.answers)
         return TeacherAverages(
             name=self.name,
             title=self.title,
@@ -177,7 +177,7 @@ class SoftVotesClassifier(ArrayClassifier):
         return run(self, checked, ledger=ledger, records=(X, y, X_public))
 
     def _public_rows(self, X_public: Any) -> Floats:
-        if X_public is None and answers_of(self.answers) is Answers.PARAMETERS and self.student is None:
+        if X_public is None and _answers_of(self.answers) is Answers.PARAMETERS and self.student is None:
             return np.empty((0, self.n_features_in_))
         rows = arguments.public_rows(self, X_public, nan=self._takes_nan())
         largest = np.abs(rows).max(initial=0.0, where=np.isfinite(rows))
@@ -187,3 +187,8 @@ class SoftVotesClassifier(ArrayClassifier):
                 "rows by statistics of the public rows."
             )
         return rows
+
+
+def _answers_of(value: Any) -> Answers:
+    """Return the kind of the teachers' answers, by name."""
+    return member("answers", value, Answers)
