@@ -515,7 +515,7 @@ def test_a_ballot_leaves_only_classes_that_hold_its_weight():
 def test_a_long_lattice_is_covered_and_tightly(law, weight):
     n_teachers = 6_000
     every = _table_pairs(law, Change(ballots=n_teachers, classes=2, votes=2, weight=weight))
-    few = _block_pairs(second_class_table(law, n_teachers)[:, 1], 2 * weight).inflated(1e-14)
+    few = _block_pairs(second_class_table(law, n_teachers)[0][:, 1], 2 * weight).inflated(1e-14)
     orders = DEFAULT_ORDERS[::7]
     truth, charged = every.renyi(orders), few.renyi(orders)
     assert np.all(truth <= charged * (1 + 1e-12))
@@ -526,7 +526,7 @@ def test_a_long_lattice_is_covered_and_tightly(law, weight):
 
 
 def test_a_block_that_is_left_out_would_be_noticed():
-    table = second_class_table(GaussianNoisyMax(900.0), 6_000)[:, 1]
+    table = second_class_table(GaussianNoisyMax(900.0), 6_000)[0][:, 1]
     every = _table_pairs(GaussianNoisyMax(900.0), Change(ballots=6_000, classes=2))
     few = _block_pairs(table, 1)
     middle = np.abs(few.q[:, 0] - 0.5) > 0.2

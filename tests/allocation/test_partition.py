@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpensemble.allocation import Allocation, partitions
-from dpensemble.allocation.partition import grouped_partitions, teachers_of_groups, upsampled_partition
+from dpensemble.allocation.partition import teachers_of_groups
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 
@@ -147,8 +147,8 @@ EVERY_RELATION = list(Relation)
 @pytest.mark.parametrize("relation", EVERY_RELATION)
 def test_one_group_is_a_plain_partition(relation):
     plain = partitions(range(203), 20, relation=relation, entropy=3)
-    grouped = grouped_partitions(range(203), np.zeros(203, dtype=int), [20], relation=relation, entropy=3)
-    copied = upsampled_partition(range(203), np.ones(203, dtype=int), 20, relation=relation, entropy=3)
+    grouped = Allocation.by_group(range(203), np.zeros(203, dtype=int), [20], relation=relation, entropy=3)
+    copied = Allocation.upsampled(range(203), np.ones(203, dtype=int), 20, relation=relation, entropy=3)
     assert grouped.teachers.tolist() == plain.teachers.tolist()
     assert copied.teachers.tolist() == plain.teachers.tolist()
 
@@ -156,7 +156,7 @@ def test_one_group_is_a_plain_partition(relation):
 @pytest.mark.parametrize("relation", EVERY_RELATION)
 def test_teachers_learn_one_group_only(relation):
     groups = np.random.default_rng(0).choice(3, size=400, p=[0.2, 0.3, 0.5])
-    found = grouped_partitions(range(400), groups, [4, 6, 10], relation=relation)
+    found = Allocation.by_group(range(400), groups, [4, 6, 10], relation=relation)
     first = np.array([0, 4, 10, 20])
     for unit, group in enumerate(groups):
         (teacher,) = found.teachers_of(unit)
@@ -179,7 +179,7 @@ def test_copies_go_to_distinct_teachers_and_fill_them_evenly(n_teachers, kinds, 
     if copies.max() > n_teachers or copies.sum() < n_teachers:
         return
     # `Allocation` refuses a unit that joins a teacher twice.
-    found = upsampled_partition(range(len(copies)), copies, n_teachers, relation=relation, entropy=entropy)
+    found = Allocation.upsampled(range(len(copies)), copies, n_teachers, relation=relation, entropy=entropy)
     assert found.multiplicity.tolist() == copies.tolist()
     if relation is Relation.REPLACE_ONE:
         assert np.ptp([len(shard) for shard in found.shards]) <= 1
@@ -187,7 +187,7 @@ def test_copies_go_to_distinct_teachers_and_fill_them_evenly(n_teachers, kinds, 
 
 def test_few_pairs_of_teachers_share_many_records():
     copies = np.full(3000, 4)
-    found = upsampled_partition(range(3000), copies, 100)
+    found = Allocation.upsampled(range(3000), copies, 100)
     member = np.zeros((3000, 100))
     member[np.repeat(np.arange(3000), 4), found.teachers] = 1
     shared = member.T @ member
@@ -203,8 +203,8 @@ def test_another_record_in_a_slot_moves_nobody(relation):
     changed = [*names[:10], "somebody else", *names[11:]]
     rest = np.arange(60) != 10
     for build in (
-        lambda who: grouped_partitions(who, groups, [5, 5, 5], relation=relation),
-        lambda who: upsampled_partition(who, groups + 1, 30, relation=relation),
+        lambda who: Allocation.by_group(who, groups, [5, 5, 5], relation=relation),
+        lambda who: Allocation.upsampled(who, groups + 1, 30, relation=relation),
     ):
         before, after = build(names), build(changed)
         for unit in np.flatnonzero(rest):
@@ -216,8 +216,8 @@ def test_an_added_record_moves_nobody_under_add_or_remove_one():
     groups = np.arange(61) % 3
     relation = Relation.ADD_OR_REMOVE_ONE
     for build in (
-        lambda n: grouped_partitions([*names, "new"][:n], groups[:n], [5, 5, 5], relation=relation),
-        lambda n: upsampled_partition([*names, "new"][:n], groups[:n] + 1, 30, relation=relation),
+        lambda n: Allocation.by_group([*names, "new"][:n], groups[:n], [5, 5, 5], relation=relation),
+        lambda n: Allocation.upsampled([*names, "new"][:n], groups[:n] + 1, 30, relation=relation),
     ):
         before, after = build(60), build(61)
         for unit in range(60):
@@ -251,10 +251,10 @@ def test_more_groups_than_teachers_are_refused():
 
 def test_bad_numbers_are_refused():
     with pytest.raises(InvalidParameterError, match="fewer than the 4 copies"):
-        upsampled_partition(range(10), np.full(10, 4), 3)
+        Allocation.upsampled(range(10), np.full(10, 4), 3)
     with pytest.raises(InvalidParameterError, match="more than the 10 copies"):
-        upsampled_partition(range(10), np.ones(10, dtype=int), 11)
+        Allocation.upsampled(range(10), np.ones(10, dtype=int), 11)
     with pytest.raises(InvalidParameterError, match="one group"):
-        grouped_partitions([0, 0, 1], np.array([0, 1, 1]), [1, 1])
+        Allocation.by_group([0, 0, 1], np.array([0, 1, 1]), [1, 1])
     with pytest.raises(InvalidParameterError, match="3 teachers to a group of 2"):
-        grouped_partitions(range(4), np.array([0, 0, 1, 1]), [3, 1])
+        Allocation.by_group(range(4), np.array([0, 0, 1, 1]), [3, 1])

@@ -22,7 +22,7 @@ from dpensemble.design.private_answers import (
     fitted_answer,
     general_composition,
 )
-from dpensemble.design.private_majority import PrivateModelsMeter, _pure_answers_meter, _touched_zcdp, touched_models
+from dpensemble.design.private_majority import PrivateModelsMeter, _pure_answers_meter, _touched_models, _touched_zcdp
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError, TeacherError
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
 from dpensemble.relations import Relation
@@ -193,7 +193,7 @@ def test_a_record_that_touches_some_teachers_is_charged_for_the_worst_of_them():
         every = [optimal_composition(chosen, 1e-5) for chosen in combinations(teachers, touched)]
         if touched == 1:
             every = [epsilon for epsilon, _ in teachers]
-        found = PrivateModelsMeter(touched_models(teachers, touched), budget).spent_epsilon
+        found = PrivateModelsMeter(_touched_models(teachers, touched), budget).spent_epsilon
         assert max(every) * (1 - 1e-9) <= found <= 1.05 * max(every)
         rhos = tuple(rng.uniform(0, 1e-2, 5))
         worst = max(sum(chosen) for chosen in combinations(rhos, touched))

@@ -47,7 +47,7 @@ def holders(scheme, n, n_teachers, k):
 
 def law_of_answers(records, scheme, n_teachers, k, rules, law):
     """Return the chance of every sequence of answers. One of `rules` a query maps shards to ballots."""
-    second = second_class_table(law, n_teachers)[:, 1]
+    second = second_class_table(law, n_teachers)[0][:, 1]
     every = draws(scheme, len(records), n_teachers, k)
     total = np.zeros((2,) * len(rules))
     for shards in every:

@@ -145,15 +145,15 @@ class Change:
         return self.votes * self.weight
 
 
-def second_class_table(law: ReleaseLaw, n_teachers: int) -> Floats:
-    """Return the sampled law of two classes for 0 to `n_teachers` votes for the second class, one row each."""
+def second_class_table(law: ReleaseLaw, n_teachers: int) -> tuple[Floats, bool]:
+    """Return the sampled law of two classes for 0 to `n_teachers` votes for the second class, and whether it rises.
+
+    The law has one row for each number of votes. It rises when there are two outcomes and the second one's chance never
+    falls, so that far rows are worst.
+    """
     second = np.arange(n_teachers + 1)
-    return mixed_probabilities(law, np.stack([n_teachers - second, second], axis=1))
-
-
-def is_rising(table: Floats) -> bool:
-    """Return whether there are two outcomes and the second one's chance never falls, so that far rows are worst."""
-    return table.shape[1] == 2 and bool(np.all(np.diff(table[:, 1]) >= -PROBABILITY_ERROR))
+    table = mixed_probabilities(law, np.stack([n_teachers - second, second], axis=1))
+    return table, table.shape[1] == 2 and bool(np.all(np.diff(table[:, 1]) >= -PROBABILITY_ERROR))
 
 
 def reachable_offsets(n_classes: int, votes: int, limit: int) -> Integers | None:
@@ -494,8 +494,8 @@ def _(law: RandomizedResponse, change: Change) -> PrivacyCost | None:
 @lru_cache(maxsize=64)
 def _two_classes(law: ReleaseLaw, change: Change) -> PrivacyCost:
     if change.ballots > _MOST_LISTED:
-        table = second_class_table(law, change.ballots)
-        if is_rising(table):
+        table, rising = second_class_table(law, change.ballots)
+        if rising:
             return PrivacyCost.of(_block_pairs(table[:, 1], change.moved).inflated(PROBABILITY_ERROR))
     return PrivacyCost.of(_table_pairs(law, change))
 
@@ -504,9 +504,9 @@ def _table_pairs(law: ReleaseLaw, change: Change) -> DominatingPairs:
     """Return all neighbouring pairs of the sampled laws of two classes, in both directions up to the labels' names."""
     refuse_students(law)
     second = np.arange(change.ballots + 1)
-    table = second_class_table(law, change.ballots)
+    table, rising = second_class_table(law, change.ballots)
     # If a law does not rise, or has further outcomes, a smaller change may be worse.
-    shifts = [change.votes] if is_rising(table) else range(1, change.votes + 1)
+    shifts = [change.votes] if rising else range(1, change.votes + 1)
     # If a law treats the classes alike, moving down is moving up with the labels swapped.
     uneven = float(np.abs(table - table[::-1, [1, 0, *range(2, table.shape[1])]]).max())
     alike = uneven <= PROBABILITY_ERROR

@@ -98,6 +98,93 @@ class Allocation:
         if self.copies is not None and (self.copies.shape != self.teachers.shape or self.copies.min(initial=1) < 1):
             raise InvalidParameterError("copies must have one entry of at least 1 for each membership.")
 
+    @classmethod
+    def by_group(
+        cls,
+        identities: Sequence[Hashable],
+        group_of_record: NDArray[np.int64],
+        teachers: Sequence[int],
+        *,
+        relation: Relation = Relation.REPLACE_ONE,
+        entropy: int = 0,
+    ) -> Allocation:
+        """Give each group of units its own teachers, one disjoint subset each, numbered group after group.
+
+        `identities` and `relation` are those of `partitions`, the relation among units of one group. Groups and numbers
+        of teachers are public. Under add-or-remove-one these numbers must not depend on the records.
+        """
+        units, unit_of_record = number_units(identities)
+        groups = _group_of_unit(unit_of_record, group_of_record)
+        column = np.empty(len(units), dtype=np.int64)
+        first = 0
+        for index, n_teachers in enumerate(teachers):
+            members = np.flatnonzero(groups == index)
+            if relation is Relation.REPLACE_ONE:
+                if len(members) < n_teachers:
+                    raise InvalidParameterError(
+                        f"n_teachers gives {n_teachers} teachers to a group of {len(members)} records (or units): "
+                        "use fewer teachers."
+                    )
+                generator = np.random.default_rng(seed_sequence(entropy, Stream.ALLOCATION, index))
+                column[members] = generator.permutation(len(members)) % n_teachers + first
+            else:
+                salt = seed_integer(entropy, Stream.ALLOCATION, index)
+                hashed = _identity_hashes([units[member] for member in members.tolist()], entropy)
+                column[members] = _salted_hashes(hashed, salt) % np.uint64(n_teachers)
+                column[members] += first
+            first += n_teachers
+        return cls(
+            n_teachers=first,
+            offsets=np.arange(len(units) + 1, dtype=np.int64),
+            teachers=column,
+            unit_of_record=unit_of_record,
+            relation=relation,
+        )
+
+    @classmethod
+    def upsampled(
+        cls,
+        identities: Sequence[Hashable],
+        copies_of_record: NDArray[np.int64],
+        n_teachers: int,
+        *,
+        relation: Relation = Relation.REPLACE_ONE,
+        entropy: int = 0,
+    ) -> Allocation:
+        """Let a public number of distinct teachers learn from each unit, the same for all of its records.
+
+        Under replace-one, units are shuffled within their group. In each block of `n_teachers` units the k-th unit
+        starts at teacher k and continues by a stride of its block. Strides are drawn among those prime to the number of
+        teachers. So every teacher gets floor or ceil of the mean number of units, and few pairs of teachers have many
+        in common. The remaining units of the groups are dealt one after the other. Under add-or-remove-one start and
+        stride are drawn from each unit's identity.
+        """
+        units, unit_of_record = number_units(identities)
+        copies = _group_of_unit(unit_of_record, copies_of_record)
+        if int(copies.max()) > n_teachers:
+            raise InvalidParameterError(
+                f"n_teachers={n_teachers} is fewer than the {copies.max()} copies of a record: use more.",
+                parameter="n_teachers",
+            )
+        if int(copies.sum()) < n_teachers and relation is Relation.REPLACE_ONE:
+            raise InvalidParameterError(
+                f"n_teachers={n_teachers} is more than the {copies.sum()} copies of all records: use fewer.",
+                parameter="n_teachers",
+            )
+        by_position = relation is Relation.REPLACE_ONE
+        starts, strides = (
+            _dealt(copies, n_teachers, entropy) if by_position else _draw_moves(units, n_teachers, entropy)
+        )
+        offsets = np.concatenate([[0], np.cumsum(copies)])
+        turn = np.arange(offsets[-1]) - np.repeat(offsets[:-1], copies)
+        return cls(
+            n_teachers=n_teachers,
+            offsets=offsets,
+            teachers=(np.repeat(starts, copies) + turn * np.repeat(strides, copies)) % n_teachers,
+            unit_of_record=unit_of_record,
+            relation=relation,
+        )
+
     @property
     def n_records(self) -> int:
         """Number of records."""
@@ -390,89 +477,6 @@ def teachers_of_groups(n_teachers: int, shares: ArrayLike, names: Sequence[str])
     while teachers.sum() > n_teachers:
         teachers[int(np.argmin(np.where(teachers > 1, exact - teachers, np.inf)))] -= 1
     return tuple(teachers.tolist())
-
-
-def grouped_partitions(
-    identities: Sequence[Hashable],
-    group_of_record: NDArray[np.int64],
-    teachers: Sequence[int],
-    *,
-    relation: Relation = Relation.REPLACE_ONE,
-    entropy: int = 0,
-) -> Allocation:
-    """Give each group of units its own teachers, one disjoint subset each, numbered group after group.
-
-    `identities` and `relation` are those of `partitions`, the relation among units of one group. Groups and numbers of
-    teachers are public. Under add-or-remove-one these numbers must not depend on the records.
-    """
-    units, unit_of_record = number_units(identities)
-    groups = _group_of_unit(unit_of_record, group_of_record)
-    column = np.empty(len(units), dtype=np.int64)
-    first = 0
-    for index, n_teachers in enumerate(teachers):
-        members = np.flatnonzero(groups == index)
-        if relation is Relation.REPLACE_ONE:
-            if len(members) < n_teachers:
-                raise InvalidParameterError(
-                    f"n_teachers gives {n_teachers} teachers to a group of {len(members)} records (or units): "
-                    "use fewer teachers."
-                )
-            generator = np.random.default_rng(seed_sequence(entropy, Stream.ALLOCATION, index))
-            column[members] = generator.permutation(len(members)) % n_teachers + first
-        else:
-            salt = seed_integer(entropy, Stream.ALLOCATION, index)
-            hashed = _identity_hashes([units[member] for member in members.tolist()], entropy)
-            column[members] = _salted_hashes(hashed, salt) % np.uint64(n_teachers)
-            column[members] += first
-        first += n_teachers
-    return Allocation(
-        n_teachers=first,
-        offsets=np.arange(len(units) + 1, dtype=np.int64),
-        teachers=column,
-        unit_of_record=unit_of_record,
-        relation=relation,
-    )
-
-
-def upsampled_partition(
-    identities: Sequence[Hashable],
-    copies_of_record: NDArray[np.int64],
-    n_teachers: int,
-    *,
-    relation: Relation = Relation.REPLACE_ONE,
-    entropy: int = 0,
-) -> Allocation:
-    """Let a public number of distinct teachers learn from each unit, the same for all of its records.
-
-    Under replace-one, units are shuffled within their group. In each block of `n_teachers` units the k-th unit starts
-    at teacher k and continues by a stride of its block. Strides are drawn among those prime to the number of teachers.
-    So every teacher gets floor or ceil of the mean number of units, and few pairs of teachers have many in common.
-    The remaining units of the groups are dealt one after the other. Under add-or-remove-one start and stride are drawn
-    from each unit's identity.
-    """
-    units, unit_of_record = number_units(identities)
-    copies = _group_of_unit(unit_of_record, copies_of_record)
-    if int(copies.max()) > n_teachers:
-        raise InvalidParameterError(
-            f"n_teachers={n_teachers} is fewer than the {copies.max()} copies of a record: use more.",
-            parameter="n_teachers",
-        )
-    if int(copies.sum()) < n_teachers and relation is Relation.REPLACE_ONE:
-        raise InvalidParameterError(
-            f"n_teachers={n_teachers} is more than the {copies.sum()} copies of all records: use fewer.",
-            parameter="n_teachers",
-        )
-    by_position = relation is Relation.REPLACE_ONE
-    starts, strides = _dealt(copies, n_teachers, entropy) if by_position else _draw_moves(units, n_teachers, entropy)
-    offsets = np.concatenate([[0], np.cumsum(copies)])
-    turn = np.arange(offsets[-1]) - np.repeat(offsets[:-1], copies)
-    return Allocation(
-        n_teachers=n_teachers,
-        offsets=offsets,
-        teachers=(np.repeat(starts, copies) + turn * np.repeat(strides, copies)) % n_teachers,
-        unit_of_record=unit_of_record,
-        relation=relation,
-    )
 
 
 def _dealt(copies: NDArray[np.int64], n_teachers: int, entropy: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

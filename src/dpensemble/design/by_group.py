@@ -33,7 +33,7 @@ from dpensemble.accounting import Accounting, Group, Meter
 from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule, too_small_for_one_label
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.budget_groups import Census
-from dpensemble.allocation.partition import grouped_partitions, teachers_of_groups, upsampled_partition
+from dpensemble.allocation.partition import teachers_of_groups
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
 from dpensemble.design.voting import Partitioned, VotingDesign
@@ -412,8 +412,8 @@ class ByGroup(VotingDesign):
         groups = np.zeros(len(identities), dtype=np.int64) if group_of_record is None else group_of_record
         if self.seats.teachers is None:
             copies = np.array(self.seats.copies)[groups]
-            return upsampled_partition(identities, copies, self.seats.n_teachers, relation=relation, entropy=entropy)
-        return grouped_partitions(identities, groups, self.seats.teachers, relation=relation, entropy=entropy)
+            return Allocation.upsampled(identities, copies, self.seats.n_teachers, relation=relation, entropy=entropy)
+        return Allocation.by_group(identities, groups, self.seats.teachers, relation=relation, entropy=entropy)
 
     def data_dependent_meter(self, allocation: Allocation, *, stop_when_spent: bool) -> Meter:
         """Return the meter that charges for the given votes."""

@@ -71,6 +71,10 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
             )
         self._worst = worst
 
+    def pay_for(self, teachers: Sequence[Privacy], touched: int) -> None:
+        """Charge for models of which one unit touches `touched`, before anything is computed from them."""
+        self.pay(_touched_models(tuple(teachers), touched))
+
     def _require_payment(self) -> _Composed:
         """Return what the models cost together, or raise if they were not paid for."""
         if self._worst is None:
@@ -266,7 +270,7 @@ class PrivateTeachersDesign(Partitioned):
             return super().meter(queries)
         (group,) = self.groups
         if self.private is PrivateWhat.MODELS:
-            models = None if self.teachers is None else touched_models(self.teachers, group.votes)
+            models = None if self.teachers is None else _touched_models(self.teachers, group.votes)
             zcdp = None if self.zcdp is None else _touched_zcdp(self.zcdp, group.votes)
             return PrivateModelsMeter(models, group.budget, zcdp)
         assert self.queries is not None  # noqa: S101
@@ -409,7 +413,7 @@ def _named_rule(law: Any, private: PrivateWhat) -> tuple[MajorityRule, Any]:
         ) from None
 
 
-def touched_models(teachers: tuple[Privacy, ...], touched: int) -> list[tuple[Privacy, ...]]:
+def _touched_models(teachers: tuple[Privacy, ...], touched: int) -> list[tuple[Privacy, ...]]:
     """Return every set of models that a unit may touch, or one set that costs as much as any of them."""
     # Composition depends on a set's epsilons and on its deltas, in any pairing, and rises in each. So no
     # set of `touched` teachers costs more than the largest epsilons with the largest deltas.
@@ -420,7 +424,7 @@ def touched_models(teachers: tuple[Privacy, ...], touched: int) -> list[tuple[Pr
 
 
 def _touched_zcdp(zcdp: tuple[float, ...], touched: int) -> list[tuple[float, ...]]:
-    """Return the zero-concentrated privacy of the sets of `touched_models`. The largest values have the largest sum."""
+    """Return the zero-concentrated privacy of those sets of models. The largest values have the largest sum."""
     if touched == 1:
         return [(rho,) for rho in zcdp]
     return [tuple(sorted(zcdp, reverse=True)[:touched])]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpensemble._checks import integer_between
 from dpensemble.accounting import EVERYONE, Accounting, GaussianSum, Group, SumsMeter
 from dpensemble.allocation import Allocation, BootstrapScheme, partitions
-from dpensemble.allocation.partition import grouped_partitions, teachers_of_groups
+from dpensemble.allocation.partition import teachers_of_groups
 from dpensemble.budget import Budget
 from dpensemble.design.voting import Design
 from dpensemble.errors import InvalidParameterError
@@ -213,7 +213,7 @@ class TeacherAverages(NoisySums):
         if group_of_record is None or len(teachers) == 1:
             allocation = partitions(identities, self.n_teachers, relation=self.relation, entropy=entropy)
         else:
-            allocation = grouped_partitions(
+            allocation = Allocation.by_group(
                 identities, group_of_record, teachers, relation=self.relation, entropy=entropy
             )
         if allocation.votes_per_unit > 1:

@@ -17,7 +17,6 @@ from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.design import PrivateWhat
-from dpensemble.design.private_majority import touched_models
 from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.errors import InvalidParameterError
 from dpensemble.teachers import (
@@ -146,5 +145,5 @@ def _pay(meter: Any, fitted: PrivateTeachers, allocation: Allocation) -> tuple[t
     touched = allocation.votes_per_unit
     share = meter.budget.delta / (2 * touched)
     spent = tuple(spent_privacy(model, share, allocation.relation) for model in fitted.models)
-    meter.pay(touched_models(spent, touched))
+    meter.pay_for(spent, touched)
     return spent

@@ -60,7 +60,6 @@ from dpensemble.accounting.published import changeable_votes
 from dpensemble.accounting.schedule import Stage, VotingSchedule
 from dpensemble.accounting.worst_case import (
     Change,
-    is_rising,
     reachable_offsets,
     refuse_students,
     second_class_table,
@@ -158,10 +157,10 @@ def _two_classes(law: ReleaseLaw, counts: NDArray[np.int64], orders: Floats, vot
     divergences = np.zeros((len(counts), len(orders)))
     totals = counts.sum(axis=1)
     for total in np.unique(totals).tolist():
-        law_table = second_class_table(law, total)
+        law_table, rising = second_class_table(law, total)
         # A move ends where no votes are left, so steps beyond the total add nothing.
         most = min(votes, -(-total // weight))
-        shifts = weight * (np.array([most]) if is_rising(law_table) else np.arange(1, most + 1))
+        shifts = weight * (np.array([most]) if rising else np.arange(1, most + 1))
         second, back = np.unique(counts[totals == total, 1], return_inverse=True)
         block = max(1, _BLOCK_PAIRS // max(1, len(shifts)))
         parts = [
@@ -277,7 +276,7 @@ class _SecondClassVotes(_Profiles):
 
     def costs(self, counts: Integers) -> Floats:
         """Price the larger of moving ``a`` votes down and ``k - a`` up, both orders of the pair."""
-        table = second_class_table(self._law, self._n_teachers)
+        table, _ = second_class_table(self._law, self._n_teachers)
         down, up = _shift_rdp(table, counts[:, 1], np.arange(self._k + 1), FEW_ORDERS)
         return np.maximum(down, up[:, ::-1])
 
