@@ -27,17 +27,17 @@ T = 20
 CONFIDENT = ConfidentNoisyMax(15.0, 9.0, 9.0)
 
 
-def budget(epsilon=1.5):
+def small_budget(epsilon=1.5):
     return Budget(epsilon=epsilon, delta=1e-5)
 
 
 def everyone(law, epsilon=1.5, votes=1):
-    return VotingSchedule.everyone(law, T), [Group("everyone", budget(epsilon), pool=0, votes=votes)]
+    return VotingSchedule.everyone(law, T), [Group("everyone", small_budget(epsilon), pool=0, votes=votes)]
 
 
 def in_two_pools(law, epsilon=1.5, votes=1):
     stage = Stage(law, (Pool(8, 8, ballot=1), Pool(T - 8, T - 8, ballot=1)))
-    groups = [Group(name, budget(epsilon), pool=pool, votes=votes) for pool, name in enumerate("ab")]
+    groups = [Group(name, small_budget(epsilon), pool=pool, votes=votes) for pool, name in enumerate("ab")]
     return VotingSchedule((stage,)), groups
 
 
@@ -104,7 +104,7 @@ def test_a_known_number_of_queries_caps_what_fits_and_changes_nothing_below(law,
 @pytest.mark.parametrize("queries", [1, 7, 40, 1000])
 def test_a_known_number_of_queries_never_costs_a_schedule_any(queries, accounting):
     law = GaussianNoisyMax(30.0)
-    groups = [Group("a", budget(1.0), pool=0), Group("b", budget(2.0), pool=1)]
+    groups = [Group("a", small_budget(1.0), pool=0), Group("b", small_budget(2.0), pool=1)]
     turns = Pool(9, 4), Pool(7, 7)
     for stages in (
         (Stage(law, turns),),
