@@ -470,7 +470,7 @@ class ByGroup(VotingDesign):
         """
         return {name: self.plain(epsilon).meter().sure_queries for name, epsilon in self.census.baselines.items()}
 
-    def plain_fields(self, labels: int) -> dict[str, Any]:
+    def plain_fields(self, labels: int) -> dict[str, list[object]]:
         """Return what the same noise would cost, and what one budget for all would buy, without groups."""
         # The curve reaches at least `labels`.
         labels_of = self.baselines()

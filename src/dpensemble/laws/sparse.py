@@ -7,7 +7,7 @@ a class with votes of only one unit could reveal, and the threshold has to lie w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -134,7 +134,7 @@ class SparseNoisyMax:
 
     def settings(self) -> dict[str, Any]:
         """Return the title and the settings as plain values."""
-        return {"law": self.title} | {item.name: getattr(self, item.name) for item in fields(self)}
+        return {"law": self.title} | asdict(self)
 
     def words(self) -> str:
         """Return the title and the numbers in words."""
