@@ -29,7 +29,7 @@ MODULES: dict[str, str] = {
     "dpensemble.accounting.change": "dpensemble.accounting.worst_case",
     "dpensemble.accounting.data_dependent": "dpensemble.accounting.meters.data_dependent",
     "dpensemble.accounting.fresh": "dpensemble.accounting.subsampling",
-    "dpensemble.accounting.gaussian_sum": "dpensemble.accounting.price",
+    "dpensemble.accounting.gaussian_sum": "dpensemble.laws.base",
     "dpensemble.accounting.group": "dpensemble.accounting.base",
     "dpensemble.accounting.published.pate": "dpensemble.accounting.published",
     "dpensemble.accounting.smooth.grid": "dpensemble.accounting.smooth",

@@ -60,12 +60,11 @@ import math
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from dpensemble._checks import delta_of, integer_between, real_between
+from dpensemble._checks import delta_of, integer_between
 from dpensemble.accounting.base import Accounting
 from dpensemble.accounting.published import published_price
 from dpensemble.accounting.two_gaps import two_gap_pairs
@@ -356,42 +355,6 @@ def sparse_cost(law: SparseNoisyMax, n_voters: int) -> SparseCost:
     vanishes = math.exp(float(log_ndtr((1 - law.threshold) / law.sigma))) * (1 + 1e-9)
     fixed = PrivacyCost.of(two_gap_pairs("gaussian", 1 / law.sigma, _OUTCOMES, SparseNoisyMax.MIXING))
     return SparseCost(fixed, -math.log1p(-appears), vanishes + 2 * SparseNoisyMax.FLOOR + rounding, rounding)
-
-
-@dataclass(frozen=True, slots=True)
-class GaussianSum:
-    """Gaussian noise on a sum of vectors that one unit can move by at most a fixed length, the sensitivity.
-
-    A GaussianSum differs from a `dpensemble.laws.ReleaseLaw`: teachers answer with vectors instead of ballots, and the
-    sum is released.
-
-    Parameters
-    ----------
-    sigma : float
-        Standard deviation of the noise on every entry, in units of the sensitivity. The sensitivity is the length by
-        which one unit can move the sum.
-
-    Examples
-    --------
-    >>> GaussianSum(sigma=4.0).words()
-    'Gaussian noise of 4 sensitivities on a sum of vectors'
-    """
-
-    name: ClassVar[str] = "gaussian-sum"
-    title: ClassVar[str] = "Gaussian sum of soft votes"
-
-    sigma: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", real_between("sigma", self.sigma, 1e-9, 1e12))
-
-    def words(self) -> str:
-        """Return the noise in words, for reports."""
-        return f"Gaussian noise of {self.sigma:.4g} sensitivities on a sum of vectors"
-
-    def settings(self) -> dict[str, Any]:
-        """Return the law as plain values."""
-        return {"law": repr(self), "sigma": self.sigma}
 
 
 @lru_cache(maxsize=12)

@@ -674,3 +674,15 @@ def _advanced(epsilons: list[float], delta: float) -> float:
     drift = math.fsum(epsilon * math.tanh(epsilon / 2) for epsilon in epsilons)
     squares = math.fsum(epsilon**2 for epsilon in epsilons)
     return min(math.fsum(epsilons), math.sqrt(2 * math.log(1 / delta) * squares) + drift)
+
+
+def allowance(order: float, budget: Budget, conversion: Conversion) -> float:
+    """Return the Renyi divergence at `order` that converts to the budget, rounded down, or 0 if nothing does."""
+    convert = classical_epsilon if conversion is Conversion.CLASSICAL else improved_epsilon
+    orders = np.array([order])
+    tiny = 1e-300
+    allowed = budget.epsilon - convert(np.array([tiny]), orders, budget.delta)
+    allowed *= 1 - 1e-9
+    if allowed <= 0 or convert(np.array([allowed]), orders, budget.delta) > budget.epsilon:
+        return 0.0
+    return allowed

@@ -64,10 +64,10 @@ import numpy as np
 
 from dpensemble._announce import Spending
 from dpensemble._checks import member, real_between
-from dpensemble.accounting.meters.worst_case import allowance
 from dpensemble.accounting.worst_case import pure_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost, gaussian_mu, pure_mu
+from dpensemble.cost.privacy_cost import allowance
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 

@@ -26,7 +26,7 @@ from dpensemble.accounting.worst_case import Change
 from dpensemble.allocation import BootstrapScheme
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, Cost, GatedComposition, GatedCost, PrivacyCost
-from dpensemble.cost.privacy_cost import classical_epsilon, improved_epsilon
+from dpensemble.cost.privacy_cost import allowance
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.votes import Votes
@@ -315,18 +315,6 @@ def _best_order(one: PrivacyCost, budget: Budget, conversion: Conversion) -> flo
     """Return the order at which the most answered queries fit."""
     counts = [allowance(order, budget, conversion) / rdp for order, rdp in zip(one.orders, one.rdp, strict=True)]
     return float(one.orders[int(np.argmax(counts))])
-
-
-def allowance(order: float, budget: Budget, conversion: Conversion) -> float:
-    """Return the Renyi divergence at `order` that converts to the budget, rounded down, or 0 if nothing does."""
-    convert = classical_epsilon if conversion is Conversion.CLASSICAL else improved_epsilon
-    orders = np.array([order])
-    tiny = 1e-300
-    allowed = budget.epsilon - convert(np.array([tiny]), orders, budget.delta)
-    allowed *= 1 - 1e-9
-    if allowed <= 0 or convert(np.array([allowed]), orders, budget.delta) > budget.epsilon:
-        return 0.0
-    return allowed
 
 
 # Points of the spend curve in one chunk.
