@@ -24,14 +24,14 @@ from dpensemble.cost import (
     privacy_cost,
 )
 from dpensemble.cost.composition import AdaptiveComposition
-from dpensemble.cost.privacy_cost import classical_epsilon, improved_epsilon
+from dpensemble.cost.privacy_cost import _classical_epsilon, improved_epsilon
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.laws import LaplaceNoisyMax
 
 
 def test_conversions_of_one_order_by_hand():
     rdp, orders = np.array([0.1]), np.array([11.0])
-    assert classical_epsilon(rdp, orders, 1e-5) == pytest.approx(0.1 + np.log(1e5) / 10)
+    assert _classical_epsilon(rdp, orders, 1e-5) == pytest.approx(0.1 + np.log(1e5) / 10)
     assert improved_epsilon(rdp, orders, 1e-5) == pytest.approx(0.1 + np.log(10 / 11) + (np.log(1e5) - np.log(11)) / 10)
     assert _improved_delta(rdp, orders, improved_epsilon(rdp, orders, 1e-5)) == pytest.approx(1e-5)
 

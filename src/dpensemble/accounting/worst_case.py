@@ -534,7 +534,7 @@ def _many_classes(law: ReleaseLaw, change: Change) -> PrivacyCost:
             f"law={type(law).__name__} has a mixing_weight too small for its pure_epsilon={epsilon:g}: return "
             "dpensemble.laws.least_mixing_weight of that epsilon, or use less noise."
         )
-    return pure_cost(epsilon)
+    return PrivacyCost.pure(epsilon)
 
 
 def _no_price(law: ReleaseLaw, change: Change) -> str:
@@ -553,7 +553,7 @@ def _(law: LaplaceNoisyMax, change: Change) -> PrivacyCost:
         return _gathered_cost(law, change)
     if change.votes == 1 and _covered(change.weight / law.scale):
         return _noisy_max("laplace", law, change.weight / law.scale, change.classes)
-    pure = pure_cost(law.pure_epsilon(change.moved))
+    pure = PrivacyCost.pure(law.pure_epsilon(change.moved))
     return _with_curve(pure, "laplace", law, change.moved / law.scale, change.classes)
 
 
@@ -601,7 +601,7 @@ def bounded_range_cost(width: float, slack: float) -> PrivacyCost:
     same cell share a pair that covers them all.
     """
     if width > _LARGEST_EPSILON:
-        return pure_cost(width)
+        return PrivacyCost.pure(width)
     starts = np.linspace(0.0, width, _CELLS + 1)
     high, low = starts[1:] + slack, starts[:-1] - width - slack
     likelier = -np.expm1(low) / -np.expm1(low - high)
@@ -634,11 +634,3 @@ def refuse_students(law: ReleaseLaw) -> None:
 
 def _covered(shift: float) -> bool:
     return _SMALLEST_SHIFT <= shift <= _LARGEST_SHIFT
-
-
-def pure_cost(epsilon: float) -> PrivacyCost:
-    """Return the cost of an epsilon-private answer: that of randomized response (Kairouz et al. 2015)."""
-    if epsilon > _LARGEST_EPSILON:
-        return PrivacyCost(rdp=np.full_like(DEFAULT_ORDERS, epsilon))
-    table = np.array([[1.0, np.exp(-epsilon)]]) / (1 + np.exp(-epsilon))
-    return PrivacyCost.of(DominatingPairs(table, table[:, ::-1]))

@@ -119,7 +119,7 @@ class Cost(ABC):
 _ROUND_UP = 1.0 + 1e-13
 
 
-def classical_epsilon(rdp: NDArray[np.float64], orders: NDArray[np.float64], delta: float) -> float:
+def _classical_epsilon(rdp: NDArray[np.float64], orders: NDArray[np.float64], delta: float) -> float:
     """Return ``min rdp + log(1/delta) / (order - 1)``, rounded up (Mironov 2017, Prop. 3). 0 if nothing was spent."""
     if not rdp.any():
         return 0.0
@@ -134,7 +134,7 @@ def improved_epsilon(rdp: NDArray[np.float64], orders: NDArray[np.float64], delt
         return 0.0
     epsilons = rdp + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
     # The improved form may lie above the classical one through rounding only.
-    return max(0.0, min(float(np.min(epsilons)) + 1e-13, classical_epsilon(rdp, orders, delta)) * _ROUND_UP)
+    return max(0.0, min(float(np.min(epsilons)) + 1e-13, _classical_epsilon(rdp, orders, delta)) * _ROUND_UP)
 
 
 _MOST_OUTCOMES = 64
@@ -182,6 +182,8 @@ def _log_masses(probabilities: NDArray[np.float64]) -> dict[int, float]:
     return {outcome: float(np.log(mass)) for outcome, mass in enumerate(probabilities) if mass > 0}
 
 
+# Beyond this pure epsilon a probability of randomized response is lost to rounding.
+_LARGEST_PURE = 500.0
 # A larger Renyi conversion is used as it is, without exact composition.
 _MOST_CEILING = MOST_EPSILON / 3
 
@@ -278,6 +280,14 @@ class PrivacyCost(Cost):
             Stored as they are: the same object in two costs counts as one kind of answer.
         """
         return cls(rdp=pairs.renyi(DEFAULT_ORDERS), parts=(Part(pairs, 1),))
+
+    @classmethod
+    def pure(cls, epsilon: float) -> PrivacyCost:
+        """Return the cost of an epsilon-private answer: that of randomized response (Kairouz et al. 2015)."""
+        if epsilon > _LARGEST_PURE:
+            return cls(rdp=np.full_like(DEFAULT_ORDERS, epsilon))
+        table = np.array([[1.0, np.exp(-epsilon)]]) / (1 + np.exp(-epsilon))
+        return cls.of(DominatingPairs(table, table[:, ::-1]))
 
     def __add__(self, other: PrivacyCost) -> PrivacyCost:
         if not isinstance(other, PrivacyCost):
@@ -499,7 +509,7 @@ def _most(one: PrivacyCost, budget: Budget, conversion: str, limit: int | None) 
 
 
 _RENYI_CONVERSIONS: dict[Conversion, Callable[[Floats, Floats, float], float]] = {
-    Conversion.CLASSICAL: classical_epsilon,
+    Conversion.CLASSICAL: _classical_epsilon,
     Conversion.IMPROVED: improved_epsilon,
 }
 
@@ -676,9 +686,9 @@ def _advanced(epsilons: list[float], delta: float) -> float:
     return min(math.fsum(epsilons), math.sqrt(2 * math.log(1 / delta) * squares) + drift)
 
 
-def allowance(order: float, budget: Budget, conversion: Conversion) -> float:
+def renyi_allowance(order: float, budget: Budget, conversion: Conversion) -> float:
     """Return the Renyi divergence at `order` that converts to the budget, rounded down, or 0 if nothing does."""
-    convert = classical_epsilon if conversion is Conversion.CLASSICAL else improved_epsilon
+    convert = _classical_epsilon if conversion is Conversion.CLASSICAL else improved_epsilon
     orders = np.array([order])
     tiny = 1e-300
     allowed = budget.epsilon - convert(np.array([tiny]), orders, budget.delta)

@@ -18,7 +18,6 @@ from dpensemble._checks import integer_between, real_between, shown
 from dpensemble.accounting.base import EVERYONE, Group, Meter
 from dpensemble.accounting.meters.worst_case import ScheduledMeter
 from dpensemble.accounting.schedule import VotingSchedule
-from dpensemble.accounting.worst_case import pure_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost, PureCost, optimal_composition
 from dpensemble.darrm import AlikeTeachers
@@ -121,7 +120,7 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
             raise AccountingError("models with a delta have no Renyi curve: see spent_epsilon.")
         total = PrivacyCost.zero()
         for epsilon, _ in worst.touched:
-            total += pure_cost(epsilon)
+            total += PrivacyCost.pure(epsilon)
         return total
 
     @property

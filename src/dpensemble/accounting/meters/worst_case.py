@@ -26,7 +26,7 @@ from dpensemble.accounting.worst_case import Change
 from dpensemble.allocation import BootstrapScheme
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, Cost, GatedComposition, GatedCost, PrivacyCost
-from dpensemble.cost.privacy_cost import allowance
+from dpensemble.cost.privacy_cost import renyi_allowance
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.votes import Votes
@@ -236,7 +236,7 @@ class _RenyiFilter:
             self.order = _best_order(gated.answered, group.budget, conversion)
             at = int(np.searchsorted(DEFAULT_ORDERS, self.order))
             self.check, self.label = float(gated.check.rdp[at]), float(gated.label.rdp[at])
-            self.allowed = allowance(self.order, group.budget, conversion)
+            self.allowed = renyi_allowance(self.order, group.budget, conversion)
 
     @property
     def words(self) -> str:
@@ -313,7 +313,7 @@ def _filter_of(group: Group, gated: Price | None, conversion: Conversion) -> _Re
 
 def _best_order(one: PrivacyCost, budget: Budget, conversion: Conversion) -> float:
     """Return the order at which the most answered queries fit."""
-    counts = [allowance(order, budget, conversion) / rdp for order, rdp in zip(one.orders, one.rdp, strict=True)]
+    counts = [renyi_allowance(order, budget, conversion) / rdp for order, rdp in zip(one.orders, one.rdp, strict=True)]
     return float(one.orders[int(np.argmax(counts))])
 
 
