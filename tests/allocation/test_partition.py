@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpensemble import LabelMomentsClassifier
+from dpensemble._units import unit_numbers
 from dpensemble.allocation import Allocation, partitions
-from dpensemble.allocation.partition import teachers_of_groups, unit_numbers
+from dpensemble.allocation.partition import teachers_of_groups
 from dpensemble.errors import DataError, DPEnsembleError, HiddenError, InvalidParameterError
 from dpensemble.relations import Relation
 

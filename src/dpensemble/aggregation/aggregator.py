@@ -23,9 +23,9 @@ from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._no_copies import Original
 from dpensemble._random import NOISE_BITS, NoiseSource, noise_source
 from dpensemble._refusals import require_readable
+from dpensemble._units import unit_numbers
 from dpensemble.aggregation.answers import Answer, Book, MemoryBook, as_text, check_key, from_text, require_left
 from dpensemble.allocation.bootstrap import integers_below
-from dpensemble.allocation.partition import unit_numbers
 from dpensemble.budget import Budget
 from dpensemble.design.given_votes import GivenVotes, Sampling
 from dpensemble.errors import DataError, InvalidParameterError

@@ -14,11 +14,11 @@ from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, seed_integer
+from dpensemble._units import number_units
 from dpensemble._wording import round_up
 from dpensemble.accounting import Group, SumsMeter, largest_subsample, published_bagging
 from dpensemble.accounting.subsampling import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme
-from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.design.sums import Answers, BaggedModels, TeacherAverages
 from dpensemble.engine import classifier
