@@ -381,7 +381,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         self._read = _Payloads(self.design, self.classes)
         self._lock, self._ledger = threading.Lock(), ledger
         self._draws = None if rate is None else _Draws(n_voters, self.design.rate or 0.0, self._noise)
-        self._most = self.design.most_answers
+        self._most = self.design.promised_answers
         # A grant that was charged before continues. Otherwise the first answer charges it.
         self._book: Book | None = None if ledger is None else ledger.resumed(self.design)
 
