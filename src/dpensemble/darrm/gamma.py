@@ -17,7 +17,7 @@ from scipy.special import betainc
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member, real_between
-from dpensemble.darrm.allowance import Allowance, Constraints, Placement, Placements
+from dpensemble.darrm.allowance import Allowance, Constraints, Placements
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority
 
@@ -440,12 +440,14 @@ class _Search:
         """Start from the baselines, so that none of them is better when the search stops."""
         for law in _baselines(self.placements.allowance):
             upper = self.placements.allowance.upper(np.array(law.gamma))
-            self._consider(upper / max(self.placements.worst(upper)[0].load, 1))
+            upper = upper / max(self.placements.worst(upper)[0].load, 1)
+            self._keep_better(upper, self.placements.worst(upper, _ROWS_A_ROUND)[0].load)
         known_counts: set[tuple[int, ...]] = set()
         while self.rounds < most_rounds and (solution := self.program.solve()):
             self.rounds += 1
             self.bound = min(self.bound, solution[1])
-            worst = self._consider(solution[0])
+            worst = self.placements.worst(solution[0], _ROWS_A_ROUND)
+            self._keep_better(solution[0], worst[0].load)
             new = [place for place in worst if place.load > 1 and place.counts not in known_counts]
             if self.bound - self._value <= tolerance * self.bound or not new:
                 return
@@ -454,13 +456,12 @@ class _Search:
                 known_counts.add(place.counts)
                 self.rows += 1
 
-    def _consider(self, upper: Floats) -> list[Placement]:
-        worst = self.placements.worst(upper, _ROWS_A_ROUND)
-        value = float(self.lead @ upper) / max(worst[0].load, 1)
+    def _keep_better(self, upper: Floats, load: float) -> None:
+        """Keep a gamma of a largest load if the gamma is better after it is shrunk."""
+        value = float(self.lead @ upper) / max(load, 1)
         # A tie within rounding keeps the earlier gamma, which needs no shrinking.
         if value > self._value * (1 + 1e-14):
-            self.best, self.best_load, self._value = upper, worst[0].load, value
-        return worst
+            self.best, self.best_load, self._value = upper, load, value
 
 
 def _baselines(allowance: Allowance) -> list[RandomizedResponseMajority]:
