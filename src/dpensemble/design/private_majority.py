@@ -71,7 +71,7 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
         self._worst = worst
 
     def pay_for(self, teachers: Sequence[Privacy], touched: int) -> None:
-        """Charge for models of which one unit touches `touched`, before anything is computed from them."""
+        """Charge for models before anything is computed from them. One unit touches `touched` models."""
         self.pay(_touched_models(tuple(teachers), touched))
 
     def _require_payment(self) -> _Composed:

@@ -1,4 +1,4 @@
-"""Meters that charge each group the most that an answer could cost, whatever the votes.
+"""Meters that charge each group the most that an answer could cost, over all possible votes.
 
 Where every query is answered, the cost of a public schedule is known beforehand. Gated laws are charged for a label
 only when a label was released. The budget of a gated run is fixed before the run starts: each group has units of a
