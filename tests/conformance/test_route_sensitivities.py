@@ -24,9 +24,8 @@ from pyarrow import parquet
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from dpensemble import SubsampleAggregateClassifier
+from dpensemble import SubsampleAggregateClassifier, _units
 from dpensemble._identity import identity
-from dpensemble.allocation import partition
 from dpensemble.datasets import ParquetBlocks, columns
 from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
 from dpensemble.datasets.arrow_sources import opened_source
@@ -250,7 +249,7 @@ def of_type(entry):
 
 @pytest.mark.parametrize("route", OBJECTS)
 def test_ids_that_differ_by_their_type_are_caught(plant, route):
-    plant(partition if route in ("memory", "memory, a column", "blocks") else columns, "identity", of_type)
+    plant(_units if route in ("memory", "memory, a column", "blocks") else columns, "identity", of_type)
     assert moves_of_ids(route) > 1.4
 
 
