@@ -14,10 +14,11 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from dpensemble import BaggedPATEClassifier, PATEClassifier, load_adult, plan, three_way_split
-from dpensemble.accounting.subsampling import bagging_delta, subsampled_cost
+from dpensemble.accounting.subsampling import bagging_delta
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.datasets import fit_encoder
 from dpensemble.design import wrong_label_rate
+from dpensemble.design.voting import _subsampled_cost
 from dpensemble.errors import DPEnsembleError
 from dpensemble.laws import GaussianNoisyMax
 
@@ -34,7 +35,7 @@ def delta_table(epsilon: float = 1.0, labels: int = 100, sigma: float = 40.0) ->
         f"teachers, {RECORDS:,} records; the models alone (bagging without noise) in brackets"
     )
     law = GaussianNoisyMax(sigma)
-    whole = subsampled_cost(law, np.eye(1, TEACHERS + 1, 1)[0], n_teachers=TEACHERS, n_classes=2)
+    whole = _subsampled_cost(law, np.eye(1, TEACHERS + 1, 1)[0], n_teachers=TEACHERS, n_classes=2)
     whole = whole * labels
     whole.refine(epsilon, DELTA)
     print(f"one partition of all records (65 each): {whole.delta(epsilon):.2e}")
@@ -44,7 +45,7 @@ def delta_table(epsilon: float = 1.0, labels: int = 100, sigma: float = 40.0) ->
         for kind in Bootstrap:
             scheme = BootstrapScheme(kind, TEACHERS, subsample)
             try:
-                cost = subsampled_cost(law, scheme.holders(RECORDS), n_teachers=TEACHERS, n_classes=2)
+                cost = _subsampled_cost(law, scheme.holders(RECORDS), n_teachers=TEACHERS, n_classes=2)
                 cost = cost * labels
                 cost.refine(epsilon, DELTA)
                 cells.append(f"{cost.delta(epsilon):.2e} [{bagging_delta(scheme, RECORDS):.2g}]")

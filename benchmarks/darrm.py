@@ -6,7 +6,7 @@ Run ``python benchmarks/darrm.py``. Errors are expected total-variation distance
 from __future__ import annotations
 
 from dpensemble.darrm import AlikeTeachers, IndependentTeachers, VotePrior, expected_error, optimise_gamma
-from dpensemble.darrm.check import check_gamma
+from dpensemble.darrm.allowance import check_gamma
 from dpensemble.design.private_answers import general_composition
 from dpensemble.laws import RandomizedResponseMajority
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpensemble.accounting import Change, price
 from dpensemble.accounting.meters.data_dependent import PerRecordMeter
-from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter
+from dpensemble.accounting.published import PublishedPerRecordMeter
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
 from dpensemble.laws import LaplaceNoisyMax

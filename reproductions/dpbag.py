@@ -17,8 +17,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from dpensemble._random import SeededNoise
-from dpensemble.accounting.meters.published_by_record import changeable_votes, memberships_of
-from dpensemble.accounting.published import laplace_moments
+from dpensemble.accounting.published import changeable_votes, laplace_moments
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
@@ -98,7 +97,7 @@ def _teachers(settings: Settings, n: int, ks: Sequence[int], repeat: int, place:
     ).fit(rows.X, rows.y, lambda _: None)
     free = {k: _data_independent(n, k, epsilons, place) for k in (1, *ks)}
     bounds = _bounds(n, free, epsilons, len(order))
-    counts, spent = _counted(ensemble, rows.X_public[order], bounds, memberships_of(allocation))
+    counts, spent = _counted(ensemble, rows.X_public[order], bounds, allocation.memberships)
     figures: Figures = {}
     for k in (1, *ks):
         law = LaplaceNoisyMax(k * n / 2)

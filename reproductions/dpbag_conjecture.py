@@ -13,7 +13,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from dpensemble.accounting.meters.published_by_record import changeable_votes, memberships_of
+from dpensemble.accounting.published import changeable_votes
 from dpensemble.allocation import partitions
 from dpensemble.teachers import TeacherEnsemble
 from reproductions.catalogue import chosen
@@ -96,7 +96,7 @@ def main() -> None:
                 ).fit(rows.X, rows.y, lambda _: None)
                 ballots = teachers.vote(rows.X_public[order]).ballots
                 for conjecture, found in counts.items():
-                    found.append(labels(ballots, memberships_of(allocation), 1.0, conjecture=conjecture))
+                    found.append(labels(ballots, allocation.memberships, 1.0, conjecture=conjecture))
             printed = table.published[f"DPBag n={n} k={k}"]["Labels", "epsilon 1"]
             typer.echo(
                 f"n={n} k={k}: printed {printed:.0f}, theorems {counts[False]}, with the conjecture {counts[True]}"

@@ -19,7 +19,6 @@ from sklearn.preprocessing import MinMaxScaler, OrdinalEncoder
 
 from dpensemble.accounting import Accounting
 from dpensemble.allocation import Allocation
-from dpensemble.allocation.partition import grouped_partitions, upsampled_partition
 from dpensemble.budget import Budget
 from dpensemble.datasets import load_adult, load_mnist
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
@@ -161,8 +160,8 @@ class Run:
         seats = design.seats
         if seats.teachers is None:
             copies = np.array(seats.copies)[group]
-            return upsampled_partition(range(len(group)), copies, seats.n_teachers, entropy=self.repeat)
-        return grouped_partitions(range(len(group)), group, seats.teachers, entropy=self.repeat)
+            return Allocation.upsampled(range(len(group)), copies, seats.n_teachers, entropy=self.repeat)
+        return Allocation.by_group(range(len(group)), group, seats.teachers, entropy=self.repeat)
 
 
 def _learner(settings: Settings) -> Any:

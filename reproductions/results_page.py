@@ -17,16 +17,7 @@ from dpensemble.cli.output import write_charts
 from dpensemble.report.charts import Series, Words, line_chart
 from reproductions import TABLES, TableResult, read_results
 from reproductions.coverage import COVERAGE
-from reproductions.page import (
-    Block,
-    Grid,
-    Heading,
-    Paragraph,
-    Picture,
-    as_markdown,
-    blocks_of,
-    blocks_without_result,
-)
+from reproductions.page import Block, Grid, Heading, Paragraph, Picture, as_markdown, blocks_of, blocks_without_result
 from reproductions.running import CELLS, FULL
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -78,7 +69,7 @@ LEFT_OUT = (
         "Published code has three of the four corners of the teachers' region in the linear program. The best gamma "
         "for 15 teachers of epsilon 1 and m = 2 then reveals more than 2.03 where 2 are allowed. Every gamma "
         "here is certified against all corners.",
-        "python -m pytest tests/darrm/test_check.py -k corner",
+        "python -m pytest tests/darrm/test_allowance.py -k corner",
     ),
     (
         "Answers of the same private models do not compose",

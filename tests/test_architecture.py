@@ -18,7 +18,7 @@ LAYERS = [
     {"_checks", "_hide_private_rows", "_untrusted"},
     {"_class_names", "_draw_once", "_identity", "_progress", "_processes"},
     {"_no_copies", "_random", "_announce", "_refusals", "clusters", "budget"},
-    {"cost", "guarantee"},
+    {"_units", "cost", "guarantee"},
     {"allocation", "votes", "laws"},
     {"accounting", "darrm"},
     {"releases"},

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpensemble._identity import entries_of, identity, is_id_type, require_id_type
+from dpensemble._units import named_units, number_units, unit_numbers
 from dpensemble.allocation import partitions
-from dpensemble.allocation.partition import named_units, number_units, unit_numbers
 from dpensemble.datasets.arrow import ArrowBlocks
 from dpensemble.datasets.parquet import UnitNumbers
 from dpensemble.errors import DataError, DPEnsembleError

@@ -10,7 +10,6 @@ import pytest
 
 from dpensemble._random import noise_source
 from dpensemble.accounting import Accounting, Change, GaussianSum, price, sparse_cost
-from dpensemble.accounting.worst_case import pure_cost
 from dpensemble.audit import audit_law, exact_epsilon
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
@@ -25,7 +24,7 @@ from dpensemble.laws import (
     SparseNoisyMax,
     sample,
 )
-from dpensemble.laws.sampling import whole_weights
+from dpensemble.laws.sampling import _whole_weights
 
 ORDERS = DEFAULT_ORDERS[[0, 3, 8, 30]]
 
@@ -133,10 +132,10 @@ def test_too_many_histograms_need_a_pure_epsilon():
         with pytest.raises(AccountingError, match="fewer teachers, or define pure_epsilon"):
             price(law, change)
     found = price(PureShare(5.0), change).label
-    np.testing.assert_array_equal(found.rdp, pure_cost(np.log1p(2 / 5)).rdp)
+    np.testing.assert_array_equal(found.rdp, PrivacyCost.pure(np.log1p(2 / 5)).rdp)
     # It is what listing comes to at most, and listing is taken where it can be.
     small = Change(ballots=6, classes=3, votes=2)
-    listed, pure = price(PureShare(5.0), small).label, pure_cost(np.log1p(2 / 5))
+    listed, pure = price(PureShare(5.0), small).label, PrivacyCost.pure(np.log1p(2 / 5))
     np.testing.assert_allclose(listed.rdp, price(AlikeShare(5.0), small).label.rdp)
     assert np.all(listed.rdp <= pure.rdp * (1 + 1e-6))
 
@@ -150,7 +149,7 @@ def test_mixing_that_does_not_pay_for_rounding_is_refused():
     change = Change(ballots=250, classes=10)
     with pytest.raises(AccountingError, match="mixing_weight too small for its pure_epsilon=1e-08"):
         price(PureShare(1e8), change)
-    np.testing.assert_array_equal(price(Mixed(1e8), change).label.rdp, pure_cost(np.log1p(1e-8)).rdp)
+    np.testing.assert_array_equal(price(Mixed(1e8), change).label.rdp, PrivacyCost.pure(np.log1p(1e-8)).rdp)
 
 
 @pytest.mark.parametrize("accounting", Accounting)
@@ -273,7 +272,7 @@ def sampled(law, counts):
     """Return the exact law that is drawn from, over all classes and no answer."""
     named = np.flatnonzero(counts)
     row = np.zeros(len(counts) + 1)
-    row[[*named, len(counts)]] = whole_weights(law.mixed_probabilities(np.array(counts)[named])[None])[0] / 2.0**63
+    row[[*named, len(counts)]] = _whole_weights(law.mixed_probabilities(np.array(counts)[named])[None])[0] / 2.0**63
     return row
 
 

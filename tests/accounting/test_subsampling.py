@@ -15,13 +15,13 @@ from scipy.stats import binom, norm
 
 from dpensemble.accounting import Change, Group, bagging_delta, fresh_cost, largest_subsample, price, published_bagging
 from dpensemble.accounting.meters import worst_case_meter
-from dpensemble.accounting.meters.scheduled import subsampled_meter
 from dpensemble.accounting.schedule import VotingSchedule
-from dpensemble.accounting.subsampling import _ENDLESS, SubsampledCost, subsampled_cost
+from dpensemble.accounting.subsampling import _ENDLESS, SubsampledCost
 from dpensemble.accounting.worst_case import worst_case_cost
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
+from dpensemble.design.voting import _subsampled_cost, _subsampled_meter
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax, OptimalVote
 from dpensemble.relations import Relation
@@ -223,8 +223,8 @@ def one_holder(chance):
 
 
 def meter(law, holders, budget=BUDGET):
-    cost = subsampled_cost(law, holders, n_teachers=T, n_classes=2)
-    return subsampled_meter(VotingSchedule.everyone(law, T), Group("everyone", budget), cost)
+    cost = _subsampled_cost(law, holders, n_teachers=T, n_classes=2)
+    return _subsampled_meter(VotingSchedule.everyone(law, T), Group("everyone", budget), cost)
 
 
 def ballots(n_queries):
@@ -242,7 +242,7 @@ def test_a_record_that_surely_has_one_teacher_is_a_partition(law):
 def test_one_holder_by_chance_is_amplification_by_subsampling_of_the_whole_run(chance):
     # Inner figures by the plain cost, with exp(epsilon') = 1 + q (exp(epsilon) - 1) and delta' = q delta.
     law, n = LAWS[1], 12
-    cost = subsampled_cost(law, one_holder(chance), n_teachers=T, n_classes=2) * n
+    cost = _subsampled_cost(law, one_holder(chance), n_teachers=T, n_classes=2) * n
     plain = worst_case_cost(law, Change(ballots=T, classes=2)) * n
     for delta in (1e-4, 1e-6):
         inner = plain.epsilon(delta / chance)
@@ -289,7 +289,7 @@ def test_agrees_with_gaussian_noise_in_closed_form():
 def test_exact_composition_only_improves_on_the_renyi_curve():
     holders = binom.pmf(np.arange(T + 1), T, 0.05)
     for law in LAWS:
-        cost = subsampled_cost(law, holders, n_teachers=T, n_classes=2) * 10
+        cost = _subsampled_cost(law, holders, n_teachers=T, n_classes=2) * 10
         before = cost.epsilon(1e-5)
         cost.refine(before, 1e-5)
         assert 0.5 * before < cost.epsilon(1e-5) < before
@@ -311,12 +311,12 @@ def test_unlikely_numbers_of_holders_are_charged_in_full():
 
 
 def test_epsilon_and_delta_are_inverse_and_monotone():
-    cost = subsampled_cost(LAWS[1], binom.pmf(np.arange(T + 1), T, 0.05), n_teachers=T, n_classes=2) * 20
+    cost = _subsampled_cost(LAWS[1], binom.pmf(np.arange(T + 1), T, 0.05), n_teachers=T, n_classes=2) * 20
     cost.refine(1.0, 1e-5)
     for delta in (1e-3, 1e-5, 1e-8):
         epsilon = cost.epsilon(delta)
         assert cost.delta(epsilon, delta * 1e-4) <= delta < cost.delta(epsilon * (1 - 1e-6))
-    one = subsampled_cost(LAWS[1], binom.pmf(np.arange(T + 1), T, 0.05), n_teachers=T, n_classes=2)
+    one = _subsampled_cost(LAWS[1], binom.pmf(np.arange(T + 1), T, 0.05), n_teachers=T, n_classes=2)
     deltas = [(one * n).delta(0.5) for n in (0, 1, 5, 20, 50)]
     assert deltas == sorted(deltas)
     assert deltas[0] == 0.0
@@ -324,7 +324,7 @@ def test_epsilon_and_delta_are_inverse_and_monotone():
 
 def test_a_delta_that_allows_publishing_the_teachers_allows_any_number_of_answers():
     assert meter(LAWS[0], one_holder(1e-6)).sure_queries == _ENDLESS
-    cost = subsampled_cost(LAWS[0], one_holder(1e-6), n_teachers=T, n_classes=2)
+    cost = _subsampled_cost(LAWS[0], one_holder(1e-6), n_teachers=T, n_classes=2)
     assert (cost * 10**9).delta(0.0) == pytest.approx(1e-6, rel=1e-6)
 
 
@@ -371,11 +371,11 @@ def test_chances_that_are_none_are_refused(holders):
 @pytest.mark.parametrize("delta", [0, 1, 40, -1e-5, np.nan])
 def test_a_delta_that_is_none_is_refused(delta):
     with pytest.raises(InvalidParameterError, match="delta"):
-        subsampled_cost(LAWS[0], one_holder(0.5), n_teachers=T, n_classes=2).epsilon(delta)
+        _subsampled_cost(LAWS[0], one_holder(0.5), n_teachers=T, n_classes=2).epsilon(delta)
 
 
 def test_the_chance_of_a_holder_cannot_be_changed():
-    cost = subsampled_cost(LAWS[1], one_holder(0.1), n_teachers=T, n_classes=2)
+    cost = _subsampled_cost(LAWS[1], one_holder(0.1), n_teachers=T, n_classes=2)
     with pytest.raises(AttributeError):
         cost.held = 0.0
 

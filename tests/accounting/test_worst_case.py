@@ -1,4 +1,6 @@
-"""Exact worst case of one answer: against every pair of histograms, and below what the papers charge.
+"""What one unit can do to the votes, and that doing more never costs less.
+
+Exact worst case of one answer: against every pair of histograms, and below what the papers charge.
 
 - Threshold checks: the polygon holds every pair of chances.
 - Few teachers, three and more classes: what is listed and gathered, against every strategy.
@@ -17,32 +19,30 @@ from scipy.special import ndtr
 
 from dpensemble.accounting import Accounting, Change, Group, exact_query_rdp, price
 from dpensemble.accounting.meters import worst_case_meter
-from dpensemble.accounting.neighbours import move_rdp, second_class_table
-from dpensemble.accounting.published import published_cost
+from dpensemble.accounting.meters.data_dependent import _move_rdp
+from dpensemble.accounting.price import _BEYOND, _check_corners, _gate_cost, _published_cost
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.accounting.two_gaps import two_gap_pairs
 from dpensemble.accounting.worst_case import (
-    BEYOND,
     _block_pairs,
     _gathered_cost,
     _is_listed_soon,
     _listed_cost,
     _several_votes_rdp,
     _table_pairs,
-    check_corners,
-    gate_cost,
+    second_class_table,
     worst_case_cost,
 )
 from dpensemble.audit import audit_law
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, DominatingPairs
-from dpensemble.cost.pairs import vertices
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
 from dpensemble.laws import (
     ConfidentNoisyMax,
     GaussianNoisyMax,
     InteractiveNoisyMax,
     LaplaceNoisyMax,
+    OptimalVote,
     RandomizedResponse,
     TableLaw,
     integer_weights,
@@ -50,6 +50,66 @@ from dpensemble.laws import (
 )
 
 from ..tiny_votes import sampled_pairs, strongest_delta
+
+GOOD = {"ballots": 9, "classes": 3, "votes": 2, "weight": 2}
+
+
+@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("bad", [0, -1, 2.5, np.nan, np.inf, None, "2", True])
+def test_what_is_no_number_of_ballots_is_refused(name, bad):
+    with pytest.raises(InvalidParameterError, match=f"{name}="):
+        Change(**(GOOD | {name: bad}))
+
+
+@pytest.mark.parametrize(("name", "bad"), [("classes", 1), ("ballots", 1_000_001)])
+def test_one_class_and_too_many_ballots_are_refused(name, bad):
+    with pytest.raises(InvalidParameterError, match=f"{name}={bad}"):
+        Change(**(GOOD | {name: bad}))
+
+
+def test_it_is_a_value_and_no_more_ballots_can_change_than_fit():
+    change = Change(ballots=9, classes=3, votes=7, weight=2)
+    assert change == Change(ballots=9, classes=3, votes=4, weight=2)
+    assert hash(change) == hash(Change(ballots=9, classes=3, votes=4, weight=2))
+    assert change.moved == 8
+    # One ballot may be all that is declared, and still weigh more.
+    assert Change(ballots=4, classes=2, votes=3, weight=9).votes == 1
+    with pytest.raises(AttributeError):
+        change.votes = 1
+
+
+laws = st.one_of(
+    st.floats(0.8, 60.0).map(LaplaceNoisyMax),
+    st.floats(0.8, 60.0).map(GaussianNoisyMax),
+    st.floats(2.0, 60.0).map(OptimalVote),
+    st.floats(0.8, 60.0).map(lambda sigma: ConfidentNoisyMax(10.0, sigma, sigma)),
+)
+
+
+@settings(max_examples=60)
+@given(laws, st.integers(2, 40), st.integers(1, 6), st.integers(1, 6), st.data())
+def test_changing_more_or_heavier_ballots_never_costs_less(law, ballots, votes, weight, data):
+    votes = min(votes, ballots)
+    weight = min(weight, ballots // votes)
+    fewer, lighter = data.draw(st.integers(1, votes)), data.draw(st.integers(1, weight))
+    kinds = Accounting if isinstance(law, LaplaceNoisyMax | GaussianNoisyMax) else [Accounting.EXACT]
+    for accounting in kinds:
+        whole = price(law, Change(ballots=ballots, classes=2, votes=votes, weight=weight), accounting)
+        for v, w in ((fewer, weight), (votes, lighter), (fewer, lighter)):
+            less = price(law, Change(ballots=ballots, classes=2, votes=v, weight=w), accounting)
+            assert np.all(less.answered.rdp <= whole.answered.rdp * (1 + 1e-9) + 1e-14)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.floats(0.05, 0.95), min_size=4, max_size=12), st.integers(2, 5), st.integers(1, 3))
+def test_more_votes_never_cost_less_even_under_a_law_that_does_not_rise(chances, votes, weight):
+    law = TableLaw(tuple((1 - p, p) for p in chances))
+    ballots = len(chances) - 1
+    costs = [
+        price(law, Change(ballots=ballots, classes=2, votes=v, weight=weight)).label.rdp for v in (votes - 1, votes)
+    ]
+    assert np.all(costs[0] <= costs[1] * (1 + 1e-9) + 1e-14)
+
 
 ORDERS = DEFAULT_ORDERS[[0, 3, 8, 30]]
 BUDGET = Budget(epsilon=1, delta=1e-5)
@@ -98,7 +158,7 @@ def test_exact_never_exceeds_published(scale, n_teachers, n_classes, votes):
     for law in (LaplaceNoisyMax(scale), GaussianNoisyMax(scale)):
         change = Change(ballots=n_teachers, classes=n_classes, votes=votes)
         exact = worst_case_cost(law, change)
-        assert np.all(exact.rdp <= published_cost(law, change).rdp * (1 + 1e-8) + 1e-14)
+        assert np.all(exact.rdp <= _published_cost(law, change).rdp * (1 + 1e-8) + 1e-14)
 
 
 @settings(max_examples=15)
@@ -135,7 +195,7 @@ def test_noise_beyond_the_analysis_is_still_bounded():
         change = Change(ballots=10, classes=3)
         cost = worst_case_cost(law, change)
         assert np.all(cost.rdp > 0)
-        assert np.all(cost.rdp <= published_cost(law, change).rdp * (1 + 1e-8) + 1e-14)
+        assert np.all(cost.rdp <= _published_cost(law, change).rdp * (1 + 1e-8) + 1e-14)
 
 
 def test_what_cannot_be_priced_is_refused():
@@ -157,7 +217,7 @@ def test_what_cannot_be_priced_is_refused():
 def test_a_gate_is_covered_at_every_statistic_and_tightly(sigma):
     from scipy.special import log_ndtr
 
-    cost, shift = gate_cost(sigma, 1.0), 1 / sigma
+    cost, shift = _gate_cost(sigma, 1.0), 1 / sigma
     y = np.linspace(-30, 30, 60_001)
     for order in ORDERS[:3]:
         log_p, log_q = log_ndtr(y), log_ndtr(y + shift)
@@ -217,7 +277,7 @@ def test_half_of_the_pairs_stand_for_all_where_labels_can_be_swapped_and_only_th
 
 @pytest.mark.parametrize("shift", [2e-5, 1e-3, 1 / 150, 0.1, 0.5, 1.0])
 def test_every_check_lies_within_the_corners(shift):
-    corners = check_corners(1 / shift, 1)
+    corners = _check_corners(1 / shift, 1)
     # Both orders and both names: the upper half is the rest, mirrored.
     above = corners.p[:, 0] > corners.q[:, 0]
     q, p = np.append([0.0, 1.0], corners.q[above, 0]), np.append([0.0, 1.0], corners.p[above, 0])
@@ -231,14 +291,14 @@ def test_every_check_lies_within_the_corners(shift):
     assert np.all(there <= edge + 2e-16)
     assert np.all(ndtr(-moved) >= (1 - edge) * (1 - 1e-9) - 2e-16)
     # The polygon is not loose: the worst corner is little worse than the worst check.
-    assert shift > 0.1 or np.all(corners.renyi([2.0, 8.0]) <= 1.1 * gate_cost(1 / shift, 1).rdp[[0, 6]])
+    assert shift > 0.1 or np.all(corners.renyi([2.0, 8.0]) <= 1.1 * _gate_cost(1 / shift, 1).rdp[[0, 6]])
     assert corners.both_ways().renyi([2.0]) == corners.renyi([2.0])
-    assert BEYOND < 2e-19
+    assert _BEYOND < 2e-19
 
 
 @pytest.mark.parametrize("shift", [1e-6, 1.01])
 def test_a_check_beyond_the_polygons_has_none(shift):
-    assert check_corners(1.0, shift) is None
+    assert _check_corners(1.0, shift) is None
 
 
 CASES = [
@@ -253,8 +313,8 @@ CASES = [
 @pytest.mark.parametrize(("law", "change"), CASES, ids=str)
 def test_groups_dominate_all_neighbours_and_lose_little(law, change):
     few, all_ = _gathered_cost(law, change), _listed_cost(law, change)
-    curves, pairs = vertices(few.parts[0].pairs.p, few.parts[0].pairs.q), all_.parts[0].pairs
-    inner = vertices(pairs.p, pairs.q)[:, 1:-1]
+    curves, pairs = few.parts[0].pairs.vertices(), all_.parts[0].pairs
+    inner = pairs.vertices()[:, 1:-1]
     above = [(np.interp(inner[..., 0], c[:, 0], c[:, 1]) - inner[..., 1]).min(axis=1) for c in curves]
     assert np.max(above, axis=0).min() > -1e-12
     assert len(curves) < len(pairs)
@@ -439,7 +499,7 @@ def test_data_dependent_costs_cover_all_changes_at_the_counts_at_hand(law, weigh
 
 def test_a_ballot_leaves_only_classes_that_hold_its_weight():
     law, row = GaussianNoisyMax(3.0), np.array([[5, 2, 3]])
-    found = move_rdp(law, row, WEIGHTED_ORDERS, 3)
+    found = _move_rdp(law, row, WEIGHTED_ORDERS, 3)
     assert not found[0, 1].any()
     assert found[0, [0, 2]].all()
     neighbours = [[2, 5, 3], [2, 2, 6], [8, 2, 0], [5, 5, 0]]
@@ -455,7 +515,7 @@ def test_a_ballot_leaves_only_classes_that_hold_its_weight():
 def test_a_long_lattice_is_covered_and_tightly(law, weight):
     n_teachers = 6_000
     every = _table_pairs(law, Change(ballots=n_teachers, classes=2, votes=2, weight=weight))
-    few = _block_pairs(second_class_table(law, n_teachers)[:, 1], 2 * weight).inflated(1e-14)
+    few = _block_pairs(second_class_table(law, n_teachers)[0][:, 1], 2 * weight).inflated(1e-14)
     orders = DEFAULT_ORDERS[::7]
     truth, charged = every.renyi(orders), few.renyi(orders)
     assert np.all(truth <= charged * (1 + 1e-12))
@@ -466,7 +526,7 @@ def test_a_long_lattice_is_covered_and_tightly(law, weight):
 
 
 def test_a_block_that_is_left_out_would_be_noticed():
-    table = second_class_table(GaussianNoisyMax(900.0), 6_000)[:, 1]
+    table = second_class_table(GaussianNoisyMax(900.0), 6_000)[0][:, 1]
     every = _table_pairs(GaussianNoisyMax(900.0), Change(ballots=6_000, classes=2))
     few = _block_pairs(table, 1)
     middle = np.abs(few.q[:, 0] - 0.5) > 0.2
@@ -486,13 +546,13 @@ def test_weights_in_fine_units_cost_what_they_cost_in_votes(law):
 @pytest.mark.parametrize("law", [LaplaceNoisyMax(12.0), GaussianNoisyMax(12.0)], ids=repr)
 def test_published_costs_see_only_the_sum_of_weights(law):
     two, six = Change(ballots=60, classes=2, votes=2, weight=3), Change(ballots=60, classes=2, votes=6)
-    assert np.array_equal(published_cost(law, two).rdp, published_cost(law, six).rdp)
+    assert np.array_equal(_published_cost(law, two).rdp, _published_cost(law, six).rdp)
     sigma = 12.0
     factor = 2.0 if isinstance(law, LaplaceNoisyMax) else 1.0
-    assert np.allclose(published_cost(law, two).rdp, factor * DEFAULT_ORDERS * 36 / sigma**2)
+    assert np.allclose(_published_cost(law, two).rdp, factor * DEFAULT_ORDERS * 36 / sigma**2)
     for n_classes in (2, 3):
         change = Change(ballots=60, classes=n_classes, votes=2, weight=3)
-        assert np.all(worst_case_cost(law, change).rdp <= published_cost(law, change).rdp * (1 + 1e-8))
+        assert np.all(worst_case_cost(law, change).rdp <= _published_cost(law, change).rdp * (1 + 1e-8))
 
 
 def test_published_gated_costs_see_only_the_sum_of_weights():

@@ -107,7 +107,7 @@ def test_whoever_keeps_account_is_told_of_the_whole_budget_before_the_first_answ
     votes = made()
     with listen(forbid), pytest.raises(BudgetError, match="no more"):
         votes.answer(counts=[2, 48])
-    assert votes.remaining() == votes.design.most_answers
+    assert votes.remaining() == votes.design.promised_answers
     with listen(told.append):
         with pytest.raises(BudgetError, match="are left"):
             votes.answer(counts=[[2, 48]] * (votes.remaining() + 1))

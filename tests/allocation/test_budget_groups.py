@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpensemble.allocation.budget_groups import personal_budgets, whole_number_ratios
+from dpensemble.allocation.budget_groups import personal_budgets
+from dpensemble.design.by_group import _whole_number_ratios
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 
 
@@ -69,7 +70,7 @@ def test_records_of_a_unit_must_agree():
     st.floats(0.001, 0.3),
 )
 def test_ratios_are_the_smallest_whole_numbers_within_the_precision(ratios, precision):
-    found = whole_number_ratios(ratios, precision, largest=1_000_000)
+    found = _whole_number_ratios(ratios, precision, largest=1_000_000)
     relative = np.array(ratios) / min(ratios)
 
     def error(least):
@@ -82,18 +83,18 @@ def test_ratios_are_the_smallest_whole_numbers_within_the_precision(ratios, prec
 
 
 def test_equal_ratios_are_ones():
-    assert whole_number_ratios([0.3, 0.3, 0.3], 1e-6, largest=1) == (1, 1, 1)
+    assert _whole_number_ratios([0.3, 0.3, 0.3], 1e-6, largest=1) == (1, 1, 1)
 
 
 def test_a_precision_out_of_reach_names_one_that_works():
     with pytest.raises(
         InvalidParameterError, match=r"precision=1e-06 .* precision=(\S+) would do with (\d+)"
     ) as caught:
-        whole_number_ratios([1, math.pi], 1e-6, largest=50)
+        _whole_number_ratios([1, math.pi], 1e-6, largest=50)
     words = str(caught.value).rstrip(".").split()
-    assert max(whole_number_ratios([1, math.pi], float(words[-5].split("=")[1]), largest=50)) == int(words[-1])
+    assert max(_whole_number_ratios([1, math.pi], float(words[-5].split("=")[1]), largest=50)) == int(words[-1])
 
 
 def test_ratios_out_of_reach_name_the_teachers_that_would_do():
     with pytest.raises(InvalidParameterError, match="n_teachers=1000"):
-        whole_number_ratios([1, 1000], 0.1, largest=250)
+        _whole_number_ratios([1, 1000], 0.1, largest=250)

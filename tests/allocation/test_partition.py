@@ -1,11 +1,19 @@
+"""Partitions of units, and units as people declare them: any type is numbered, or refused in one sentence."""
+
+import datetime
+from decimal import Decimal
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpensemble import LabelMomentsClassifier
+from dpensemble._units import unit_numbers
 from dpensemble.allocation import Allocation, partitions
-from dpensemble.allocation.partition import grouped_partitions, teachers_of_groups, upsampled_partition
-from dpensemble.errors import InvalidParameterError
+from dpensemble.allocation.partition import teachers_of_groups
+from dpensemble.errors import DataError, DPEnsembleError, HiddenError, InvalidParameterError
 from dpensemble.relations import Relation
 
 SIZES = st.tuples(st.integers(1, 60), st.integers(1, 8), st.integers(1, 5), st.integers(0, 9)).filter(
@@ -147,8 +155,8 @@ EVERY_RELATION = list(Relation)
 @pytest.mark.parametrize("relation", EVERY_RELATION)
 def test_one_group_is_a_plain_partition(relation):
     plain = partitions(range(203), 20, relation=relation, entropy=3)
-    grouped = grouped_partitions(range(203), np.zeros(203, dtype=int), [20], relation=relation, entropy=3)
-    copied = upsampled_partition(range(203), np.ones(203, dtype=int), 20, relation=relation, entropy=3)
+    grouped = Allocation.by_group(range(203), np.zeros(203, dtype=int), [20], relation=relation, entropy=3)
+    copied = Allocation.upsampled(range(203), np.ones(203, dtype=int), 20, relation=relation, entropy=3)
     assert grouped.teachers.tolist() == plain.teachers.tolist()
     assert copied.teachers.tolist() == plain.teachers.tolist()
 
@@ -156,7 +164,7 @@ def test_one_group_is_a_plain_partition(relation):
 @pytest.mark.parametrize("relation", EVERY_RELATION)
 def test_teachers_learn_one_group_only(relation):
     groups = np.random.default_rng(0).choice(3, size=400, p=[0.2, 0.3, 0.5])
-    found = grouped_partitions(range(400), groups, [4, 6, 10], relation=relation)
+    found = Allocation.by_group(range(400), groups, [4, 6, 10], relation=relation)
     first = np.array([0, 4, 10, 20])
     for unit, group in enumerate(groups):
         (teacher,) = found.teachers_of(unit)
@@ -179,7 +187,7 @@ def test_copies_go_to_distinct_teachers_and_fill_them_evenly(n_teachers, kinds, 
     if copies.max() > n_teachers or copies.sum() < n_teachers:
         return
     # `Allocation` refuses a unit that joins a teacher twice.
-    found = upsampled_partition(range(len(copies)), copies, n_teachers, relation=relation, entropy=entropy)
+    found = Allocation.upsampled(range(len(copies)), copies, n_teachers, relation=relation, entropy=entropy)
     assert found.multiplicity.tolist() == copies.tolist()
     if relation is Relation.REPLACE_ONE:
         assert np.ptp([len(shard) for shard in found.shards]) <= 1
@@ -187,7 +195,7 @@ def test_copies_go_to_distinct_teachers_and_fill_them_evenly(n_teachers, kinds, 
 
 def test_few_pairs_of_teachers_share_many_records():
     copies = np.full(3000, 4)
-    found = upsampled_partition(range(3000), copies, 100)
+    found = Allocation.upsampled(range(3000), copies, 100)
     member = np.zeros((3000, 100))
     member[np.repeat(np.arange(3000), 4), found.teachers] = 1
     shared = member.T @ member
@@ -203,8 +211,8 @@ def test_another_record_in_a_slot_moves_nobody(relation):
     changed = [*names[:10], "somebody else", *names[11:]]
     rest = np.arange(60) != 10
     for build in (
-        lambda who: grouped_partitions(who, groups, [5, 5, 5], relation=relation),
-        lambda who: upsampled_partition(who, groups + 1, 30, relation=relation),
+        lambda who: Allocation.by_group(who, groups, [5, 5, 5], relation=relation),
+        lambda who: Allocation.upsampled(who, groups + 1, 30, relation=relation),
     ):
         before, after = build(names), build(changed)
         for unit in np.flatnonzero(rest):
@@ -216,8 +224,8 @@ def test_an_added_record_moves_nobody_under_add_or_remove_one():
     groups = np.arange(61) % 3
     relation = Relation.ADD_OR_REMOVE_ONE
     for build in (
-        lambda n: grouped_partitions([*names, "new"][:n], groups[:n], [5, 5, 5], relation=relation),
-        lambda n: upsampled_partition([*names, "new"][:n], groups[:n] + 1, 30, relation=relation),
+        lambda n: Allocation.by_group([*names, "new"][:n], groups[:n], [5, 5, 5], relation=relation),
+        lambda n: Allocation.upsampled([*names, "new"][:n], groups[:n] + 1, 30, relation=relation),
     ):
         before, after = build(60), build(61)
         for unit in range(60):
@@ -251,10 +259,47 @@ def test_more_groups_than_teachers_are_refused():
 
 def test_bad_numbers_are_refused():
     with pytest.raises(InvalidParameterError, match="fewer than the 4 copies"):
-        upsampled_partition(range(10), np.full(10, 4), 3)
+        Allocation.upsampled(range(10), np.full(10, 4), 3)
     with pytest.raises(InvalidParameterError, match="more than the 10 copies"):
-        upsampled_partition(range(10), np.ones(10, dtype=int), 11)
+        Allocation.upsampled(range(10), np.ones(10, dtype=int), 11)
     with pytest.raises(InvalidParameterError, match="one group"):
-        grouped_partitions([0, 0, 1], np.array([0, 1, 1]), [1, 1])
+        Allocation.by_group([0, 0, 1], np.array([0, 1, 1]), [1, 1])
     with pytest.raises(InvalidParameterError, match="3 teachers to a group of 2"):
-        grouped_partitions(range(4), np.array([0, 0, 1, 1]), [3, 1])
+        Allocation.by_group(range(4), np.array([0, 0, 1, 1]), [3, 1])
+
+
+N = 40
+DAY = datetime.date(2024, 1, 1)
+UNITS = {
+    "floats": [place // 2 + 0.5 for place in range(N)],
+    "lists": [[place // 2] for place in range(N)],
+    "lists of different lengths": [[1] * (1 + place % 3) for place in range(N)],
+    "dates": [DAY + datetime.timedelta(days=place // 2) for place in range(N)],
+    "times": pd.Series(pd.date_range("2024-01-01", periods=N, tz="UTC")),
+    "signaling NaN": [Decimal("sNaN")] * N,
+    "none": [None] * N,
+}
+
+
+# Label moments number the units of `raise` themselves. Lists of different lengths end there without a message.
+KINDS = [(kind, bad) for kind in UNITS for bad in ("raise", "zero") if (kind[:9], bad) != ("lists of ", "raise")]
+
+
+@pytest.mark.parametrize(("kind", "on_bad_record"), KINDS)
+def test_units_of_other_types_raise_what_can_be_shown(kind, on_bad_record):
+    X = np.random.default_rng(0).normal(size=(N, 2))
+    model = LabelMomentsClassifier(epsilon=5, delta=1e-3, classes=[0, 1], on_bad_record=on_bad_record)
+    with pytest.raises(DPEnsembleError) as raised:
+        model.fit(X, (X[:, 0] > 0).astype(int), X_public=X, units=UNITS[kind])
+    assert not isinstance(raised.value, HiddenError)
+
+
+@pytest.mark.parametrize("units", [[[1], [1, 2]], [0.5, 1.5], [DAY, DAY]])
+def test_a_unit_must_be_a_text_a_whole_number_or_bytes(units):
+    with pytest.raises(DPEnsembleError, match="must be strings, integers or bytes"):
+        unit_numbers(units, 2)
+
+
+def test_a_unit_is_needed_of_one_record_at_least():
+    with pytest.raises(DataError, match="missing"):
+        unit_numbers([None, None], 2)

@@ -10,8 +10,7 @@ import pytest
 
 from dpensemble import PATEClassifier, plan
 from dpensemble.accounting import Change, price
-from dpensemble.accounting.meters.gated import _UnitBudget
-from dpensemble.accounting.meters.scheduled import Group
+from dpensemble.accounting.meters.worst_case import Group, _UnitBudget
 from dpensemble.budget import Budget
 from dpensemble.certificates import certificate_of
 from dpensemble.certificates.witness import Parts

@@ -5,7 +5,7 @@ import pytest
 
 from dpensemble.cli import main
 from dpensemble.darrm import AlikeTeachers, optimise_gamma
-from dpensemble.darrm.check import check_gamma
+from dpensemble.darrm.allowance import check_gamma
 
 SETTING = ["gamma", "--teachers", "11", "--epsilon", "0.1", "--m", "3"]
 

@@ -22,7 +22,7 @@ from dpensemble.laws import (
     integer_weights,
     sample,
 )
-from dpensemble.laws.gates import AgainstStudent
+from dpensemble.laws.noisy_max import AgainstStudent
 
 LAWS = [
     LaplaceNoisyMax(0.5),

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from dpensemble.accounting import Accounting, Group
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
 from dpensemble.accounting.meters.data_dependent import PerRecordMeter
-from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
-from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter
-from dpensemble.accounting.meters.scheduled import pure_answers_meter, subsampled_meter
+from dpensemble.accounting.published import PublishedPerRecordMeter
 from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
-from dpensemble.accounting.subsampling import subsampled_cost
 from dpensemble.allocation import BootstrapScheme, partitions
 from dpensemble.budget import Budget
+from dpensemble.design.private_majority import PrivateModelsMeter, _pure_answers_meter
+from dpensemble.design.voting import _subsampled_cost, _subsampled_meter
 from dpensemble.errors import BudgetError
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax
 from dpensemble.relations import Basis, Relation
@@ -73,7 +72,7 @@ for variant in VARIANTS:
             worst_case_meter, variant, gate_of(law), budget
         ),
     }
-METERS["pure answers"] = lambda law, budget: pure_answers_meter(
+METERS["pure answers"] = lambda law, budget: _pure_answers_meter(
     VotingSchedule.everyone(law, SUBSETS * K), Group("everyone", budget), 0.1 / law.scale, 7, "for tests"
 )
 # Paid for before anything is asked, for any number of queries.
@@ -87,10 +86,10 @@ PREPAID = {
 ONCE = [*PREPAID, "pure answers"]
 # Composed separately for every law and budget, so tests/accounting/test_subsampling.py searches their spend.
 SLOW = {
-    scheme: lambda law, budget, scheme=scheme: subsampled_meter(
+    scheme: lambda law, budget, scheme=scheme: _subsampled_meter(
         VotingSchedule.everyone(law, SUBSETS * K),
         Group("everyone", budget),
-        subsampled_cost(law, BootstrapScheme(scheme, SUBSETS * K, 3).holders(N), n_teachers=SUBSETS * K, n_classes=2),
+        _subsampled_cost(law, BootstrapScheme(scheme, SUBSETS * K, 3).holders(N), n_teachers=SUBSETS * K, n_classes=2),
     )
     for scheme in ("distinct", "subsets")
 }

@@ -21,12 +21,23 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from routes import (
+    BY_PROCESSES,
+    RELATIONS,
+    ROUTES,
+    ROW_BY_ROW,
+    InParts,
+    PrivateTable,
+    by_route,
+    cut,
+    in_memory,
+    moments_model,
+)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from dpensemble import SubsampleAggregateClassifier
+from dpensemble import SubsampleAggregateClassifier, _units
 from dpensemble._identity import identity
-from dpensemble.allocation import partition
 from dpensemble.datasets import ParquetBlocks, columns
 from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
 from dpensemble.datasets.arrow_sources import opened_source
@@ -39,19 +50,6 @@ from dpensemble.rows.source import Facts, InMemory
 from dpensemble.workflow.scoring import hold_back
 from dpensemble.workflow.table_files import ReadOptions, TableFiles, Workers
 from dpensemble.workflow.tables import file_tables
-
-from .routes import (
-    BY_PROCESSES,
-    RELATIONS,
-    ROUTES,
-    ROW_BY_ROW,
-    InParts,
-    PrivateTable,
-    by_route,
-    cut,
-    in_memory,
-    moments_model,
-)
 
 N, MINE = 15, [2, 7, 8, 14]
 ALL_ROUTES = {"memory": in_memory} | {name: by_route(route) for name, route in (ROUTES | ROW_BY_ROW).items()}
@@ -250,7 +248,7 @@ def of_type(entry):
 
 @pytest.mark.parametrize("route", OBJECTS)
 def test_ids_that_differ_by_their_type_are_caught(plant, route):
-    plant(partition if route in ("memory", "memory, a column", "blocks") else columns, "identity", of_type)
+    plant(_units if route in ("memory", "memory, a column", "blocks") else columns, "identity", of_type)
     assert moves_of_ids(route) > 1.4
 
 

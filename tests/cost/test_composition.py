@@ -23,10 +23,9 @@ from dpensemble.cost.composition import (
     ProductComposition,
     Recursion,
     _Kernel,
-    layout_number,
-    layout_size,
+    _layout_number,
+    _layout_size,
 )
-from dpensemble.cost.pairs import few_pairs_in_order
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, TableLaw
 
 from ..tiny_votes import strongest_delta
@@ -135,7 +134,7 @@ def test_bounds_hold_for_any_pairs(rows, n_answers):
 def test_groups_dominate_their_members(law, n_teachers):
     pairs = _table_pairs(law, Change(ballots=n_teachers, classes=2))
     for tolerance in (0.001, 0.1, 10.0):
-        groups = few_pairs_in_order(pairs, tolerance, 3)
+        groups = pairs.few_in_order(tolerance, 3)
         assert len(groups) <= len(pairs)
         for epsilon in (0.0, 0.1, 0.5, 1.0):
             assert groups.hockey_stick(epsilon) >= pairs.hockey_stick(epsilon) - 1e-14
@@ -236,11 +235,11 @@ def test_no_fewer_labels_than_before(law, ballots, classes, epsilon, labels):
 
 
 def test_layouts_cover_all_numbers_in_order():
-    sizes = [layout_size(number) for number in range(40)]
+    sizes = [_layout_size(number) for number in range(40)]
     assert sizes == sorted(sizes)
     for n in range(1, 500):
-        number = layout_number(n)
-        assert layout_size(number - 1) < n <= layout_size(number)
+        number = _layout_number(n)
+        assert _layout_size(number - 1) < n <= _layout_size(number)
 
 
 def test_several_kinds_are_composed_like_their_own_sequences():

@@ -11,7 +11,7 @@ from dpensemble.accounting import Change, price
 from dpensemble.budget import Budget
 from dpensemble.cost import DominatingPairs, GatedComposition, GatedCost, PrivacyCost, gated
 from dpensemble.cost.gated import _few_labels
-from dpensemble.cost.pairs import vertices
+from dpensemble.cost.pairs import _vertices
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ConfidentNoisyMax, InteractiveNoisyMax
 
@@ -106,9 +106,9 @@ def test_few_labels_of_more_outcomes_dominate_all_and_cost_little_more(law, chan
     few, orders = _few_labels(pairs), np.array([1.1, 2.0, 10.0, 50.0])
     assert len(few) < len(pairs) / 5
     assert np.all(few.renyi(orders) <= pairs.renyi(orders) * 1.0201)
-    curves = [vertices(few.p[[i]], few.q[[i]])[0] for i in range(len(few))]
+    curves = [_vertices(few.p[[i]], few.q[[i]])[0] for i in range(len(few))]
     for row in np.linspace(0, len(pairs) - 1, 200).astype(int):
-        below = vertices(pairs.p[[row]], pairs.q[[row]])[0]
+        below = _vertices(pairs.p[[row]], pairs.q[[row]])[0]
         # A concave curve is above a polygon if it is above its corners.
         assert any(np.all(np.interp(below[:, 0], *curve.T) >= below[:, 1] - 1e-15) for curve in curves)
 

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dpensemble.cost import DominatingPairs
-from dpensemble.cost.pairs import _FLAT, _NEAR_END, _concave_hull, few_corners, few_pairs, ranks, vertices
+from dpensemble.cost.pairs import _FLAT, _NEAR_END, _concave_hull, _vertices, ranks
 from dpensemble.errors import AccountingError
 
 ULP = 2.0**-53
@@ -64,7 +64,7 @@ def test_last_bits_do_not_select_corners(rows, nudges):
     losing = tables(rows, [0])
     # Without any loss there is nothing to select.
     assume(np.abs(losing[0] - losing[1]).max() > 1e-9)
-    hulls = [_concave_hull(vertices(*tables(rows, n)).reshape(-1, 2)) for n in ([0], nudges)]
+    hulls = [_concave_hull(_vertices(*tables(rows, n)).reshape(-1, 2)) for n in ([0], nudges)]
     assert hulls[0].shape == hulls[1].shape
     assert np.allclose(hulls[0], hulls[1], rtol=0, atol=1e-14)
 
@@ -92,7 +92,7 @@ def test_polygons_of_two_outcomes_contain_every_pair_and_do_not_depend_on_last_b
     for moved in (1 + ULP * np.resize(np.array(nudges), chances.shape), np.ones(chances.shape)):
         p, q = np.sort(chances * moved, axis=1)[:, ::-1].T
         pairs = DominatingPairs(np.stack([p, 1 - p], axis=1), np.stack([q, 1 - q], axis=1))
-        found.append(few_corners(pairs, 0.01, 50.0))
+        found.append(pairs.few_corners(0.01, 50.0))
         corners = [(Fraction(b), Fraction(a)) for a, b in zip(found[-1].p[:, 0], found[-1].q[:, 0], strict=True)]
         polygon = [(Fraction(0), Fraction(0)), *sorted(corners), (Fraction(1), Fraction(1))]
         assert all(lies_below((Fraction(b), Fraction(a)), polygon) for a, b in zip(p, q, strict=True))
@@ -112,10 +112,10 @@ def test_a_direction_and_its_opposite_gather_alike(seed, monkeypatch):
     drawn = rng.dirichlet(np.ones(3), size=(41, 2))
     mixed = 0.9 * drawn.mean(axis=1, keepdims=True) + 0.1 * drawn
     pairs = DominatingPairs(mixed[:, 0], mixed[:, 1])
-    found = few_pairs(pairs, 0.003, np.inf)
+    found = pairs.few(0.003, np.inf)
     whole = np.linalg.svd
     monkeypatch.setattr(np.linalg, "svd", lambda *a, **k: (*whole(*a, **k)[:2], -whole(*a, **k)[2]))
-    turned = few_pairs(pairs, 0.003, np.inf)
+    turned = pairs.few(0.003, np.inf)
     assert found.p.shape == turned.p.shape
     assert np.allclose(found.p, turned.p, rtol=0, atol=1e-13)
 

@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 from dpensemble.accounting import Change
 from dpensemble.accounting.published import laplace_moments
+from dpensemble.accounting.subsampling import _improved_delta
 from dpensemble.accounting.worst_case import worst_case_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import (
@@ -23,16 +24,16 @@ from dpensemble.cost import (
     privacy_cost,
 )
 from dpensemble.cost.composition import AdaptiveComposition
-from dpensemble.cost.privacy_cost import classical_epsilon, improved_delta, improved_epsilon
+from dpensemble.cost.privacy_cost import _classical_epsilon, improved_epsilon
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.laws import LaplaceNoisyMax
 
 
 def test_conversions_of_one_order_by_hand():
     rdp, orders = np.array([0.1]), np.array([11.0])
-    assert classical_epsilon(rdp, orders, 1e-5) == pytest.approx(0.1 + np.log(1e5) / 10)
+    assert _classical_epsilon(rdp, orders, 1e-5) == pytest.approx(0.1 + np.log(1e5) / 10)
     assert improved_epsilon(rdp, orders, 1e-5) == pytest.approx(0.1 + np.log(10 / 11) + (np.log(1e5) - np.log(11)) / 10)
-    assert improved_delta(rdp, orders, improved_epsilon(rdp, orders, 1e-5)) == pytest.approx(1e-5)
+    assert _improved_delta(rdp, orders, improved_epsilon(rdp, orders, 1e-5)) == pytest.approx(1e-5)
 
 
 def test_ten_answers_by_randomized_response_at_odds_of_eleven_to_ten():

@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 from scipy.stats import binom
 
 from dpensemble.darrm import AlikeTeachers, IndependentTeachers, expected_error, optimise_gamma
-from dpensemble.darrm.check import check_gamma
+from dpensemble.darrm.allowance import check_gamma
 from dpensemble.darrm.gamma import _GammaProgram
 from dpensemble.design.private_answers import general_composition
 from dpensemble.errors import InvalidParameterError

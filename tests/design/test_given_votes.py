@@ -90,6 +90,6 @@ def test_the_design_says_everything_public():
 
 def test_more_answers_than_the_budget_covers_are_refused():
     with pytest.raises(BudgetError, match=r"1,000 answers need epsilon .*ask for fewer"):
-        _ = replace(SOFT, answers=1000).most_answers
+        _ = replace(SOFT, answers=1000).promised_answers
     with pytest.raises(InvalidParameterError, match="budget=None"):
-        _ = replace(SOFT, budget=None).most_answers
+        _ = replace(SOFT, budget=None).promised_answers

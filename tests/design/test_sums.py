@@ -7,8 +7,8 @@ import pytest
 from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_mu
-from dpensemble.design.sums import noisy_sums
 from dpensemble.errors import InvalidParameterError
+from dpensemble.methods.label_moments import _noisy_sums
 from dpensemble.relations import Relation
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -23,7 +23,7 @@ def design(**changes):
         "rounds": 3,
         "relation": "replace-one",
     }
-    return noisy_sums(**{**settings, **changes})
+    return _noisy_sums(**{**settings, **changes})
 
 
 @pytest.mark.parametrize("relation", list(Relation))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpensemble.laws.sampling import sample_weights
+from dpensemble.laws.sampling import _sample_weights
 
 TOTAL = 2**63
 
@@ -26,7 +26,7 @@ def test_the_numbers_at_both_ends_of_each_share_draw_its_outcome(weights):
     begin = 0
     for outcome, weight in enumerate(weights):
         for number in () if weight == 0 else (begin, begin + weight - 1):
-            drawn = sample_weights(np.array([weights], dtype=np.uint64), Bits(number))
+            drawn = _sample_weights(np.array([weights], dtype=np.uint64), Bits(number))
             assert drawn.tolist() == [outcome]
         begin += weight
     assert begin == TOTAL
@@ -34,4 +34,4 @@ def test_the_numbers_at_both_ends_of_each_share_draw_its_outcome(weights):
 
 def test_each_row_has_its_own_number():
     weights = np.array([(1, 2, TOTAL - 3)] * 4, dtype=np.uint64)
-    assert sample_weights(weights, Bits(0, 1, 2, 3)).tolist() == [0, 1, 1, 2]
+    assert _sample_weights(weights, Bits(0, 1, 2, 3)).tolist() == [0, 1, 1, 2]

@@ -5,7 +5,6 @@ import pytest
 from dpensemble._random import SeededNoise
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import SparseNoisyMax
-from dpensemble.laws.sparse import SPARSE_ERROR
 
 
 def in_30_digits(counts, sigma, threshold):
@@ -29,7 +28,7 @@ def in_30_digits(counts, sigma, threshold):
 def test_probabilities_are_those_of_the_noisy_maximum(counts, sigma, threshold):
     found = SparseNoisyMax(sigma, threshold).probabilities(np.array(counts))
     wanted = in_30_digits(counts, sigma, threshold)
-    assert max(abs(float(mp.mpf(float(a)) - b)) for a, b in zip(found, wanted, strict=True)) < SPARSE_ERROR / 5
+    assert max(abs(float(mp.mpf(float(a)) - b)) for a, b in zip(found, wanted, strict=True)) < SparseNoisyMax.ERROR / 5
 
 
 @pytest.mark.parametrize("counts", [[], [1], [3] * 200, list(range(1, 80)), [9000], [500] * 3])

@@ -9,8 +9,8 @@ from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier
 
 from dpensemble import BaggedPATEClassifier, Guarantee, PATEClassifier
-from dpensemble.accounting.subsampling import subsampled_cost
 from dpensemble.allocation import BootstrapScheme
+from dpensemble.design.voting import _subsampled_cost
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, OptimalVote
 
@@ -32,7 +32,7 @@ def test_every_variant_spends_what_the_public_settings_say(blobs, aggregator, sc
         model.law_, {"gnmax": GaussianNoisyMax, "lnmax": LaplaceNoisyMax, "optimal": OptimalVote}[aggregator]
     )
     holders = BootstrapScheme(scheme, 20, 2).holders(len(X))
-    cost = subsampled_cost(model.law_, holders, n_teachers=20, n_classes=2)
+    cost = _subsampled_cost(model.law_, holders, n_teachers=20, n_classes=2)
     cost = cost * 15
     cost.refine(2.0, 1e-5)
     assert len(model.labels_) == 15

@@ -10,8 +10,6 @@ from sklearn.naive_bayes import GaussianNB
 from dpensemble import Basis, Guarantee, PrivateMajorityClassifier
 from dpensemble._random import SeededNoise
 from dpensemble.accounting import Group
-from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
-from dpensemble.accounting.meters.scheduled import pure_answers_meter
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, optimal_composition
@@ -24,7 +22,7 @@ from dpensemble.design.private_answers import (
     fitted_answer,
     general_composition,
 )
-from dpensemble.design.private_majority import _touched_zcdp, touched_models
+from dpensemble.design.private_majority import PrivateModelsMeter, _pure_answers_meter, _touched_models, _touched_zcdp
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError, TeacherError
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
 from dpensemble.relations import Relation
@@ -195,7 +193,7 @@ def test_a_record_that_touches_some_teachers_is_charged_for_the_worst_of_them():
         every = [optimal_composition(chosen, 1e-5) for chosen in combinations(teachers, touched)]
         if touched == 1:
             every = [epsilon for epsilon, _ in teachers]
-        found = PrivateModelsMeter(touched_models(teachers, touched), budget).spent_epsilon
+        found = PrivateModelsMeter(_touched_models(teachers, touched), budget).spent_epsilon
         assert max(every) * (1 - 1e-9) <= found <= 1.05 * max(every)
         rhos = tuple(rng.uniform(0, 1e-2, 5))
         worst = max(sum(chosen) for chosen in combinations(rhos, touched))
@@ -432,7 +430,7 @@ def test_the_optimised_gamma_errs_least_where_its_prior_says():
 
 def answers_meter(epsilon, queries, budget):
     schedule = VotingSchedule.everyone(RandomizedResponseMajority((1.0,) * 6), 5)
-    return pure_answers_meter(schedule, Group("everyone", budget), epsilon, queries, "")
+    return _pure_answers_meter(schedule, Group("everyone", budget), epsilon, queries, "")
 
 
 def test_the_meter_of_answers_refuses_more_than_fit():

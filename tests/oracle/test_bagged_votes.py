@@ -5,8 +5,8 @@ from itertools import combinations, permutations, product
 import numpy as np
 import pytest
 
-from dpensemble.accounting.neighbours import second_class_table
-from dpensemble.accounting.subsampling import subsampled_cost
+from dpensemble.accounting.worst_case import second_class_table
+from dpensemble.design.voting import _subsampled_cost
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, OptimalVote
 
 EPSILONS = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)
@@ -47,7 +47,7 @@ def holders(scheme, n, n_teachers, k):
 
 def law_of_answers(records, scheme, n_teachers, k, rules, law):
     """Return the chance of every sequence of answers. One of `rules` a query maps shards to ballots."""
-    second = second_class_table(law, n_teachers)[:, 1]
+    second = second_class_table(law, n_teachers)[0][:, 1]
     every = draws(scheme, len(records), n_teachers, k)
     total = np.zeros((2,) * len(rules))
     for shards in every:
@@ -91,7 +91,7 @@ def drawable(scheme, n, n_teachers, k):
 def test_no_teachers_reveal_more_than_is_charged(setting, law):
     scheme, n, n_teachers, k = setting
     rng = np.random.default_rng(n * 100 + n_teachers * 10 + k)
-    cost = subsampled_cost(law, holders(*setting), n_teachers=n_teachers, n_classes=2)
+    cost = _subsampled_cost(law, holders(*setting), n_teachers=n_teachers, n_classes=2)
     for n_queries in (1, 2, 3):
         (cost * n_queries).refine(1.0, 1e-3)
         allowed = [(cost * n_queries).delta(epsilon) for epsilon in EPSILONS]

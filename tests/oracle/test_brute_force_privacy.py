@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 from dpensemble.accounting import Accounting, Group
 from dpensemble.accounting.meters import worst_case_meter
 from dpensemble.accounting.meters.data_dependent import PerRecordMeter
-from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter, changeable_votes
+from dpensemble.accounting.published import PublishedPerRecordMeter, changeable_votes
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 from dpensemble.accounting import Group
-from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
-from dpensemble.accounting.meters.scheduled import pure_answers_meter
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
 from dpensemble.cost import optimal_composition
 from dpensemble.darrm import Allowance
 from dpensemble.design.private_answers import _gaussian_law, _majority_law, fitted_answer
+from dpensemble.design.private_majority import PrivateModelsMeter, _pure_answers_meter
 from dpensemble.laws import RandomizedResponseMajority, integer_weights
 from dpensemble.votes import Votes
 
@@ -188,7 +187,7 @@ def test_fresh_randomness_for_every_query(aggregator, Delta, touched):
         aggregator, 3, touched=touched, teacher=(epsilon, Delta), queries=queries, budget=budget, prior=0.75
     )
     voting = VotingSchedule.everyone(design.law, 3)
-    meter = pure_answers_meter(voting, Group("everyone", budget), design.epsilon, queries, "")
+    meter = _pure_answers_meter(voting, Group("everyone", budget), design.epsilon, queries, "")
     meter.admit(Votes(np.zeros((queries, 3), dtype=int), n_classes=2))
     chance = sampled(design.law, 3)
     answers = [(p @ chance, q @ chance) for p, q in fresh_pairs(epsilon, Delta, 3, touched)]

@@ -7,7 +7,7 @@ the conjecture of DPBag are never fewer than those by theorems. Trees in blocks 
 import numpy as np
 import pytest
 
-from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter, memberships_of
+from dpensemble.accounting.published import PublishedPerRecordMeter
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
@@ -31,7 +31,7 @@ def test_personalised_labels_are_those_of_the_meter(epsilon, agreement):
     ballots = (np.random.default_rng(0).random((300, n * k)) < agreement).astype(np.uint8)
     budget, law = Budget(epsilon=epsilon, delta=1e-3), LaplaceNoisyMax(n * k / 2)
     meter = PublishedPerRecordMeter(law, allocation, budget, 2, stop_when_spent=True)
-    members = memberships_of(allocation)
+    members = allocation.memberships
     sums = np.zeros(len(members), dtype=np.int64)
     # In two chunks, as the experiment asks.
     spent = np.concatenate([dpbag.charged(part, members, sums) for part in (ballots[:40], ballots[40:])])
@@ -189,7 +189,7 @@ def test_thresholds_lie_between_values():
 
 N, K = 50, 4
 ALLOCATION = partitions(range(103), N, K, entropy=3)
-MEMBERS = memberships_of(ALLOCATION)
+MEMBERS = ALLOCATION.memberships
 
 
 def ballots(agreement, n_queries=60):

@@ -17,8 +17,8 @@ import pytest
 
 from dpensemble import PATEClassifier, WeightingPATEClassifier
 from dpensemble._class_names import declared_labels
+from dpensemble.allocation.budget_groups import parse_budgets
 from dpensemble.cli import main
-from dpensemble.design.by_group import parse_budgets
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.workflow import ReadOptions, TableFiles, file_tables, train

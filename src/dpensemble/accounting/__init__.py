@@ -1,12 +1,13 @@
 """Privacy costs of answers, computed from a law, a change of votes and, on request, the votes."""
 
 from dpensemble.accounting.base import EVERYONE, Accounting, Group, Meter
-from dpensemble.accounting.data_dependent import exact_query_rdp
-from dpensemble.accounting.neighbours import Change
-from dpensemble.accounting.price import GaussianSum, Price, price, sparse_cost
+from dpensemble.accounting.meters.data_dependent import exact_query_rdp
+from dpensemble.accounting.price import Price, price, sparse_cost
 from dpensemble.accounting.published import gnmax_rdp, lnmax_rdp, threshold_rdp
 from dpensemble.accounting.subsampling import bagging_delta, fresh_cost, largest_subsample, published_bagging
 from dpensemble.accounting.sums import SumsMeter, weighted_groups
+from dpensemble.accounting.worst_case import Change
+from dpensemble.laws.base import GaussianSum
 
 __all__ = [
     "EVERYONE",

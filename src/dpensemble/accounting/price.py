@@ -1,5 +1,24 @@
 """The cost of one answer: a registry of prices by law and change of votes, and laws with a price of their own.
 
+The threshold check of Confident- and Interactive-GNMax
+-------------------------------------------------------
+
+A query is two answers: whether it passes, then (if so) a label. The highest count and the highest surplus over the
+student's expectation both move by at most the weight of each ballot that changes. So the check releases one bit that
+is 1 with probability ``Phi(y)`` at a real ``y`` that moves by at most ``s = votes / sigma``, where votes is the sum of
+those weights.
+
+Its operating points ``(Phi(y), Phi(y + s))`` lie on one concave curve. Between two neighbouring points the tangents
+cross above the curve. Between two such crossings the curve lies below the tangent that joins them. So every point is
+below a chord of two of them or of the ends, and (joint convexity) finitely many pairs dominate all ``|y| <= 8``. For
+``y < -8`` and ``order * s <= 8`` the Renyi moment is at most ``1 + Phi(y + s)**order Phi(y)**(1 - order)``, which
+rises in ``y`` (the inverse Mills ratio at ``y`` exceeds ``|y|`` and changes by at most ``s``), so it is largest at
+-8. Beyond 8 the rare outcome loses mass and the divergence is below rounding. Post-processing of the Gaussian
+mechanism caps everything at the published ``order * s**2 / 2`` (Papernot et al. 2018, section 4.2).
+
+The sampler mixes the whole answer with the uniform law. This is a mixture with a law that rounding keeps within
+``exp(0.6 / largest sigma)`` of uniform, which costs less than check and label.
+
 A sparse noisy maximum
 ----------------------
 Its cost is that of two gaps, and of what a class of a single vote can reveal.
@@ -40,26 +59,37 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from dpensemble._checks import delta_of, integer_between, real_between
+from dpensemble._checks import delta_of, integer_between
 from dpensemble.accounting.base import Accounting
-from dpensemble.accounting.neighbours import Change
-from dpensemble.accounting.published import published_cost, published_gate_cost
+from dpensemble.accounting.published import published_price
 from dpensemble.accounting.two_gaps import two_gap_pairs
-from dpensemble.accounting.worst_case import BEYOND, check_corners, gate_cost, worst_case_cost
+from dpensemble.accounting.worst_case import Change, worst_case_cost
 from dpensemble.budget import Budget
-from dpensemble.cost import Conversion, Cost, DominatingPairs, GatedCost, PrivacyCost
-from dpensemble.cost.gated import gated_composition
-from dpensemble.cost.privacy_cost import last_fitting
+from dpensemble.cost import DEFAULT_ORDERS, Conversion, Cost, DominatingPairs, GatedCost, PrivacyCost
+from dpensemble.cost.composition import last_fitting
+from dpensemble.cost.gated import GatedComposition
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.laws.choice import is_proven
 from dpensemble.laws.sampling import PROBABILITY_ERROR
-from dpensemble.laws.sparse import FLOOR, MIXING, SPARSE_ERROR, SparseNoisyMax
+from dpensemble.laws.sparse import SparseNoisyMax
+
+_REACH, _GATE_CELLS = 8.0, 2000
+_SMALLEST_GATE_SHIFT = 1e-5
+
+
+# Deviations beyond which a check is almost certain, and middles of the points whose tangents bound it.
+_FARTHEST, _TANGENTS = 9.0, (0.0, -0.5, -1.2, -2.5)
+# When a vote moves the chance far, rare outcomes lose much more than others.
+_MORE_TANGENTS, _MUCH = (0.0, -0.4, -0.8, -1.2, -1.6, -2.1, -2.7, -3.5, -4.6, -6.0), 0.02
+_OUTWARDS = 1e-12
+#: Chance of an outcome beyond these deviations, by which a check within them differs.
+_BEYOND = float(ndtr(-_FARTHEST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +120,7 @@ class Price:
             return both
         # Losses beyond the grid leave the Renyi curve.
         with suppress(AccountingError):
-            composition = gated_composition(self.corners, self.label.parts[0].pairs, BEYOND)
+            composition = _gated_composition(self.corners, self.label.parts[0].pairs, _BEYOND)
             return GatedCost(rdp=both.rdp, orders=both.orders, composition=composition, queries=1)
         return both
 
@@ -128,17 +158,72 @@ def price(law: ReleaseLaw, change: Change, accounting: Accounting = Accounting.E
     0.25
     """
     exact = accounting is Accounting.EXACT
-    of_label = worst_case_cost if exact else published_cost
+    of_label = worst_case_cost if exact else _published_cost
     if not is_proven(law):
         _require_law(law, change)
     if not law.gated:
         return Price(of_label(law, change))
-    check = gate_cost if exact else published_gate_cost
+    check = _gate_cost if exact else _published_gate_cost
     label, sigma = of_label(law.answer, change), law.gate.sigma  # type: ignore[attr-defined]
-    corners = check_corners(sigma, change.moved) if exact and label.parts is not None else None
+    corners = _check_corners(sigma, change.moved) if exact and label.parts is not None else None
     if corners is None or not _rounding_is_paid(law, label, change, change.moved / sigma):
         corners = None
     return Price(label, check(sigma, change.moved), corners)
+
+
+def _published_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
+    """Return the published data-independent cost of one label of a law without a gate."""
+    return published_price(law, change)[0]
+
+
+@lru_cache(maxsize=64)
+def _gate_cost(sigma: float, votes: float) -> PrivacyCost:
+    """Return the worst-case cost of one noisy threshold check on any real statistic that moves by `votes`."""
+    shift = votes / sigma
+    published = DEFAULT_ORDERS * shift**2 / 2
+    if not _SMALLEST_GATE_SHIFT <= shift <= 1:
+        return PrivacyCost(rdp=published)
+    # The law is symmetric, so complements of these points, reversed, are those above -shift / 2.
+    y = np.linspace(-_REACH - shift, -shift / 2, _GATE_CELLS)
+    q, p = ndtr(y), ndtr(y + shift)
+    slope = np.exp(-shift * (y + shift / 2))
+    # Tangents at neighbouring points cross between them and above the curve.
+    meet = (p[1:] - p[:-1] + slope[:-1] * q[:-1] - slope[1:] * q[1:]) / (slope[:-1] - slope[1:])
+    meet = np.clip(meet, q[:-1], q[1:])
+    height = np.minimum(p[:-1] + slope[:-1] * (meet - q[:-1]), p[1:])
+    meet, height = np.concatenate([q[:1], meet, q[-1:]]), np.concatenate([p[:1], height, p[-1:]])
+    passing = DominatingPairs(np.stack([height, 1 - height], axis=1), np.stack([meet, 1 - meet], axis=1))
+    largest = passing.both_ways().renyi(DEFAULT_ORDERS)
+    with np.errstate(over="ignore"):
+        log_tail = DEFAULT_ORDERS * log_ndtr(shift - _REACH) - (DEFAULT_ORDERS - 1) * log_ndtr(-_REACH)
+        tail = np.log1p(np.exp(log_tail)) / (DEFAULT_ORDERS - 1)
+    exact = np.where(DEFAULT_ORDERS * shift <= _REACH, np.maximum(largest, tail), published)
+    return PrivacyCost(rdp=np.minimum(exact, published))
+
+
+def _published_gate_cost(sigma: float, votes: float) -> PrivacyCost:
+    """Return the published cost of one noisy threshold check (Papernot et al. 2018, section 4.2)."""
+    return PrivacyCost(rdp=DEFAULT_ORDERS / 2 * (votes / sigma) ** 2)
+
+
+@lru_cache(maxsize=64)
+def _check_corners(sigma: float, votes: float) -> DominatingPairs | None:
+    """Return corners around all chances to pass, except `_BEYOND`. None if a vote moves a check too little or much."""
+    shift = votes / sigma
+    if not _SMALLEST_GATE_SHIFT <= shift <= 1:
+        return None
+    middle = np.array(_MORE_TANGENTS if shift > _MUCH else _TANGENTS)
+    y = middle - shift / 2
+    q, p, slope = ndtr(y), ndtr(y + shift), np.exp(-shift * middle)
+    # The curve is concave and starts at 0, so beyond its last point it lies below the ray from 0 through that point.
+    q, p = np.append(q, 0.0), np.append(p, 0.0)
+    slope = np.append(slope, ndtr(shift - _FARTHEST) / ndtr(-_FARTHEST))
+    meet = (p[:-1] - p[1:] - slope[:-1] * q[:-1] + slope[1:] * q[1:]) / (slope[1:] - slope[:-1])
+    height = np.maximum(p[:-1] + slope[:-1] * (meet - q[:-1]), p[1:] + slope[1:] * (meet - q[1:])) * (1 + _OUTWARDS)
+    # Either order of the inputs, and either name of the outcomes.
+    first, second = np.stack([height, 1 - height], axis=1), np.stack([meet, 1 - meet], axis=1)
+    half = DominatingPairs(np.concatenate([first, second[:, ::-1]]), np.concatenate([second, first[:, ::-1]]))
+    return half.both_ways()
 
 
 def _rounding_is_paid(law: ReleaseLaw, label: PrivacyCost, change: Change, shift: float) -> bool:
@@ -192,7 +277,7 @@ def _require_law(law: ReleaseLaw, change: Change) -> None:
         )
 
 
-_OUTCOMES = round(MIXING / FLOOR)
+_OUTCOMES = round(SparseNoisyMax.MIXING / SparseNoisyMax.FLOOR)
 #: Classes with votes, one more for a neighbour, and "nothing" share the mixing.
 _MOST_VOTERS = _OUTCOMES - 1000
 # Share of the remaining delta that pays for rounding on the other side.
@@ -265,44 +350,14 @@ class SparseCost(Cost):
 
 def sparse_cost(law: SparseNoisyMax, n_voters: int) -> SparseCost:
     """Return the cost of one answer of a `SparseNoisyMax` to at most 9,000 voters, one ballot a unit."""
-    rounding = (integer_between("n_voters", n_voters, 1, _MOST_VOTERS) + 1) * SPARSE_ERROR
+    rounding = (integer_between("n_voters", n_voters, 1, _MOST_VOTERS) + 1) * SparseNoisyMax.ERROR
     appears = math.exp(float(log_ndtr(-law.threshold / law.sigma))) * (1 + 1e-9)
     vanishes = math.exp(float(log_ndtr((1 - law.threshold) / law.sigma))) * (1 + 1e-9)
-    fixed = PrivacyCost.of(two_gap_pairs("gaussian", 1 / law.sigma, _OUTCOMES, MIXING))
-    return SparseCost(fixed, -math.log1p(-appears), vanishes + 2 * FLOOR + rounding, rounding)
+    fixed = PrivacyCost.of(two_gap_pairs("gaussian", 1 / law.sigma, _OUTCOMES, SparseNoisyMax.MIXING))
+    return SparseCost(fixed, -math.log1p(-appears), vanishes + 2 * SparseNoisyMax.FLOOR + rounding, rounding)
 
 
-@dataclass(frozen=True, slots=True)
-class GaussianSum:
-    """Gaussian noise on a sum of vectors that one unit can move by at most a fixed length, the sensitivity.
-
-    A GaussianSum differs from a `dpensemble.laws.ReleaseLaw`: teachers answer with vectors instead of ballots, and the
-    sum is released.
-
-    Parameters
-    ----------
-    sigma : float
-        Standard deviation of the noise on every entry, in units of the sensitivity. The sensitivity is the length by
-        which one unit can move the sum.
-
-    Examples
-    --------
-    >>> GaussianSum(sigma=4.0).words()
-    'Gaussian noise of 4 sensitivities on a sum of vectors'
-    """
-
-    name: ClassVar[str] = "gaussian-sum"
-    title: ClassVar[str] = "Gaussian sum of soft votes"
-
-    sigma: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", real_between("sigma", self.sigma, 1e-9, 1e12))
-
-    def words(self) -> str:
-        """Return the noise in words, for reports."""
-        return f"Gaussian noise of {self.sigma:.4g} sensitivities on a sum of vectors"
-
-    def settings(self) -> dict[str, Any]:
-        """Return the law as plain values."""
-        return {"law": repr(self), "sigma": self.sigma}
+@lru_cache(maxsize=12)
+def _gated_composition(checks: DominatingPairs, labels: DominatingPairs, missed: float) -> GatedComposition:
+    """Return the composition of such queries. Recent compositions are cached."""
+    return GatedComposition(checks, labels, missed)

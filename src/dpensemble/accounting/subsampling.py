@@ -93,23 +93,23 @@ from copy import copy
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import delta_of, integer_between, member, real_between
 from dpensemble._wording import round_up
-from dpensemble.accounting.neighbours import Change
 from dpensemble.accounting.price import price
+from dpensemble.accounting.worst_case import Change
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, Cost, DominatingPairs, PrivacyCost
 from dpensemble.cost.composition import (
     MOST_EPSILON,
     AdaptiveComposition,
-    composition_of,
-    layout_number,
-    layout_size,
+    last_between,
+    last_fitting,
 )
-from dpensemble.cost.privacy_cost import improved_delta, improved_epsilon, last_between, last_fitting
+from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Relation
@@ -431,11 +431,11 @@ class SubsampledCost(Cost):
         if one.parts is None:
             return None
         # The same layout for neighbouring questions.
-        laid_out = layout_size(layout_number(max(1, self.answers)))
+        laid_out = AdaptiveComposition.answers_laid_out(max(1, self.answers))
         ceiling = improved_epsilon(one.rdp * laid_out, one.orders, delta)
         largest = min(MOST_EPSILON / 2, round_up(1.1 * min(self.inner_epsilon(epsilon), ceiling), 1))
         try:
-            return composition_of(one.parts[0].pairs, laid_out, largest)
+            return AdaptiveComposition.laid_out_for(one.parts[0].pairs, laid_out, largest)
         except AccountingError:
             return None
 
@@ -445,19 +445,10 @@ class SubsampledCost(Cost):
 
     def _delta_of(self, ballots: int, inner: float) -> float:
         one = self._one(ballots)
-        delta = improved_delta(one.rdp * self.answers, one.orders, inner)
+        delta = _improved_delta(one.rdp * self.answers, one.orders, inner)
         if ballots in self._composed:
             delta = min(delta, self._composed[ballots].delta(self.answers, inner))
         return delta
-
-
-def subsampled_cost(law: ReleaseLaw, holders: Floats, *, n_teachers: int, n_classes: int) -> SubsampledCost:
-    """Return the cost of one answer of a law without a gate, all ballots weighing alike."""
-
-    def one(ballots: int) -> PrivacyCost:
-        return price(law, Change(ballots=n_teachers, classes=n_classes, votes=ballots)).label
-
-    return SubsampledCost(one, holders)
 
 
 def fresh_cost(law: ReleaseLaw, change: Change, rate: float, relation: Relation) -> PrivacyCost:
@@ -523,3 +514,13 @@ def amplified(one: PrivacyCost, rate: float, relation: Relation, *, two_values: 
     if relation is Relation.REPLACE_ONE and not two_values:
         both = both.single()
     return PrivacyCost.of(both)
+
+
+def _improved_delta(rdp: NDArray[np.float64], orders: NDArray[np.float64], epsilon: float) -> float:
+    """Return the delta that holds at `epsilon`, rounded up: the inverse of `improved_epsilon`."""
+    if not rdp.any():
+        return 0.0
+    logs = (orders - 1) * (rdp - epsilon + np.log1p(-1 / orders)) - np.log(orders)
+    # The terms of the sum are of the size of the largest order, so their rounding grows with it.
+    slack = 1e-13 * (1 + (orders - 1) * (rdp + abs(epsilon)))
+    return float(math.exp(min(0.0, np.min(logs + slack))))

@@ -1,5 +1,7 @@
 """The exact worst case of one answer: the most that the released label alone can reveal, over all votes.
 
+A `Change` states what one unit can change of the votes on a query.
+
 The published bounds charge for noisy counts that are never published. Here the price is that of the law that is
 sampled, mixing included:
 
@@ -12,7 +14,7 @@ sampled, mixing included:
 - *Three or more classes, several votes*: a Renyi curve from the same two gaps, and pure privacy of Laplace noise or
   the Gaussian mechanism's own curve. The latter two also serve for noise beyond the range of that analysis.
 - *Three or more classes, optimal vote*: all histograms are listed.
-- *Gates*: the cost of the threshold check is added.
+- *Gates*: `dpensemble.accounting.price` adds the cost of the threshold check.
 
 Many counts of two classes
 --------------------------
@@ -62,44 +64,25 @@ probabilities and ``a >= 2``.
 
 The sampled law is a mixture of the law, the uniform law and, for rounding, a law near uniform. Moments are jointly
 convex, so the larger of the law's and the rounding's is enough.
-
-The threshold check of Confident- and Interactive-GNMax
--------------------------------------------------------
-
-A query is two answers: whether it passes, then (if so) a label. The highest count and the highest surplus over the
-student's expectation both move by at most the weight of each ballot that changes. So the check releases one bit that
-is 1 with probability ``Phi(y)`` at a real ``y`` that moves by at most ``s = votes / sigma``, where votes is the sum of
-those weights.
-
-Its operating points ``(Phi(y), Phi(y + s))`` lie on one concave curve. Between two neighbouring points the tangents
-cross above the curve. Between two such crossings the curve lies below the tangent that joins them. So every point is
-below a chord of two of them or of the ends, and (joint convexity) finitely many pairs dominate all ``|y| <= 8``. For
-``y < -8`` and ``order * s <= 8`` the Renyi moment is at most ``1 + Phi(y + s)**order Phi(y)**(1 - order)``, which
-rises in ``y`` (the inverse Mills ratio at ``y`` exceeds ``|y|`` and changes by at most ``s``), so it is largest at
--8. Beyond 8 the rare outcome loses mass and the divergence is below rounding. Post-processing of the Gaussian
-mechanism caps everything at the published ``order * s**2 / 2`` (Papernot et al. 2018, section 4.2).
-
-The sampler mixes the whole answer with the uniform law. This is a mixture with a law that rounding keeps within
-``exp(0.6 / largest sigma)`` of uniform, which costs less than check and label.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, permutations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr
 
-from dpensemble._arrays import Floats
-from dpensemble._checks import real_between
-from dpensemble.accounting.neighbours import Change, is_rising, reachable_offsets, second_class_table
+from dpensemble._arrays import Floats, Integers
+from dpensemble._checks import integer_between, real_between
 from dpensemble.accounting.two_gaps import two_gap_pairs
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs, PrivacyCost
-from dpensemble.cost.pairs import few_pairs, ranks, vertices
+from dpensemble.cost.pairs import ranks
 from dpensemble.errors import AccountingError
 from dpensemble.laws import (
     ByLaw,
@@ -112,6 +95,81 @@ from dpensemble.laws import (
 )
 from dpensemble.laws.choice import is_proven
 from dpensemble.laws.sampling import PROBABILITY_ERROR
+
+# Tables over all counts stay within seconds and a gigabyte.
+_MOST_BALLOTS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Ballots of one weight that one unit can move from any classes to any others. Public.
+
+    Parameters
+    ----------
+    ballots : int
+        Sum of the weights of all ballots, at most a million. When each weighs 1, this is their number.
+    classes : int
+        Number of declared classes.
+    votes : int, default=1
+        Most ballots that one unit can change.
+    weight : int, default=1
+        Weight of each of those ballots. Other units' ballots may have other weights.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> Change(ballots=250, classes=2, votes=3, weight=2).moved
+    6
+    """
+
+    ballots: int
+    classes: int
+    votes: int = 1
+    weight: int = 1
+
+    def __post_init__(self) -> None:
+        integer_between("ballots", self.ballots, 1, _MOST_BALLOTS)
+        integer_between("classes", self.classes, 2)
+        integer_between("votes", self.votes, 1)
+        integer_between("weight", self.weight, 1)
+        # No more ballots of this weight fit into the sum of all.
+        object.__setattr__(self, "votes", min(self.votes, max(1, self.ballots // self.weight)))
+
+    @property
+    def moved(self) -> int:
+        """Weight of all ballots that can change."""
+        return self.votes * self.weight
+
+
+def second_class_table(law: ReleaseLaw, n_teachers: int) -> tuple[Floats, bool]:
+    """Return the sampled law of two classes for 0 to `n_teachers` votes for the second class, and whether it rises.
+
+    The law has one row for each number of votes. It rises when there are two outcomes and the second one's chance never
+    falls, so that far rows are worst.
+    """
+    second = np.arange(n_teachers + 1)
+    table = mixed_probabilities(law, np.stack([n_teachers - second, second], axis=1))
+    return table, table.shape[1] == 2 and bool(np.all(np.diff(table[:, 1]) >= -PROBABILITY_ERROR))
+
+
+def reachable_offsets(n_classes: int, votes: int, limit: int) -> Integers | None:
+    """Return all changes of the counts by moving up to `votes` ballots, or None if there are more than `limit`."""
+    source, target = np.nonzero(~np.eye(n_classes, dtype=bool))
+    steps: NDArray[Any] = np.zeros((len(source), n_classes), dtype=np.int64)
+    steps[np.arange(len(steps)), source] -= 1
+    steps[np.arange(len(steps)), target] += 1
+    offsets = np.zeros((1, n_classes), dtype=np.int64)
+    for _ in range(votes):
+        further = (offsets[:, None, :] + steps).reshape(-1, n_classes)
+        offsets = np.unique(np.concatenate([offsets, further]), axis=0)
+        if len(offsets) > limit + 1:
+            return None
+    return offsets[offsets.any(axis=1)]
+
 
 # Up to this many counts all pairs are listed.
 _MOST_LISTED = 20_000
@@ -183,7 +241,7 @@ def _divergences(p: Floats, q: Floats) -> Floats:
 
 
 # Pairs of histograms that can be listed within seconds.
-_MOST_PAIRS, _MOST_CHANGES, _MOST_BALLOTS = 1_000_000, 10_000, 5_000
+_MOST_PAIRS, _MOST_CHANGES, _MOST_LISTED_BALLOTS = 1_000_000, 10_000, 5_000
 _N_LEVELS, _OFF = 100, 1e-11
 # Pairs that can be listed and grouped within a few seconds, and by how much groups may exceed the worst of them.
 _MOST_SOON, _TOLERANCE = 200_000, 0.003
@@ -197,7 +255,7 @@ def _can_list(law: ReleaseLaw, change: Change) -> bool:
 
 def _changes(law: ReleaseLaw, change: Change) -> NDArray[np.int64] | None:
     """Return all changes of the counts, or None if they give too many pairs."""
-    if change.ballots > _MOST_BALLOTS:
+    if change.ballots > _MOST_LISTED_BALLOTS:
         return None
     offsets = reachable_offsets(change.classes, change.votes, _MOST_CHANGES)
     if offsets is None:
@@ -236,7 +294,7 @@ def _gathered_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
     changes = _changes(law, change)
     assert changes is not None  # noqa: S101
     pairs = _pairs(law, change.ballots, change.classes, changes).inflated(2 * PROBABILITY_ERROR)
-    return PrivacyCost.of(few_pairs(pairs, _TOLERANCE, math.inf))
+    return PrivacyCost.of(pairs.few(_TOLERANCE, math.inf))
 
 
 def _n_sorted(total: int, n_parts: int) -> int:
@@ -317,7 +375,7 @@ def _require_symmetry(law: ReleaseLaw, rows: NDArray[np.int64], probabilities: N
 
 def _side_by_side(pairs: DominatingPairs) -> DominatingPairs:
     """Put pairs next to those with nearly the same curve, which lets exact composition group them."""
-    corners = vertices(pairs.p, pairs.q)
+    corners = pairs.vertices()
     # Levels are not halfway between chances that laws have by symmetry, and rounding decides no tie.
     levels = np.round(corners[:, 1, 0] * _N_LEVELS + _OFF)
     order = np.lexsort((ranks(corners[:, 2, 0], _OFF / _N_LEVELS), levels))
@@ -368,64 +426,6 @@ def _gaussian(orders: Floats, shift: float, added: float) -> Floats:
 def _slope(orders: Floats, loss: float) -> Floats:
     """Return ``a (a-1) x**(a-2) (x-1)**2 / 2`` at a ratio ``x = exp(loss)``."""
     return orders * (orders - 1) / 2 * np.exp((orders - 2) * loss) * np.expm1(loss) ** 2
-
-
-_REACH, _GATE_CELLS = 8.0, 2000
-_SMALLEST_GATE_SHIFT = 1e-5
-
-
-# Deviations beyond which a check is almost certain, and middles of the points whose tangents bound it.
-_FARTHEST, _TANGENTS = 9.0, (0.0, -0.5, -1.2, -2.5)
-# When a vote moves the chance far, rare outcomes lose much more than others.
-_MORE_TANGENTS, _MUCH = (0.0, -0.4, -0.8, -1.2, -1.6, -2.1, -2.7, -3.5, -4.6, -6.0), 0.02
-_OUTWARDS = 1e-12
-#: Chance of an outcome beyond these deviations, by which a check within them differs.
-BEYOND = float(ndtr(-_FARTHEST))
-
-
-@lru_cache(maxsize=64)
-def check_corners(sigma: float, votes: float) -> DominatingPairs | None:
-    """Return corners around all chances to pass, except `BEYOND`. None if a vote moves a check too little or much."""
-    shift = votes / sigma
-    if not _SMALLEST_GATE_SHIFT <= shift <= 1:
-        return None
-    middle = np.array(_MORE_TANGENTS if shift > _MUCH else _TANGENTS)
-    y = middle - shift / 2
-    q, p, slope = ndtr(y), ndtr(y + shift), np.exp(-shift * middle)
-    # The curve is concave and starts at 0, so beyond its last point it lies below the ray from 0 through that point.
-    q, p = np.append(q, 0.0), np.append(p, 0.0)
-    slope = np.append(slope, ndtr(shift - _FARTHEST) / ndtr(-_FARTHEST))
-    meet = (p[:-1] - p[1:] - slope[:-1] * q[:-1] + slope[1:] * q[1:]) / (slope[1:] - slope[:-1])
-    height = np.maximum(p[:-1] + slope[:-1] * (meet - q[:-1]), p[1:] + slope[1:] * (meet - q[1:])) * (1 + _OUTWARDS)
-    # Either order of the inputs, and either name of the outcomes.
-    first, second = np.stack([height, 1 - height], axis=1), np.stack([meet, 1 - meet], axis=1)
-    half = DominatingPairs(np.concatenate([first, second[:, ::-1]]), np.concatenate([second, first[:, ::-1]]))
-    return half.both_ways()
-
-
-@lru_cache(maxsize=64)
-def gate_cost(sigma: float, votes: float) -> PrivacyCost:
-    """Return the worst-case cost of one noisy threshold check on any real statistic that moves by `votes`."""
-    shift = votes / sigma
-    published = DEFAULT_ORDERS * shift**2 / 2
-    if not _SMALLEST_GATE_SHIFT <= shift <= 1:
-        return PrivacyCost(rdp=published)
-    # The law is symmetric, so complements of these points, reversed, are those above -shift / 2.
-    y = np.linspace(-_REACH - shift, -shift / 2, _GATE_CELLS)
-    q, p = ndtr(y), ndtr(y + shift)
-    slope = np.exp(-shift * (y + shift / 2))
-    # Tangents at neighbouring points cross between them and above the curve.
-    meet = (p[1:] - p[:-1] + slope[:-1] * q[:-1] - slope[1:] * q[1:]) / (slope[:-1] - slope[1:])
-    meet = np.clip(meet, q[:-1], q[1:])
-    height = np.minimum(p[:-1] + slope[:-1] * (meet - q[:-1]), p[1:])
-    meet, height = np.concatenate([q[:1], meet, q[-1:]]), np.concatenate([p[:1], height, p[-1:]])
-    passing = DominatingPairs(np.stack([height, 1 - height], axis=1), np.stack([meet, 1 - meet], axis=1))
-    largest = passing.both_ways().renyi(DEFAULT_ORDERS)
-    with np.errstate(over="ignore"):
-        log_tail = DEFAULT_ORDERS * log_ndtr(shift - _REACH) - (DEFAULT_ORDERS - 1) * log_ndtr(-_REACH)
-        tail = np.log1p(np.exp(log_tail)) / (DEFAULT_ORDERS - 1)
-    exact = np.where(DEFAULT_ORDERS * shift <= _REACH, np.maximum(largest, tail), published)
-    return PrivacyCost(rdp=np.minimum(exact, published))
 
 
 # Beyond this pure epsilon a probability of randomized response is lost to rounding.
@@ -494,8 +494,8 @@ def _(law: RandomizedResponse, change: Change) -> PrivacyCost | None:
 @lru_cache(maxsize=64)
 def _two_classes(law: ReleaseLaw, change: Change) -> PrivacyCost:
     if change.ballots > _MOST_LISTED:
-        table = second_class_table(law, change.ballots)
-        if is_rising(table):
+        table, rising = second_class_table(law, change.ballots)
+        if rising:
             return PrivacyCost.of(_block_pairs(table[:, 1], change.moved).inflated(PROBABILITY_ERROR))
     return PrivacyCost.of(_table_pairs(law, change))
 
@@ -504,9 +504,9 @@ def _table_pairs(law: ReleaseLaw, change: Change) -> DominatingPairs:
     """Return all neighbouring pairs of the sampled laws of two classes, in both directions up to the labels' names."""
     refuse_students(law)
     second = np.arange(change.ballots + 1)
-    table = second_class_table(law, change.ballots)
+    table, rising = second_class_table(law, change.ballots)
     # If a law does not rise, or has further outcomes, a smaller change may be worse.
-    shifts = [change.votes] if is_rising(table) else range(1, change.votes + 1)
+    shifts = [change.votes] if rising else range(1, change.votes + 1)
     # If a law treats the classes alike, moving down is moving up with the labels swapped.
     uneven = float(np.abs(table - table[::-1, [1, 0, *range(2, table.shape[1])]]).max())
     alike = uneven <= PROBABILITY_ERROR
@@ -534,7 +534,7 @@ def _many_classes(law: ReleaseLaw, change: Change) -> PrivacyCost:
             f"law={type(law).__name__} has a mixing_weight too small for its pure_epsilon={epsilon:g}: return "
             "dpensemble.laws.least_mixing_weight of that epsilon, or use less noise."
         )
-    return pure_cost(epsilon)
+    return PrivacyCost.pure(epsilon)
 
 
 def _no_price(law: ReleaseLaw, change: Change) -> str:
@@ -553,7 +553,7 @@ def _(law: LaplaceNoisyMax, change: Change) -> PrivacyCost:
         return _gathered_cost(law, change)
     if change.votes == 1 and _covered(change.weight / law.scale):
         return _noisy_max("laplace", law, change.weight / law.scale, change.classes)
-    pure = pure_cost(law.pure_epsilon(change.moved))
+    pure = PrivacyCost.pure(law.pure_epsilon(change.moved))
     return _with_curve(pure, "laplace", law, change.moved / law.scale, change.classes)
 
 
@@ -601,7 +601,7 @@ def bounded_range_cost(width: float, slack: float) -> PrivacyCost:
     same cell share a pair that covers them all.
     """
     if width > _LARGEST_EPSILON:
-        return pure_cost(width)
+        return PrivacyCost.pure(width)
     starts = np.linspace(0.0, width, _CELLS + 1)
     high, low = starts[1:] + slack, starts[:-1] - width - slack
     likelier = -np.expm1(low) / -np.expm1(low - high)
@@ -634,11 +634,3 @@ def refuse_students(law: ReleaseLaw) -> None:
 
 def _covered(shift: float) -> bool:
     return _SMALLEST_SHIFT <= shift <= _LARGEST_SHIFT
-
-
-def pure_cost(epsilon: float) -> PrivacyCost:
-    """Return the cost of an epsilon-private answer: that of randomized response (Kairouz et al. 2015)."""
-    if epsilon > _LARGEST_EPSILON:
-        return PrivacyCost(rdp=np.full_like(DEFAULT_ORDERS, epsilon))
-    table = np.array([[1.0, np.exp(-epsilon)]]) / (1 + np.exp(-epsilon))
-    return PrivacyCost.of(DominatingPairs(table, table[:, ::-1]))

@@ -23,15 +23,15 @@ from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._no_copies import Original
 from dpensemble._random import NOISE_BITS, NoiseSource, noise_source
 from dpensemble._refusals import require_readable
-from dpensemble.accounting.price import GaussianSum
+from dpensemble._units import unit_numbers
 from dpensemble.aggregation.answers import Answer, Book, MemoryBook, as_text, check_key, from_text, require_left
 from dpensemble.allocation.bootstrap import integers_below
-from dpensemble.allocation.partition import unit_numbers
 from dpensemble.budget import Budget
 from dpensemble.design.given_votes import GivenVotes, Sampling
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.laws import ReleaseLaw, SparseNoisyMax
+from dpensemble.laws.base import GaussianSum
 from dpensemble.relations import Basis, Relation
 from dpensemble.releases import NamedVotes, release_of
 
@@ -381,7 +381,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         self._read = _Payloads(self.design, self.classes)
         self._lock, self._ledger = threading.Lock(), ledger
         self._draws = None if rate is None else _Draws(n_voters, self.design.rate or 0.0, self._noise)
-        self._most = self.design.most_answers
+        self._most = self.design.promised_answers
         # A grant that was charged before continues. Otherwise the first answer charges it.
         self._book: Book | None = None if ledger is None else ledger.resumed(self.design)
 

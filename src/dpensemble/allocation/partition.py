@@ -1,6 +1,4 @@
-"""The unit of each record, as the user declares it.
-
-Which units teach which teachers: disjoint subsets of the units, subsets by personal budget, or every unit for all.
+"""Which units teach which teachers: disjoint subsets of the units, subsets by personal budget, or every unit for all.
 
 An `Allocation` is the frozen result of a scheme. Each scheme of partitions matches the neighbouring relation under
 which one unit touches exactly its own ``n_partitions`` teachers and no others:
@@ -28,17 +26,15 @@ import hashlib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import Integers
-from dpensemble._checks import integer_between, is_missing, member
-from dpensemble._identity import ID_WORDS, entries_of, identity, is_id
+from dpensemble._checks import integer_between, member
 from dpensemble._random import Stream, seed_integer, seed_sequence
-from dpensemble._refusals import require_one_per_record, require_readable
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble._units import number_units
+from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 
 
@@ -98,6 +94,93 @@ class Allocation:
         if self.copies is not None and (self.copies.shape != self.teachers.shape or self.copies.min(initial=1) < 1):
             raise InvalidParameterError("copies must have one entry of at least 1 for each membership.")
 
+    @classmethod
+    def by_group(
+        cls,
+        identities: Sequence[Hashable],
+        group_of_record: NDArray[np.int64],
+        teachers: Sequence[int],
+        *,
+        relation: Relation = Relation.REPLACE_ONE,
+        entropy: int = 0,
+    ) -> Allocation:
+        """Give each group of units its own teachers, one disjoint subset each, numbered group after group.
+
+        `identities` and `relation` are those of `partitions`, the relation among units of one group. Groups and numbers
+        of teachers are public. Under add-or-remove-one these numbers must not depend on the records.
+        """
+        units, unit_of_record = number_units(identities)
+        groups = _group_of_unit(unit_of_record, group_of_record)
+        column = np.empty(len(units), dtype=np.int64)
+        first = 0
+        for index, n_teachers in enumerate(teachers):
+            members = np.flatnonzero(groups == index)
+            if relation is Relation.REPLACE_ONE:
+                if len(members) < n_teachers:
+                    raise InvalidParameterError(
+                        f"n_teachers gives {n_teachers} teachers to a group of {len(members)} records (or units): "
+                        "use fewer teachers."
+                    )
+                generator = np.random.default_rng(seed_sequence(entropy, Stream.ALLOCATION, index))
+                column[members] = generator.permutation(len(members)) % n_teachers + first
+            else:
+                salt = seed_integer(entropy, Stream.ALLOCATION, index)
+                hashed = _identity_hashes([units[member] for member in members.tolist()], entropy)
+                column[members] = _salted_hashes(hashed, salt) % np.uint64(n_teachers)
+                column[members] += first
+            first += n_teachers
+        return cls(
+            n_teachers=first,
+            offsets=np.arange(len(units) + 1, dtype=np.int64),
+            teachers=column,
+            unit_of_record=unit_of_record,
+            relation=relation,
+        )
+
+    @classmethod
+    def upsampled(
+        cls,
+        identities: Sequence[Hashable],
+        copies_of_record: NDArray[np.int64],
+        n_teachers: int,
+        *,
+        relation: Relation = Relation.REPLACE_ONE,
+        entropy: int = 0,
+    ) -> Allocation:
+        """Let a public number of distinct teachers learn from each unit, the same for all of its records.
+
+        Under replace-one, units are shuffled within their group. In each block of `n_teachers` units the k-th unit
+        starts at teacher k and continues by a stride of its block. Strides are drawn among those prime to the number of
+        teachers. So every teacher gets floor or ceil of the mean number of units, and few pairs of teachers have many
+        in common. The remaining units of the groups are dealt one after the other. Under add-or-remove-one start and
+        stride are drawn from each unit's identity.
+        """
+        units, unit_of_record = number_units(identities)
+        copies = _group_of_unit(unit_of_record, copies_of_record)
+        if int(copies.max()) > n_teachers:
+            raise InvalidParameterError(
+                f"n_teachers={n_teachers} is fewer than the {copies.max()} copies of a record: use more.",
+                parameter="n_teachers",
+            )
+        if int(copies.sum()) < n_teachers and relation is Relation.REPLACE_ONE:
+            raise InvalidParameterError(
+                f"n_teachers={n_teachers} is more than the {copies.sum()} copies of all records: use fewer.",
+                parameter="n_teachers",
+            )
+        by_position = relation is Relation.REPLACE_ONE
+        starts, strides = (
+            _dealt(copies, n_teachers, entropy) if by_position else _draw_moves(units, n_teachers, entropy)
+        )
+        offsets = np.concatenate([[0], np.cumsum(copies)])
+        turn = np.arange(offsets[-1]) - np.repeat(offsets[:-1], copies)
+        return cls(
+            n_teachers=n_teachers,
+            offsets=offsets,
+            teachers=(np.repeat(starts, copies) + turn * np.repeat(strides, copies)) % n_teachers,
+            unit_of_record=unit_of_record,
+            relation=relation,
+        )
+
     @property
     def n_records(self) -> int:
         """Number of records."""
@@ -135,6 +218,12 @@ class Allocation:
         """Most votes that one unit can change under `relation`: the sensitivity in votes."""
         joins = 0 if self.next_slot is None else self.next_slot.size
         return int(max(self.multiplicity.max(initial=0), joins))
+
+    @property
+    def memberships(self) -> NDArray[np.int64]:
+        """Teachers of each unit as rows, with the unit that would be added last. All units must have as many."""
+        table = self.teachers.reshape(self.n_units, self.votes_per_unit)
+        return table if self.next_slot is None else np.vstack([table, self.next_slot])
 
     def teachers_of(self, unit: int) -> NDArray[np.int64]:
         """Return the teachers that one unit touches."""
@@ -270,35 +359,6 @@ def _allocation(
     )
 
 
-def number_units(identities: Sequence[Hashable] | NDArray[np.generic]) -> tuple[Sequence[bytes], Integers]:
-    """Give numbers to distinct identities in order of first appearance."""
-    # Ten million whole numbers need no dictionary.
-    if isinstance(identities, range):
-        return _Written(np.asarray(identities)), np.arange(len(identities))
-    if isinstance(identities, np.ndarray) and identities.dtype.kind in "iu":
-        values, first, places = np.unique(identities, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        return _Written(values[order]), np.argsort(order)[places]
-    numbers: dict[bytes, int] = {}
-    unit_of_record = np.array([numbers.setdefault(_canonical(x), len(numbers)) for x in identities], dtype=np.int64)
-    return list(numbers), unit_of_record
-
-
-class _Written(Sequence[bytes]):
-    """Distinct whole numbers as identities, converted to bytes on access."""
-
-    def __init__(self, values: Integers) -> None:
-        self._values = values
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return _Written(self._values[index])
-        return _canonical(int(self._values[index]))
-
-
 def _identity_hashes(units: Sequence[bytes], entropy: int) -> NDArray[np.uint64]:
     """Return a keyed hash of each unit, from the public seed and the unit's own identity alone."""
     key = hashlib.blake2b(str(entropy).encode()).digest()
@@ -309,15 +369,6 @@ def _identity_hashes(units: Sequence[bytes], entropy: int) -> NDArray[np.uint64]
 def _salted_hashes(hashed: NDArray[np.uint64], salt: int) -> NDArray[np.uint64]:
     """Return hashes that look independent for each salt."""
     return _mix(hashed ^ _mix(np.array([salt], dtype=np.uint64)))
-
-
-def _canonical(entry: Hashable) -> bytes:
-    """Return bytes that depend on one identity alone. 7 and "7" are the same unit."""
-    written = identity(entry)
-    if written is None:
-        # Fractions are refused too, since whole numbers that other units turned into floats may have lost digits.
-        raise InvalidParameterError(f"units must be {ID_WORDS}; got {type(entry).__name__}.")
-    return written
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -386,89 +437,6 @@ def teachers_of_groups(n_teachers: int, shares: ArrayLike, names: Sequence[str])
     return tuple(teachers.tolist())
 
 
-def grouped_partitions(
-    identities: Sequence[Hashable],
-    group_of_record: NDArray[np.int64],
-    teachers: Sequence[int],
-    *,
-    relation: Relation = Relation.REPLACE_ONE,
-    entropy: int = 0,
-) -> Allocation:
-    """Give each group of units its own teachers, one disjoint subset each, numbered group after group.
-
-    `identities` and `relation` are those of `partitions`, the relation among units of one group. Groups and numbers of
-    teachers are public. Under add-or-remove-one these numbers must not depend on the records.
-    """
-    units, unit_of_record = number_units(identities)
-    groups = _group_of_unit(unit_of_record, group_of_record)
-    column = np.empty(len(units), dtype=np.int64)
-    first = 0
-    for index, n_teachers in enumerate(teachers):
-        members = np.flatnonzero(groups == index)
-        if relation is Relation.REPLACE_ONE:
-            if len(members) < n_teachers:
-                raise InvalidParameterError(
-                    f"n_teachers gives {n_teachers} teachers to a group of {len(members)} records (or units): "
-                    "use fewer teachers."
-                )
-            generator = np.random.default_rng(seed_sequence(entropy, Stream.ALLOCATION, index))
-            column[members] = generator.permutation(len(members)) % n_teachers + first
-        else:
-            salt = seed_integer(entropy, Stream.ALLOCATION, index)
-            hashed = _identity_hashes([units[member] for member in members.tolist()], entropy)
-            column[members] = _salted_hashes(hashed, salt) % np.uint64(n_teachers)
-            column[members] += first
-        first += n_teachers
-    return Allocation(
-        n_teachers=first,
-        offsets=np.arange(len(units) + 1, dtype=np.int64),
-        teachers=column,
-        unit_of_record=unit_of_record,
-        relation=relation,
-    )
-
-
-def upsampled_partition(
-    identities: Sequence[Hashable],
-    copies_of_record: NDArray[np.int64],
-    n_teachers: int,
-    *,
-    relation: Relation = Relation.REPLACE_ONE,
-    entropy: int = 0,
-) -> Allocation:
-    """Let a public number of distinct teachers learn from each unit, the same for all of its records.
-
-    Under replace-one, units are shuffled within their group. In each block of `n_teachers` units the k-th unit starts
-    at teacher k and continues by a stride of its block. Strides are drawn among those prime to the number of teachers.
-    So every teacher gets floor or ceil of the mean number of units, and few pairs of teachers have many in common.
-    The remaining units of the groups are dealt one after the other. Under add-or-remove-one start and stride are drawn
-    from each unit's identity.
-    """
-    units, unit_of_record = number_units(identities)
-    copies = _group_of_unit(unit_of_record, copies_of_record)
-    if int(copies.max()) > n_teachers:
-        raise InvalidParameterError(
-            f"n_teachers={n_teachers} is fewer than the {copies.max()} copies of a record: use more.",
-            parameter="n_teachers",
-        )
-    if int(copies.sum()) < n_teachers and relation is Relation.REPLACE_ONE:
-        raise InvalidParameterError(
-            f"n_teachers={n_teachers} is more than the {copies.sum()} copies of all records: use fewer.",
-            parameter="n_teachers",
-        )
-    by_position = relation is Relation.REPLACE_ONE
-    starts, strides = _dealt(copies, n_teachers, entropy) if by_position else _draw_moves(units, n_teachers, entropy)
-    offsets = np.concatenate([[0], np.cumsum(copies)])
-    turn = np.arange(offsets[-1]) - np.repeat(offsets[:-1], copies)
-    return Allocation(
-        n_teachers=n_teachers,
-        offsets=offsets,
-        teachers=(np.repeat(starts, copies) + turn * np.repeat(strides, copies)) % n_teachers,
-        unit_of_record=unit_of_record,
-        relation=relation,
-    )
-
-
 def _dealt(copies: NDArray[np.int64], n_teachers: int, entropy: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return first teacher and stride of each unit, by position."""
     starts, strides = np.empty(len(copies), dtype=np.int64), np.ones(len(copies), dtype=np.int64)
@@ -510,49 +478,3 @@ def _group_of_unit(unit_of_record: NDArray[np.int64], of_record: NDArray[np.int6
     if np.any(groups[unit_of_record] != of_record):
         raise InvalidParameterError("the records of one unit must be in one group.")
     return groups
-
-
-def declared_units(units: ArrayLike, n_records: int) -> NDArray[np.generic]:
-    """Return the declared unit of each record, refusing missing ones."""
-    require_readable("units", units)
-    names = entries_of("units", units)
-    require_one_per_record("units", names, n_records)
-    if names.dtype.kind == "O" and any(map(_is_absent, names.tolist())):
-        raise DataError("units must have no missing value: give every record a unit.")
-    return names
-
-
-def _is_absent(entry: Hashable) -> bool:
-    return is_missing(entry) or (isinstance(entry, str) and not len(entry))
-
-
-def unit_numbers(units: ArrayLike, n_records: int) -> Integers:
-    """Return the number of each record's unit, counted from 0 in order of first appearance."""
-    return number_units(declared_units(units, n_records))[1]
-
-
-def units_or_none(units: ArrayLike) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
-    """Return units, and which records have one, or raise if no record has one. Each entry is judged separately."""
-    names, present = named_units(units)
-    _require_any(present)
-    return names, present
-
-
-def named_units(units: ArrayLike) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
-    """Return units, and which records have one. A record whose entry is missing or no id has none."""
-    names = entries_of("units", units)
-    if names.dtype.kind in "iu":
-        return names, np.ones(names.shape, dtype=bool)
-    return names, np.array([is_id(one) for one in names.ravel().tolist()], dtype=bool).reshape(names.shape)
-
-
-def present_numbers(numbers: Integers) -> NDArray[np.bool_]:
-    """Return which records have a unit, of the numbers that a reader gave units: -1 is none. Raise if none has."""
-    present = np.asarray(numbers) >= 0
-    _require_any(present)
-    return present
-
-
-def _require_any(present: NDArray[np.bool_]) -> None:
-    if not present.any():
-        raise DataError("units is missing for every record: give the owner of each record, or leave units out.")

@@ -24,7 +24,7 @@ from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
 from dpensemble.cost.composition import AdaptiveComposition, Layout, Recursion
 from dpensemble.cost.gated import GatedComposition
-from dpensemble.cost.pairs import DominatingPairs, few_corners, few_pairs, vertices
+from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, OptimalVote, ReleaseLaw
 from dpensemble.laws.sampling import integer_weights
@@ -118,7 +118,7 @@ def _within_rounding(budget: Budget, errors: float) -> Budget:
 def _of_listed(neighbours: _Listing, answers: int) -> Iterator[tuple[Layout, bool]]:
     """Return layouts whose groups stand for similar listed neighbours, coarser ones first."""
     for fineness, tolerance, largest_order in _OF_MANY:
-        groups = few_pairs(neighbours.pairs, tolerance, largest_order)
+        groups = neighbours.pairs.few(tolerance, largest_order)
         whole = Layout(groups, 1)
         layout = Layout(groups, math.ceil(fineness * whole.step / whole.deviation))
         if layout.work(answers) < _MOST_WORK_OF_MANY:
@@ -129,7 +129,7 @@ def _layouts(composed: AdaptiveComposition, answers: int) -> Iterator[tuple[Layo
     """Return layouts coarser than the composition's, and whether groups are corners, if corners are fewer."""
     groups, layouts = composed.layout.groups, []
     for tolerance in _TOLERANCES if composed.pairs.p.shape[1] == 2 else ():
-        corners = few_corners(composed.pairs, tolerance, _LARGEST_ORDER)
+        corners = composed.pairs.few_corners(tolerance, _LARGEST_ORDER)
         if len(corners) < len(groups):
             layouts += [(Layout(corners, n_steps), True) for n_steps in (*_COARSE, _FINE)]
     layouts += [(Layout(groups, n_steps), False) for n_steps in _COARSE if n_steps < composed.layout.n_steps]
@@ -275,7 +275,7 @@ class _Listing:
 
     def is_covered(self, groups: DominatingPairs) -> bool:
         """Return whether every pair of neighbours lies below one of `groups`, within double precision."""
-        # All pairs of two outcomes do: see `few_pairs_in_order`.
+        # All pairs of two outcomes do: see `DominatingPairs.few_in_order`.
         return self._change.classes == 2 or bool(_farthest_above(groups, self.pairs)[0].min() >= _LEAST_ABOVE)
 
     def _cover(self, groups: DominatingPairs) -> list[int]:
@@ -369,9 +369,9 @@ def _neighbours(rows: Integers, weights: Any, change: Change) -> tuple[Floats, F
 
 def _farthest_above(groups: DominatingPairs, pairs: DominatingPairs) -> tuple[Floats, Integers]:
     """Return, for each pair, by how much and which group's curve lies farthest above its own."""
-    inner = vertices(pairs.p, pairs.q)[:, 1:-1]
+    inner = pairs.vertices()[:, 1:-1]
     best, place = np.full(len(pairs), -np.inf), np.zeros(len(pairs), dtype=np.int64)
-    for index, curve in enumerate(vertices(groups.p, groups.q)):
+    for index, curve in enumerate(groups.vertices()):
         above = np.interp(inner[:, :, 0], curve[:, 0], curve[:, 1]) - inner[:, :, 1]
         # Near an end of the curve for both, the distance between them is small, too.
         share = (above / np.minimum(inner[:, :, 1], 1 - inner[:, :, 1] + 1e-18)).min(axis=1)

@@ -18,7 +18,7 @@ import typer
 from dpensemble._checks import shown
 from dpensemble._class_names import split_names
 from dpensemble._hide_private_rows import guard_private_rows
-from dpensemble.allocation.partition import named_units
+from dpensemble._units import named_units
 from dpensemble.cli.options import parts_of
 from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.columns import number_columns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,17 @@ from dpensemble.accounting import Accounting, largest_subsample, published_baggi
 from dpensemble.accounting.published import has_published
 from dpensemble.accounting.subsampling import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme
+from dpensemble.allocation.budget_groups import parse_budgets
 from dpensemble.budget import Budget
 from dpensemble.certificates import certificate_of, certificate_of_draws
 from dpensemble.cli.options import Request, described_method
 from dpensemble.cli.output import PlanFiles, warnings_as_lines, write_charts
-from dpensemble.design import Plan, VotingDesign, answer_rate, smallest_ensemble, wrong_label_rate
+from dpensemble.design import Plan, VotingDesign, smallest_ensemble
 from dpensemble.design import plan as find_plan
-from dpensemble.design.by_group import parse_budgets
-from dpensemble.design.plan import SmallestEnsemble, quality_table
+from dpensemble.design.plan import SmallestEnsemble, answer_rate, wrong_label_rate
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Guarantee
+from dpensemble.laws import ReleaseLaw
 from dpensemble.methods.designs import PLANNED
 from dpensemble.relations import Basis, Relation
 from dpensemble.report.charts import Limit, Series, Words, line_chart
@@ -65,7 +66,7 @@ def run(request: Request) -> None:
         budgets = None if own["json"] else _other_budgets(best)
         smallest = None if label_accuracy is None else _smallest(best, agreement, label_accuracy)
         agreements = sorted({*_AGREEMENTS, agreement})
-        quality = quality_table(best.design.law, best.design.ballots, best.design.n_classes, agreements)
+        quality = _quality_table(best.design.law, best.design.ballots, best.design.n_classes, agreements)
         if proof is not None:
             out.write_certificate(proof)
     if own["json"]:
@@ -242,3 +243,17 @@ def _answer_of_bagging(scheme: BootstrapScheme, records: int) -> dict[str, Any]:
         "scheme": scheme.scheme.value,
         "warning": guarantee.warning,
     }
+
+
+def _quality_table(
+    law: ReleaseLaw, ballots: int, n_classes: int, agreements: Sequence[float]
+) -> list[dict[str, float]]:
+    """Return the quality of labels, one row for each share of agreeing teachers.
+
+    Each row has ``agreement``, ``margin`` in votes, ``wrong_label_rate`` and ``answer_rate``. Public.
+    """
+    margins = [round((2 * share - 1) * ballots, 9) for share in agreements]
+    wrong = wrong_label_rate(law, ballots, margins, n_classes).tolist()
+    answered = answer_rate(law, ballots, margins, n_classes).tolist()
+    names = ("agreement", "margin", "wrong_label_rate", "answer_rate")
+    return [dict(zip(names, row, strict=True)) for row in zip(agreements, margins, wrong, answered, strict=True)]

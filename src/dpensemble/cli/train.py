@@ -23,6 +23,7 @@ from dpensemble._announce import Spending, listen
 from dpensemble._class_names import split_names
 from dpensemble._draw_once import kept_in
 from dpensemble._progress import Hear, progress_heard_by, show_progress
+from dpensemble.allocation.budget_groups import parse_budgets
 from dpensemble.cli.interrupts import INTERRUPTS
 from dpensemble.cli.options import Request, described_method, parts_of
 from dpensemble.cli.output import warnings_as_lines
@@ -30,15 +31,8 @@ from dpensemble.cli.runs import print_run
 from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.public_facts import lines, refuse_doubts
-from dpensemble.design.by_group import parse_budgets
 from dpensemble.engine.run import uncounted
-from dpensemble.errors import (
-    ColumnWarning,
-    InvalidParameterError,
-    UnlikeRowsWarning,
-    file_errors,
-    known_text,
-)
+from dpensemble.errors import ColumnWarning, InvalidParameterError, UnlikeRowsWarning, file_errors, known_text
 from dpensemble.rows.bad_records import zeroes_bad
 from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file_tables
 from dpensemble.workflow import train as run_training

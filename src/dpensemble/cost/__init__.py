@@ -9,9 +9,17 @@ from dpensemble.cost.gaussian import (
     noise_variance,
     pure_mu,
 )
-from dpensemble.cost.optimal import PureCost, optimal_composition
 from dpensemble.cost.pairs import DominatingPairs
-from dpensemble.cost.privacy_cost import DEFAULT_ORDERS, Conversion, Cost, GatedCost, Part, PrivacyCost
+from dpensemble.cost.privacy_cost import (
+    DEFAULT_ORDERS,
+    Conversion,
+    Cost,
+    GatedCost,
+    Part,
+    PrivacyCost,
+    PureCost,
+    optimal_composition,
+)
 
 __all__ = [
     "DEFAULT_ORDERS",

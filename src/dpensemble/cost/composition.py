@@ -36,6 +36,7 @@ at most about half an answer per composition. The pair of its own curve dominate
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -46,7 +47,7 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
 from dpensemble._processes import one_thread
-from dpensemble.cost.pairs import DominatingPairs, few_pairs_in_order
+from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.errors import AccountingError
 
 _UNIT = 2.0**-52
@@ -318,7 +319,7 @@ class Recursion:
         self._layout, self._n_answers = layout, n_answers
         # Stores every stride-th function, and the last one reached.
         self._stride = max(1, math.ceil(n_answers * sum(layout.reach(n_answers)) * 8 / _SNAPSHOT_BYTES))
-        self._kernels, self._lowest, self._highest = kernels_of(layout.groups, layout.step)
+        self._kernels, self._lowest, self._highest, self._first = kernels_of(layout.groups, layout.step)
         self._sparse = layout.is_sparse
         nodes, width = sum(layout.reach(n_answers)) + 1, len(self._kernels)
         # Used again for every answer, since fresh pages would cost more than the products.
@@ -326,7 +327,6 @@ class Recursion:
         self._values = np.empty(len(layout.groups) * nodes)
         self._lock = Lock()
         self._taps = [np.flatnonzero(weights).tolist() for weights in self._kernels.T]
-        self._first = first_excess(self._kernels, self._lowest, layout.step)
         self._kept = [(0, np.zeros(1))]
         self._last = 0, self._kept[0]
 
@@ -395,10 +395,15 @@ def nodes_within(spread: float, step: float) -> tuple[int, int]:
     return below, above
 
 
-def kernels_of(pairs: DominatingPairs, step: float) -> tuple[NDArray[np.float64], int, int]:
-    """Return the weights of neighbouring nodes, shape (n_offsets, n_pairs), and the extreme offsets."""
+def kernels_of(pairs: DominatingPairs, step: float) -> tuple[NDArray[np.float64], int, int, NDArray[np.float64]]:
+    """Return the weights of neighbouring nodes, shape (n_offsets, n_pairs), and the extreme offsets.
+
+    The last result is the excess after the first answer: of the function that one answer makes of the hockey-stick
+    function, on the nodes around 0.
+    """
     # An outcome that `p` never produces leaves the ratio 0, where every function is 0.
-    return chords(pairs.losses(), np.where(pairs.p > 0, pairs.q, 0.0), step)
+    kernels, lowest, highest = chords(pairs.losses(), np.where(pairs.p > 0, pairs.q, 0.0), step)
+    return kernels, lowest, highest, _first_excess(kernels, lowest, step)
 
 
 def chords(losses: Floats, weights: Floats, step: float) -> tuple[NDArray[np.float64], int, int]:
@@ -413,7 +418,7 @@ def chords(losses: Floats, weights: Floats, step: float) -> tuple[NDArray[np.flo
     return kernels, lowest, highest
 
 
-def first_excess(kernels: NDArray[np.float64], lowest: int, step: float) -> NDArray[np.float64]:
+def _first_excess(kernels: NDArray[np.float64], lowest: int, step: float) -> NDArray[np.float64]:
     """Return the excess of the function that one answer makes of the hockey-stick function, on the nodes around 0."""
     around = max(-lowest, len(kernels) + lowest - 1)
     y = step * (np.arange(-around, around + 1)[:, None] + np.arange(lowest, lowest + len(kernels)))
@@ -430,7 +435,7 @@ def _layout_for(pairs: DominatingPairs, n_answers: int, largest_order: float) ->
         # Coarser groups are useful only if the finer ones are too many.
         for tolerance in _TOLERANCES if most_work > _MUCH_WORK else _TOLERANCES[:1]:
             if tolerance not in groups:
-                groups[tolerance] = few_pairs_in_order(pairs, tolerance, largest_order=largest_order)
+                groups[tolerance] = pairs.few_in_order(tolerance, largest_order=largest_order)
             here = _layouts(groups[tolerance], tolerance, n_answers, most_work)
             best = min(best, *here, key=lambda each: each[0])
             enough = _IN_BLOCKS if n_answers > _SHORT and most_work >= _MUCH_WORK else worst
@@ -511,6 +516,43 @@ class AdaptiveComposition:
         self._block = followed // 2
         self._blocks = Blocks(self._of_block)
 
+    @staticmethod
+    @lru_cache(maxsize=12)
+    def laid_out_for(pairs: DominatingPairs, n_answers: int, largest_epsilon: float) -> AdaptiveComposition:
+        """Return the composition laid out for exactly these figures. Recent compositions are cached."""
+        return AdaptiveComposition(pairs, n_answers, largest_epsilon)
+
+    @staticmethod
+    def answers_laid_out(n_answers: int) -> int:
+        """Return how many answers the layout supports that follows this many: four layouts for every doubling."""
+        return _layout_size(_layout_number(n_answers))
+
+    @staticmethod
+    def most_answers(
+        laid_out_for: Callable[[int], AdaptiveComposition | None], epsilon: float, delta: float, guess: int, most: int
+    ) -> int:
+        """Return how many answers fit, each number by the composition laid out for it, at most `most`.
+
+        `laid_out_for` takes a size of a layout, and returns None if the size is out of range. Sizes are tried from the
+        size of `guess`, in one direction, so the cost of a number of answers never depends on the search.
+        """
+        number, rising, falling = _layout_number(max(1, guess)), False, False
+        while number >= 0:
+            top, bottom = _layout_size(number), _layout_size(number - 1)
+            laid_out = laid_out_for(top)
+            count = 0 if laid_out is None else laid_out.largest(epsilon, delta, min(top, most))
+            if count >= min(top, most):
+                if top >= most or falling:
+                    return min(top, most)
+                number, rising = number + 1, True
+            elif count > bottom:
+                return count
+            elif rising:
+                return bottom
+            else:
+                number, falling = number - 1, True
+        return 0
+
     def _of_block(self) -> LossCurve:
         return self._recursion.curve(self._block)
 
@@ -547,11 +589,7 @@ class AdaptiveComposition:
         whole = 1 << bit
         for lower in range(bit - 1, -1, -1):
             whole += (1 << lower) * fits((whole + (1 << lower) + 1) * self._block)
-        within, beyond = (whole + 1) * self._block, (whole + 2) * self._block
-        while beyond - within > 1:
-            middle = (within + beyond) // 2
-            within, beyond = (middle, beyond) if fits(middle) else (within, middle)
-        return within
+        return last_between(fits, (whole + 1) * self._block, (whole + 2) * self._block)
 
     def curve(self, n_answers: int) -> LossCurve:
         """Return all deltas of `n_answers`."""
@@ -580,7 +618,8 @@ class ProductComposition:
         curve = None
         for pairs, count in kinds:
             if count:
-                here = composition_of(pairs, layout_size(layout_number(count)), largest_epsilon).curve(count).thinned()
+                n_answers = AdaptiveComposition.answers_laid_out(count)
+                here = AdaptiveComposition.laid_out_for(pairs, n_answers, largest_epsilon).curve(count).thinned()
                 curve = here if curve is None else _joined_curves(curve, here)
         #: All deltas of the answers, or None without answers.
         self.curve = curve
@@ -594,22 +633,16 @@ class ProductComposition:
         return 0.0 if self.curve is None else self.curve.epsilon(delta)
 
 
-@lru_cache(maxsize=12)
-def composition_of(pairs: DominatingPairs, n_answers: int, largest_epsilon: float) -> AdaptiveComposition:
-    """Return the composition laid out for exactly these figures. Recent compositions are cached."""
-    return AdaptiveComposition(pairs, n_answers, largest_epsilon)
-
-
-def layout_number(n_answers: int) -> int:
+def _layout_number(n_answers: int) -> int:
     """Return the number of the layout that follows this many answers: four layouts for every doubling."""
     number = max(0, math.ceil(4 * math.log2(n_answers)))
     # Sizes are whole, so a smaller layout may hold as many answers.
-    while number and layout_size(number - 1) >= n_answers:
+    while number and _layout_size(number - 1) >= n_answers:
         number -= 1
     return number
 
 
-def layout_size(number: int) -> int:
+def _layout_size(number: int) -> int:
     """Return the largest number of answers that a layout supports, or 0 below the first."""
     return 0 if number < 0 else math.ceil(2 ** (number / 4))
 
@@ -620,3 +653,28 @@ def _require_range(largest_epsilon: float, spread: float) -> None:
             f"exact composition needs an epsilon up to {MOST_EPSILON:g} and losses that spread by up to "
             f"{_MOST_SPREAD:g}; got {largest_epsilon:.4g} and {spread:.4g}: use 'best'."
         )
+
+
+def last_fitting(fits: Callable[[int], bool], within: int, growth: float, most: int | None = None) -> int:
+    """Return the last count that fits, at most `most`, searched upwards from a count that fits."""
+    limit = sys.maxsize if most is None else most
+
+    def further(count: int) -> int:
+        return min(limit, max(count + 1, math.ceil(count * growth)))
+
+    if within >= limit:
+        return limit
+    beyond = further(within)
+    while fits(beyond):
+        if beyond >= limit:
+            return limit
+        within, beyond = beyond, further(beyond)
+    return last_between(fits, within, beyond)
+
+
+def last_between(fits: Callable[[int], bool], within: int, beyond: int) -> int:
+    """Return the last count that fits, between a count that fits and one that does not."""
+    while beyond - within > 1:
+        middle = (within + beyond) // 2
+        within, beyond = (middle, beyond) if fits(middle) else (within, middle)
+    return within

@@ -35,7 +35,6 @@ A run of ``U1 + U2`` units is a run until more than ``U1 - (x + y)`` units are s
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from threading import RLock
 
 import numpy as np
@@ -43,8 +42,16 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from dpensemble._arrays import Floats
 from dpensemble._processes import one_thread
-from dpensemble.cost.composition import MOST_ANSWERS, Blocks, LossCurve, chords, first_excess, kernels_of, nodes_within
-from dpensemble.cost.pairs import DominatingPairs, few_corners, few_pairs
+from dpensemble.cost.composition import (
+    MOST_ANSWERS,
+    Blocks,
+    LossCurve,
+    chords,
+    kernels_of,
+    last_fitting,
+    nodes_within,
+)
+from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.errors import AccountingError
 
 # How many multiplications of a matrix take as long as one of a slice, measured with many labels.
@@ -63,7 +70,7 @@ class _GatedRecursion:
         losses = checks.losses()
         self._passing, self._failing = (_Taps(*chords(losses[:, [o]], checks.q[:, [o]], step)) for o in (0, 1))
         self._labels = _Labels(labels, step)
-        self._first_check = first_excess(*kernels_of(checks, step)[:2], step)
+        *_, self._first_check = kernels_of(checks, step)
         self._pad = max(taps.farthest for taps in (self._passing, self._failing, self._labels)) + 1
         self.n_taps = 4 + self._labels.most
         self._units, self._kept = 0, [(0, np.zeros(1))]
@@ -153,9 +160,8 @@ class _Labels:
     """The largest average of a function over all possible labels."""
 
     def __init__(self, labels: DominatingPairs, step: float) -> None:
-        self._kernels, self._lowest, highest = kernels_of(labels, step)
+        self._kernels, self._lowest, highest, self._first = kernels_of(labels, step)
         self._taps = _Taps(self._kernels, self._lowest, highest)
-        self._first = first_excess(self._kernels, self._lowest, step)
         self._sparse = _TAP * int(np.count_nonzero(self._kernels)) < self._kernels.size
         self.farthest = self._taps.farthest
         self.most = self._taps.most if self._sparse else len(self._kernels)
@@ -307,13 +313,7 @@ class GatedComposition:
             within += 1
         if within < self._followed:
             return within
-        beyond = 2 * within
-        while fits(beyond):
-            within, beyond = beyond, 2 * beyond
-        while beyond - within > 1:
-            middle = (within + beyond) // 2
-            within, beyond = (middle, beyond) if fits(middle) else (within, middle)
-        return within
+        return last_fitting(fits, within, 2.0)
 
     def _few(self, queries: int) -> LossCurve:
         units = queries * self.query_units
@@ -348,11 +348,5 @@ def _prices(check: float, label: float) -> tuple[int, int]:
 def _few_labels(labels: DominatingPairs, tolerance: float | None = None) -> DominatingPairs:
     """Return few pairs that stand for all that a label can reveal: corners of two outcomes, or pairs of more."""
     if labels.p.shape[1] == 2:
-        return few_corners(labels, tolerance or _TOLERANCE, _LARGEST_ORDER)
-    return few_pairs(labels, tolerance or _GATHERED, _LARGEST_ORDER)
-
-
-@lru_cache(maxsize=12)
-def gated_composition(checks: DominatingPairs, labels: DominatingPairs, missed: float) -> GatedComposition:
-    """Return the composition of such queries. Recent compositions are cached."""
-    return GatedComposition(checks, labels, missed)
+        return labels.few_corners(tolerance or _TOLERANCE, _LARGEST_ORDER)
+    return labels.few(tolerance or _GATHERED, _LARGEST_ORDER)

@@ -21,9 +21,9 @@ Curves are corner lists of (Q, P) from (0, 0) to (1, 1). Three selections replac
   edge the slope grows by the factor ``(1 + s / p) / (1 - s / q)`` with ``s = 2 _NEAR_END``, and the slope of a moved
   end by at most ``(1 + F) / (1 - F)``. The last edge is the same, seen from (1, 1). The result is concave, so the chord
   and the corner lie below, too.
-- *Groups.* `few_pairs` and `few_pairs_in_order` divide pairs into groups, so that composition follows fewer pairs. Each
-  group stands behind the hull of its own curves. Every pair lies below the hull of its group, however the pairs are
-  divided.
+- *Groups.* `DominatingPairs.few` and `DominatingPairs.few_in_order` divide pairs into groups, so that composition
+  follows fewer pairs. Each group stands behind the hull of its own curves. Every pair lies below the hull of its group,
+  however the pairs are divided.
 
 So rounding can change which bound is computed, never that the result is a bound. Processors and libraries round
 exponentials differently, and rounding would decide ties: outcomes of one likelihood ratio lie on a line. Measured on
@@ -50,7 +50,7 @@ _NEAR_END = 1e-14
 _FLAT = 2.0**-47
 
 
-def vertices(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
+def _vertices(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the corners (q, p) of every pair's curve, from (0, 0) to (1, 1), by falling likelihood ratio."""
     # Outcomes that cannot occur go last, where they add nothing.
     order = np.argsort(np.where(q > 0, -p / np.where(q > 0, q, 1.0), np.inf), axis=1, kind="stable")
@@ -128,6 +128,21 @@ def _few_edges(corners: NDArray[np.float64], n_edges: int) -> NDArray[np.float64
     return np.concatenate([corners[:1], meet, corners[-1:]])
 
 
+# Orders at which a group of pairs may not exceed the worst single pair.
+_TEST_ORDERS = np.array([1.1, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0])
+# The same for sets in which no group may be much looser at any order.
+_ALL_ORDERS = np.sort(np.concatenate([_TEST_ORDERS, [3.0, 7.0, 14.0, 32.0, 500.0, 2e3, 1e4, 1e5]]))
+_MOST_OUTCOMES = 10
+# Likelihood ratios that decide whether pairs are alike.
+_RATIOS = 41
+# Rounding of shapes, and of their place along a direction as a share of the farthest place, for one row.
+_SHAPE_ERROR, _SAME = 1e-13, 1e-4
+# Orthogonal to no direction that shapes have by symmetry.
+_IRREGULAR = np.sqrt(np.arange(2.0, 2.0 + _RATIOS)) % 1.0
+# Number of neighbours in a row that do not fit, after which no others are tried.
+_MISSES = 6
+# Most rows that are tried as one group. A larger matrix is represented by a sample of its rows.
+_TRIED = 3000
 _BLOCK_CELLS = 4_000_000
 # Bounds the rounding of one logarithm of a sum, relative and absolute.
 _RELATIVE_SLACK, _ABSOLUTE_SLACK = 1e-9, 1e-15
@@ -239,7 +254,7 @@ class DominatingPairs:
     def dominate_randomized_response(self, epsilon: float) -> bool:
         """Return whether one of the pairs dominates randomized response at `epsilon`."""
         corner = 1 / (1 + np.exp(epsilon)), 1 / (1 + np.exp(-epsilon))
-        curves = vertices(self.p, self.q)
+        curves = self.vertices()
         return any(np.interp(corner[0], curve[:, 0], curve[:, 1]) >= corner[1] for curve in curves)
 
     def inflated(self, error: float) -> DominatingPairs:
@@ -270,11 +285,75 @@ class DominatingPairs:
         n_outcomes : int, optional
             Most outcomes of the pair. A pair with fewer outcomes is looser.
         """
-        corners = _concave_hull(vertices(self.p, self.q).reshape(-1, 2))
+        corners = _concave_hull(self.vertices().reshape(-1, 2))
         if n_outcomes is not None:
             corners = _few_edges(corners, n_outcomes)
         steps = np.diff(corners, axis=0)
         return DominatingPairs(steps[:, 1][None], steps[:, 0][None]).inflated(2 * _NEAR_END / len(steps))
+
+    def vertices(self) -> Floats:
+        """Return the corners (q, p) of every pair's curve, shape (n_pairs, n_outcomes + 1, 2)."""
+        return _vertices(self.p, self.q)
+
+    def few(self, tolerance: float, largest_order: float) -> DominatingPairs:
+        """Return fewer pairs that dominate the set, each of which stands for similar rows anywhere in the table.
+
+        None exceeds the worst single pair by more than a share of `tolerance` in Renyi divergence up to
+        `largest_order`. When a set depends on two gaps, these pairs are fewer than those of `few_in_order`, and looser
+        for harmless rows. A pair may be looser in reverse order, which other pairs cover.
+        """
+
+        def is_fine(one: DominatingPairs) -> bool:
+            return bool(np.all(one.renyi(orders) <= fine))
+
+        orders = _ALL_ORDERS if largest_order == np.inf else _TEST_ORDERS[largest_order >= _TEST_ORDERS]
+        fine, shapes = self.renyi(orders) * (1 + tolerance), _shapes(self)
+        pending, groups = [np.arange(len(self))], []
+        while pending:
+            rows = pending.pop()
+            one = _one_for(self.p[rows], self.q[rows], is_fine) if len(rows) <= _TRIED else None
+            if one is None:
+                alike = shapes[rows] - shapes[rows].mean(axis=0)
+                pending += _halves(rows, alike)
+            else:
+                groups.append(one)
+        return _merged(DominatingPairs.union(groups), is_fine)
+
+    def few_in_order(
+        self, tolerance: float, n_outcomes: int = _MOST_OUTCOMES, largest_order: float = 200.0
+    ) -> DominatingPairs:
+        """Return fewer pairs that dominate the set. Beyond `largest_order` they may be arbitrarily loose."""
+        return _few_in_order(self, tolerance, n_outcomes, largest_order)
+
+    def few_corners(self, tolerance: float, largest_order: float) -> DominatingPairs:
+        """Return few pairs of two outcomes that stand for a set of such pairs in compositions.
+
+        What follows an answer is jointly convex in both chances of the first outcome, so it is largest at a corner of
+        any polygon around them. Some edges of their concave hull are selected and prolonged until they meet. A corner
+        may exceed the worst pair by a share of `tolerance` in Renyi divergence up to `largest_order`.
+        """
+        if self.p.shape[1] != 2:
+            raise AccountingError(f"corners must stand for pairs of two outcomes; got pairs of {self.p.shape[1]}.")
+        orders = _TEST_ORDERS[: int(np.searchsorted(_TEST_ORDERS, largest_order, side="right"))]
+        corners = _concave_hull(self.vertices().reshape(-1, 2))
+        fine = self.renyi(orders) * (1 + tolerance)
+        along, edge, pairs_of_corners = np.diff(corners, axis=0), 0, []
+        while edge < len(along) - 1:
+            gap, others = corners[edge + 1 : -1] - corners[edge], along[edge + 1 :]
+            det = along[edge, 0] * others[:, 1] - along[edge, 1] * others[:, 0]
+            t = (gap[:, 0] * others[:, 1] - gap[:, 1] * others[:, 0]) / np.where(det == 0, 1.0, det)
+            # Edges of one slope lie on one line, on which any point between them is valid.
+            meet = np.where(det[:, None] == 0, corners[edge + 1 : -1], corners[edge] + t[:, None] * along[edge])
+            meet[0] = corners[edge + 1]
+            inside = np.all((meet > 0) & (meet < 1), axis=1) & (meet[:, 1] >= meet[:, 0])
+            crossings = np.where(inside[:, None], meet, meet[0])
+            laws = DominatingPairs(*(np.stack([crossings[:, axis], 1 - crossings[:, axis]], axis=1) for axis in (1, 0)))
+            good = inside & np.all(laws.renyi_of_each(orders) <= fine, axis=1)
+            good[0] = True
+            step = int(np.flatnonzero(good)[-1])
+            pairs_of_corners.append(laws.rows(step, step + 1))
+            edge += 1 + step
+        return DominatingPairs.union(pairs_of_corners).inflated(2 * _NEAR_END)
 
     def rows(self, start: int, stop: int) -> DominatingPairs:
         """Return the pairs from `start` up to `stop`."""
@@ -292,28 +371,9 @@ def _log_moments(p: Floats, losses: Floats, exponents: Floats) -> Floats:
     return np.where(small, near, far)
 
 
-# Orders at which a group of pairs may not exceed the worst single pair.
-_TEST_ORDERS = np.array([1.1, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0])
-# The same for sets in which no group may be much looser at any order.
-_ALL_ORDERS = np.sort(np.concatenate([_TEST_ORDERS, [3.0, 7.0, 14.0, 32.0, 500.0, 2e3, 1e4, 1e5]]))
-_MOST_OUTCOMES = 10
-# Likelihood ratios that decide whether pairs are alike.
-_RATIOS = 41
-# Rounding of shapes, and of their place along a direction as a share of the farthest place, for one row.
-_SHAPE_ERROR, _SAME = 1e-13, 1e-4
-# Orthogonal to no direction that shapes have by symmetry.
-_IRREGULAR = np.sqrt(np.arange(2.0, 2.0 + _RATIOS)) % 1.0
-# Number of neighbours in a row that do not fit, after which no others are tried.
-_MISSES = 6
-# Most rows that are tried as one group. A larger matrix is represented by a sample of its rows.
-_TRIED = 3000
-
-
 @lru_cache(maxsize=32)
-def few_pairs_in_order(
-    pairs: DominatingPairs, tolerance: float, n_outcomes: int = _MOST_OUTCOMES, largest_order: float = 200.0
-) -> DominatingPairs:
-    """Return fewer pairs that dominate the set. Beyond `largest_order` they may be arbitrarily loose."""
+def _few_in_order(pairs: DominatingPairs, tolerance: float, n_outcomes: int, largest_order: float) -> DominatingPairs:
+    """Return fewer pairs that dominate the set, each of which stands for neighbouring rows."""
     # A group may exceed its own worst row by a share of `tolerance` in Renyi divergence, or up to the worst row of all.
     orders = _TEST_ORDERS[: max(3, int(np.searchsorted(_TEST_ORDERS, largest_order, side="right")))]
     each = pairs.renyi_of_each(orders)
@@ -333,31 +393,6 @@ def few_pairs_in_order(
             middle = (start + stop) // 2
             pending += [(start, middle), (middle, stop)]
     return DominatingPairs.union(groups)
-
-
-def few_pairs(pairs: DominatingPairs, tolerance: float, largest_order: float) -> DominatingPairs:
-    """Return fewer pairs that dominate the set, each of which stands for similar rows anywhere in the table.
-
-    None exceeds the worst single pair by more than a share of `tolerance` in Renyi divergence up to `largest_order`.
-    When a set depends on two gaps, these pairs are fewer than those of `few_pairs_in_order`, and looser for harmless
-    rows. A pair may be looser in reverse order, which other pairs cover.
-    """
-
-    def is_fine(one: DominatingPairs) -> bool:
-        return bool(np.all(one.renyi(orders) <= fine))
-
-    orders = _ALL_ORDERS if largest_order == np.inf else _TEST_ORDERS[largest_order >= _TEST_ORDERS]
-    fine, shapes = pairs.renyi(orders) * (1 + tolerance), _shapes(pairs)
-    pending, groups = [np.arange(len(pairs))], []
-    while pending:
-        rows = pending.pop()
-        one = _one_for(pairs.p[rows], pairs.q[rows], is_fine) if len(rows) <= _TRIED else None
-        if one is None:
-            alike = shapes[rows] - shapes[rows].mean(axis=0)
-            pending += _halves(rows, alike)
-        else:
-            groups.append(one)
-    return _merged(DominatingPairs.union(groups), is_fine)
 
 
 def _halves(rows: Integers, alike: Floats) -> list[Integers]:
@@ -414,34 +449,3 @@ def _shapes(pairs: DominatingPairs) -> Floats:
     largest = float(np.abs(pairs.losses()).max())
     ratios = np.exp(np.linspace(-largest, largest, _RATIOS))
     return np.stack([np.maximum(pairs.p - r * pairs.q, 0.0).sum(axis=1) - max(1 - r, 0.0) for r in ratios], axis=1)
-
-
-def few_corners(pairs: DominatingPairs, tolerance: float, largest_order: float) -> DominatingPairs:
-    """Return few pairs of two outcomes that stand for a set of such pairs in compositions.
-
-    What follows an answer is jointly convex in both chances of the first outcome, so it is largest at a corner of any
-    polygon around them. Some edges of their concave hull are selected and prolonged until they meet. A corner may
-    exceed the worst pair by a share of `tolerance` in Renyi divergence up to `largest_order`.
-    """
-    if pairs.p.shape[1] != 2:
-        raise AccountingError(f"corners must stand for pairs of two outcomes; got pairs of {pairs.p.shape[1]}.")
-    orders = _TEST_ORDERS[: int(np.searchsorted(_TEST_ORDERS, largest_order, side="right"))]
-    corners = _concave_hull(vertices(pairs.p, pairs.q).reshape(-1, 2))
-    fine = pairs.renyi(orders) * (1 + tolerance)
-    along, edge, pairs_of_corners = np.diff(corners, axis=0), 0, []
-    while edge < len(along) - 1:
-        gap, others = corners[edge + 1 : -1] - corners[edge], along[edge + 1 :]
-        det = along[edge, 0] * others[:, 1] - along[edge, 1] * others[:, 0]
-        t = (gap[:, 0] * others[:, 1] - gap[:, 1] * others[:, 0]) / np.where(det == 0, 1.0, det)
-        # Edges of one slope lie on one line, on which any point between them is valid.
-        meet = np.where(det[:, None] == 0, corners[edge + 1 : -1], corners[edge] + t[:, None] * along[edge])
-        meet[0] = corners[edge + 1]
-        inside = np.all((meet > 0) & (meet < 1), axis=1) & (meet[:, 1] >= meet[:, 0])
-        crossings = np.where(inside[:, None], meet, meet[0])
-        laws = DominatingPairs(*(np.stack([crossings[:, axis], 1 - crossings[:, axis]], axis=1) for axis in (1, 0)))
-        good = inside & np.all(laws.renyi_of_each(orders) <= fine, axis=1)
-        good[0] = True
-        step = int(np.flatnonzero(good)[-1])
-        pairs_of_corners.append(laws.rows(step, step + 1))
-        edge += 1 + step
-    return DominatingPairs.union(pairs_of_corners).inflated(2 * _NEAR_END)

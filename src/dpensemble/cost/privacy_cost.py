@@ -1,8 +1,9 @@
 """What answers cost: Renyi curves that add, their conversions to epsilon at a delta, and how many answers fit a budget.
 
 `Cost` is the interface of every cost. A `PrivacyCost` is a Renyi curve and, if outcomes are finite, the data that exact
-composition needs. A `GatedCost` is the curve of a purse of gated queries, and their exact composition. No other module
-uses dp-accounting, for privacy loss distributions.
+composition needs. A `GatedCost` is the curve of a purse of gated queries, and their exact composition. A `PureCost` is
+for answers of which only an epsilon is known: it has their optimal composition. No other module uses dp-accounting, for
+privacy loss distributions.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
-from dpensemble._checks import delta_of, integer_between, member
+from dpensemble._checks import delta_of, epsilon_of, integer_between, member, real_between
 from dpensemble._wording import round_up
 from dpensemble.budget import Budget
 from dpensemble.cost.composition import (
@@ -30,39 +31,11 @@ from dpensemble.cost.composition import (
     AdaptiveComposition,
     LossCurve,
     ProductComposition,
-    composition_of,
-    layout_number,
-    layout_size,
+    last_fitting,
 )
 from dpensemble.cost.gated import GatedComposition
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.errors import AccountingError
-
-
-def _answers_within(
-    composition: Callable[[int], AdaptiveComposition | None], epsilon: float, delta: float, guess: int, most: int
-) -> int:
-    """Return how many answers fit, each number by the composition laid out for it, at most `most`.
-
-    `composition` takes a size of a layout, and returns None if the size is out of range. Sizes are tried from the size
-    of `guess`, in one direction, so the cost of a number of answers never depends on the search.
-    """
-    number, rising, falling = layout_number(max(1, guess)), False, False
-    while number >= 0:
-        top, bottom = layout_size(number), layout_size(number - 1)
-        laid_out = composition(top)
-        count = 0 if laid_out is None else laid_out.largest(epsilon, delta, min(top, most))
-        if count >= min(top, most):
-            if top >= most or falling:
-                return min(top, most)
-            number, rising = number + 1, True
-        elif count > bottom:
-            return count
-        elif rising:
-            return bottom
-        else:
-            number, falling = number - 1, True
-    return 0
 
 
 def _gaussian_guess(variance: float, epsilon: float, delta: float) -> int:
@@ -78,31 +51,6 @@ def _gaussian_delta(mu: float, epsilon: float) -> float:
     """Return the delta of Gaussian noise (Balle and Wang 2018, Theorem 8)."""
     above, below = (math.erfc((epsilon / mu + sign * mu / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
     return above - (math.exp(min(epsilon, 700.0)) * below if below else 0.0)
-
-
-def last_fitting(fits: Callable[[int], bool], within: int, growth: float, most: int | None = None) -> int:
-    """Return the last count that fits, at most `most`, searched upwards from a count that fits."""
-    limit = sys.maxsize if most is None else most
-
-    def further(count: int) -> int:
-        return min(limit, max(count + 1, math.ceil(count * growth)))
-
-    if within >= limit:
-        return limit
-    beyond = further(within)
-    while fits(beyond):
-        if beyond >= limit:
-            return limit
-        within, beyond = beyond, further(beyond)
-    return last_between(fits, within, beyond)
-
-
-def last_between(fits: Callable[[int], bool], within: int, beyond: int) -> int:
-    """Return the last count that fits, between a count that fits and one that does not."""
-    while beyond - within > 1:
-        middle = (within + beyond) // 2
-        within, beyond = (middle, beyond) if fits(middle) else (within, middle)
-    return within
 
 
 def bisection(fits: Callable[[float], bool], low: float, high: float, times: int) -> tuple[float, float]:
@@ -171,7 +119,7 @@ class Cost(ABC):
 _ROUND_UP = 1.0 + 1e-13
 
 
-def classical_epsilon(rdp: NDArray[np.float64], orders: NDArray[np.float64], delta: float) -> float:
+def _classical_epsilon(rdp: NDArray[np.float64], orders: NDArray[np.float64], delta: float) -> float:
     """Return ``min rdp + log(1/delta) / (order - 1)``, rounded up (Mironov 2017, Prop. 3). 0 if nothing was spent."""
     if not rdp.any():
         return 0.0
@@ -186,17 +134,7 @@ def improved_epsilon(rdp: NDArray[np.float64], orders: NDArray[np.float64], delt
         return 0.0
     epsilons = rdp + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
     # The improved form may lie above the classical one through rounding only.
-    return max(0.0, min(float(np.min(epsilons)) + 1e-13, classical_epsilon(rdp, orders, delta)) * _ROUND_UP)
-
-
-def improved_delta(rdp: NDArray[np.float64], orders: NDArray[np.float64], epsilon: float) -> float:
-    """Return the delta that holds at `epsilon`, rounded up: the inverse of `improved_epsilon`."""
-    if not rdp.any():
-        return 0.0
-    logs = (orders - 1) * (rdp - epsilon + np.log1p(-1 / orders)) - np.log(orders)
-    # The terms of the sum are of the size of the largest order, so their rounding grows with it.
-    slack = 1e-13 * (1 + (orders - 1) * (rdp + abs(epsilon)))
-    return float(math.exp(min(0.0, np.min(logs + slack))))
+    return max(0.0, min(float(np.min(epsilons)) + 1e-13, _classical_epsilon(rdp, orders, delta)) * _ROUND_UP)
 
 
 _MOST_OUTCOMES = 64
@@ -244,6 +182,8 @@ def _log_masses(probabilities: NDArray[np.float64]) -> dict[int, float]:
     return {outcome: float(np.log(mass)) for outcome, mass in enumerate(probabilities) if mass > 0}
 
 
+# Beyond this pure epsilon a probability of randomized response is lost to rounding.
+_LARGEST_PURE = 500.0
 # A larger Renyi conversion is used as it is, without exact composition.
 _MOST_CEILING = MOST_EPSILON / 3
 
@@ -340,6 +280,14 @@ class PrivacyCost(Cost):
             Stored as they are: the same object in two costs counts as one kind of answer.
         """
         return cls(rdp=pairs.renyi(DEFAULT_ORDERS), parts=(Part(pairs, 1),))
+
+    @classmethod
+    def pure(cls, epsilon: float) -> PrivacyCost:
+        """Return the cost of an epsilon-private answer: that of randomized response (Kairouz et al. 2015)."""
+        if epsilon > _LARGEST_PURE:
+            return cls(rdp=np.full_like(DEFAULT_ORDERS, epsilon))
+        table = np.array([[1.0, np.exp(-epsilon)]]) / (1 + np.exp(-epsilon))
+        return cls.of(DominatingPairs(table, table[:, ::-1]))
 
     def __add__(self, other: PrivacyCost) -> PrivacyCost:
         if not isinstance(other, PrivacyCost):
@@ -523,9 +471,10 @@ class PrivacyCost(Cost):
         """Return the composition for about `count` of these answers, all of one kind."""
         assert self.parts is not None  # noqa: S101
         # Depends on the count and delta alone, so that earlier questions never change a result.
-        laid_out = layout_size(layout_number(count))
+        laid_out = AdaptiveComposition.answers_laid_out(count)
         ceiling = improved_epsilon(self.rdp / self.parts[0].count * laid_out, self.orders, delta)
-        return composition_of(self.parts[0].pairs, laid_out, round_up(min(ceiling, MOST_EPSILON / 2), 2))
+        largest = round_up(min(ceiling, MOST_EPSILON / 2), 2)
+        return AdaptiveComposition.laid_out_for(self.parts[0].pairs, laid_out, largest)
 
     def __repr__(self) -> str:
         answers = "unknown answers" if self.parts is None else f"{self._n_answers} answers"
@@ -556,11 +505,11 @@ def _most(one: PrivacyCost, budget: Budget, conversion: str, limit: int | None) 
     guess = _gaussian_guess(float(one.parts[0].pairs.renyi([2.0])[0]), budget.epsilon, budget.delta)
     # Exact composition seldom gives more than a quarter above the conversion.
     guess = min(max(within, guess), max(1, round(1.25 * within)), most)
-    return max(within, _answers_within(laid_out, budget.epsilon, budget.delta, guess, most))
+    return max(within, AdaptiveComposition.most_answers(laid_out, budget.epsilon, budget.delta, guess, most))
 
 
 _RENYI_CONVERSIONS: dict[Conversion, Callable[[Floats, Floats, float], float]] = {
-    Conversion.CLASSICAL: classical_epsilon,
+    Conversion.CLASSICAL: _classical_epsilon,
     Conversion.IMPROVED: improved_epsilon,
 }
 
@@ -610,3 +559,140 @@ class GatedCost(PrivacyCost):
 
     # Python calls this method before that of a plain cost on the left, so an empty cost plus a gated cost stays gated.
     __radd__ = PrivacyCost.__add__
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PureCost(Cost):
+    """Privacy loss of answers that are private at one epsilon each, with fresh randomness, by optimal composition.
+
+    Parameters
+    ----------
+    each : float
+        Epsilon of one answer, at delta 0.
+    count : int, default=1
+        Number of answers.
+
+    Examples
+    --------
+    >>> round((PureCost(0.1) * 100).epsilon(1e-5), 3)
+    4.307
+    """
+
+    each: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        real_between("each", self.each, 0.0, 1e12)
+        integer_between("count", self.count, 0, 2**62)
+
+    def __mul__(self, count: int) -> PureCost:
+        return replace(self, count=self.count * integer_between("count", count, 0, 2**62))
+
+    def epsilon(self, delta: float, conversion: str = Conversion.BEST) -> float:  # noqa: ARG002
+        """Return the smallest epsilon at `delta`, rounded up."""
+        return optimal_composition([(self.each, 0.0)] * self.count, delta)
+
+
+def optimal_composition(parts: Iterable[tuple[float, float]], delta: float) -> float:
+    """Return the smallest known epsilon at `delta` of adaptively composed (epsilon, delta) answers.
+
+    An (epsilon, delta)-private answer is dominated by one that reveals everything with probability delta and otherwise
+    is randomized response at epsilon. If all epsilons agree, the composition is evaluated in closed form and is
+    optimal. Otherwise the losses are rounded up on a fine grid (the exact optimum is #P-hard: J. Murtagh and S. Vadhan,
+    TCC 2016).
+
+    Parameters
+    ----------
+    parts : iterable of (float, float)
+        Epsilon (at least 1e-9) and delta (0 to below 1) of each answer.
+    delta : float
+        Delta of the whole, above ``1 - prod(1 - delta_i)``.
+
+    Returns
+    -------
+    float
+        Rounded up. 0 for no parts.
+
+    Raises
+    ------
+    AccountingError
+        If the deltas of the parts already use up `delta`.
+
+    References
+    ----------
+    P. Kairouz, S. Oh and P. Viswanath, "The composition theorem for differential privacy", IEEE
+    Transactions on Information Theory 2017, Theorems 3.3 (equal parts) and 3.5 (unequal parts).
+
+    Examples
+    --------
+    >>> round(optimal_composition([(0.1, 0.0)] * 100, 1e-5), 3)
+    4.307
+    """
+    delta = delta_of(delta)
+    pairs = [(epsilon_of(epsilon), real_between("delta", each, 0.0, 1 - 1e-9)) for epsilon, each in parts]
+    if not pairs:
+        return 0.0
+    log_safe = math.fsum(math.log1p(-each) for _, each in pairs)
+    # The delta that remains once the chances of revealing everything are paid for.
+    allowed = -math.expm1(math.log1p(-delta) - log_safe) * (1 - 1e-12)
+    if allowed <= 0:
+        raise AccountingError(
+            f"delta={delta:g} must exceed the parts' own deltas, which come to "
+            f"{-math.expm1(log_safe):.6g}: use a larger delta."
+        )
+    epsilons = sorted(epsilon for epsilon, _ in pairs)
+    if epsilons[0] == epsilons[-1]:
+        return _equal_parts(epsilons[0], len(epsilons), allowed)
+    ceiling = sum(epsilons)
+    largest = _advanced(epsilons, allowed)
+    if largest + max(epsilons) > MOST_EPSILON / 2:
+        return min(ceiling, largest)
+    kinds = [(_randomized_response(epsilon), epsilons.count(epsilon)) for epsilon in dict.fromkeys(epsilons)]
+    return min(ceiling, ProductComposition(kinds, largest).epsilon(allowed))
+
+
+def _equal_parts(epsilon: float, count: int, delta: float) -> float:
+    """Return the optimum of `count` pure parts. The answers' loss is ``(count - 2 i) epsilon``."""
+    count = integer_between("count", count, 1)
+    n_lost = np.arange(count // 2 + 1)
+    losses = (count - 2 * n_lost) * epsilon
+    log_choose = np.array([math.lgamma(count + 1) - math.lgamma(i + 1) - math.lgamma(count - i + 1) for i in n_lost])
+    log_p = log_choose + (count - n_lost) * epsilon - count * np.logaddexp(0.0, epsilon)
+    # Between two possible losses delta is linear in exp(epsilon), so each piece is solved in closed form.
+    slack = 1e-12 + 8e-15 * math.lgamma(count + 1)
+    above_p = np.exp(np.logaddexp.accumulate(log_p) + slack)
+    log_above_q = np.logaddexp.accumulate(log_p - losses) - slack
+    if above_p[-1] - math.exp(log_above_q[-1]) <= delta:
+        return 0.0
+    for i in range(len(n_lost)):
+        at_next = losses[i + 1] if i + 1 < len(n_lost) else 0.0
+        # With the losses above i counted, the line crosses delta at this epsilon.
+        if above_p[i] > delta:
+            crossing = math.log(above_p[i] - delta) - log_above_q[i] + 1e-12
+            if crossing >= at_next:
+                return float(min(crossing, losses[i]))
+    return 0.0
+
+
+def _randomized_response(epsilon: float) -> DominatingPairs:
+    table = np.array([[1.0, math.exp(-epsilon)]]) / (1 + math.exp(-epsilon))
+    return DominatingPairs(table, table[:, ::-1])
+
+
+def _advanced(epsilons: list[float], delta: float) -> float:
+    """Return the bound of advanced composition, to lay the grid out (Dwork and Roth 2014, Theorem 3.20)."""
+    drift = math.fsum(epsilon * math.tanh(epsilon / 2) for epsilon in epsilons)
+    squares = math.fsum(epsilon**2 for epsilon in epsilons)
+    return min(math.fsum(epsilons), math.sqrt(2 * math.log(1 / delta) * squares) + drift)
+
+
+def renyi_allowance(order: float, budget: Budget, conversion: Conversion) -> float:
+    """Return the Renyi divergence at `order` that converts to the budget, rounded down, or 0 if nothing does."""
+    convert = _classical_epsilon if conversion is Conversion.CLASSICAL else improved_epsilon
+    orders = np.array([order])
+    tiny = 1e-300
+    allowed = budget.epsilon - convert(np.array([tiny]), orders, budget.delta)
+    allowed *= 1 - 1e-9
+    if allowed <= 0 or convert(np.array([allowed]), orders, budget.delta) > budget.epsilon:
+        return 0.0
+    return allowed

@@ -1,10 +1,9 @@
 """Private majorities of teachers that are themselves private (DaRRM): optimised, certified and checked."""
 
-from dpensemble.darrm.allowance import Allowance
+from dpensemble.darrm.allowance import Allowance, Constraints
 from dpensemble.darrm.gamma import (
     AlikeTeachers,
     Certificate,
-    Constraints,
     GammaSolution,
     IndependentTeachers,
     VotePrior,

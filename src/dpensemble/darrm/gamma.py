@@ -7,7 +7,6 @@ gamma is private.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -18,7 +17,7 @@ from scipy.special import betainc
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member, real_between
-from dpensemble.darrm.allowance import Allowance, Corner, FullPlacements, Placement, Placements, ReducedPlacements
+from dpensemble.darrm.allowance import Allowance, Constraints, Placements
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority
 
@@ -167,15 +166,6 @@ def _check_histogram(probabilities: Any, weights: Any) -> None:
         raise InvalidParameterError(f"prior weights must sum to 1; got {sum(weights):g}.")
 
 
-class Constraints(StrEnum):
-    """Which gammas compete, and therefore which placements of teachers gamma must withstand."""
-
-    MONOTONE = "monotone"
-    """Gammas that never fall away from the tie. Three corners suffice."""
-    ALL = "all"
-    """Every symmetric gamma. All 4 or 8 corners."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
     """Why a gamma is private: its worst case over every placement of teachers at corners.
@@ -198,7 +188,7 @@ class Certificate:
 
     constraints: Constraints
     n_placements: int
-    corners: tuple[tuple[Corner, int], ...]
+    corners: tuple[tuple[tuple[float, float], int], ...]
     load: float
     rounding: float
     shrunk_by: float
@@ -389,11 +379,10 @@ def optimise_gamma(
         raise InvalidParameterError(
             "prior makes both classes equally likely, so no gamma is best: use a mean above 0.5 or AlikeTeachers()."
         )
-    rising = constraints is Constraints.MONOTONE
-    placements: Placements = ReducedPlacements(allowance) if rising else FullPlacements(allowance)
-    search = _Search(placements, lead, rising=rising)
+    placements = constraints.placements(allowance)
+    search = _Search(placements, lead, rising=constraints is Constraints.MONOTONE)
     search.run(real_between("tolerance", tolerance, 0, 1), integer_between("most_rounds", most_rounds, 1))
-    upper, certificate = certify(search.best, search.best_load, placements, constraints)
+    upper, certificate = _certify(search.best, search.best_load, placements, constraints)
     w = allowance.signed(upper)
     return GammaSolution(
         law=RandomizedResponseMajority(tuple(np.abs(w).tolist())),
@@ -451,12 +440,14 @@ class _Search:
         """Start from the baselines, so that none of them is better when the search stops."""
         for law in _baselines(self.placements.allowance):
             upper = self.placements.allowance.upper(np.array(law.gamma))
-            self._consider(upper / max(self.placements.worst(upper)[0].load, 1))
+            upper = upper / max(self.placements.worst(upper)[0].load, 1)
+            self._keep_better(upper, self.placements.worst(upper, _ROWS_A_ROUND)[0].load)
         known_counts: set[tuple[int, ...]] = set()
         while self.rounds < most_rounds and (solution := self.program.solve()):
             self.rounds += 1
             self.bound = min(self.bound, solution[1])
-            worst = self._consider(solution[0])
+            worst = self.placements.worst(solution[0], _ROWS_A_ROUND)
+            self._keep_better(solution[0], worst[0].load)
             new = [place for place in worst if place.load > 1 and place.counts not in known_counts]
             if self.bound - self._value <= tolerance * self.bound or not new:
                 return
@@ -465,13 +456,12 @@ class _Search:
                 known_counts.add(place.counts)
                 self.rows += 1
 
-    def _consider(self, upper: Floats) -> list[Placement]:
-        worst = self.placements.worst(upper, _ROWS_A_ROUND)
-        value = float(self.lead @ upper) / max(worst[0].load, 1)
+    def _keep_better(self, upper: Floats, load: float) -> None:
+        """Keep a gamma of a largest load if the gamma is better after it is shrunk."""
+        value = float(self.lead @ upper) / max(load, 1)
         # A tie within rounding keeps the earlier gamma, which needs no shrinking.
         if value > self._value * (1 + 1e-14):
-            self.best, self.best_load, self._value = upper, worst[0].load, value
-        return worst
+            self.best, self.best_load, self._value = upper, load, value
 
 
 def _baselines(allowance: Allowance) -> list[RandomizedResponseMajority]:
@@ -484,7 +474,17 @@ def _baselines(allowance: Allowance) -> list[RandomizedResponseMajority]:
     ]
 
 
-def certify(upper: Floats, load: float, placements: Placements, constraints: Constraints) -> tuple[Floats, Certificate]:
+def private_version(law: RandomizedResponseMajority, allowance: Allowance) -> RandomizedResponseMajority:
+    """Multiply gamma, which must fall nowhere away from the tie, by the largest number that makes it private."""
+    placements = Constraints.MONOTONE.placements(allowance)
+    upper = allowance.upper(np.array(law.gamma))
+    shrunk, _ = _certify(upper, placements.worst(upper)[0].load, placements, Constraints.MONOTONE)
+    return RandomizedResponseMajority(tuple(np.abs(allowance.signed(shrunk)).tolist()))
+
+
+def _certify(
+    upper: Floats, load: float, placements: Placements, constraints: Constraints
+) -> tuple[Floats, Certificate]:
     """Shrink gamma until its worst case, evaluated again, is below 1 by more than any rounding error."""
     rounding = placements.allowance.rounding
     shrink = 1.0

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from dpensemble._arrays import is_table
 from dpensemble._checks import shown
 from dpensemble._refusals import require_readable
-from dpensemble.allocation.partition import number_units
+from dpensemble._units import number_units
 from dpensemble.datasets.columns import (
     as_text,
     date_formats,

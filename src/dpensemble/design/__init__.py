@@ -1,6 +1,7 @@
 """Public facts of a run, and what a budget buys before any record is touched."""
 
-from dpensemble.design.by_group import ByGroup, Census, InfluenceRule, Personalisation
+from dpensemble.allocation.budget_groups import Census
+from dpensemble.design.by_group import ByGroup, InfluenceRule, Personalisation
 from dpensemble.design.plan import (
     GroupPlan,
     Plan,

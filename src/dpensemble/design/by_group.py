@@ -1,7 +1,4 @@
-"""Budgets by group: how users state them, and personalised PATE by upsampling, vanishing and weighting. All public.
-
-On the command line a group is written ``epsilon``, ``name=epsilon``, ``epsilon:share`` or ``name=epsilon:share``, and a
-share as ``0.25`` or ``25%``. Commas separate groups.
+"""Budgets by group: personalised PATE by upsampling, vanishing and weighting. All public.
 
 Three ways to let a group of records with a larger budget have more influence:
 
@@ -21,7 +18,6 @@ Mühl and Boenisch 2022 (personalised PATE), sections 3 and 5.1 and appendix B.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -34,14 +30,13 @@ from numpy.typing import ArrayLike, NDArray
 from dpensemble._checks import member, real_between
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Accounting, Group, Meter
-from dpensemble.accounting.meters.scheduled import affordable_queries, costs_of, prices_of, vanishing_end
-from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
+from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule, too_small_for_one_label
 from dpensemble.allocation import Allocation
-from dpensemble.allocation.budget_groups import personal_budgets, whole_number_ratios
-from dpensemble.allocation.partition import grouped_partitions, teachers_of_groups, upsampled_partition
+from dpensemble.allocation.budget_groups import Census
+from dpensemble.allocation.partition import teachers_of_groups
 from dpensemble.budget import Budget
-from dpensemble.cost import Conversion
-from dpensemble.design.voting import Fields, Partitioned, VotingDesign
+from dpensemble.cost import Conversion, PrivacyCost
+from dpensemble.design.voting import Partitioned, VotingDesign
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Relation
@@ -104,39 +99,6 @@ class InfluenceRule:
         if isinstance(rule, InfluenceRule):
             return rule
         return cls(published=member("rule", rule, _Rule) is _Rule.PUBLISHED)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Census:
-    """Groups of records by budget, the strictest first. Public.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the groups.
-    budgets : tuple of Budget
-        Their budgets, epsilons ascending.
-    shares : tuple of float
-        Numbers of records, or any positive shares.
-    """
-
-    names: tuple[str, ...]
-    budgets: tuple[Budget, ...]
-    shares: tuple[float, ...]
-
-    @property
-    def epsilons(self) -> NDArray[np.float64]:
-        """Epsilon of each group."""
-        return np.array([budget.epsilon for budget in self.budgets])
-
-    @property
-    def baselines(self) -> dict[str, float]:
-        """Epsilons of one budget for all: the ``minimum``, the ``average`` over records and the ``maximum``."""
-        return {
-            "minimum": float(self.epsilons.min()),
-            "average": float(np.average(self.epsilons, weights=self.shares)),
-            "maximum": float(self.epsilons.max()),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +178,7 @@ def _weights(influence: ArrayLike, teachers: tuple[int, ...], precision: float |
     """Return whole weights at the requested precision, or at one whose sum stays cheap to account for."""
     tolerance = _WEIGHT_PRECISION if precision is None else precision
     while True:
-        weights = whole_number_ratios(influence, tolerance, _LARGEST_WEIGHT)
+        weights = _whole_number_ratios(influence, tolerance, _LARGEST_WEIGHT)
         total = int(np.dot(weights, teachers))
         if total <= _LARGEST_TOTAL:
             return weights
@@ -236,7 +198,7 @@ def _published_influence(kind: Personalisation, census: Census) -> NDArray[np.fl
 
 
 def _upsampled(law: ReleaseLaw, n_teachers: int, census: Census, influence: ArrayLike, precision: float) -> Seats:
-    copies = whole_number_ratios(influence, precision, n_teachers)
+    copies = _whole_number_ratios(influence, precision, n_teachers)
     factor = float(np.dot(copies, census.shares) / sum(census.shares))
     size = int(n_teachers * factor + 0.5)
     groups = tuple(
@@ -251,131 +213,6 @@ def _scaled(law: ReleaseLaw, factor: float) -> ReleaseLaw:
     return law if factor == 1 else law.scaled(factor)
 
 
-_EXAMPLE = '"high=0.5:20%,low=2:80%"'
-_SHARES_OFF = 1e-6
-
-
-@dataclass(frozen=True, kw_only=True)
-class BudgetRequest:
-    """The source of the records' budgets: a private column, or shares of groups that are assigned at random.
-
-    `levels` has the epsilon of each consent level, or is None if records have epsilons. `shares` has the share of the
-    records with each level (or epsilon).
-    """
-
-    column: str | None
-    levels: dict[str, float] | None
-    shares: dict[Any, float] | None
-
-    def census(self, delta: float) -> Census:
-        """Return the groups by their declared shares."""
-        if self.shares is None:
-            raise InvalidParameterError(
-                f"budgets={self.column!r} names a column: give budgets and shares, such as {_EXAMPLE}."
-            )
-        return _declared_census(self.shares, self.levels, delta)
-
-
-def _declared_census(shares: dict[Any, float], levels: dict[str, float] | None, delta: float) -> Census:
-    """Return groups of records by declared shares. Levels with the same epsilon count together."""
-    personal = personal_budgets(list(shares), delta=delta, levels=levels)
-    together = np.bincount(personal.group_of_record, weights=list(shares.values()))
-    return Census(names=personal.names, budgets=personal.budgets, shares=tuple(together.tolist()))
-
-
-def parse_budgets(budgets: str | None, levels: str | None = None) -> BudgetRequest | None:
-    """Parse the two options.
-
-    Parameters
-    ----------
-    budgets : str or None
-        A column, or groups with shares, which are then assigned at random.
-    levels : str or None
-        The meaning of the column's entries.
-
-    Returns
-    -------
-    BudgetRequest or None
-        None if neither is given.
-
-    Raises
-    ------
-    InvalidParameterError
-        If a group cannot be parsed, shares do not add up to 1, or the options do not fit together.
-
-    Examples
-    --------
-    >>> parse_budgets("consent", "high=0.5, low=2")
-    BudgetRequest(column='consent', levels={'high': 0.5, 'low': 2.0}, shares=None)
-    >>> parse_budgets("0.5:25%, 2:75%").shares
-    {0.5: 0.25, 2.0: 0.75}
-    """
-    if budgets is None:
-        if levels is not None:
-            raise InvalidParameterError(
-                f"levels={levels!r} gives the meaning of the entries of a budgets column: name the column by "
-                "--budgets COLUMN."
-            )
-        return None
-    if levels is not None:
-        if ":" in budgets:
-            raise InvalidParameterError(
-                f"budgets={budgets!r} gives levels and shares itself: drop --levels, or name a column."
-            )
-        return _request(budgets, levels, "levels")
-    if ":" in budgets:
-        return _request(None, budgets, "budgets")
-    if "=" in budgets or "," in budgets:
-        raise InvalidParameterError(
-            f"budgets={budgets!r} must name a column, or give the share of the records with each budget: write "
-            f"{_EXAMPLE}."
-        )
-    return BudgetRequest(column=budgets, levels=None, shares=None)
-
-
-def _request(column: str | None, text: str, parameter: str) -> BudgetRequest:
-    groups = [_group(part.strip(), text, parameter) for part in text.split(",")]
-    has_name, has_share = {name is not None for name, _, _ in groups}, {share is not None for _, _, share in groups}
-    if len(has_name) > 1 or len(has_share) > 1:
-        raise InvalidParameterError(
-            f"{parameter}={text!r} must name all of its groups or none, and give a share for all or none."
-        )
-    if has_name == {False} and has_share == {False}:
-        raise InvalidParameterError(f'{parameter}={text!r} lacks names: write "high=0.5,low=2".')
-    keys = [epsilon if name is None else name for name, epsilon, _ in groups]
-    if len(set(keys)) < len(keys):
-        raise InvalidParameterError(f"{parameter}={text!r} gives a group twice: give each once.")
-    total = math.fsum(share for _, _, share in groups if share is not None)
-    if has_share == {True} and abs(total - 1) > _SHARES_OFF:
-        raise InvalidParameterError(
-            f"{parameter}={text!r} has shares that add up to {100 * total:.6g}%: make them add up to 100%."
-        )
-    return BudgetRequest(
-        column=column,
-        levels={name: epsilon for name, epsilon, _ in groups if name is not None} or None,
-        shares={key: share for key, (_, _, share) in zip(keys, groups, strict=True) if share is not None} or None,
-    )
-
-
-def _group(part: str, text: str, parameter: str) -> tuple[str | None, float, float | None]:
-    """Parse ``name=epsilon:share``. The name and the share may be missing."""
-    rest, colon, share_text = part.rpartition(":") if ":" in part else (part, "", "")
-    name, equals, epsilon_text = rest.rpartition("=")
-    name = name.strip()
-    try:
-        epsilon = float(epsilon_text)
-        percent = share_text.strip().endswith("%")
-        share = float(share_text.strip().removesuffix("%")) / (100 if percent else 1) if colon else None
-        readable = bool(name) == bool(equals) and (share is None or 0 < share <= 1)
-    except ValueError:
-        readable = False
-    if not readable:
-        raise InvalidParameterError(
-            f"{parameter}={text!r} has the part {part!r}, which is not name=epsilon:share such as high=0.5:20%."
-        )
-    return name or None, real_between(parameter, epsilon, 1e-9, 1e12), share
-
-
 _MOST_ROUNDS = 12
 # Rounds with exact composition, which takes seconds while a Renyi curve takes milliseconds.
 _EXACT_ROUNDS = 2
@@ -385,10 +222,9 @@ _CLOSE = 0.002
 
 def _queries_of_groups(seats: Seats, n_classes: int, accounting: Accounting, conversion: Conversion) -> tuple[int, ...]:
     """Return how many queries each group's budget pays for, if all of them are answered."""
-    costs = costs_of(prices_of(seats.stage, seats.groups, n_classes, accounting))
+    costs, schedule = seats.stage.costs(seats.groups, n_classes, accounting), VotingSchedule((seats.stage,))
     return tuple(
-        affordable_queries([seats.stage], [one], group.pool, group.budget, conversion)
-        for group, one in zip(seats.groups, costs, strict=True)
+        schedule.affordable_queries([one], group, conversion) for group, one in zip(seats.groups, costs, strict=True)
     )
 
 
@@ -553,7 +389,7 @@ class ByGroup(VotingDesign):
         stage = self.seats.stage
         if not self.rule.vanish_at_end:
             return VotingSchedule((stage,), self.entropy)
-        stages = vanishing_end(stage, self.groups, n_classes=self.n_classes, accounting=self.accounting)
+        stages = _vanishing_end(stage, self.groups, n_classes=self.n_classes, accounting=self.accounting)
         return VotingSchedule(stages, self.entropy)
 
     def with_budget(self, budget: Budget) -> Self:
@@ -576,8 +412,8 @@ class ByGroup(VotingDesign):
         groups = np.zeros(len(identities), dtype=np.int64) if group_of_record is None else group_of_record
         if self.seats.teachers is None:
             copies = np.array(self.seats.copies)[groups]
-            return upsampled_partition(identities, copies, self.seats.n_teachers, relation=relation, entropy=entropy)
-        return grouped_partitions(identities, groups, self.seats.teachers, relation=relation, entropy=entropy)
+            return Allocation.upsampled(identities, copies, self.seats.n_teachers, relation=relation, entropy=entropy)
+        return Allocation.by_group(identities, groups, self.seats.teachers, relation=relation, entropy=entropy)
 
     def data_dependent_meter(self, allocation: Allocation, *, stop_when_spent: bool) -> Meter:
         """Return the meter that charges for the given votes."""
@@ -634,7 +470,7 @@ class ByGroup(VotingDesign):
         """
         return {name: self.plain(epsilon).meter().sure_queries for name, epsilon in self.census.baselines.items()}
 
-    def plain_fields(self, labels: int) -> Fields:
+    def plain_fields(self, labels: int) -> dict[str, list[object]]:
         """Return what the same noise would cost, and what one budget for all would buy, without groups."""
         # The curve reaches at least `labels`.
         labels_of = self.baselines()
@@ -656,3 +492,84 @@ class ByGroup(VotingDesign):
             stages.append((length, voting))
             labels -= length
         return {"baselines": self.baselines(), "stages": stages}
+
+
+def _whole_number_ratios(ratios: ArrayLike, precision: float, largest: int) -> tuple[int, ...]:
+    """Return the smallest whole numbers, at most `largest`, that are proportional to `ratios` to a precision."""
+    precision = real_between("precision", precision, 1e-6, 0.5)
+    relative = np.asarray(ratios, dtype=np.float64)
+    relative = relative / relative.min()
+    best, best_error = None, np.inf
+    for least in range(1, max(1, int(largest / relative.max() + 0.5)) + 1):
+        numbers = np.maximum(np.floor(relative * least + 0.5), 1)
+        error = float(np.abs(numbers / (relative * least) - 1).max())
+        if numbers.max() > largest:
+            break
+        if error < best_error:
+            best, best_error = numbers, error
+        if error <= precision * (1 + 1e-9):
+            return tuple(int(number) for number in numbers)
+    needed = int(np.ceil(relative.max()))
+    if best is None:
+        raise InvalidParameterError(
+            f"budgets whose parameters are {relative.max():.4g} to 1 need {needed} copies of a record, more than "
+            f"{largest}: use n_teachers={needed} or more, or bring the budgets closer together."
+        )
+    raise InvalidParameterError(
+        f"precision={precision:g} needs more copies of a record than n_teachers={largest}; "
+        f"precision={_up(best_error):g} would do with {int(best.max())}."
+    )
+
+
+def _up(error: float) -> float:
+    """Return an error rounded up to three digits."""
+    scale = 10.0 ** (np.floor(np.log10(max(error, 1e-6))) - 2)
+    return float(np.ceil(error / scale) * scale)
+
+
+def _vanishing_end(
+    stage: Stage, groups: Sequence[Group], n_classes: int, accounting: Accounting = Accounting.EXACT
+) -> tuple[Stage, ...]:
+    """Return stages in which groups drop out once their budget is spent. The noise falls with the remaining ballots."""
+    groups = VotingSchedule((stage,)).checked_groups(groups)
+    _require_vanishing(stage, groups)
+    stages: tuple[Stage, ...] = ()
+    ones: tuple[tuple[PrivacyCost | None, ...], ...] = ()
+    before, active = 0, {group.pool for group in groups if stage.pools[group.pool].participants}
+    while active:
+        remaining = Stage(
+            stage.law,
+            tuple(pool if i in active else replace(pool, participants=0) for i, pool in enumerate(stage.pools)),
+        )
+        if remaining.total < stage.total:
+            remaining = replace(remaining, law=stage.law.scaled(remaining.total / stage.total))
+        here, schedule = remaining.costs(groups, n_classes, accounting), VotingSchedule((*stages, remaining))
+        lengths = {
+            group.pool: schedule.affordable_queries([costs[i] for costs in (*ones, here)], group, accounting.conversion)
+            - before
+            for i, group in enumerate(groups)
+            if group.pool in active
+        }
+        length = min(lengths.values())
+        for group, one in zip(groups, here, strict=True):
+            if not stages and one is not None and lengths[group.pool] < 1:
+                raise too_small_for_one_label(group, one, accounting.conversion)
+        if length > 0:
+            stages, ones, before = (*stages, replace(remaining, n_queries=length)), (*ones, here), before + length
+        active -= {pool for pool, fitting in lengths.items() if fitting <= length}
+    return stages
+
+
+def _require_vanishing(stage: Stage, groups: tuple[Group, ...]) -> None:
+    if len({group.pool for group in groups}) < len(groups):
+        raise InvalidParameterError(
+            "groups must have a pool each to drop out, and under upsampling every teacher learns from every group: "
+            "use weighting or vanishing."
+        )
+    if stage.law.gated:
+        raise InvalidParameterError(
+            f"law={type(stage.law).__name__} answers an unknown number of queries, so the end of a group cannot "
+            "be scheduled: use a law without a gate."
+        )
+    if stage.n_queries is not None:
+        raise InvalidParameterError(f"n_queries={stage.n_queries} of the stage must be None.")

@@ -14,7 +14,7 @@ from dpensemble._checks import integer_between, real_between, shown
 from dpensemble.accounting import Accounting, Group
 from dpensemble.budget import Budget
 from dpensemble.cost import Cost
-from dpensemble.design.voting import Design, one_group
+from dpensemble.design.voting import Design
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.releases import Release, Voters
@@ -67,7 +67,7 @@ class GivenVotes(Design):
     >>> from dpensemble.releases import LabelByLaw
     >>> design = GivenVotes(release=LabelByLaw(LaplaceNoisyMax(3.0)), n_classes=2, n_voters=10,
     ...                     relation=Relation.REPLACE_ONE, budget=Budget(epsilon=3, delta=1e-5))
-    >>> design.most_answers
+    >>> design.promised_answers
     6
     """
 
@@ -108,7 +108,7 @@ class GivenVotes(Design):
     @property
     def groups(self) -> tuple[Group, ...]:
         """All units, each of which can change its own ballots."""
-        return one_group(self.budget, self.votes)
+        return self.one_group(self.budget, self.votes)
 
     @cached_property
     def cost(self) -> Cost:
@@ -116,7 +116,7 @@ class GivenVotes(Design):
         return self.release.cost(self.voters)
 
     @cached_property
-    def most_answers(self) -> int:
+    def promised_answers(self) -> int:
         """Number of promised answers: the requested number, or all that the budget allows."""
         budget = self.groups[0].budget
         most = self.cost.most(budget, limit=_MOST_ANSWERS) if self.answers is None else self.answers
@@ -133,7 +133,7 @@ class GivenVotes(Design):
     def spent(self) -> float:
         """Epsilon of all promised answers, even if fewer of them are taken."""
         budget = self.groups[0].budget
-        return min(budget.epsilon, (self.cost * self.most_answers).epsilon(budget.delta))
+        return min(budget.epsilon, (self.cost * self.promised_answers).epsilon(budget.delta))
 
     def with_noise(self, noise: float) -> Self:
         """Return the same answers with other noise, in votes or, for a sum, in sensitivities."""
@@ -162,6 +162,6 @@ class GivenVotes(Design):
             "sampling": self.sampling.value,
             "rate": self.rate,
             "clip": self.release.clip,
-            "answers": self.most_answers,
+            "answers": self.promised_answers,
             "accounting": self.accounting.value,
         }

@@ -8,7 +8,7 @@ teachers that makes wrong labels rare.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -217,18 +217,6 @@ def _counts(n_teachers: int, margins: ArrayLike, n_classes: int) -> NDArray[np.f
     counts = np.zeros((len(leads), n_classes))
     counts[:, 0], counts[:, 1] = (n_teachers + leads) / 2, (n_teachers - leads) / 2
     return counts
-
-
-def quality_table(law: ReleaseLaw, ballots: int, n_classes: int, agreements: Sequence[float]) -> list[dict[str, float]]:
-    """Return the quality of labels, one row for each share of agreeing teachers.
-
-    Each row has ``agreement``, ``margin`` in votes, ``wrong_label_rate`` and ``answer_rate``. Public.
-    """
-    margins = [round((2 * share - 1) * ballots, 9) for share in agreements]
-    wrong = wrong_label_rate(law, ballots, margins, n_classes).tolist()
-    answered = answer_rate(law, ballots, margins, n_classes).tolist()
-    names = ("agreement", "margin", "wrong_label_rate", "answer_rate")
-    return [dict(zip(names, row, strict=True)) for row in zip(agreements, margins, wrong, answered, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

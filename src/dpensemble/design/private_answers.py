@@ -42,8 +42,8 @@ from numpy.typing import NDArray
 from dpensemble._checks import delta_of, epsilon_of, integer_between, member, real_between
 from dpensemble.budget import Budget
 from dpensemble.cost import optimal_composition
-from dpensemble.darrm.allowance import Allowance, ReducedPlacements
-from dpensemble.darrm.gamma import AlikeTeachers, Constraints, certify, optimise_gamma
+from dpensemble.darrm.allowance import Allowance
+from dpensemble.darrm.gamma import AlikeTeachers, optimise_gamma, private_version
 from dpensemble.design.plan import with_least_noise
 from dpensemble.design.voting import Partitioned
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
@@ -163,15 +163,7 @@ def _majority_law(
         law = RandomizedResponseMajority.double_subsampling(n_teachers, whole)
     else:
         law = RandomizedResponseMajority((1.0,) * (n_teachers + 1))
-    return _private_version(law, allowance)
-
-
-def _private_version(law: RandomizedResponseMajority, allowance: Allowance) -> RandomizedResponseMajority:
-    """Multiply gamma by the largest number that makes it private. No law here falls anywhere away from the tie."""
-    placements = ReducedPlacements(allowance)
-    upper = allowance.upper(np.array(law.gamma))
-    shrunk, _ = certify(upper, placements.worst(upper)[0].load, placements, Constraints.MONOTONE)
-    return RandomizedResponseMajority(tuple(np.abs(allowance.signed(shrunk)).tolist()))
+    return private_version(law, allowance)
 
 
 def _wrong_answers(law: ReleaseLaw, n_teachers: int, agreement: float) -> float:

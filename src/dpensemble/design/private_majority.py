@@ -1,28 +1,183 @@
-"""Majorities of teachers that are themselves private: their privacy, law and meter, before any fit."""
+"""Majorities of teachers that are themselves private: their privacy, law and meter, before any fit.
+
+Models of private teachers are paid for once, and any number of answers is computed from them.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dpensemble._checks import integer_between, shown
-from dpensemble.accounting import Meter
-from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
-from dpensemble.accounting.meters.scheduled import Certificate, pure_answers_meter
+from dpensemble._checks import integer_between, real_between, shown
+from dpensemble.accounting.base import EVERYONE, Group, Meter
+from dpensemble.accounting.meters.worst_case import ScheduledMeter
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.budget import Budget
+from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost, PureCost, optimal_composition
 from dpensemble.darrm import AlikeTeachers
 from dpensemble.design.private_answers import Plurality, fitted_answer
-from dpensemble.design.voting import Partitioned, not_certified
-from dpensemble.errors import InvalidParameterError
+from dpensemble.design.voting import Partitioned
+from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
 from dpensemble.laws import LawChoice, RandomizedResponseMajority
 from dpensemble.relations import Relation
+from dpensemble.votes import Votes
 
 #: The epsilon and delta of a teacher.
 Privacy = tuple[float, float]
+
+_ENDLESS = 2**31 - 1
+
+
+class PrivateModelsMeter(Meter, spends=("pay",)):
+    """Charges private models once. Any number of answers computed from them is free."""
+
+    def __init__(
+        self,
+        models: Sequence[Sequence[tuple[float, float]]] | None,
+        budget: Budget,
+        zcdp: Sequence[Sequence[float]] | None = None,
+    ) -> None:
+        super().__init__((Group(EVERYONE, budget),), Conversion.BEST)
+        self._worst: _Composed | None = None
+        self._asked = 0
+        if models is not None:
+            self.pay(models, zcdp)
+
+    def pay(
+        self, models: Sequence[Sequence[tuple[float, float]]], zcdp: Sequence[Sequence[float]] | None = None
+    ) -> None:
+        """Charge for the models, before anything is computed from them, and refuse what does not fit."""
+        rhos: Sequence[Sequence[float] | None] = [None] * len(models) if zcdp is None else zcdp
+        if not models or len(rhos) != len(models):
+            raise InvalidParameterError(
+                f"models has {len(models)} sets and zcdp {len(rhos)}: give at least one set, and as many in both."
+            )
+        sets = {
+            (tuple(touched), None if rho is None else tuple(rho)) for touched, rho in zip(models, rhos, strict=True)
+        }
+        worst = max((_composed(*one, self.budget) for one in sets), key=lambda total: total.epsilon)
+        if worst.epsilon > self.budget.epsilon * (1 + 1e-12):
+            raise BudgetError(
+                f"the private teachers that one record touches have epsilon={worst.epsilon:.6g} together at "
+                f"delta={self.budget.delta:g}, above the budget of {self.budget.epsilon:g}: use fewer teachers, "
+                "more private ones, or a partition."
+            )
+        self._worst = worst
+
+    def pay_for(self, teachers: Sequence[Privacy], touched: int) -> None:
+        """Charge for models before anything is computed from them. One unit touches `touched` models."""
+        self.pay(_touched_models(tuple(teachers), touched))
+
+    def _require_payment(self) -> _Composed:
+        """Return what the models cost together, or raise if they were not paid for."""
+        if self._worst is None:
+            raise AccountingError("the models must be paid for before they answer: call pay first.")
+        return self._worst
+
+    @property
+    def accounting(self) -> str:
+        """Name and source of the analysis."""
+        worst = self._require_payment()
+        how = (
+            "by optimal composition (Kairouz, Oh and Viswanath 2017)"
+            if worst.rho is None
+            else f"zero-concentrated at rho={worst.rho:.6g} (Bun and Steinke 2016, Lemma 1.7)"
+        )
+        return (
+            f"the private models themselves: a record touches {len(worst.touched)} of them, together {how}; "
+            "answers are computed from them and cost nothing, however many"
+        )
+
+    @property
+    def sure_queries(self) -> int:
+        """As many as requested."""
+        return _ENDLESS
+
+    @property
+    def most_queries(self) -> int:
+        """As many as requested."""
+        return _ENDLESS
+
+    def admit(self, votes: Votes) -> int:
+        """Admit all queries, once the models are paid for."""
+        self._require_payment()
+        self._asked += votes.n_queries
+        return votes.n_queries
+
+    @property
+    def cost(self) -> PrivacyCost:
+        """Cost of the models, if they are pure or zero-concentrated."""
+        worst = self._require_payment()
+        if worst.rho is not None:
+            return PrivacyCost(rdp=worst.rho * DEFAULT_ORDERS)
+        if any(delta for _, delta in worst.touched):
+            raise AccountingError("models with a delta have no Renyi curve: see spent_epsilon.")
+        total = PrivacyCost.zero()
+        for epsilon, _ in worst.touched:
+            total += PrivacyCost.pure(epsilon)
+        return total
+
+    @property
+    def one_query(self) -> PrivacyCost:
+        """Zero, since the models are paid for."""
+        return PrivacyCost.zero()
+
+    @property
+    def group_epsilons(self) -> tuple[float, ...]:
+        """Epsilon of the models, the same for any number of answers."""
+        return (min(self.budget.epsilon, self._require_payment().epsilon),)
+
+    def spend_curve(self, points: int = 40) -> list[tuple[int, tuple[float, ...]]]:
+        """Return a level line, since the models are paid for before they answer."""
+        counts = sorted({1, self._asked}) if self._asked else []
+        return [(count, (self.spent_epsilon,)) for count in counts[: max(1, points)]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Composed:
+    """What the models of one set cost together. `rho` is set if zero-concentrated composition gave the total."""
+
+    epsilon: float
+    touched: tuple[tuple[float, float], ...]
+    rho: float | None = None
+
+
+def _composed(touched: tuple[tuple[float, float], ...], rhos: tuple[float, ...] | None, budget: Budget) -> _Composed:
+    """Return the smaller of two sound totals: by epsilons and deltas, and by zero-concentrated privacy."""
+    if rhos is None:
+        return _Composed(_of_pairs(touched, budget), touched)
+    # Divergences of order a are at most rho a, and rho adds up (Bun and Steinke, TCC 2016, Lemma 1.7).
+    rho = _added(rhos, len(touched))
+    concentrated = PrivacyCost(rdp=rho * DEFAULT_ORDERS).epsilon(budget.delta, Conversion.IMPROVED)
+    # In that case deltas that do not fit do not matter.
+    with suppress(BudgetError):
+        by_pairs = _of_pairs(touched, budget)
+        if by_pairs <= concentrated:
+            return _Composed(by_pairs, touched)
+    return _Composed(concentrated, touched, rho)
+
+
+def _added(rhos: tuple[float, ...], n_models: int) -> float:
+    if len(rhos) != n_models:
+        raise InvalidParameterError(
+            f"zcdp must have one entry for every model of a set; got {len(rhos)} entries for {n_models} models."
+        )
+    return math.fsum(real_between("zcdp", rho, 0.0, 1e6) for rho in rhos) * (1 + 1e-15)
+
+
+def _of_pairs(touched: tuple[tuple[float, float], ...], budget: Budget) -> float:
+    if len(touched) == 1 and touched[0][1] <= budget.delta:
+        return touched[0][0]
+    try:
+        return optimal_composition(touched, budget.delta)
+    except AccountingError as error:
+        raise BudgetError(f"the private teachers' deltas do not fit: {error}") from None
 
 
 class PrivateWhat(StrEnum):
@@ -84,6 +239,8 @@ class PrivateTeachersDesign(Partitioned):
     """
 
     searches_variants: ClassVar[bool] = False
+    # A verifier cannot check the privacy of models.
+    certifies: ClassVar[bool] = False
 
     private: PrivateWhat
     rule: MajorityRule
@@ -112,17 +269,13 @@ class PrivateTeachersDesign(Partitioned):
             return super().meter(queries)
         (group,) = self.groups
         if self.private is PrivateWhat.MODELS:
-            models = None if self.teachers is None else touched_models(self.teachers, group.votes)
+            models = None if self.teachers is None else _touched_models(self.teachers, group.votes)
             zcdp = None if self.zcdp is None else _touched_zcdp(self.zcdp, group.votes)
             return PrivateModelsMeter(models, group.budget, zcdp)
         assert self.queries is not None  # noqa: S101
         what = "randomised ballots" if self.ordinary else "freshly trained private models"
         voting = VotingSchedule.everyone(self.law, self.n_teachers if self.drawn is None else self.drawn)
-        return pure_answers_meter(voting, group, self.answer_epsilon, self.queries, f"{self.rule.value} of {what}")
-
-    def certify(self, certificate: Certificate, labels: int) -> None:  # noqa: ARG002
-        """Refuse, since a verifier cannot check the privacy of models."""
-        raise not_certified()
+        return _pure_answers_meter(voting, group, self.answer_epsilon, self.queries, f"{self.rule.value} of {what}")
 
     def assumptions(self, relation: Relation, has_units: bool) -> tuple[str, ...]:  # noqa: ARG002
         """Return the method's own assumptions of the guarantee, one sentence each."""
@@ -259,7 +412,7 @@ def _named_rule(law: Any, private: PrivateWhat) -> tuple[MajorityRule, Any]:
         ) from None
 
 
-def touched_models(teachers: tuple[Privacy, ...], touched: int) -> list[tuple[Privacy, ...]]:
+def _touched_models(teachers: tuple[Privacy, ...], touched: int) -> list[tuple[Privacy, ...]]:
     """Return every set of models that a unit may touch, or one set that costs as much as any of them."""
     # Composition depends on a set's epsilons and on its deltas, in any pairing, and rises in each. So no
     # set of `touched` teachers costs more than the largest epsilons with the largest deltas.
@@ -270,7 +423,7 @@ def touched_models(teachers: tuple[Privacy, ...], touched: int) -> list[tuple[Pr
 
 
 def _touched_zcdp(zcdp: tuple[float, ...], touched: int) -> list[tuple[float, ...]]:
-    """Return the zero-concentrated privacy of the sets of `touched_models`. The largest values have the largest sum."""
+    """Return the zero-concentrated privacy of those sets of models. The largest values have the largest sum."""
     if touched == 1:
         return [(rho,) for rho in zcdp]
     return [tuple(sorted(zcdp, reverse=True)[:touched])]
@@ -319,3 +472,20 @@ def _privacy_of_teachers(
         return declared_privacy(epsilon, 0.0, n_teachers), None, "that of randomized response"
     is_fresh = private is PrivateWhat.FRESH_MODELS
     return privacy_before_fit(teacher, declared, n_teachers, has_units, relation, n_classes, is_fresh)
+
+
+def _pure_answers_meter(
+    schedule: VotingSchedule, group: Group, epsilon: float, queries: int, source: str
+) -> ScheduledMeter:
+    """Return the meter of a public number of answers, each private at `epsilon` with fresh randomness."""
+    one, queries = PureCost(epsilon), integer_between("max_labels", queries, 1)
+    if not (one * queries).fits(group.budget):
+        raise BudgetError(
+            f"max_labels={queries} answers of epsilon={epsilon:g} each do not fit epsilon={group.budget.epsilon:g} "
+            f"at delta={group.budget.delta:g}: ask for fewer."
+        )
+    analysis = (
+        f"{source}; each answer is {epsilon:.6g}-private with fresh randomness, all of them by optimal composition "
+        "(Kairouz, Oh and Viswanath 2017)"
+    )
+    return ScheduledMeter(schedule, (group,), ((one,),), (queries,), analysis)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from dpensemble._checks import integer_between, member
 from dpensemble.accounting import Accounting, GaussianSum, Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.design.voting import Design
@@ -140,27 +139,3 @@ class NoisySums(Design):
             "relation": self.relation.value,
             "n_teachers": None,
         }
-
-
-def noisy_sums(
-    *,
-    name: str,
-    title: str,
-    groups: tuple[Group, ...],
-    n_classes: int,
-    rounds: int,
-    relation: str,
-    synthetic_rows: bool = False,
-    statistics: tuple[str, ...] = (),
-) -> NoisySums:
-    """Return the checked design of a run."""
-    return NoisySums(
-        name=name,
-        title=title,
-        everyone=groups,
-        n_classes=integer_between("n_classes", n_classes, 2),
-        rounds=integer_between("rounds", rounds, 1, 100),
-        relation=member("relation", relation, Relation),
-        synthetic_rows=synthetic_rows,
-        statistics=statistics,
-    )

@@ -15,33 +15,23 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between
 from dpensemble._random import NoiseSource
+from dpensemble._wording import round_up
 from dpensemble.accounting import EVERYONE, Accounting, Change, Group, Meter
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
-from dpensemble.accounting.meters.gated import FilterMeter
-from dpensemble.accounting.meters.scheduled import (
-    Certificate,
-    change_by,
-    cost_of,
-    costs_of,
-    epsilons_of,
-    prices_of,
-    spread,
-    subsampled_meter,
-)
+from dpensemble.accounting.meters.worst_case import Certificate, FilterMeter, ScheduledMeter
+from dpensemble.accounting.price import price
 from dpensemble.accounting.published import has_published
 from dpensemble.accounting.schedule import VotingSchedule
-from dpensemble.accounting.subsampling import SubsampledCost, subsampled_cost
+from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme, everyone, partitions
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.laws import LawChoice, ReleaseLaw
 from dpensemble.relations import Relation
-
-#: Plain values by name, as records and JSON hold them.
-Fields = dict[str, Any]
 
 
 class Design(ABC):
@@ -68,6 +58,13 @@ class Design(ABC):
     def with_budget(self, budget: Budget) -> Self:
         """Return the same run with another budget."""
         return replace(self, budget=budget)  # type: ignore[type-var]
+
+    @staticmethod
+    def one_group(budget: Budget | None, votes: int = 1) -> tuple[Group, ...]:
+        """Return the one group of a run that treats all records alike."""
+        if budget is None:
+            raise InvalidParameterError("budget=None leaves nothing to charge: give epsilon and delta.")
+        return (Group(EVERYONE, budget, pool=0, votes=votes),)
 
     @abstractmethod
     def with_noise(self, noise: float) -> Self:
@@ -107,6 +104,8 @@ class VotingDesign(Design):
     has_budgets: ClassVar[bool] = False
     #: Whether further settings of a law are searched together with its noise.
     searches_variants: ClassVar[bool] = False
+    #: Whether a verifier can check what protects the records.
+    certifies: ClassVar[bool] = True
 
     name: str
     title: str = ""
@@ -215,15 +214,13 @@ class VotingDesign(Design):
     @cached_property
     def _costs_by_group(self) -> tuple[tuple[Group, tuple[PrivacyCost | None, ...]], ...]:
         """Each group, with the cost of one answered query in every stage."""
-        stages = [
-            costs_of(prices_of(stage, self.groups, self.n_classes, self.accounting)) for stage in self.schedule.stages
-        ]
+        stages = [stage.costs(self.groups, self.n_classes, self.accounting) for stage in self.schedule.stages]
         return tuple(zip(self.groups, zip(*stages, strict=True), strict=True))
 
     @cached_property
     def costs(self) -> tuple[PrivacyCost | None, ...]:
         """Cost of one answered query to each group, while all of them take part."""
-        return costs_of(prices_of(self.schedule.stages[0], self.groups, self.n_classes, self.accounting))
+        return self.schedule.stages[0].costs(self.groups, self.n_classes, self.accounting)
 
     def spent(self, labels: int, conversion: Conversion | None = None) -> tuple[float, ...]:
         """Return the epsilon of `labels` answers, all of them answered, for each group."""
@@ -237,7 +234,7 @@ class VotingDesign(Design):
     def spent_at_end(self, labels: int) -> tuple[float, ...]:
         """Return the epsilon of `labels` answers for each group. Some groups may drop out on the way."""
         return tuple(
-            cost_of(self.schedule.stages, costs, group, labels).epsilon(group.budget.delta, self.conversion)
+            self.schedule.cost(costs, group, labels).epsilon(group.budget.delta, self.conversion)
             for group, costs in self._costs_by_group
         )
 
@@ -264,12 +261,7 @@ class VotingDesign(Design):
         list of (int, tuple of float)
             Ascending. The last is `most`.
         """
-        counts, stages = spread(most, points), self.schedule.stages
-        curves = [
-            epsilons_of([cost_of(stages, costs, group, count) for count in counts], group.budget.delta, self.conversion)
-            for group, costs in self._costs_by_group
-        ]
-        return list(zip(counts, zip(*curves, strict=True), strict=True))
+        return self.schedule.spend_curve(self._costs_by_group, self.conversion, most, points)
 
     def certify(self, certificate: Certificate, labels: int) -> None:
         """State that `labels` answers keep the budget of every group. See `dpensemble.certificates`.
@@ -279,20 +271,23 @@ class VotingDesign(Design):
         AccountingError
             If the accounting is not exact composition of one law, or a verifier could not check it.
         """
-        first, *others = self.schedule.stages
-        if self.accounting is not Accounting.EXACT or others:
-            raise not_certified()
+        stages = self.schedule.stages if self.certifies else ()
+        if self.accounting is not Accounting.EXACT or len(stages) != 1:
+            raise AccountingError(
+                "certificates need exact accounting of votes under one law: use accounting='exact', and ordinary "
+                "teachers."
+            )
         if self.gated:
             FilterMeter(self.schedule, self.groups, self.n_classes, self.accounting).certify(certificate, labels)
             return
         for group, one in zip(self.groups, self.costs, strict=True):
-            turns = first.pools[group.pool].turns(labels)
+            turns = stages[0].pools[group.pool].turns(labels)
             if one is not None and turns:
-                certificate.add_votes(group.budget, first.law, self.change(group), one, turns)
+                certificate.add_votes(group.budget, stages[0].law, self.change(group), one, turns)
 
     def change(self, group: Group) -> Change:
         """Return what a record of a group can do to the votes on a query."""
-        return change_by(self.schedule.stages[0], group, self.n_classes)
+        return self.schedule.stages[0].change_by(group, self.n_classes)
 
     def assumptions(self, relation: Relation, has_units: bool) -> tuple[str, ...]:  # noqa: ARG002
         """Return the method's own assumptions of the guarantee, one sentence each."""
@@ -323,27 +318,13 @@ class VotingDesign(Design):
         """Return what distinguishes a group, by its number. Empty if all records are treated alike."""
         return {}
 
-    def plain_fields(self, labels: int) -> Fields | None:  # noqa: ARG002
+    def plain_fields(self, labels: int) -> dict[str, Any] | None:  # noqa: ARG002
         """Return what the same noise would cost without groups, or None if there are no groups."""
         return None
 
     def extras(self, labels: int) -> dict[str, Any]:  # noqa: ARG002
         """Return further fields of a plan of `labels` labels."""
         return {}
-
-
-def not_certified() -> AccountingError:
-    """Return the error of a run that cannot be certified."""
-    return AccountingError(
-        "certificates need exact accounting of votes under one law: use accounting='exact', and ordinary teachers."
-    )
-
-
-def one_group(budget: Budget | None, votes: int = 1) -> tuple[Group, ...]:
-    """Return the one group of a run that treats all records alike."""
-    if budget is None:
-        raise InvalidParameterError("budget=None leaves nothing to charge: give epsilon and delta.")
-    return (Group(EVERYONE, budget, pool=0, votes=votes),)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -400,7 +381,7 @@ class Partitioned(VotingDesign):
     @property
     def groups(self) -> tuple[Group, ...]:
         """All records, each of which can change one vote of each partition."""
-        return one_group(self.budget, self.n_partitions if self.touched is None else self.touched)
+        return self.one_group(self.budget, self.n_partitions if self.touched is None else self.touched)
 
     def allocate(
         self,
@@ -475,7 +456,7 @@ class Drawn(VotingDesign):
     @property
     def groups(self) -> tuple[Group, ...]:
         """All records. How many votes one record can change is as secret as the draws."""
-        return one_group(self.budget, 1 if self.scheme.scheme is Bootstrap.DISTINCT else self.ballots)
+        return self.one_group(self.budget, 1 if self.scheme.scheme is Bootstrap.DISTINCT else self.ballots)
 
     def allocate(
         self,
@@ -492,7 +473,7 @@ class Drawn(VotingDesign):
     @cached_property
     def cost(self) -> SubsampledCost:
         """Cost of one answer."""
-        return subsampled_cost(
+        return _subsampled_cost(
             self.law, self.scheme.holders(self.n_units), n_teachers=self.ballots, n_classes=self.n_classes
         )
 
@@ -500,7 +481,7 @@ class Drawn(VotingDesign):
         """Return the meter of a run of at most `queries` queries."""
         (group,) = self.groups
         group.budget.check_delta_for(self.n_units)
-        meter = subsampled_meter(self.schedule, group, self.cost, queries)
+        meter = _subsampled_meter(self.schedule, group, self.cost, queries)
         if queries is not None and meter.sure_queries >= queries:
             # Answers are composed exactly below the budget, too.
             delta = group.budget.delta
@@ -569,3 +550,24 @@ class Drawn(VotingDesign):
             "held": self.scheme.inclusion_probability(self.n_units),
             "partition_labels": partition.meter().sure_queries,
         }
+
+
+def _subsampled_meter(
+    schedule: VotingSchedule, group: Group, cost: SubsampledCost, queries: int | None = None
+) -> ScheduledMeter:
+    """Return the meter of runs whose teachers hold a record by chance. `queries` is the total number of queries."""
+    analysis = (
+        "worst case of the released labels, averaged over how many teachers hold a record, which any does with "
+        f"probability {round_up(cost.held, 4):g} (advanced joint convexity: Balle, Barthe and Gaboardi 2018, Theorem 2)"
+    )
+    sure = (cost.most(group.budget, limit=queries),)
+    return ScheduledMeter(schedule, (group,), ((cost,),), sure, analysis, points=12)
+
+
+def _subsampled_cost(law: ReleaseLaw, holders: Floats, *, n_teachers: int, n_classes: int) -> SubsampledCost:
+    """Return the cost of one answer of a law without a gate, all ballots weighing alike."""
+
+    def one(ballots: int) -> PrivacyCost:
+        return price(law, Change(ballots=n_teachers, classes=n_classes, votes=ballots)).label
+
+    return SubsampledCost(one, holders)

@@ -17,8 +17,8 @@ from dpensemble._checks import integer_between, member
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._progress import ShownPasses
 from dpensemble._random import Stream, seed_integer
+from dpensemble._units import unit_numbers
 from dpensemble.accounting import Group, SumsMeter
-from dpensemble.allocation.partition import unit_numbers
 from dpensemble.budget import Budget
 from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.public_facts import warn_of_columns

@@ -19,10 +19,10 @@ from dpensemble._checks import member
 from dpensemble._draw_once import drawn_once, drawn_together
 from dpensemble._progress import progress_bar
 from dpensemble._random import NoiseSource, Stream, noise_source, seed_integer
+from dpensemble._units import declared_units, number_units
 from dpensemble.accounting import Meter
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.allocation import Allocation
-from dpensemble.allocation.partition import declared_units, number_units
 from dpensemble.budget import Budget
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.design import VotingDesign, with_least_error

@@ -3,9 +3,14 @@
 from dpensemble.laws.base import ByLaw, ReleaseLaw
 from dpensemble.laws.choice import LAWS, LIBRARY_LAWS, LawChoice
 from dpensemble.laws.decisive import HockeyStickRule, RenyiRule, decisive_law
-from dpensemble.laws.gates import ConfidentNoisyMax, InteractiveNoisyMax
 from dpensemble.laws.majority import RandomizedResponseMajority
-from dpensemble.laws.noisy_max import ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax
+from dpensemble.laws.noisy_max import (
+    ConfidentNoisyMax,
+    ExponentialVote,
+    GaussianNoisyMax,
+    InteractiveNoisyMax,
+    LaplaceNoisyMax,
+)
 from dpensemble.laws.optimal import OptimalVote
 from dpensemble.laws.sampling import integer_weights, least_mixing_weight, mixed_probabilities, sample
 from dpensemble.laws.sparse import SparseNoisyMax

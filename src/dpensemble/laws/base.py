@@ -1,10 +1,10 @@
-"""The interface of every release law, and functions with a body for each kind of law."""
+"""The interface of every release law, functions with a body for each kind of law, and the law of a noisy sum."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import update_wrapper
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -18,7 +18,7 @@ from dpensemble.errors import InvalidParameterError
 _LEAST_MIX = 1e-6
 
 
-def own_settings(law: Any) -> dict[str, Any]:
+def _own_settings(law: Any) -> dict[str, Any]:
     """Return the fields of a dataclass by name, as they are."""
     return {field.name: getattr(law, field.name) for field in fields(law)}
 
@@ -175,7 +175,7 @@ class ReleaseLaw(ABC):
 
     def settings(self) -> dict[str, Any]:
         """Return the law's title and public settings as plain values."""
-        return {"law": self.title} | (own_settings(self) if is_dataclass(self) else {})
+        return {"law": self.title} | (_own_settings(self) if is_dataclass(self) else {})
 
     def words(self) -> str:
         """Return the law's title and its numeric settings in words."""
@@ -227,3 +227,39 @@ class ByLaw(Generic[_Result]):
             return body
 
         return keep
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianSum:
+    """Gaussian noise on a sum of vectors that one unit can move by at most a fixed length, the sensitivity.
+
+    A GaussianSum differs from a `dpensemble.laws.ReleaseLaw`: teachers answer with vectors instead of ballots, and the
+    sum is released.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the noise on every entry, in units of the sensitivity. The sensitivity is the length by
+        which one unit can move the sum.
+
+    Examples
+    --------
+    >>> GaussianSum(sigma=4.0).words()
+    'Gaussian noise of 4 sensitivities on a sum of vectors'
+    """
+
+    name: ClassVar[str] = "gaussian-sum"
+    title: ClassVar[str] = "Gaussian sum of soft votes"
+
+    sigma: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", real_between("sigma", self.sigma, 1e-9, 1e12))
+
+    def words(self) -> str:
+        """Return the noise in words, for reports."""
+        return f"Gaussian noise of {self.sigma:.4g} sensitivities on a sum of vectors"
+
+    def settings(self) -> dict[str, Any]:
+        """Return the law as plain values."""
+        return {"law": repr(self), "sigma": self.sigma}

@@ -10,9 +10,15 @@ from typing import Any
 from dpensemble._checks import shown
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws.base import ReleaseLaw
-from dpensemble.laws.gates import AgainstStudent, ConfidentNoisyMax, InteractiveNoisyMax
 from dpensemble.laws.majority import RandomizedResponseMajority
-from dpensemble.laws.noisy_max import ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax
+from dpensemble.laws.noisy_max import (
+    AgainstStudent,
+    ConfidentNoisyMax,
+    ExponentialVote,
+    GaussianNoisyMax,
+    InteractiveNoisyMax,
+    LaplaceNoisyMax,
+)
 from dpensemble.laws.optimal import OptimalVote
 from dpensemble.laws.tables import RandomizedResponse, TableLaw
 

@@ -107,10 +107,10 @@ def integer_weights(law: ReleaseLaw, counts: NDArray[Any]) -> NDArray[np.uint64]
     ndarray of shape (n_queries, n_outcomes)
         Each row sums to 2**63 exactly.
     """
-    return whole_weights(mixed_probabilities(law, counts))
+    return _whole_weights(mixed_probabilities(law, counts))
 
 
-def whole_weights(mixed: NDArray[np.float64]) -> NDArray[np.uint64]:
+def _whole_weights(mixed: NDArray[np.float64]) -> NDArray[np.uint64]:
     """Return rows of probabilities as integers that sum to 2**63."""
     # Truncating keeps the sum of the others below 2**63. The likeliest outcome takes the remainder.
     weights = (mixed * _TOTAL).astype(np.uint64)
@@ -138,10 +138,15 @@ def sample(law: ReleaseLaw, counts: NDArray[Any], noise: NoiseSource) -> NDArray
     ndarray of shape (n_queries,)
         Outcome indices. May be published at the cost that accounting charged.
     """
-    return sample_weights(integer_weights(law, counts), noise)
+    return _sample_weights(integer_weights(law, counts), noise)
 
 
-def sample_weights(weights: NDArray[np.uint64], noise: NoiseSource) -> NDArray[np.int64]:
+def sample_probabilities(mixed: NDArray[np.float64], noise: NoiseSource) -> NDArray[np.int64]:
+    """Draw one outcome for each row of probabilities that are mixed already."""
+    return _sample_weights(_whole_weights(mixed), noise)
+
+
+def _sample_weights(weights: NDArray[np.uint64], noise: NoiseSource) -> NDArray[np.int64]:
     """Draw one outcome for each row of integers that sum to 2**63."""
     cumulative = np.cumsum(weights, axis=1, dtype=np.uint64)[:, :-1]
     return np.count_nonzero(noise.uniform_bits(len(cumulative))[:, None] >= cumulative, axis=1)

@@ -7,7 +7,7 @@ a class with votes of only one unit could reveal, and the threshold has to lie w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,14 +17,8 @@ from scipy.special import log_ndtr
 from dpensemble._arrays import Floats
 from dpensemble._checks import real_between
 from dpensemble._random import NoiseSource
-from dpensemble.laws.base import own_settings
-from dpensemble.laws.sampling import sample_weights, whole_weights
+from dpensemble.laws.sampling import sample_probabilities
 
-#: Share of the answers that are drawn from a law of no votes, and the chance that this law gives to each class.
-MIXING = 1e-7
-FLOOR = MIXING / 10_000
-#: Bound on the error of one probability.
-SPARSE_ERROR = 2e-14
 # Noise beyond this many sigma has probability below 1e-18.
 _REACH = 9.0
 _PANEL = 0.5
@@ -60,6 +54,11 @@ class SparseNoisyMax:
 
     name: ClassVar[str] = "sparse-gnmax"
     title: ClassVar[str] = "sparse Gaussian noisy-max with a threshold"
+    #: Share of the answers that are drawn from a law of no votes, and the chance that this law gives to each class.
+    MIXING: ClassVar[float] = 1e-7
+    FLOOR: ClassVar[float] = MIXING / 10_000
+    #: Bound on the error of one probability.
+    ERROR: ClassVar[float] = 2e-14
 
     sigma: float
     threshold: float
@@ -124,18 +123,18 @@ class SparseNoisyMax:
 
     def mixed_probabilities(self, counts: NDArray[Any]) -> Floats:
         """Return the sampled probabilities, mixed with a law that gives every class the same small chance."""
-        chances = (1 - MIXING) * self.probabilities(counts)
-        chances[:-1] += FLOOR
-        chances[-1] += MIXING - FLOOR * (len(chances) - 1)
+        chances = (1 - SparseNoisyMax.MIXING) * self.probabilities(counts)
+        chances[:-1] += SparseNoisyMax.FLOOR
+        chances[-1] += SparseNoisyMax.MIXING - SparseNoisyMax.FLOOR * (len(chances) - 1)
         return chances
 
     def sample(self, counts: NDArray[Any], noise: NoiseSource) -> int:
         """Draw the place of a class among those with votes. The number of these classes stands for no answer."""
-        return int(sample_weights(whole_weights(self.mixed_probabilities(counts)[None]), noise)[0])
+        return int(sample_probabilities(self.mixed_probabilities(counts)[None], noise)[0])
 
     def settings(self) -> dict[str, Any]:
         """Return the title and the settings as plain values."""
-        return {"law": self.title} | own_settings(self)
+        return {"law": self.title} | asdict(self)
 
     def words(self) -> str:
         """Return the title and the numbers in words."""

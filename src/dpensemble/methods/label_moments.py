@@ -7,15 +7,16 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from dpensemble._checks import integer_between
+from dpensemble._checks import integer_between, member
 from dpensemble.accounting import Group
 from dpensemble.budget import Budget
-from dpensemble.design.sums import NoisySums, noisy_sums
+from dpensemble.design.sums import NoisySums
 from dpensemble.engine.classifier import TableClassifier
 from dpensemble.engine.label_moments import of_blocks, of_tables
 from dpensemble.engine.planned import store_params
 from dpensemble.engine.run import compared_once, run
 from dpensemble.moments.queries import statistics_of
+from dpensemble.relations import Relation
 from dpensemble.rows import arguments
 from dpensemble.rows.source import Read, RowSource
 
@@ -150,7 +151,7 @@ class LabelMomentsClassifier(TableClassifier):
             n_classes = 2 if self.classes is None else len(self.classes)
         n_classes = integer_between("n_classes", n_classes, 2)
         everyone = (Group(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
-        return noisy_sums(
+        return _noisy_sums(
             name=self.name,
             title=self.title,
             groups=everyone if groups is None else groups,
@@ -244,3 +245,27 @@ class LabelMomentsClassifier(TableClassifier):
             read = compared_once(read, X_public)
         given = (read, X_public, n_records, units, fewest_units, public_units)
         return run(self, lambda: of_blocks(self, *given), ledger=ledger)
+
+
+def _noisy_sums(
+    *,
+    name: str,
+    title: str,
+    groups: tuple[Group, ...],
+    n_classes: int,
+    rounds: int,
+    relation: str,
+    synthetic_rows: bool = False,
+    statistics: tuple[str, ...] = (),
+) -> NoisySums:
+    """Return the checked design of a run."""
+    return NoisySums(
+        name=name,
+        title=title,
+        everyone=groups,
+        n_classes=integer_between("n_classes", n_classes, 2),
+        rounds=integer_between("rounds", rounds, 1, 100),
+        relation=member("relation", relation, Relation),
+        synthetic_rows=synthetic_rows,
+        statistics=statistics,
+    )

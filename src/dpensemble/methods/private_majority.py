@@ -15,7 +15,7 @@ from dpensemble._checks import integer_between, member, shown
 from dpensemble._random import NoiseSource, Stream, seed_integer
 from dpensemble.allocation import Allocation
 from dpensemble.design import DaRRM, PrivateWhat, VotingDesign, private_teachers
-from dpensemble.design.private_majority import MajorityRule, touched_models
+from dpensemble.design.private_majority import MajorityRule
 from dpensemble.engine.planned import Facts, store_params
 from dpensemble.engine.voting import VotingEnsembleClassifier, VotingSteps
 from dpensemble.errors import InvalidParameterError
@@ -105,7 +105,7 @@ def _charge_reported(meter: Any, fitted: PrivateTeachers, allocation: Allocation
     """Charge for fitted models what their accountants report, before anything is computed from them. Return it."""
     touched = allocation.votes_per_unit
     spent = fitted.spent_privacy(meter.budget.delta / (2 * touched), allocation.relation)
-    meter.pay(touched_models(spent, touched))
+    meter.pay_for(spent, touched)
     return spent
 
 

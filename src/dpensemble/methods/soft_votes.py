@@ -17,7 +17,7 @@ from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.allocation import Allocation, partitions
-from dpensemble.allocation.partition import grouped_partitions, number_units, teachers_of_groups
+from dpensemble.allocation.partition import number_units, teachers_of_groups
 from dpensemble.budget import Budget
 from dpensemble.design.sums import NoisySums
 from dpensemble.engine import classifier
@@ -97,7 +97,7 @@ class TeacherAverages(NoisySums):
         if group_of_record is None or len(teachers) == 1:
             allocation = partitions(identities, self.n_teachers, relation=self.relation, entropy=entropy)
         else:
-            allocation = grouped_partitions(
+            allocation = Allocation.by_group(
                 identities, group_of_record, teachers, relation=self.relation, entropy=entropy
             )
         if allocation.votes_per_unit > 1:
@@ -373,7 +373,7 @@ class SoftVotesClassifier(ArrayClassifier):
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
         everyone = (Group(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
-        answers = answers_of(self.answers)
+        answers = _answers_of(self.answers)
         return TeacherAverages(
             name=self.name,
             title=self.title,
@@ -427,7 +427,7 @@ class SoftVotesClassifier(ArrayClassifier):
         return run(self, checked, ledger=ledger, records=(X, y, X_public))
 
     def _public_rows(self, X_public: Any) -> Floats:
-        if X_public is None and answers_of(self.answers) is Answers.PARAMETERS and self.student is None:
+        if X_public is None and _answers_of(self.answers) is Answers.PARAMETERS and self.student is None:
             return np.empty((0, self.n_features_in_))
         rows = arguments.public_rows(self, X_public, nan=self._takes_nan())
         largest = np.abs(rows).max(initial=0.0, where=np.isfinite(rows))
@@ -437,3 +437,8 @@ class SoftVotesClassifier(ArrayClassifier):
                 "rows by statistics of the public rows."
             )
         return rows
+
+
+def _answers_of(value: Any) -> Answers:
+    """Return the kind of the teachers' answers, by name."""
+    return member("answers", value, Answers)

@@ -26,7 +26,7 @@ from dpensemble._refusals import (
     require_rows,
     row_array,
 )
-from dpensemble.allocation.partition import unit_numbers
+from dpensemble._units import unit_numbers
 from dpensemble.datasets import as_table, same_columns
 from dpensemble.datasets.equal_rows import share_memory
 from dpensemble.datasets.tables import kinds_by

@@ -247,7 +247,7 @@ class LedgerGrant:
         """Charge the grant unless it was charged before with these settings, and return its book."""
         settings, account = self._settings(design), self.account
         (group,) = design.groups
-        curve = (design.cost * design.most_answers).renyi
+        curve = (design.cost * design.promised_answers).renyi
         spending = Spending(
             name=group.name,
             epsilon=design.spent,
@@ -266,7 +266,7 @@ class LedgerGrant:
                     data_set=account.data_set,
                     name=self.name,
                     settings=canonical(settings),
-                    answers=design.most_answers,
+                    answers=design.promised_answers,
                 )
         if standing is not None:
             self._require_same(standing, design)

@@ -64,10 +64,9 @@ import numpy as np
 
 from dpensemble._announce import Spending
 from dpensemble._checks import member, real_between
-from dpensemble.accounting.meters.gated import allowance
-from dpensemble.accounting.worst_case import pure_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost, gaussian_mu, pure_mu
+from dpensemble.cost.privacy_cost import renyi_allowance
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 
@@ -207,7 +206,7 @@ class Terms:
     def _of_randomized_response(self, epsilon: float) -> int:
         if self.filter is Filter.GDP:
             return _up(pure_mu(epsilon) ** 2, LOSS_UNITS) if epsilon < _MOST_EPSILON else TOO_MUCH
-        loss = self._loss_of_curve(pure_cost(epsilon))
+        loss = self._loss_of_curve(PrivacyCost.pure(epsilon))
         assert loss is not None  # noqa: S101
         return loss
 
@@ -250,11 +249,11 @@ def _allowed(kind: Filter, order: float | None, budget: Budget) -> float:
         epsilon, delta = budget.epsilon - 2 * slack, budget.delta * math.exp(-slack)
         return gaussian_mu(epsilon, delta) ** 2 * (1 - 1e-12) if epsilon > 0 else 0.0
     assert order is not None  # noqa: S101
-    return allowance(order, budget, Conversion.IMPROVED)
+    return renyi_allowance(order, budget, Conversion.IMPROVED)
 
 
 def _rho_by_order(budget: Budget) -> list[float]:
-    return [allowance(float(order), budget, Conversion.IMPROVED) / order for order in DEFAULT_ORDERS]
+    return [renyi_allowance(float(order), budget, Conversion.IMPROVED) / order for order in DEFAULT_ORDERS]
 
 
 def _up(value: float, units: int) -> int:

@@ -58,7 +58,7 @@ class GrantHandler:
     @property
     def most(self) -> int:
         """Number of answers of the grant. Public."""
-        return self._asked.design.most_answers
+        return self._asked.design.promised_answers
 
     @property
     def kinds(self) -> tuple[str, ...]:

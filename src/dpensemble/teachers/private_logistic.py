@@ -97,7 +97,7 @@ from dpensemble._class_names import sorted_array
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import noise_source
 from dpensemble._refusals import read_rows, require_labels, require_rows
-from dpensemble.allocation.partition import unit_numbers
+from dpensemble._units import unit_numbers
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.privacy_cost import improved_epsilon

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
+from dpensemble._units import number_units
 from dpensemble.allocation.budget_groups import PersonalBudgets
-from dpensemble.allocation.partition import number_units
 from dpensemble.engine.result import Result
 from dpensemble.guarantee import Guarantee
 from dpensemble.report import RunRecord

@@ -20,7 +20,8 @@ from dpensemble._class_names import Label, bare, folded
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble._refusals import SEVERAL_LABELS
-from dpensemble.allocation.partition import named_units, number_units, units_or_none
+from dpensemble._units import named_units, number_units, units_or_none
+from dpensemble.allocation.budget_groups import BudgetRequest, parse_budgets
 from dpensemble.datasets import load_adult, three_way_split
 from dpensemble.datasets.columns import (
     as_text,
@@ -36,7 +37,6 @@ from dpensemble.datasets.csv_layout import Expected
 from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.datasets.public_facts import Note, PublicFacts, judge
 from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, kinds_by, require_complete, take_kinds
-from dpensemble.design.by_group import BudgetRequest, parse_budgets
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.maps.grid import declared_grid, with_texts
 from dpensemble.quality.release import OTHER_GROUP

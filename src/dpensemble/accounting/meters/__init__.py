@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from dpensemble.accounting.base import Accounting, Group, Meter
 from dpensemble.accounting.meters.data_dependent import DataDependentGroupMeter, PerRecordMeter
-from dpensemble.accounting.meters.gated import FilterMeter
-from dpensemble.accounting.meters.published_by_record import published_per_record_meter
-from dpensemble.accounting.meters.scheduled import GroupMeter, scheduled_meter
+from dpensemble.accounting.meters.worst_case import FilterMeter, GroupMeter, scheduled_meter
+from dpensemble.accounting.published import published_per_record_meter
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.allocation import Allocation
 from dpensemble.errors import InvalidParameterError

@@ -1,4 +1,7 @@
-"""Groups with budgets of their own: each is charged for its own ballots, and re-computed in plain loops."""
+"""Groups with budgets of their own: each is charged for its own ballots, and re-computed in plain loops.
+
+Also meters of a plain run: one group, in any spelling, and a known number of queries.
+"""
 
 import math
 from functools import partial
@@ -11,23 +14,27 @@ from hypothesis import strategies as st
 
 from dpensemble.accounting import Accounting, Change, Group, price, threshold_rdp
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
-from dpensemble.accounting.meters.data_dependent import DataDependentGroupMeter
-from dpensemble.accounting.meters.gated import FilterMeter, _UnitBudget
-from dpensemble.accounting.meters.scheduled import (
-    Payers,
-    affordable_queries,
-    change_by,
-    leading_fit,
-    scheduled_meter,
-    vanishing_end,
+from dpensemble.accounting.meters.data_dependent import (
+    FEW_ORDERS,
+    DataDependentGroupMeter,
+    PerRecordMeter,
+    _leading_fit,
 )
-from dpensemble.accounting.neighbours import FEW_ORDERS
-from dpensemble.accounting.published import gnmax_rdp, lnmax_rdp, published_group_rdp
+from dpensemble.accounting.meters.worst_case import FilterMeter, ScheduledMeter, _UnitBudget, scheduled_meter
+from dpensemble.accounting.published import PublishedPerRecordMeter, gnmax_rdp, lnmax_rdp, published_group_rdp
 from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
+from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
+from dpensemble.design.by_group import _vanishing_end
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
-from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, InteractiveNoisyMax, LaplaceNoisyMax
+from dpensemble.laws import (
+    ConfidentNoisyMax,
+    GaussianNoisyMax,
+    InteractiveNoisyMax,
+    LaplaceNoisyMax,
+    OptimalVote,
+)
 from dpensemble.votes import Votes
 
 BUDGET = Budget(epsilon=1, delta=1e-5)
@@ -38,12 +45,12 @@ def test_teachers_who_take_turns_last_for_more_queries():
     stage = Stage(GaussianNoisyMax(40.0), (Pool(3, 2),))
     one = price(stage.law, Change(ballots=2, classes=2), Accounting.PUBLISHED).label
     assert one.most(Budget(epsilon=1.0, delta=1e-5), Conversion.CLASSICAL) == 33
-    assert affordable_queries([stage], [one], 0, BUDGET, Conversion.CLASSICAL) == 49
+    assert VotingSchedule((stage,)).affordable_queries([one], Group("all", BUDGET), Conversion.CLASSICAL) == 49
 
 
 def test_only_records_of_teachers_who_take_turns_are_told_apart():
     schedule = VotingSchedule((Stage(GaussianNoisyMax(9.0), (Pool(4, 4), Pool(3, 2))),))
-    found = Payers.of(schedule, (Group("all", BUDGET, 0), Group("turns", BUDGET, 1)))
+    found = schedule.payers((Group("all", BUDGET, 0), Group("turns", BUDGET, 1)))
     assert found.group.tolist() == [0, 1, 1, 1]
     assert found.teacher.tolist() == [0, 4, 5, 6]
 
@@ -52,8 +59,8 @@ def test_the_leading_queries_that_fit_are_as_many_as_one_by_one():
     rng, spent = np.random.default_rng(0), np.zeros((3, len(FEW_ORDERS)))
     costs = rng.random((20, 3, 1)) * 0.002 * FEW_ORDERS
     epsilons = np.array([0.5, 0.7, 0.9])
-    one_by_one = [leading_fit(spent, lambda _, n=n: costs[:n].sum(axis=0), 1, epsilons, 1e-5)[0] for n in range(1, 21)]
-    fitting, after = leading_fit(spent, lambda n: costs[:n].sum(axis=0), 20, epsilons, 1e-5)
+    one_by_one = [_leading_fit(spent, lambda _, n=n: costs[:n].sum(axis=0), 1, epsilons, 1e-5)[0] for n in range(1, 21)]
+    fitting, after = _leading_fit(spent, lambda n: costs[:n].sum(axis=0), 20, epsilons, 1e-5)
     assert 0 < fitting < 20
     assert fitting == sum(one_by_one)
     np.testing.assert_array_equal(after, costs[:fitting].sum(axis=0))
@@ -232,7 +239,7 @@ def test_who_is_spent_drops_out_and_the_rest_goes_on(variant, accounting):
     stage, groups = VARIANTS[variant]
     law = GaussianNoisyMax(5 * stage.law.sigma)
     stage = Stage(law, stage.pools)
-    stages = vanishing_end(stage, groups, 2, accounting)
+    stages = _vanishing_end(stage, groups, 2, accounting)
     assert len(stages) >= 2
     assert all(one.n_queries >= 1 for one in stages)
     for one in stages:
@@ -326,7 +333,7 @@ def test_filters_never_exceed_a_budget_and_count_turns(variant, accounting, seed
                 # Whole queries' units: composed, or by their curve where that is less.
                 queries = -(-int(amount) // int(f.check + f.label))
                 rdp = np.maximum(
-                    queries * f.one.rdp, amount / f.check * price(GATED, change_by(stage, groups[i], 2)).check.rdp
+                    queries * f.one.rdp, amount / f.check * price(GATED, stage.change_by(groups[i], 2)).check.rdp
                 )
                 exact = f.one.composition.curve(queries).epsilon(DELTA)
                 spent.append(min(exact, PrivacyCost(rdp=rdp).epsilon(DELTA)))
@@ -497,7 +504,7 @@ def test_a_group_that_cannot_pay_is_named_with_what_it_needs():
         meter.require_one_query()
         assert meter.admit(votes(1, 9)) == 1
     with pytest.raises(BudgetError, match="of group 'c'"):
-        vanishing_end(Stage(GaussianNoisyMax(5.0), stage.pools), poor, 2)
+        _vanishing_end(Stage(GaussianNoisyMax(5.0), stage.pools), poor, 2)
 
 
 def test_published_bounds_at_a_groups_sensitivity():
@@ -549,6 +556,119 @@ def test_groups_that_do_not_match_the_schedule_are_refused():
         (Stage(law, two.pools, 3), good),
     ):
         with pytest.raises(InvalidParameterError):
-            vanishing_end(stage, groups, 2)
+            _vanishing_end(stage, groups, 2)
     with pytest.raises(DataError, match="all 7 teachers"):
         worst_case_meter(VotingSchedule((two,)), good, n_classes=2).admit(votes(1, 6))
+
+
+T = 20
+CONFIDENT = ConfidentNoisyMax(15.0, 9.0, 9.0)
+
+
+def small_budget(epsilon=1.5):
+    return Budget(epsilon=epsilon, delta=1e-5)
+
+
+def everyone(law, epsilon=1.5, votes=1):
+    return VotingSchedule.everyone(law, T), [Group("everyone", small_budget(epsilon), pool=0, votes=votes)]
+
+
+def in_two_pools(law, epsilon=1.5, votes=1):
+    stage = Stage(law, (Pool(8, 8, ballot=1), Pool(T - 8, T - 8, ballot=1)))
+    groups = [Group(name, small_budget(epsilon), pool=pool, votes=votes) for pool, name in enumerate("ab")]
+    return VotingSchedule((stage,)), groups
+
+
+def ballots(n_queries, seed=0):
+    rng = np.random.default_rng(seed)
+    return Votes((rng.random((n_queries, T)) < rng.random((n_queries, 1))).astype(np.uint8), 2)
+
+
+@pytest.mark.parametrize("accounting", Accounting)
+@pytest.mark.parametrize("votes", [1, 3])
+@pytest.mark.parametrize("law", [LaplaceNoisyMax(9.0), GaussianNoisyMax(9.0), CONFIDENT], ids=repr)
+def test_two_pools_of_equal_ballots_and_budgets_are_one_group(law, votes, accounting):
+    one, two = (
+        worst_case_meter(*spelling(law, 20.0, votes), n_classes=2, accounting=accounting)
+        for spelling in (everyone, in_two_pools)
+    )
+    assert one.sure_queries == two.sure_queries > 0
+    assert one.most_queries == two.most_queries
+    chunk = ballots(one.sure_queries)
+    outcomes = np.where(np.arange(chunk.n_queries) % 3, 1, 2 if law.gated else 0)
+    for meter in (one, two):
+        assert meter.admit(chunk) == chunk.n_queries
+        meter.settle(outcomes, 2)
+    assert two.group_epsilons == one.group_epsilons * 2
+    assert (two.spent_epsilon, two.charged_epsilon) == (one.spent_epsilon, one.charged_epsilon)
+    assert two.next_chunk(chunk.n_queries) == one.next_chunk(chunk.n_queries)
+    np.testing.assert_array_equal(one.cost.rdp, two.cost.rdp)
+    np.testing.assert_array_equal(one.one_query.rdp, two.one_query.rdp)
+
+
+def test_votes_at_hand_are_charged_alike_by_record_and_by_group_where_a_record_has_one_teacher():
+    """Replace-one with one partition: the worst record is one who could have changed any ballot that was cast."""
+    law, chunk = LaplaceNoisyMax(9.0), ballots(12)
+    schedule, groups = everyone(law, 50.0)
+    by_record = data_dependent_meter(schedule, groups, partitions(range(60), T, 1), n_classes=2)
+    by_group = DataDependentGroupMeter(schedule, groups, 2, stop_when_spent=False)
+    in_pools = data_dependent_meter(*in_two_pools(law, 50.0), partitions(range(60), T, 1), n_classes=2)
+    assert isinstance(by_record, PerRecordMeter)
+    assert isinstance(in_pools, DataDependentGroupMeter)
+    for meter in (by_record, by_group, in_pools):
+        assert meter.admit(chunk) == 12
+    assert in_pools.group_epsilons == by_group.group_epsilons * 2
+    # Knowing which ballot a record has cannot cost more than not knowing it.
+    assert by_record.spent_epsilon <= by_group.spent_epsilon * (1 + 1e-9)
+
+
+@settings(max_examples=20)
+@given(
+    st.one_of(
+        st.floats(4.0, 40.0).map(LaplaceNoisyMax),
+        st.floats(4.0, 40.0).map(GaussianNoisyMax),
+        st.floats(20.0, 90.0).map(OptimalVote),
+    ),
+    st.integers(1, 300),
+)
+def test_a_known_number_of_queries_caps_what_fits_and_changes_nothing_below(law, queries):
+    fits = worst_case_meter(*everyone(law), n_classes=2).sure_queries
+    capped = worst_case_meter(*everyone(law), n_classes=2, queries=queries)
+    assert capped.sure_queries == capped.most_queries == min(queries, fits)
+    assert worst_case_meter(*in_two_pools(law), n_classes=2, queries=queries).sure_queries == min(queries, fits)
+
+
+@pytest.mark.parametrize("accounting", Accounting)
+@pytest.mark.parametrize("queries", [1, 7, 40, 1000])
+def test_a_known_number_of_queries_never_costs_a_schedule_any(queries, accounting):
+    law = GaussianNoisyMax(30.0)
+    groups = [Group("a", small_budget(1.0), pool=0), Group("b", small_budget(2.0), pool=1)]
+    turns = Pool(9, 4), Pool(7, 7)
+    for stages in (
+        (Stage(law, turns),),
+        (Stage(law, turns, 5), Stage(law.scaled(0.5), (Pool(9, 0), Pool(7, 7)))),
+    ):
+        free, capped = (
+            worst_case_meter(VotingSchedule(stages), groups, n_classes=2, accounting=accounting, queries=known)
+            for known in (None, queries)
+        )
+        assert min(queries, free.sure_queries) <= capped.sure_queries <= free.sure_queries
+        chunk = min(queries, capped.next_chunk(0))
+        votes = Votes(np.zeros((chunk, 16), dtype=np.uint8), 2)
+        assert free.admit(votes) == capped.admit(votes) == chunk
+        assert capped.group_epsilons == free.group_epsilons
+
+
+def test_each_law_and_analysis_has_its_meter():
+    allocation = partitions(range(60), T, 1)
+    assert isinstance(worst_case_meter(*everyone(LaplaceNoisyMax(9.0)), n_classes=2), ScheduledMeter)
+    for law in (CONFIDENT, InteractiveNoisyMax(15.0, 9.0, 9.0)):
+        assert isinstance(worst_case_meter(*everyone(law), n_classes=2), FilterMeter)
+    published = data_dependent_meter(
+        *everyone(LaplaceNoisyMax(9.0)), allocation, n_classes=2, accounting=Accounting.PUBLISHED
+    )
+    assert isinstance(published, PublishedPerRecordMeter)
+    with pytest.raises(InvalidParameterError):
+        data_dependent_meter(*everyone(GaussianNoisyMax(9.0)), allocation, n_classes=2, accounting=Accounting.PUBLISHED)
+    with pytest.raises(AccountingError, match="student"):
+        data_dependent_meter(*everyone(InteractiveNoisyMax(15.0, 9.0, 9.0)), allocation, n_classes=2)
