@@ -14,8 +14,7 @@ from dpensemble import Aggregator, Budget
 from dpensemble._no_copies import Original
 from dpensemble._random import SystemNoise
 from dpensemble.accounting.sums import Group, SumsMeter
-from dpensemble.aggregation.aggregator import _Draws
-from dpensemble.aggregation.answers import MemoryBook
+from dpensemble.aggregation.aggregator import MemoryBook, _Draws
 from dpensemble.errors import DuplicateError
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.methods.pate import PATEClassifier

@@ -15,7 +15,7 @@ from typing import Any
 
 from dpensemble._announce import Spending
 from dpensemble._no_copies import Original
-from dpensemble.aggregation.answers import other_payload, require_left
+from dpensemble.aggregation.aggregator import other_payload, require_left
 from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_epsilon
 from dpensemble.errors import BudgetError, LedgerError, TamperedLedgerError

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, StrictFloat, StrictInt, StrictStr
 
-from dpensemble.aggregation.answers import check_key
+from dpensemble.aggregation.aggregator import check_key
 from dpensemble.errors import BudgetError, DataError
 from dpensemble.server.grants import GrantHandler, StoredAnswer
 from dpensemble.server.http import BODY, MEDIA_TYPE, PROMETHEUS, Problem, read_prediction
