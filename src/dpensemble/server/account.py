@@ -15,7 +15,7 @@ from typing import Any
 
 from dpensemble._announce import Spending
 from dpensemble._no_copies import Original
-from dpensemble.aggregation.aggregator import other_payload, require_left
+from dpensemble.aggregation.aggregator import PaidAnswers
 from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_epsilon
 from dpensemble.errors import BudgetError, LedgerError, TamperedLedgerError
@@ -233,18 +233,18 @@ class LedgerGrant:
     def __init__(self, account: DataSetCharges, name: str, more: Mapping[str, Any] | None = None) -> None:
         self.account, self.name, self._more = account, name, dict(more or {})
 
-    def resumed(self, design: Any) -> LedgerBook | None:
-        """Return the book of a grant that was charged before with these settings, or None if its name is new."""
+    def resumed(self, design: Any) -> PaidInLedger | None:
+        """Return the answers of a grant that was charged before with these settings, or None if its name is new."""
         with self.account.ledger.reading() as transaction:
             standing = self._standing(transaction)
             if standing is None:
                 self._require_new_name(transaction)
                 return None
         self._require_same(standing, design)
-        return LedgerBook(self)
+        return PaidInLedger(self)
 
-    def book(self, design: Any) -> LedgerBook:
-        """Charge the grant unless it was charged before with these settings, and return its book."""
+    def book(self, design: Any) -> PaidInLedger:
+        """Charge the grant unless it was charged before with these settings, and return its answers."""
         settings, account = self._settings(design), self.account
         (group,) = design.groups
         curve = (design.cost * design.most_answers).renyi
@@ -270,7 +270,7 @@ class LedgerGrant:
                 )
         if standing is not None:
             self._require_same(standing, design)
-        return LedgerBook(self)
+        return PaidInLedger(self)
 
     def _standing(self, transaction: Transaction) -> GrantStanding | None:
         return transaction.standing.grants.get((self.account.data_set, self.name))
@@ -290,8 +290,8 @@ class LedgerGrant:
             )
 
 
-class LedgerBook:
-    """The book of one grant: answers by key, as `dpensemble.aggregation` uses it."""
+class PaidInLedger(PaidAnswers):
+    """The paid answers of one grant, in the ledger."""
 
     def __init__(self, grant: LedgerGrant) -> None:
         self._ledger, self._name = grant.account.ledger, (grant.account.data_set, grant.name)
@@ -305,16 +305,16 @@ class LedgerBook:
             grant = transaction.standing.grants[self._name]
         return grant.answers if grant.is_closed else grant.used
 
-    def charge(self, key: str, payload: bytes, answers_: int) -> str | None:
-        """Take answers for a payload, on the disk before this returns, or return the stored response for this key."""
-        plain = self._key.hash_votes(payload)
+    def take(self, key: str, request: bytes, answers_: int) -> str | None:
+        """Take answers to a request, on the disk before this returns, or return the stored response for this key."""
+        plain = self._key.hash_votes(request)
 
         def work(transaction: Transaction) -> str | None:
             row = transaction.row(requests, request=key, **self._where)
             if row is not None:
                 self._require_charged(transaction, key, row, plain)
                 if row.votes not in (self._bound(key, row.total, plain), plain):
-                    raise other_payload(key)
+                    raise self.other_votes(key)
                 answer = transaction.row(answers, request=key, **self._where)
                 if answer is None:
                     # The process ended before the response was stored.
@@ -322,7 +322,7 @@ class LedgerBook:
                     return None
                 return str(answer.told)
             grant = self._require_open(transaction)
-            require_left(answers_, grant.answers, grant.used)
+            self.require_left(answers_, grant.answers, grant.used)
             total = grant.used + answers_
             votes = self._bound(key, total, plain)
             fields = {**self._where, "request": key, "votes": votes, "total": total, "time": now()}
@@ -510,8 +510,8 @@ class LedgerAccount(DataSetCharges):
         """
         return LedgerGrant(self, check_name("name", name), more)
 
-    def book(self, design: Any) -> LedgerBook:
-        """Return the book of a new grant. An `Aggregator` calls this."""
+    def book(self, design: Any) -> PaidInLedger:
+        """Charge a new grant, and return its answers. An `Aggregator` calls this."""
         return self.grant(secrets.token_hex(8)).book(design)
 
     def resumed(self, _design: Any) -> None:
