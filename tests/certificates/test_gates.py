@@ -14,7 +14,7 @@ from dpensemble.accounting.meters.gated import _UnitBudget
 from dpensemble.accounting.meters.scheduled import Group
 from dpensemble.budget import Budget
 from dpensemble.certificates import certificate_of
-from dpensemble.certificates.witness import Parts
+from dpensemble.certificates.certificate import _Parts
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ConfidentNoisyMax, InteractiveNoisyMax
 
@@ -128,7 +128,7 @@ def test_a_third_route_in_exact_fractions(tmp_path, law, change):
     allowed = composition.delta(queries, epsilon) * 1.001
     purse = _UnitBudget(Group("all", Budget(epsilon=epsilon, delta=allowed), pool=0), one, composition)
     assert purse.within == queries
-    parts = Parts()
+    parts = _Parts()
     purse.certify(parts, law, change)
     whole = {"format": "dpensemble certificate", "version": 2, "epsilon": "0", "delta": "0", "parts": parts.parts}
     assert "confirmed" in said(tmp_path, claiming(whole, epsilon=epsilon, delta=allowed))
