@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from dpensemble.errors import BudgetError, DataError, LedgerError, TamperedLedgerError
-from dpensemble.server import Ledger, LedgerAccount, signatures
+from dpensemble.server import Ledger, LedgerAccount, witness
 from dpensemble.server.balances import _entry_hash, canonical
 from dpensemble.server.entry_log import _GroupCommit
 from dpensemble.server.store import METADATA, LockedLedgerError
@@ -249,7 +249,7 @@ def test_dropped_triggers_are_reported_and_made_again(ledger, patients, where, n
 
 
 def test_an_old_entry_that_was_changed_is_found_in_the_background_and_stops_everything(patients, where, monkeypatch):
-    monkeypatch.setattr(signatures, "_INTERVAL", 3)
+    monkeypatch.setattr(witness, "_INTERVAL", 3)
     for _ in range(6):
         spend(patients, 0.01)
     change(where, "UPDATE dpensemble_entries SET body = replace(body, 'test', 'tost') WHERE number = 3")
@@ -262,7 +262,7 @@ def test_an_old_entry_that_was_changed_is_found_in_the_background_and_stops_ever
 
 
 def test_a_database_that_is_away_during_the_background_work_is_tried_again(patients, where, monkeypatch):
-    monkeypatch.setattr(signatures, "_INTERVAL", 3)
+    monkeypatch.setattr(witness, "_INTERVAL", 3)
     for _ in range(4):
         spend(patients, 0.01)
     ledger, outcomes = Ledger(where), [LedgerError("away"), None]

@@ -10,7 +10,7 @@ from markupsafe import escape
 
 from dpensemble.cli import main
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError, LedgerError
-from dpensemble.server import Ledger, grants, read_settings
+from dpensemble.server import Ledger, read_settings, service
 from dpensemble.server.hosted_teachers import HostedEnsemble
 from dpensemble.server.sign_in import create_key
 
@@ -74,7 +74,7 @@ def test_rows_are_answered_and_told_again_after_a_restart(hospital):
     ],
 )
 def test_a_grant_stands_for_its_ensemble(hospital, monkeypatch, old, new):
-    monkeypatch.setattr(grants, "_house", lambda *given: None)
+    monkeypatch.setattr(service, "_house", lambda *given: None)
     assert Served(hospital).ask().status_code == 200
     assert Served(hospital).ask().headers["idempotent-replayed"] == "true"
     text = (hospital / "service.toml").read_text()
@@ -96,7 +96,7 @@ def test_rows_that_cannot_be_used_are_refused_unquoted(hospital):
 
 
 def test_rows_typed_as_json_are_checked_like_those_of_programs(hospital, monkeypatch):
-    monkeypatch.setattr("dpensemble.server.pages._MOST_FIELDS", 1)
+    monkeypatch.setattr("dpensemble.server.api._MOST_FIELDS", 1)
     served = Served(hospital)
     served.login()
     form = fields(served.client.get("/grants/october"))

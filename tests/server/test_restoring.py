@@ -11,7 +11,8 @@ import pytest
 from dpensemble import Budget
 from dpensemble.cli import main
 from dpensemble.errors import BudgetError, LedgerError, TamperedLedgerError, UnknownLedgerError
-from dpensemble.server import Ledger, StatedRelease, signatures, store, witness
+from dpensemble.server import Ledger, StatedRelease, store, witness
+from dpensemble.server import witness as signatures
 
 from .conftest import open_group_as_before, spend, votes
 from .test_witness import copied
@@ -331,7 +332,7 @@ def test_a_restore_whose_witness_cannot_be_written_charges_nothing_until_it_is_r
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(witness, "replace_file", full)
+        patch.setattr(witness, "_replace_file", full)
         with pytest.raises(LedgerError, match="so the ledger is not restored yet; what was charged stays charged"):
             Ledger.restored(ledger.place, [checkpoint], released=[])
     with pytest.raises(UnknownLedgerError):

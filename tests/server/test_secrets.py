@@ -2,7 +2,7 @@
 
 import json
 
-from dpensemble.server.grants import GrantHandler
+from dpensemble.server.service import GrantHandler
 
 from .conftest import Served
 from .test_hosted_teachers import ROW, hospital  # noqa: F401 - a fixture

@@ -19,10 +19,18 @@ from dpensemble.aggregation.aggregator import PaidAnswers
 from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_epsilon
 from dpensemble.errors import BudgetError, LedgerError, TamperedLedgerError
-from dpensemble.server.balances import Entry, Fields, GrantStanding, canonical
+from dpensemble.server.balances import (
+    EVERYONE,
+    Entry,
+    Fields,
+    GrantStanding,
+    canonical,
+    check_name,
+    now,
+    require_new_name,
+)
 from dpensemble.server.entry_log import EntryLog, require_tables
 from dpensemble.server.filters import DELTA_UNITS, LOSS_UNITS, Amount, Terms
-from dpensemble.server.names import EVERYONE, check_name, now, require_new_name
 from dpensemble.server.store import Transaction, answers, charges, grants, requests
 
 

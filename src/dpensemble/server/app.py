@@ -24,10 +24,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpensemble._checks import integer_between
 from dpensemble.errors import DPEnsembleError, FileError, InvalidParameterError, known_text
-from dpensemble.server import api, pages
-from dpensemble.server.grants import KINDS
+from dpensemble.server import api
 from dpensemble.server.http import MEDIA_TYPE, SCHEMA, App, Guard, JsonLog, LogHandler, Problem, problem_of
-from dpensemble.server.service import ServiceState
+from dpensemble.server.service import KINDS, ServiceState
 from dpensemble.server.settings import ServiceSettings
 
 _TITLES = {400: "The request is malformed.", 404: "There is nothing here.", 405: "This method is not allowed here."}
@@ -72,12 +71,12 @@ def create_app(settings: ServiceSettings, stream: TextIO | None = None) -> App:
     )
     app.state.service = service
     app.include_router(api.routes(service))
-    app.include_router(pages.routes(service), include_in_schema=False)
+    app.include_router(api.page_routes(service), include_in_schema=False)
     for kind, handler in _HANDLERS.items():
         app.add_exception_handler(kind, handler)
     app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
     return Guard(
-        app, log=service.log, metrics=service.metrics, most_bytes=settings.most_bytes, find_sender=service.sender
+        app, log=service.log, count=service.metrics.request, most_bytes=settings.most_bytes, find_sender=service.sender
     )
 
 

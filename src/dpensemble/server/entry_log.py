@@ -18,9 +18,7 @@ from typing import Any, TypeVar
 from dpensemble._checks import integer_between
 from dpensemble._state_home import state_home
 from dpensemble.errors import DPEnsembleError, LedgerError, TamperedLedgerError
-from dpensemble.server.balances import SCHEMAS, Entry, Fields, Standing, canonical
-from dpensemble.server.names import now
-from dpensemble.server.signatures import SignedStanding, SigningKey, checked
+from dpensemble.server.balances import SCHEMAS, Entry, Fields, Standing, canonical, now
 from dpensemble.server.store import (
     METADATA,
     LockedLedgerError,
@@ -32,7 +30,7 @@ from dpensemble.server.store import (
     grants,
     requests,
 )
-from dpensemble.server.witness import KnownLedgers, Witness
+from dpensemble.server.witness import KnownLedgers, SignedStanding, SigningKey, Witness, checked
 
 _Result = TypeVar("_Result")
 

@@ -21,12 +21,8 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Container,
-    Iterable,
     Iterator,
-    Mapping,
     MutableMapping,
-    Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -34,16 +30,11 @@ from datetime import UTC, datetime
 from functools import singledispatch
 from typing import Annotated, Any, TextIO
 
-import prometheus_client
 from fastapi.exceptions import RequestValidationError
-from prometheus_client import CollectorRegistry, Gauge, Metric, generate_latest
-from prometheus_client.registry import Collector
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, ValidationError, create_model
 from pydantic.json_schema import WithJsonSchema
 
 from dpensemble.errors import BudgetError, DataError, DPEnsembleError, InvalidParameterError
-from dpensemble.server.grants import GrantHandler
-from dpensemble.server.ledger import Ledger
 
 MEDIA_TYPE = "application/problem+json"
 _OTHER_PAYLOAD = "key"
@@ -333,11 +324,6 @@ async def _drop(scope: Scope, receive: _Receive) -> None:
                 more = message["type"] == "http.request" and message.get("more_body", False)
 
 
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-#: The media type of metrics.
-PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
-
-
 # Seconds during which equal lines are counted, and most different lines that are counted at a time.
 _PERIOD, _COUNTED = 10.0, 200
 
@@ -401,76 +387,6 @@ class LogHandler(logging.Handler):
         self._log.counted("library", logger=record.name, level=record.levelname, at=f"{record.module}:{record.lineno}")
 
 
-class Metrics:
-    """Counts for Prometheus: those of the served grants and of the ledger's accounts."""
-
-    def __init__(self, handlers: Mapping[str, GrantHandler], ledger: Ledger) -> None:
-        self._handlers, self._ledger = handlers, ledger
-        self._registry = CollectorRegistry()
-        self._requests = self._counter(
-            prometheus_client.Counter, "requests", "Requests.", ("method", "route", "status")
-        )
-        self._answers = self._counter(
-            prometheus_client.Counter, "answers", "Answers sent for the first time.", ("grant",)
-        )
-        self._replays = self._counter(prometheus_client.Counter, "replays", "Repeated requests.", ("grant",))
-        self._refusals = self._counter(prometheus_client.Counter, "refusals", "Requests beyond a budget.", ("grant",))
-        self._remaining = self._counter(Gauge, "answers_remaining", "Answers left of a grant.", ("grant",))
-        self._share = self._counter(Gauge, "budget_share_left", "Share of a lifetime budget left.", ("data_set",))
-        self._entries = self._counter(Gauge, "ledger_entries", "Entries of the ledger.", ())
-
-    def _counter(self, kind: Any, name: str, text: str, labels: Iterable[str]) -> Any:
-        return kind(f"dpensemble_{name}", text, tuple(labels), registry=self._registry)
-
-    def request(self, method: str, route: str, status: int) -> None:
-        """Count a request."""
-        self._requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
-
-    def answered(self, grant: str, answers: int, *, replayed: bool) -> None:
-        """Count new answers, or one repeated request."""
-        if replayed:
-            self._replays.labels(grant).inc()
-        else:
-            self._answers.labels(grant).inc(answers)
-
-    def refused(self, grant: str) -> None:
-        """Count a refusal because a budget does not suffice."""
-        self._refusals.labels(grant).inc()
-
-    def text(self, grants: Sequence[str] = ()) -> bytes:
-        """Return all counts and what is left now. With `grants`, only those of these grants and their data sets."""
-        for name, handler in self._handlers.items():
-            self._remaining.labels(name).set(handler.remaining())
-        for name in sorted({handler.grant.data_set for handler in self._handlers.values()}):
-            self._share.labels(name).set(self._ledger.account(name).state().share_left)
-        self._entries.set(self._ledger.head().number)
-        if not grants:
-            return generate_latest(self._registry)
-        shown = CollectorRegistry()
-        shown.register(
-            _Of(self._registry, grants, {self._handlers[one].grant.data_set for one in grants if one in self._handlers})
-        )
-        return generate_latest(shown)
-
-
-class _Of(Collector):
-    """The part of a registry that concerns some grants and data sets."""
-
-    def __init__(self, registry: CollectorRegistry, grants: Container[str], data_sets: Container[str]) -> None:
-        self._registry, self._grants, self._data_sets = registry, grants, data_sets
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the samples that name one of them. Totals name none."""
-        for metric in self._registry.collect():
-            shown = Metric(metric.name, metric.documentation, metric.type)
-            shown.samples = [one for one in metric.samples if self._is_shown(one.labels)]
-            if shown.samples:
-                yield shown
-
-    def _is_shown(self, labels: Mapping[str, str]) -> bool:
-        return labels.get("grant") in self._grants or labels.get("data_set") in self._data_sets
-
-
 Send = Callable[[_Message], Awaitable[None]]
 App = Callable[[Scope, _Receive, Send], Awaitable[None]]
 
@@ -493,8 +409,16 @@ _ALWAYS = {
 class Guard:
     """An ASGI application that wraps another. It logs and counts requests, and identifies senders of large bodies."""
 
-    def __init__(self, app: App, *, log: JsonLog, metrics: Metrics, most_bytes: int, find_sender: _FindSender) -> None:
-        self._app, self._log, self._metrics = app, log, metrics
+    def __init__(
+        self,
+        app: App,
+        *,
+        log: JsonLog,
+        count: Callable[[str, str, int], None],
+        most_bytes: int,
+        find_sender: _FindSender,
+    ) -> None:
+        self._app, self._log, self._count = app, log, count
         self._bodies = _Bodies(most_bytes, find_sender)
 
     async def __call__(self, scope: Scope, receive: _Receive, send: Send) -> None:
@@ -537,7 +461,7 @@ class Guard:
         finally:
             route = getattr(scope.get("route"), "path", "none")
             code = status[0] if status else 499
-            self._metrics.request(str(scope["method"]), route, code)
+            self._count(str(scope["method"]), route, code)
             # Without a valid key, anybody may send any number of equal requests.
             write = self._log.line if "key" in noted else self._log.counted
             write("request", method=str(scope["method"])[:10], route=route, status=code, **noted)

@@ -26,13 +26,23 @@ from dpensemble.budget import Budget
 from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.relations import Relation
 from dpensemble.server.account import DataSetCharges, LedgerAccount
-from dpensemble.server.balances import SCHEMAS, AccountStanding, Fields, GrantStanding, Name, Standing, canonical
+from dpensemble.server.balances import (
+    EVERYONE,
+    SCHEMAS,
+    AccountStanding,
+    Fields,
+    GrantStanding,
+    Name,
+    Standing,
+    canonical,
+    check_name,
+    now,
+    require_new_name,
+)
 from dpensemble.server.entry_log import EntryLog, folder_of
 from dpensemble.server.filters import Amount, Filter, Terms
-from dpensemble.server.names import EVERYONE, check_name, now, require_new_name
-from dpensemble.server.signatures import SigningKey, checked
 from dpensemble.server.store import Store, Transaction, accounts
-from dpensemble.server.witness import KnownLedgers, Witness
+from dpensemble.server.witness import KnownLedgers, SigningKey, Witness, checked
 
 _UP_TO, _REST = "charges up to checkpoint {:,}, whose entries are lost", "all that was left, after a restore"
 

@@ -13,7 +13,7 @@ from dpensemble.errors import InvalidParameterError, file_errors
 from dpensemble.server import AccountState, Ledger
 from dpensemble.server.filters import Filter
 from dpensemble.server.ledger import Restored, StatedRelease
-from dpensemble.server.signatures import read_statement
+from dpensemble.server.witness import read_statement
 from dpensemble.workflow.disk import ANY_FILE, replace_file
 from dpensemble.workflow.outputs import RECORD, load_run, undamaged
 
