@@ -15,8 +15,7 @@ from dpensemble.server.hosted_teachers import HostedEnsemble
 from dpensemble.server.sign_in import create_key
 
 from .conftest import CONFIG, Served
-from .test_api import problem
-from .test_pages import fields
+from .test_api import fields, problem
 
 ENSEMBLE = """
 [grants.ensemble]
