@@ -20,8 +20,7 @@ from dpensemble.audit import audit_pipeline
 from dpensemble.errors import InvalidParameterError
 from dpensemble.server import Ledger, read_settings
 from dpensemble.server.app import serve
-from dpensemble.server.http import prediction_model
-from dpensemble.server.service import KINDS
+from dpensemble.server.http import _prediction_model
 
 from .conftest import CONFIG, Served, buy_back, open_group_as_before
 
@@ -200,7 +199,7 @@ def test_nothing_points_elsewhere(served):
 
 
 def test_numbers_are_not_taken_as_texts():
-    Prediction = prediction_model(10)
+    Prediction = _prediction_model(10)
     assert Prediction(log_probs=[[[0, -1.5]]]).log_probs == [[[0.0, -1.5]]]
     for one in ({"log_probs": [[["-0.5", -1.0]]]}, {"log_probs": [[[True, -1.0]]]}, {"counts": [["50", 50]]}):
         with pytest.raises(ValidationError):
@@ -328,7 +327,7 @@ def test_wrong_tokens_are_all_refused(served):
 
 
 def test_every_field_of_the_schema_is_tried_by_name():
-    assert set(prediction_model(1).model_fields) == set(KINDS) == {"counts", "ballots", "log_probs", "rows"}
+    assert set(_prediction_model(1).model_fields) == {"counts", "ballots", "log_probs", "rows"}
 
 
 N_RUNS = 1000
@@ -418,7 +417,9 @@ def test_the_cookie_goes_over_http_to_this_machine_alone(home, monkeypatch, host
     monkeypatch.setattr("dpensemble.server.app.create_app", made.append)
     monkeypatch.setattr("dpensemble.server.app.uvicorn.run", lambda *_, **__: None)
     # Not the loggers of this process, which later tests read.
-    monkeypatch.setattr("dpensemble.server.app.logging", SimpleNamespace(getLogger=logging.Logger))
+    monkeypatch.setattr(
+        "dpensemble.server.app.logging", SimpleNamespace(getLogger=logging.Logger, WARNING=logging.WARNING)
+    )
     settings = read_settings(home / "service.toml")
     serve(settings, host=host)
     serve(replace(settings, secure_cookie=not secure), host=host)

@@ -6,16 +6,17 @@ work without a mouse and without scripts.
 
 import math
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qs, urlsplit
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
+from fastapi.openapi.utils import get_openapi
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from pydantic import BaseModel, StrictFloat, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, StrictFloat, StrictInt, StrictStr
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse
 
 from dpensemble._untrusted import UnfitJSONError, parse_json
@@ -25,16 +26,12 @@ from dpensemble.errors import BudgetError, DataError, DPEnsembleError, InvalidPa
 from dpensemble.report.charts import Limit, Series, Words, line_chart
 from dpensemble.report.wording import number
 from dpensemble.server.account import AccountState, Charge, LedgerAccount
-from dpensemble.server.http import BODY, MEDIA_TYPE, Problem, problem_of, read_prediction
+from dpensemble.server.http import BODY, PredictionReader, Problem
 from dpensemble.server.service import GrantHandler, Pool, ServiceState, StoredAnswer
 from dpensemble.server.sign_in import COOKIE, ApiKey, Scope
 
 #: Largest number of characters of an Idempotency-Key.
-LONGEST_KEY = 120
-#: Text for a request that does not match the schema.
-MALFORMED = "The request does not match the schema; nothing was charged."
-# Least average number of bytes of a list or an object, in a body of the largest size. Two numbers of a voter take more.
-_BYTES_OF_A_PART = 8
+_LONGEST_KEY = 120
 #: Where the schema describes the request.
 _ASKED, _JSON = "#/components/schemas/Prediction", "application/json"
 # The media type of counts.
@@ -82,9 +79,9 @@ class Grant(BaseModel):
     guarantee: str
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the schema's descriptions of refusals with these statuses."""
-    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    content = {Problem.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     texts = {
         400: "The request is malformed.",
         401: "No valid key.",
@@ -98,7 +95,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": texts[status], "content": content} for status in statuses}
 
 
-def asker(service: ServiceState, scope: Scope) -> Callable[..., Awaitable[ApiKey]]:
+def _asker(service: ServiceState, scope: Scope) -> Callable[..., Awaitable[ApiKey]]:
     """Return a dependency that identifies the sender, and refuses a sender without the scope."""
 
     async def who(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> ApiKey:
@@ -121,15 +118,7 @@ def asker(service: ServiceState, scope: Scope) -> Callable[..., Awaitable[ApiKey
     return who
 
 
-def asked(service: ServiceState, request: Request) -> Mapping[str, Any]:
-    """Return the content of a request's body, or raise."""
-    sent_as = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if sent_as != _JSON:
-        raise Problem(422, "malformed", MALFORMED, f"Send JSON, with 'Content-Type: {_JSON}'.")
-    return read_prediction(service.prediction, request.scope[BODY], service.settings.most_bytes // _BYTES_OF_A_PART)
-
-
-def handler_for(service: ServiceState, key: ApiKey, name: str, noted: dict[str, Any]) -> GrantHandler:
+def _handler_for(service: ServiceState, key: ApiKey, name: str, noted: dict[str, Any]) -> GrantHandler:
     """Return the handler of a grant. A grant that the key does not cover is not found."""
     handler = service.handlers.get(name)
     if handler is None or not key.covers(name):
@@ -140,7 +129,7 @@ def handler_for(service: ServiceState, key: ApiKey, name: str, noted: dict[str, 
     return handler
 
 
-def predicted(
+def _predicted(
     service: ServiceState, key: ApiKey, handler: GrantHandler, request_key: str, queries: Any, noted: dict[str, Any]
 ) -> StoredAnswer:
     """Return answers, after counting and logging them."""
@@ -156,16 +145,34 @@ def predicted(
     return stored
 
 
-def routes(service: ServiceState) -> APIRouter:
-    """Return the routes of a running service."""
+def add_routes(app: FastAPI, service: ServiceState) -> None:
+    """Add the interface for programs, its schema, and the pages for people to an application."""
     router = APIRouter(redirect_slashes=False)
     for add in (_add_operation, _add_grants, _add_predictions, _add_owners):
         add(router, service)
-    return router
+    app.include_router(router)
+    app.include_router(_page_routes(service), include_in_schema=False)
+    app.openapi = lambda: _schema(app, service)  # type: ignore[method-assign]
+
+
+def _schema(app: FastAPI, service: ServiceState) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+        schema["components"]["schemas"]["Problem"] = Problem.SCHEMA
+        schema["components"]["schemas"]["Prediction"] = service.predictions.schema
+        for parameter in schema["paths"]["/v1/grants/{grant}/predictions"]["post"]["parameters"]:
+            if parameter["name"] == "idempotency-key":
+                # A missing key has its own refusal. So the code allows a missing key, but the schema must not.
+                text = {"type": "string", "minLength": 1, "maxLength": _LONGEST_KEY}
+                parameter.update(required=True, schema=text)
+        for name in ("HTTPValidationError", "ValidationError"):
+            schema["components"]["schemas"].pop(name, None)
+        app.openapi_schema = schema
+    return app.openapi_schema
 
 
 def _add_operation(router: APIRouter, service: ServiceState) -> None:
-    @router.get("/health", tags=["operation"], responses=problems(503))
+    @router.get("/health", tags=["operation"], responses=_problems(503))
     async def health() -> dict[str, str]:
         """Report whether the ledger can be used, has all entries seen so far, and shows no sign of a change.
 
@@ -175,36 +182,36 @@ def _add_operation(router: APIRouter, service: ServiceState) -> None:
         return {"status": "ok"}
 
     @router.get("/metrics", tags=["operation"], response_class=Response, responses=_text_of_metrics())
-    async def metrics(key: Annotated[ApiKey, Depends(asker(service, Scope.METRICS))]) -> Response:
+    async def metrics(key: Annotated[ApiKey, Depends(_asker(service, Scope.METRICS))]) -> Response:
         """Return counts for Prometheus. A key for some grants gets only the counts of these grants."""
         text = await service.pools.reads.run(lambda: service.metrics.text(key.grants))
         return Response(text, media_type=_PROMETHEUS)
 
 
 def _add_grants(router: APIRouter, service: ServiceState) -> None:
-    reader = Depends(asker(service, Scope.READ))
+    reader = Depends(_asker(service, Scope.READ))
 
-    @router.get("/v1/grants", tags=["grants"], response_model=list[Grant], responses=problems(401, 403, 503))
+    @router.get("/v1/grants", tags=["grants"], response_model=list[Grant], responses=_problems(401, 403, 503))
     async def grants(key: Annotated[ApiKey, reader]) -> list[dict[str, Any]]:
         """List the grants that this key covers."""
         covered = [handler for name, handler in service.handlers.items() if key.covers(name)]
         return await service.pools.reads.run(lambda: [handler.to_dict() for handler in covered])
 
     @router.get(
-        "/v1/grants/{grant}", tags=["grants"], response_model=Grant, responses=problems(401, 403, 404, 422, 503)
+        "/v1/grants/{grant}", tags=["grants"], response_model=Grant, responses=_problems(401, 403, 404, 422, 503)
     )
     async def one_grant(request: Request, grant: str, key: Annotated[ApiKey, reader]) -> dict[str, Any]:
         """Return the guarantee of a grant, and what is left of it."""
-        return await service.pools.reads.run(handler_for(service, key, grant, request.scope["dpensemble"]).to_dict)
+        return await service.pools.reads.run(_handler_for(service, key, grant, request.scope["dpensemble"]).to_dict)
 
     @router.get(
-        "/v1/grants/{grant}/quote", tags=["grants"], response_model=Quote, responses=problems(401, 403, 404, 422, 503)
+        "/v1/grants/{grant}/quote", tags=["grants"], response_model=Quote, responses=_problems(401, 403, 404, 422, 503)
     )
     async def quote(
         request: Request, grant: str, key: Annotated[ApiKey, reader], answers: Annotated[int, Query(ge=1)]
     ) -> dict[str, Any]:
         """Return the joint cost of a number of answers. A quote reads no data and charges nothing."""
-        handler = handler_for(service, key, grant, request.scope["dpensemble"])
+        handler = _handler_for(service, key, grant, request.scope["dpensemble"])
         return await service.pools.quotes.run(lambda: handler.quote(answers))
 
 
@@ -213,13 +220,13 @@ def _add_predictions(router: APIRouter, service: ServiceState) -> None:
         "/v1/grants/{grant}/predictions",
         tags=["predictions"],
         response_model=Answers,
-        responses=problems(400, 401, 403, 404, 413, 422, 429, 503),
+        responses=_problems(400, 401, 403, 404, 413, 422, 429, 503),
         openapi_extra={"requestBody": {"required": True, "content": {_JSON: {"schema": {"$ref": _ASKED}}}}},
     )
     async def predict(
         request: Request,
         grant: str,
-        key: Annotated[ApiKey, Depends(asker(service, Scope.PREDICT))],
+        key: Annotated[ApiKey, Depends(_asker(service, Scope.PREDICT))],
         idempotency_key: Annotated[
             str | None, Header(description="Name of this request. Repeating it returns the same answer at no cost.")
         ] = None,
@@ -231,9 +238,9 @@ def _add_predictions(router: APIRouter, service: ServiceState) -> None:
         noted = request.scope["dpensemble"]
 
         def answer() -> StoredAnswer:
-            given = asked(service, request)
-            handler = handler_for(service, key, grant, noted)
-            return predicted(service, key, handler, request_key(idempotency_key), given, noted)
+            given = service.predictions.of_request(request)
+            handler = _handler_for(service, key, grant, noted)
+            return _predicted(service, key, handler, _request_key(idempotency_key), given, noted)
 
         stored = await service.pools.writes.run(answer)
         return Response(
@@ -244,8 +251,8 @@ def _add_predictions(router: APIRouter, service: ServiceState) -> None:
 
 
 def _add_owners(router: APIRouter, service: ServiceState) -> None:
-    @router.get("/v1/budgets", tags=["owner"], responses=problems(401, 403, 503))
-    async def budgets(key: Annotated[ApiKey, Depends(asker(service, Scope.READ))]) -> list[dict[str, Any]]:
+    @router.get("/v1/budgets", tags=["owner"], responses=_problems(401, 403, 503))
+    async def budgets(key: Annotated[ApiKey, Depends(_asker(service, Scope.READ))]) -> list[dict[str, Any]]:
         """Return what is left of each data set. Only owners see groups and people."""
 
         def shown() -> list[dict[str, Any]]:
@@ -258,8 +265,8 @@ def _add_owners(router: APIRouter, service: ServiceState) -> None:
 
         return await service.pools.reads.run(shown)
 
-    @router.get("/v1/checkpoint", tags=["owner"], responses=problems(401, 403, 503))
-    async def checkpoint(key: Annotated[ApiKey, Depends(asker(service, Scope.OWN))]) -> dict[str, Any]:
+    @router.get("/v1/checkpoint", tags=["owner"], responses=_problems(401, 403, 503))
+    async def checkpoint(key: Annotated[ApiKey, Depends(_asker(service, Scope.OWN))]) -> dict[str, Any]:
         """Sign the ledger's last entry. Store the file away from the ledger, for 'dpensemble ledger verify'."""
         if not key.may_see_all:
             raise Problem(
@@ -268,7 +275,7 @@ def _add_owners(router: APIRouter, service: ServiceState) -> None:
         return await service.pools.reads.run(service.ledger.checkpoint)
 
 
-def request_key(name: str | None) -> str:
+def _request_key(name: str | None) -> str:
     """Return the name of a request. Raise if it is missing or not printable text."""
     if name is None:
         raise Problem(
@@ -277,17 +284,17 @@ def request_key(name: str | None) -> str:
             "An Idempotency-Key is required; nothing was charged.",
             "Send a new name with every new request, such as a UUID, and the same name when you try again.",
         )
-    if len(name) > LONGEST_KEY:
-        raise DataError(f"the Idempotency-Key must have at most {LONGEST_KEY} characters: send a shorter one.")
+    if len(name) > _LONGEST_KEY:
+        raise DataError(f"the Idempotency-Key must have at most {_LONGEST_KEY} characters: send a shorter one.")
     try:
         return check_key(name)
     except DataError:
-        raise DataError(f"the Idempotency-Key must be printable text of 1 to {LONGEST_KEY} characters.") from None
+        raise DataError(f"the Idempotency-Key must be printable text of 1 to {_LONGEST_KEY} characters.") from None
 
 
 def _text_of_metrics() -> dict[int | str, dict[str, Any]]:
     counts = {"description": "Counts.", "content": {"text/plain": {"schema": {"type": "string"}}}}
-    return {200: counts, **problems(401, 403, 503)}
+    return {200: counts, **_problems(401, 403, 503)}
 
 
 # Most fields of a form. Longer queries are typed as JSON.
@@ -315,7 +322,7 @@ def _fields_of(handler: GrantHandler) -> list[dict[str, str]]:
     return []
 
 
-def _queries_of_form(model: type[BaseModel], handler: GrantHandler, form: dict[str, str]) -> dict[str, Any]:
+def _queries_of_form(reader: PredictionReader, handler: GrantHandler, form: dict[str, str]) -> dict[str, Any]:
     """Return the queries of a form, in the format of the interface for programs."""
     fields = _fields_of(handler)
     if not fields:
@@ -325,19 +332,11 @@ def _queries_of_form(model: type[BaseModel], handler: GrantHandler, form: dict[s
             raise DataError("the queries must be JSON: write them as the example shows.") from None
         if not isinstance(queries, list):
             raise DataError("the JSON must be a list of queries.")
-        return _checked(model, handler.kinds[0], queries)
+        return reader.of_entries(handler.kinds[0], queries)
     values = [_entry(form.get(f"field-{place}", "").strip(), one) for place, one in enumerate(fields)]
     if handler.house is None:
-        return _checked(model, "counts", [values])
-    return _checked(model, "rows", [{one["name"]: value for one, value in zip(fields, values, strict=True)}])
-
-
-def _checked(model: type[BaseModel], kind: str, entries: list[Any]) -> dict[str, Any]:
-    """Return queries in the format of the interface for programs. Raise without quoting them if they are malformed."""
-    try:
-        return dict(model.model_validate({kind: entries}))
-    except ValidationError:
-        raise DataError(f"{kind} must match the schema; GET /openapi.json describes it.") from None
+        return reader.of_entries("counts", [values])
+    return reader.of_entries("rows", [{one["name"]: value for one, value in zip(fields, values, strict=True)}])
 
 
 def _entry(text: str, field: dict[str, str]) -> Any:
@@ -429,7 +428,7 @@ def _carried_out(visit: _PageRequest, work: Callable[[_PageRequest], Response]) 
     try:
         return work(visit)
     except (Problem, DPEnsembleError) as error:
-        problem = problem_of(error)
+        problem = Problem.of(error)
         if problem.status >= 500:
             visit.noted["error"] = type(error).__name__
             visit.noted["reason"] = str(error)
@@ -445,7 +444,7 @@ _STATIC = {
 _LISTED = 20
 
 
-def page_routes(service: ServiceState) -> APIRouter:
+def _page_routes(service: ServiceState) -> APIRouter:
     """Return the pages of a running service."""
     router = APIRouter(redirect_slashes=False)
 
@@ -578,7 +577,7 @@ def _handler(visit: _PageRequest, scope: Scope) -> GrantHandler:
         raise Problem(401, "no-key", "Log in first.", "Give your API key on the first page.")
     if not visit.may(scope):
         raise Problem(403, "scope", "Your key does not allow this.", f"It requires the scope '{scope.value}'.")
-    return handler_for(visit.service, visit.key, visit.request.path_params["grant"], visit.noted)
+    return _handler_for(visit.service, visit.key, visit.request.path_params["grant"], visit.noted)
 
 
 def _show_grant(visit: _PageRequest) -> Response:
@@ -638,11 +637,11 @@ def _show_prediction(visit: _PageRequest) -> Response:
         )
     typed = {name: value for name, value in visit.form.items() if name not in ("token", "request_key")}
     try:
-        name = request_key(visit.form.get("request_key"))
-        queries = _queries_of_form(visit.service.prediction, handler, visit.form)
-        stored = predicted(visit.service, key, handler, name, queries, visit.noted)
+        name = _request_key(visit.form.get("request_key"))
+        queries = _queries_of_form(visit.service.predictions, handler, visit.form)
+        stored = _predicted(visit.service, key, handler, name, queries, visit.noted)
     except (DataError, InvalidParameterError, BudgetError) as error:
-        status = problem_of(error).status
+        status = Problem.of(error).status
         return _grant_page(visit, handler, status, wrong=str(error), given=typed, request_key=visit.form["request_key"])
     labels = ["no answer" if one is None else str(one) for one in stored.answer.labels]
     means = stored.answer.means

@@ -21,24 +21,20 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import prometheus_client
 from prometheus_client import CollectorRegistry, Gauge, Metric, generate_latest
 from prometheus_client.registry import Collector
-from pydantic import BaseModel
 from starlette.requests import HTTPConnection
 
 from dpensemble._checks import integer_between
 from dpensemble.aggregation import Aggregator, Answer
 from dpensemble.errors import DataError
 from dpensemble.server.account import LedgerAccount
-from dpensemble.server.http import JsonLog, Problem, prediction_model
+from dpensemble.server.http import JsonLog, PredictionReader, Problem
 from dpensemble.server.ledger import Ledger
 from dpensemble.server.settings import GrantSettings, ServiceSettings
 from dpensemble.server.sign_in import COOKIE, PREFIX, ApiKey, KeyRing, Provider, Sessions
 
 if TYPE_CHECKING:
     from dpensemble.server.hosted_teachers import HostedEnsemble
-    from dpensemble.server.settings import WaitSettings
 
-#: Possible contents of a prediction request.
-KINDS = ("counts", "ballots", "log_probs", "rows")
 # Number of cached quotes, and how many times the grant's answers a quote may cover.
 _QUOTES, _FARTHEST = 4096, 10
 
@@ -135,10 +131,9 @@ class GrantHandler:
     def predict(self, holder: str, key: str, queries: Mapping[str, Any]) -> StoredAnswer:
         """Charge for a request, draw, store and return its answers.
 
-        Request keys of one `holder` are separate from those of other holders. `queries` holds one of `KINDS`, with its
-        votes or rows.
+        Request keys of one `holder` are separate from those of other holders. `queries` holds votes or rows by their kind.
         """
-        kinds = [kind for kind in KINDS if queries.get(kind) is not None]
+        kinds = [kind for kind, value in queries.items() if value is not None]
         if len(kinds) != 1 or kinds[0] not in self.kinds:
             raise DataError(f"grant {self.grant.name!r} takes {' or '.join(self.kinds)}: give exactly one of them.")
         value: Sequence[Any] = queries[kinds[0]]
@@ -161,11 +156,6 @@ def _house(settings: ServiceSettings, grant: GrantSettings) -> HostedEnsemble:
     from dpensemble.server.hosted_teachers import HostedEnsemble  # noqa: PLC0415 - slow, and needed only for hosted teachers
 
     return HostedEnsemble(settings, grant)
-
-
-def grant_handlers(settings: ServiceSettings, ledger: Ledger) -> dict[str, GrantHandler]:
-    """Return a handler for each grant, by name."""
-    return {grant.name: GrantHandler(settings, grant, ledger) for grant in settings.grants}
 
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -332,8 +322,9 @@ class _Pools:
     strangers: Pool
 
     @classmethod
-    def of(cls, waits: WaitSettings) -> _Pools:
-        """Return the pools of a service with these deadlines."""
+    def of(cls, settings: ServiceSettings) -> _Pools:
+        """Return the pools of a service with its deadlines."""
+        waits = settings.waits
         return cls(
             # Two threads, so that a check after one that hangs still runs.
             health=_SharedCheck(Pool("checks of health", threads=2, queued=2, seconds=waits.read)),
@@ -357,7 +348,7 @@ class ServiceState:
     sessions: Sessions
     log: JsonLog
     metrics: Metrics
-    prediction: type[BaseModel]
+    predictions: PredictionReader
     pools: _Pools
     provider: Provider | None = None
 
@@ -372,7 +363,7 @@ class ServiceState:
         )
         # A restored ledger is refused at the start, and not only by the first request.
         ledger.require_known()
-        handlers = grant_handlers(settings, ledger)
+        handlers = {grant.name: GrantHandler(settings, grant, ledger) for grant in settings.grants}
         return cls(
             settings=settings,
             ledger=ledger,
@@ -381,8 +372,8 @@ class ServiceState:
             sessions=Sessions(ring, ledger.key.session_secret),
             log=JsonLog(stream),
             metrics=Metrics(handlers, ledger),
-            prediction=prediction_model(settings.most_queries),
-            pools=_Pools.of(settings.waits),
+            predictions=PredictionReader(settings.most_queries, settings.most_bytes),
+            pools=_Pools.of(settings),
             provider=None if settings.oidc is None else Provider(settings.oidc),
         )
 
