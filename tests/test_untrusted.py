@@ -23,7 +23,7 @@ from dpensemble.datasets.tables import table_chunks
 from dpensemble.errors import DPEnsembleError, FileError
 from dpensemble.persistence import load_classifier
 from dpensemble.server.settings import read_settings
-from dpensemble.server.sign_in import read_keys
+from dpensemble.server.sign_in import KeyFile
 from dpensemble.workflow.column_kinds import declared_features
 from dpensemble.workflow.disk import _kept_in, read_journal
 from dpensemble.workflow.outputs import load_run
@@ -133,7 +133,7 @@ READERS = {
     "run.json": lambda path: load_run(path.parent, private=False),
     "journal.json": lambda path: read_journal(path, path),
     "drawn.jsonl": lambda path: _kept_in(path, path),
-    "keys.json": read_keys,
+    "keys.json": lambda path: KeyFile(path).read(),
     "service.toml": read_settings,
     "columns.json": lambda path: declared_features(path, None, set(), ()),
     "student.skops": load_classifier,

@@ -12,7 +12,7 @@ from dpensemble._announce import Spending
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.server import Ledger, create_app, read_settings
 from dpensemble.server.balances import canonical
-from dpensemble.server.sign_in import create_key
+from dpensemble.server.sign_in import KeyFile
 from dpensemble.server.store import accounts
 
 
@@ -123,7 +123,7 @@ def home(tmp_path, monkeypatch):
     Ledger.create(tmp_path / "ledger.db").open_account("patients", epsilon=3, delta=1e-5)
     (tmp_path / "service.toml").write_text(CONFIG)
     tokens = {
-        name: create_key(tmp_path / "keys.json", name, scopes)[1]
+        name: KeyFile(tmp_path / "keys.json").create(name, scopes)[1]
         for name, scopes in {
             "alice": ["read", "predict"],
             "bob": ["predict"],
@@ -178,7 +178,7 @@ def two_grants(home):
     (home / "service.toml").write_text(text.replace("200.0", "400.0"))
     tokens = json.loads((home / "tokens.json").read_text())
     for name, scope in {"some": "read", "some_owner": "own", "counter": "metrics"}.items():
-        tokens[name] = create_key(home / "keys.json", name, [scope], ["october"])[1]
+        tokens[name] = KeyFile(home / "keys.json").create(name, [scope], ["october"])[1]
     (home / "tokens.json").write_text(json.dumps(tokens))
     found = Served(home)
     with found.client:

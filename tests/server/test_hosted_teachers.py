@@ -12,7 +12,7 @@ from dpensemble.cli import main
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError, LedgerError
 from dpensemble.server import Ledger, read_settings, service
 from dpensemble.server.hosted_teachers import HostedEnsemble
-from dpensemble.server.sign_in import create_key
+from dpensemble.server.sign_in import KeyFile
 
 from .conftest import CONFIG, Served
 from .test_api import fields, problem
@@ -215,7 +215,7 @@ def test_an_ensemble_that_is_described_wrongly_is_refused(hospital, old, new, er
 def test_names_that_no_file_can_have_are_one_sentence(tmp_path, capsys, line):
     other = 'ledger = "ledger.db"' if line.startswith("keys") else 'keys = "keys.json"'
     Ledger.create(tmp_path / "ledger.db")
-    create_key(tmp_path / "keys.json", "alice", ["read"])
+    KeyFile(tmp_path / "keys.json").create("alice", ["read"])
     grant = (
         'name = "g"\ndata_set = "p"\nclasses = ["no", "yes"]\nvoters = 9\nepsilon = 1.0\ndelta = 1e-6\nlaw = "gnmax"\n'
     )

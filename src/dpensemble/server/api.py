@@ -28,7 +28,7 @@ from dpensemble.report.wording import number
 from dpensemble.server.account import AccountState, Charge, LedgerAccount
 from dpensemble.server.http import BODY, PredictionReader, Problem
 from dpensemble.server.service import GrantHandler, Pool, ServiceState, StoredAnswer
-from dpensemble.server.sign_in import COOKIE, ApiKey, Scope
+from dpensemble.server.sign_in import ApiKey, Scope
 
 #: Largest number of characters of an Idempotency-Key.
 _LONGEST_KEY = 120
@@ -99,7 +99,7 @@ def _asker(service: ServiceState, scope: Scope) -> Callable[..., Awaitable[ApiKe
     """Return a dependency that identifies the sender, and refuses a sender without the scope."""
 
     async def who(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> ApiKey:
-        key = None if given is None else await service.who(given.credentials)
+        key = None if given is None else await service.sign_in.key_of_token(given.credentials)
         if key is None:
             raise Problem(
                 401,
@@ -377,8 +377,9 @@ class _PageRequest:
 
     def __init__(self, service: ServiceState, request: Request, form: dict[str, str]) -> None:
         self.service, self.request, self.form = service, request, form
-        self.cookie = request.cookies.get(COOKIE, "")
-        self.key = service.sessions.of(self.cookie)
+        self.sessions = service.sign_in.sessions
+        self.cookie = request.cookies.get(self.sessions.COOKIE, "")
+        self.key = self.sessions.of(self.cookie)
         self.noted: dict[str, Any] = request.scope["dpensemble"]
         if self.key is not None:
             self.noted["key"] = self.key.id
@@ -387,7 +388,7 @@ class _PageRequest:
         """Return a page."""
         about = {
             "holder": None if self.key is None else self.key.holder,
-            "token": self.service.sessions.form_token(self.cookie),
+            "token": self.sessions.form_token(self.cookie),
         }
         return HTMLResponse(_environment.get_template(template).render({**about, **view}), status)
 
@@ -408,7 +409,7 @@ class _PageRequest:
     @property
     def is_own_form(self) -> bool:
         """Whether the form was made for this session and sent from a page of this service."""
-        return self.is_sent_from_here and self.service.sessions.is_own_form(self.cookie, self.form.get("token", ""))
+        return self.is_sent_from_here and self.sessions.is_own_form(self.cookie, self.form.get("token", ""))
 
 
 def _is_of_host(address: str, host: str) -> bool:
@@ -450,8 +451,8 @@ def _page_routes(service: ServiceState) -> APIRouter:
 
     def pool(request: Request, work: Callable[[_PageRequest], Response]) -> Pool:
         """Return the pool for a page. Only a session opens the pools of those with a key."""
-        pools = service.pools
-        if service.sessions.of(request.cookies.get(COOKIE, "")) is None:
+        pools, sessions = service.pools, service.sign_in.sessions
+        if sessions.of(request.cookies.get(sessions.COOKIE, "")) is None:
             return pools.strangers
         if work in (_show_grant, _show_quote):
             return pools.quotes
@@ -548,13 +549,13 @@ def _history_chart(ident: str, data_set: str, state: AccountState, charges: list
 def _login(visit: _PageRequest) -> Response:
     if not visit.is_sent_from_here:
         raise Problem(403, "form", "This form was not sent from this service.", "Give your API key on the first page.")
-    key = visit.service.ring.of(visit.form.get("key", "").strip())
+    key = visit.service.sign_in.ring.of(visit.form.get("key", "").strip())
     if key is None:
         return visit.page("login.html", 401, wrong=True)
     visit.noted["key"] = key.id
     response = RedirectResponse("/", 303)
-    cookie = visit.service.sessions.begin(key)
-    response.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=_is_secure(visit))
+    cookie = visit.sessions.begin(key)
+    response.set_cookie(visit.sessions.COOKIE, cookie, httponly=True, samesite="strict", secure=_is_secure(visit))
     return response
 
 
@@ -562,8 +563,8 @@ def _logout(visit: _PageRequest) -> Response:
     if not visit.is_own_form:
         raise Problem(403, "form", "This form was not made for this session.", "Load the page again.")
     response = RedirectResponse("/", 303)
-    response.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=_is_secure(visit))
-    visit.service.sessions.end(visit.cookie)
+    response.delete_cookie(visit.sessions.COOKIE, httponly=True, samesite="strict", secure=_is_secure(visit))
+    visit.sessions.end(visit.cookie)
     return response
 
 

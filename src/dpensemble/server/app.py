@@ -66,7 +66,11 @@ def create_app(settings: ServiceSettings, stream: TextIO | None = None) -> Guard
     add_routes(app, service)
     add_refusals(app)
     return Guard(
-        app, log=service.log, count=service.metrics.request, most_bytes=settings.most_bytes, find_sender=service.sender
+        app,
+        log=service.log,
+        count=service.metrics.request,
+        most_bytes=settings.most_bytes,
+        find_sender=service.sign_in.holder_of_request,
     )
 
 

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import prometheus_client
 from prometheus_client import CollectorRegistry, Gauge, Metric, generate_latest
 from prometheus_client.registry import Collector
-from starlette.requests import HTTPConnection
 
 from dpensemble._checks import integer_between
 from dpensemble.aggregation import Aggregator, Answer
@@ -30,7 +29,7 @@ from dpensemble.server.account import LedgerAccount
 from dpensemble.server.http import JsonLog, PredictionReader, Problem
 from dpensemble.server.ledger import Ledger
 from dpensemble.server.settings import GrantSettings, ServiceSettings
-from dpensemble.server.sign_in import COOKIE, PREFIX, ApiKey, KeyRing, Provider, Sessions
+from dpensemble.server.sign_in import ApiKey, SignIn
 
 if TYPE_CHECKING:
     from dpensemble.server.hosted_teachers import HostedEnsemble
@@ -131,7 +130,7 @@ class GrantHandler:
     def predict(self, holder: str, key: str, queries: Mapping[str, Any]) -> StoredAnswer:
         """Charge for a request, draw, store and return its answers.
 
-        Request keys of one `holder` are separate from those of other holders. `queries` holds votes or rows by their kind.
+        Request keys of one `holder` are separate from those of other holders. `queries` holds votes or rows by kind.
         """
         kinds = [kind for kind, value in queries.items() if value is not None]
         if len(kinds) != 1 or kinds[0] not in self.kinds:
@@ -344,23 +343,22 @@ class ServiceState:
     settings: ServiceSettings
     ledger: Ledger
     handlers: dict[str, GrantHandler]
-    ring: KeyRing
-    sessions: Sessions
+    sign_in: SignIn
     log: JsonLog
     metrics: Metrics
     predictions: PredictionReader
     pools: _Pools
-    provider: Provider | None = None
 
     @classmethod
     def of(cls, settings: ServiceSettings, stream: TextIO | None = None) -> ServiceState:
         """Open everything, and fit teachers. Nothing is charged, even if this raises."""
-        ring = KeyRing(settings.path(settings.keys))
         ledger = Ledger(
             settings.ledger_place,
             signing_key=None if settings.signing_key is None else settings.path(settings.signing_key),
             witness=None if settings.witness is None else settings.path(settings.witness),
         )
+        pools = _Pools.of(settings)
+        sign_in = SignIn(settings.path(settings.keys), ledger.key.session_secret, settings.oidc, pools.strangers.run)
         # A restored ledger is refused at the start, and not only by the first request.
         ledger.require_known()
         handlers = {grant.name: GrantHandler(settings, grant, ledger) for grant in settings.grants}
@@ -368,35 +366,12 @@ class ServiceState:
             settings=settings,
             ledger=ledger,
             handlers=handlers,
-            ring=ring,
-            sessions=Sessions(ring, ledger.key.session_secret),
+            sign_in=sign_in,
             log=JsonLog(stream),
             metrics=Metrics(handlers, ledger),
             predictions=PredictionReader(settings.most_queries, settings.most_bytes),
-            pools=_Pools.of(settings),
-            provider=None if settings.oidc is None else Provider(settings.oidc),
+            pools=pools,
         )
-
-    async def who(self, token: str) -> ApiKey | None:
-        """Return the sender of an API key or of a provider's token, or None if it is invalid or expired.
-
-        An API key takes no thread, so a key never waits for tokens, for their provider or for unknown senders.
-        """
-        provider = self.provider
-        if provider is None or token.startswith(PREFIX):
-            return self.ring.of(token)
-        await provider.keys_for(token)
-        return await self.pools.strangers.run(lambda: provider.of(token))
-
-    async def sender(self, scope: Mapping[str, Any]) -> str | None:
-        """Return the holder of the key, token or session in the headers of a request, or None."""
-        asking = HTTPConnection(dict(scope))
-        kind, _, token = asking.headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer":
-            key = await self.who(token.strip())
-        else:
-            key = self.sessions.of(asking.cookies.get(COOKIE, ""))
-        return None if key is None else key.holder
 
     def accounts(self, key: ApiKey) -> list[LedgerAccount]:
         """Return the accounts that a key may see: all accounts for an owner of all, else those of its grants."""
