@@ -144,8 +144,8 @@ class KeyFile:
             other = look_alike(holder, [one.holder for one in keys.values()])
             if other is not None and holder not in {one.holder for one in keys.values()}:
                 raise InvalidParameterError(
-                    f"holder={holder!r:.60} looks like {other!r:.60}, who has a key already: use that name, or one that "
-                    "cannot be confused with it.",
+                    f"holder={holder!r:.60} looks like {other!r:.60}, who has a key already: use that name, or one "
+                    "that cannot be confused with it.",
                     parameter="holder",
                 )
             _write(self.path, [*keys.values(), key])
