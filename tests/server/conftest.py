@@ -11,9 +11,8 @@ from dpensemble import Aggregator, Budget
 from dpensemble._announce import Spending
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.server import Ledger, create_app, read_settings
-from dpensemble.server.balances import canonical
+from dpensemble.server.entries import accounts, canonical
 from dpensemble.server.sign_in import KeyFile
-from dpensemble.server.store import accounts
 
 
 @pytest.fixture(autouse=True)

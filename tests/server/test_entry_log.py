@@ -12,9 +12,9 @@ import pytest
 
 from dpensemble.errors import BudgetError, DataError, LedgerError, TamperedLedgerError
 from dpensemble.server import Ledger, LedgerAccount, witness
-from dpensemble.server.balances import _entry_hash, canonical
+from dpensemble.server.entries import METADATA, _entry_hash, canonical
 from dpensemble.server.entry_log import _GroupCommit
-from dpensemble.server.store import METADATA, LockedLedgerError
+from dpensemble.server.store import LockedLedgerError
 
 from ..deadline import GUARD, until
 from .conftest import buy_back, change, spend, votes

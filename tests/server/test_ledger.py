@@ -15,8 +15,8 @@ from dpensemble.cost import GaussianCost, gaussian_mu
 from dpensemble.errors import BudgetError, InvalidParameterError, LedgerError, TamperedLedgerError
 from dpensemble.relations import Relation
 from dpensemble.server import Ledger
-from dpensemble.server.balances import _entry_hash
-from dpensemble.server.store import METADATA, _vetted_url
+from dpensemble.server.entries import METADATA, _entry_hash
+from dpensemble.server.store import _vetted_url
 from dpensemble.server.witness import KnownLedgers, Witness
 
 from .conftest import change, in_child, spend

@@ -16,7 +16,7 @@ from dpensemble.server import Ledger, store
 from dpensemble.server import witness as files
 from dpensemble.server import witness as signatures
 from dpensemble.server import witness as witnesses
-from dpensemble.server.balances import Entry
+from dpensemble.server.entries import Entry
 from dpensemble.server.witness import Witness
 
 from ..deadline import GUARD

@@ -19,19 +19,23 @@ from dpensemble.aggregation.aggregator import PaidAnswers
 from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_epsilon
 from dpensemble.errors import BudgetError, LedgerError, TamperedLedgerError
-from dpensemble.server.balances import (
+from dpensemble.server.entries import (
     EVERYONE,
     Entry,
     Fields,
     GrantStanding,
+    Transaction,
+    answers,
     canonical,
+    charges,
     check_name,
+    grants,
     now,
+    requests,
     require_new_name,
 )
 from dpensemble.server.entry_log import EntryLog, require_tables
 from dpensemble.server.filters import DELTA_UNITS, LOSS_UNITS, Amount, Terms
-from dpensemble.server.store import Transaction, answers, charges, grants, requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

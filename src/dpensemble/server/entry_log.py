@@ -18,18 +18,22 @@ from typing import Any, TypeVar
 from dpensemble._checks import integer_between
 from dpensemble._state_home import state_home
 from dpensemble.errors import DPEnsembleError, LedgerError, TamperedLedgerError
-from dpensemble.server.balances import SCHEMAS, Entry, Fields, Standing, canonical, now
-from dpensemble.server.store import (
+from dpensemble.server.entries import (
     METADATA,
-    LockedLedgerError,
-    Store,
+    SCHEMAS,
+    Entry,
+    Fields,
+    Standing,
     Transaction,
     accounts,
     answers,
+    canonical,
     charges,
     grants,
+    now,
     requests,
 )
+from dpensemble.server.store import LockedLedgerError, Store
 from dpensemble.server.witness import KnownLedgers, SignedStanding, SigningKey, Witness, checked
 
 _Result = TypeVar("_Result")

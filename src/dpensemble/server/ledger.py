@@ -26,7 +26,7 @@ from dpensemble.budget import Budget
 from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.relations import Relation
 from dpensemble.server.account import DataSetCharges, LedgerAccount
-from dpensemble.server.balances import (
+from dpensemble.server.entries import (
     EVERYONE,
     SCHEMAS,
     AccountStanding,
@@ -34,6 +34,8 @@ from dpensemble.server.balances import (
     GrantStanding,
     Name,
     Standing,
+    Transaction,
+    accounts,
     canonical,
     check_name,
     now,
@@ -41,7 +43,7 @@ from dpensemble.server.balances import (
 )
 from dpensemble.server.entry_log import EntryLog, folder_of
 from dpensemble.server.filters import Amount, Filter, Terms
-from dpensemble.server.store import Store, Transaction, accounts
+from dpensemble.server.store import Store
 from dpensemble.server.witness import KnownLedgers, SigningKey, Witness, checked
 
 _UP_TO, _REST = "charges up to checkpoint {:,}, whose entries are lost", "all that was left, after a restore"

@@ -35,7 +35,7 @@ from dpensemble._checks import integer_between, member
 from dpensemble._folders import make_folder
 from dpensemble._untrusted import JSON, LARGEST_JSON, file_bytes, parse_json
 from dpensemble.errors import DPEnsembleError, FileError, InvalidParameterError, file_errors
-from dpensemble.server.balances import look_alike
+from dpensemble.server.entries import look_alike
 from dpensemble.workflow.disk import OWN_FILE, replace_file
 
 # Prefix of every API key.

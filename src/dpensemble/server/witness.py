@@ -31,8 +31,8 @@ from dpensemble._folders import make_folder, sync_folder
 from dpensemble._state_home import state_home
 from dpensemble._untrusted import LARGEST_JSON, file_bytes, parse_json
 from dpensemble.errors import LedgerError, ReplacedLedgerError, UnknownLedgerError
-from dpensemble.server.balances import Entry, Fields, Standing, canonical, now
-from dpensemble.server.store import PATIENCE, Store, Transaction, is_certain, two_names
+from dpensemble.server.entries import Entry, Fields, Standing, Transaction, canonical, now
+from dpensemble.server.store import PATIENCE, Store, is_certain, two_names
 
 # Arguments of statx: the file itself, by its descriptor, and the time at which it was made.
 _EMPTY_PATH, _BIRTH = 0x1000, 0x800

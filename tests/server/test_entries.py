@@ -7,8 +7,7 @@ import pytest
 from dpensemble import Budget
 from dpensemble.errors import InvalidParameterError, LedgerError
 from dpensemble.server import Ledger
-from dpensemble.server.balances import canonical, look_alike
-from dpensemble.server.store import accounts
+from dpensemble.server.entries import accounts, canonical, look_alike
 
 from .conftest import votes
 
