@@ -24,7 +24,6 @@ from starlette.testclient import TestClient
 
 from dpensemble.releases import answers
 from dpensemble.server import Ledger, create_app, http, read_settings, store
-from dpensemble.server.entries import requests
 from dpensemble.server.sign_in import KeyFile
 from dpensemble.server.witness import Witness
 
@@ -137,7 +136,7 @@ class Trial:
     def is_charged(self, key: str) -> bool:
         """Return whether a request is in the ledger."""
         with Ledger(self.ledger).reading() as transaction:
-            return transaction.row(requests, request=f"client:{key}") is not None
+            return transaction.request(request=f"client:{key}") is not None
 
     def said(self, key: str) -> dict[str, str]:
         """Return what a killed service reported: that it was drawing, and its answer."""

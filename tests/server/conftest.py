@@ -11,7 +11,6 @@ from dpensemble import Aggregator, Budget
 from dpensemble._announce import Spending
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.server import Ledger, create_app, read_settings
-from dpensemble.server.entries import accounts, canonical
 from dpensemble.server.sign_in import KeyFile
 
 
@@ -40,7 +39,6 @@ def open_group_as_before(ledger, data_set, whom, epsilon):
     own = replace(ledger.account(data_set).state().terms, budget=Budget(epsilon=epsilon, delta=1e-5)).to_dict()
     with ledger.writing() as transaction:
         transaction.append("account", {"data_set": data_set, "whom": whom, "terms": own, "time": ""})
-        transaction.add(accounts, data_set=data_set, whom=whom, terms=canonical(own))
 
 
 def spend(account, epsilon=0.5, delta=1e-9, name="everyone", **rest):

@@ -7,7 +7,7 @@ import pytest
 from dpensemble import Budget
 from dpensemble.errors import InvalidParameterError, LedgerError
 from dpensemble.server import Ledger
-from dpensemble.server.entries import accounts, canonical, look_alike
+from dpensemble.server.entries import look_alike
 
 from .conftest import votes
 
@@ -27,7 +27,6 @@ def open_as_before(ledger, data_set):
     terms = replace(ledger.account("patients").state().terms, budget=Budget(epsilon=3, delta=1e-5)).to_dict()
     with ledger.writing() as transaction:
         transaction.append("account", {"data_set": data_set, "whom": "everyone", "terms": terms, "time": ""})
-        transaction.add(accounts, data_set=data_set, whom="everyone", terms=canonical(terms))
 
 
 @pytest.mark.parametrize("name", ALIKE)

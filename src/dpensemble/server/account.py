@@ -19,23 +19,9 @@ from dpensemble.aggregation.aggregator import PaidAnswers
 from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_epsilon
 from dpensemble.errors import BudgetError, LedgerError, TamperedLedgerError
-from dpensemble.server.entries import (
-    EVERYONE,
-    Entry,
-    Fields,
-    GrantStanding,
-    Transaction,
-    answers,
-    canonical,
-    charges,
-    check_name,
-    grants,
-    now,
-    requests,
-    require_new_name,
-)
-from dpensemble.server.entry_log import EntryLog, require_tables
-from dpensemble.server.filters import DELTA_UNITS, LOSS_UNITS, Amount, Terms
+from dpensemble.server.entries import EVERYONE, Entry, GrantStanding, Transaction, check_name, require_new_name
+from dpensemble.server.entry_log import EntryLog
+from dpensemble.server.filters import Amount, Terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +84,11 @@ class AccountState:
             "data_set": self.data_set,
             "whom": self.whom,
             **self.terms.to_dict(),
-            "limit": self.terms.limit.loss / LOSS_UNITS,
-            "spent": self.spent.loss / LOSS_UNITS,
-            "left": self.left.loss / LOSS_UNITS,
+            "limit": self.terms.limit.plain_loss,
+            "spent": self.spent.plain_loss,
+            "left": self.left.plain_loss,
             "share_left": self.share_left,
-            "delta_left": self.left.delta / DELTA_UNITS,
+            "delta_left": self.left.plain_delta,
             "fitting_epsilon": self.fitting_epsilon,
             "fitting_gaussian": self.fitting_gaussian,
         }
@@ -112,19 +98,19 @@ def refusal(state: AccountState, price: Amount) -> BudgetError:
     """Return the error of a release that would exceed what an account allows. It contains only public numbers."""
     terms, parts = state.terms, []
     if price.loss > state.left.loss:
-        loss, left, limit = (one / LOSS_UNITS for one in (price.loss, state.left.loss, terms.limit.loss))
+        loss, left, limit = (one.plain_loss for one in (price, state.left, terms.limit))
         parts.append(f"takes {loss:.6g} of {terms.unit}, but {left:.6g} of {limit:.6g} is left")
     if price.delta > state.left.delta:
-        delta, left = price.delta / DELTA_UNITS, state.left.delta / DELTA_UNITS
+        delta, left = price.plain_delta, state.left.plain_delta
         parts.append(f"takes a delta of {delta:.3g}, but {left:.3g} is left for releases without a Renyi curve")
     words = state.fitting_words
     would = f"{words} would fit" if state.fitting_epsilon or state.fitting_gaussian else "no further release fits"
     figures = {
         "unit": terms.unit,
-        **{name: one.loss / LOSS_UNITS for name, one in _three(state, price)},
-        **{f"{name}_delta": one.delta / DELTA_UNITS for name, one in _three(state, price)},
+        **{name: one.plain_loss for name, one in _three(state, price)},
+        **{f"{name}_delta": one.plain_delta for name, one in _three(state, price)},
         # In the unit of the request.
-        "fits": state.left.loss / LOSS_UNITS,
+        "fits": state.left.plain_loss,
     }
     return BudgetError(
         f"ledger: this release {' and '.join(parts)} for {state.whom} of data set {state.data_set!r} (lifetime epsilon "
@@ -137,7 +123,7 @@ def _three(state: AccountState, price: Amount) -> list[tuple[str, Amount]]:
     return [("requested", price), ("spent", state.spent), ("remaining", state.left)]
 
 
-class DataSetCharges:
+class _DataSetCharges:
     """Charges the releases of one data set of a ledger."""
 
     def __init__(self, ledger: EntryLog, data_set: str) -> None:
@@ -156,10 +142,10 @@ class DataSetCharges:
             states.append(AccountState(data_set=self.data_set, whom=whom, terms=terms, spent=spent, left=left))
         return sorted(states, key=lambda state: (state.whom != EVERYONE, state.whom))
 
-    def charge(self, spendings: Sequence[Spending], about: Fields) -> None:
+    def charge(self, spendings: Sequence[Spending], about: dict[str, Any]) -> None:
         """Charge a release in a separate transaction, or raise. With a key, charge only what was not charged before."""
         with self.ledger.writing() as transaction:
-            key: Fields = {name: about[name] for name in ("release", "part") if name in about}
+            key: dict[str, Any] = {name: about[name] for name in ("release", "part") if name in about}
             before = self.of_release(transaction, key) if key else []
             if not before:
                 self.charge_in(transaction, spendings, about)
@@ -172,20 +158,20 @@ class DataSetCharges:
                 "finish it with the version that began it."
             )
 
-    def of_release(self, transaction: Transaction, key: Fields) -> list[Entry]:
+    def of_release(self, transaction: Transaction, key: dict[str, Any]) -> list[Entry]:
         """Return the charges of this data set with a key."""
-        entries = transaction.containing("grant", canonical({"release": key["release"]})[1:-1])
+        entries = transaction.containing("grant", {"release": key["release"]})
         fields = {"data_set": self.data_set, **key}
         return [entry for entry in entries if fields.items() <= entry.fields.items()]
 
-    def charge_in(self, transaction: Transaction, spendings: Sequence[Spending], about: Fields) -> None:
+    def charge_in(self, transaction: Transaction, spendings: Sequence[Spending], about: dict[str, Any]) -> None:
         """Charge the largest loss of any group to the account of everyone within a transaction, or raise."""
         if not all(one.worst_case for one in spendings):
             raise BudgetError(
                 "ledger= takes releases whose guarantee holds for every data set, but analysis='data-dependent' and "
                 "'until-spent' hold only for this private data set: use 'worst-case'."
             )
-        require_tables(transaction)
+        transaction.require_tables()
         states = {state.whom: state for state in self.states_in(transaction)}
         _require_relation(states, spendings)
         price = _largest_loss(states, spendings)
@@ -195,7 +181,7 @@ class DataSetCharges:
                 raise refusal(state, price)
         self.add_charge(transaction, price, about)
 
-    def add_charge(self, transaction: Transaction, amount: Amount, about: Fields, whom: str = EVERYONE) -> None:
+    def add_charge(self, transaction: Transaction, amount: Amount, about: dict[str, Any], whom: str = EVERYONE) -> None:
         """Add a charge within a transaction, whether it fits or not."""
         total = transaction.standing.accounts[self.data_set, whom].spent + amount
         charge = {"whom": whom, "loss": amount.loss, "delta": amount.delta}
@@ -203,10 +189,8 @@ class DataSetCharges:
             "data_set": self.data_set,
             "charges": [charge],
             "totals": [{"whom": whom, "loss": total.loss, "delta": total.delta}],
-            "time": now(),
         }
-        entry = transaction.append("grant", fields | about)
-        transaction.add(charges, number=entry.number, data_set=self.data_set, **charge)
+        transaction.append("grant", fields | about)
 
     def everyone(self, transaction: Transaction) -> AccountState:
         """Return the state of the account that all records share."""
@@ -242,7 +226,7 @@ class LedgerGrant:
     `more` holds further public settings that the name stands for.
     """
 
-    def __init__(self, account: DataSetCharges, name: str, more: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, account: _DataSetCharges, name: str, more: Mapping[str, Any] | None = None) -> None:
         self.account, self.name, self._more = account, name, dict(more or {})
 
     def resumed(self, design: Any) -> PaidInLedger | None:
@@ -273,13 +257,6 @@ class LedgerGrant:
                 self._require_new_name(transaction)
                 about = {"what": "answers", "name": self.name, "settings": settings}
                 account.charge_in(transaction, [spending], about)
-                transaction.add(
-                    grants,
-                    data_set=account.data_set,
-                    name=self.name,
-                    settings=canonical(settings),
-                    answers=design.most_answers,
-                )
         if standing is not None:
             self._require_same(standing, design)
         return PaidInLedger(self)
@@ -295,7 +272,7 @@ class LedgerGrant:
         return {**design.settings(), **self._more}
 
     def _require_same(self, standing: GrantStanding, design: Any) -> None:
-        if standing.settings != canonical(self._settings(design)):
+        if not standing.has_settings(self._settings(design)):
             raise LedgerError(
                 f"grant {self.name!r} of data set {self.account.data_set!r} was charged with other settings: use them, "
                 "or another name."
@@ -322,12 +299,12 @@ class PaidInLedger(PaidAnswers):
         plain = self._key.hash_votes(request)
 
         def work(transaction: Transaction) -> str | None:
-            row = transaction.row(requests, request=key, **self._where)
+            row = transaction.request(request=key, **self._where)
             if row is not None:
                 self._require_charged(transaction, key, row, plain)
                 if row.votes not in (self._bound(key, row.total, plain), plain):
                     raise self.other_votes(key)
-                answer = transaction.row(answers, request=key, **self._where)
+                answer = transaction.answer(request=key, **self._where)
                 if answer is None:
                     # The process ended before the response was stored.
                     self._require_open(transaction)
@@ -337,9 +314,8 @@ class PaidInLedger(PaidAnswers):
             self.require_left(answers_, grant.answers, grant.used)
             total = grant.used + answers_
             votes = self._bound(key, total, plain)
-            fields = {**self._where, "request": key, "votes": votes, "total": total, "time": now()}
+            fields = {**self._where, "request": key, "votes": votes, "total": total}
             transaction.append("request", fields)
-            transaction.add(requests, request=key, votes=votes, total=total, **self._where)
             return None
 
         return self._ledger.together(work)
@@ -364,7 +340,7 @@ class PaidInLedger(PaidAnswers):
         if row.votes != plain:
             return
         fields = {**self._where, "request": key, "votes": row.votes, "total": row.total}
-        entries = transaction.containing("request", canonical({"request": key})[1:-1])
+        entries = transaction.containing("request", {"request": key})
         if not any(fields.items() <= entry.fields.items() for entry in entries):
             raise TamperedLedgerError(
                 f"request {key!r} of grant {self._name[1]!r} is in a table of the ledger but in no entry: restore the "
@@ -375,11 +351,10 @@ class PaidInLedger(PaidAnswers):
         """Store what was drawn for a key, unless another process did first. Return the stored response."""
 
         def work(transaction: Transaction) -> str:
-            answer = transaction.row(answers, request=key, **self._where)
+            answer = transaction.answer(request=key, **self._where)
             if answer is not None:
                 return str(answer.told)
             transaction.append("answer", {**self._where, "request": key, "told": text})
-            transaction.add(answers, request=key, told=text, **self._where)
             return text
 
         return self._ledger.together(work, is_charged=True)
@@ -413,7 +388,7 @@ class Charge:
     amount: Amount
 
 
-class LedgerAccount(DataSetCharges):
+class LedgerAccount(_DataSetCharges):
     """The account of a data set in a ledger. Pass it as ``ledger=`` to `fit` of any method.
 
     Made by `Ledger.open_account` and `Ledger.account`.

@@ -11,7 +11,8 @@ import hashlib
 import json
 import secrets
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -69,7 +70,7 @@ def look_alike(name: str, others: Iterable[str]) -> str | None:
     return next((one for one in others if one != name and not own.isdisjoint(_looks(one))), None)
 
 
-def now() -> str:
+def _now() -> str:
     """Return date and time, for people. Nothing depends on it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -84,7 +85,7 @@ def _looks(name: str) -> set[str]:
 
 
 #: Plain values of an entry or of a signed statement.
-Fields = dict[str, Any]
+_Fields = dict[str, Any]
 #: Previous hash of the first entry.
 _START = "0" * 64
 
@@ -100,9 +101,9 @@ class Entry:
     hash: str
 
     @property
-    def fields(self) -> Fields:
+    def fields(self) -> _Fields:
         """The content of the text."""
-        fields: Fields = json.loads(self.body)
+        fields: _Fields = json.loads(self.body)
         return fields
 
     def holds(self) -> bool:
@@ -120,14 +121,14 @@ class Entry:
         }
 
 
-def following(last: Entry | None, kind: str, fields: Fields) -> Entry:
+def _following(last: Entry | None, kind: str, fields: _Fields) -> Entry:
     """Return the next entry."""
     number, previous = (1, _START) if last is None else (last.number + 1, last.hash)
     body = canonical(fields)
     return Entry(number, kind, body, previous, _entry_hash(number, kind, body, previous))
 
 
-def canonical(fields: Fields) -> str:
+def canonical(fields: _Fields) -> str:
     """Return plain values as a text. Equal values give equal texts."""
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -143,7 +144,7 @@ def _entry_hash(number: int, kind: str, body: str, previous: str) -> str:
 SCHEMAS = (1, 2)
 
 #: A data set, and a person, a group or a grant in it.
-Name = tuple[str, str]
+_Name = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,10 @@ class GrantStanding:
     used: int = 0
     is_closed: bool = False
 
+    def has_settings(self, settings: Mapping[str, Any]) -> bool:
+        """Return whether the grant was charged with these settings."""
+        return self.settings == canonical(dict(settings))
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -179,8 +184,8 @@ class Standing:
     number: int = 0
     hash: str = _START
     schema: int = 0
-    accounts: Mapping[Name, AccountStanding] = field(default_factory=dict)
-    grants: Mapping[Name, GrantStanding] = field(default_factory=dict)
+    accounts: Mapping[_Name, AccountStanding] = field(default_factory=dict)
+    grants: Mapping[_Name, GrantStanding] = field(default_factory=dict)
     moved_to: str | None = None
 
     def after(self, entry: Entry) -> Standing:
@@ -198,7 +203,11 @@ class Standing:
             _refuse(entry.number, "does not follow from the entries before")
         return replace(changed, number=entry.number, hash=entry.hash)
 
-    def to_dict(self) -> Fields:
+    def stated(self, ledger: str) -> _Fields:
+        """Return what a checkpoint states of a ledger: its newest entry, and the time."""
+        return {"ledger": ledger, "number": self.number, "hash": self.hash, "time": _now()}
+
+    def to_dict(self) -> _Fields:
         """Return plain values, for a signed checkpoint."""
         return {
             "number": self.number,
@@ -214,7 +223,7 @@ class Standing:
         }
 
     @classmethod
-    def from_dict(cls, fields: Fields) -> Standing:
+    def from_dict(cls, fields: _Fields) -> Standing:
         """Return the standing from the values of `to_dict`."""
         return cls(
             number=fields["number"],
@@ -233,7 +242,7 @@ class Standing:
         )
 
 
-def follow(standing: Standing, entries: Iterable[Entry]) -> Standing:
+def _follow(standing: Standing, entries: Iterable[Entry]) -> Standing:
     """Return the standing after further entries."""
     for entry in entries:
         standing = standing.after(entry)
@@ -247,13 +256,13 @@ def _refuse(number: int, why: str) -> NoReturn:
     )
 
 
-def _first(_before: Standing, fields: Fields) -> Standing:
+def _first(_before: Standing, fields: _Fields) -> Standing:
     if fields["schema"] not in SCHEMAS:
         raise ValueError
     return Standing(schema=fields["schema"])
 
 
-def _account(before: Standing, fields: Fields) -> Standing:
+def _account(before: Standing, fields: _Fields) -> Standing:
     name = (_text(fields["data_set"]), _text(fields["whom"]))
     if name in before.accounts or (name[1] != EVERYONE and (name[0], EVERYONE) not in before.accounts):
         raise ValueError
@@ -262,7 +271,7 @@ def _account(before: Standing, fields: Fields) -> Standing:
     return replace(before, accounts={**before.accounts, name: AccountStanding(canonical(fields["terms"]))})
 
 
-def _grant(before: Standing, fields: Fields) -> Standing:
+def _grant(before: Standing, fields: _Fields) -> Standing:
     data_set, accounts = _text(fields["data_set"]), dict(before.accounts)
     totals = {}
     for charge in fields["charges"]:
@@ -278,7 +287,7 @@ def _grant(before: Standing, fields: Fields) -> Standing:
     return replace(before, accounts=accounts, grants=_with_grant(before, data_set, fields))
 
 
-def _with_grant(before: Standing, data_set: str, fields: Fields) -> Mapping[Name, GrantStanding]:
+def _with_grant(before: Standing, data_set: str, fields: _Fields) -> Mapping[_Name, GrantStanding]:
     if "name" not in fields:
         return before.grants
     name, settings = (data_set, _text(fields["name"])), fields["settings"]
@@ -287,7 +296,7 @@ def _with_grant(before: Standing, data_set: str, fields: Fields) -> Mapping[Name
     return {**before.grants, name: GrantStanding(canonical(settings), _count(settings["answers"]))}
 
 
-def _request(before: Standing, fields: Fields) -> Standing:
+def _request(before: Standing, fields: _Fields) -> Standing:
     name, total = (fields["data_set"], fields["grant_name"]), _count(fields["total"])
     grant = before.grants[name]
     if grant.is_closed or not grant.used < total <= grant.answers:
@@ -295,13 +304,13 @@ def _request(before: Standing, fields: Fields) -> Standing:
     return replace(before, grants={**before.grants, name: replace(grant, used=total)})
 
 
-def _answer(before: Standing, fields: Fields) -> Standing:
+def _answer(before: Standing, fields: _Fields) -> Standing:
     if (fields["data_set"], fields["grant_name"]) not in before.grants:
         raise ValueError
     return before
 
 
-def _restored(before: Standing, fields: Fields) -> Standing:
+def _restored(before: Standing, fields: _Fields) -> Standing:
     if not isinstance(fields["closes"], bool):
         raise TypeError
     if not fields["closes"]:
@@ -310,7 +319,7 @@ def _restored(before: Standing, fields: Fields) -> Standing:
     return replace(before, grants={name: replace(one, is_closed=True) for name, one in before.grants.items()})
 
 
-def _moved(before: Standing, fields: Fields) -> Standing:
+def _moved(before: Standing, fields: _Fields) -> Standing:
     if before.moved_to is not None:
         raise ValueError
     return replace(before, moved_to=_text(fields["to"]))
@@ -424,6 +433,57 @@ def _conditions(table: sa.Table, names: tuple[str, ...]) -> list[Any]:
     return [table.c[name] == sa.bindparam(name) for name in names]
 
 
+_TABLES = (accounts, charges, grants, requests, answers)
+_Rows = list[tuple[Any, tuple[Any, ...]]]
+
+
+def _account_rows(entry: Entry) -> _Rows:
+    fields = entry.fields
+    return [(accounts, (fields["data_set"], fields["whom"], canonical(fields["terms"])))]
+
+
+def _grant_rows(entry: Entry) -> _Rows:
+    fields = entry.fields
+    rows: _Rows = [
+        (charges, (entry.number, fields["data_set"], one["whom"], one["loss"], one["delta"]))
+        for one in fields["charges"]
+    ]
+    if "name" in fields:
+        settings = fields["settings"]
+        rows.append((grants, (fields["data_set"], fields["name"], canonical(settings), settings["answers"])))
+    return rows
+
+
+def _request_rows(entry: Entry) -> _Rows:
+    fields = entry.fields
+    return [(requests, (fields["data_set"], fields["grant_name"], fields["request"], fields["votes"], fields["total"]))]
+
+
+def _answer_rows(entry: Entry) -> _Rows:
+    fields = entry.fields
+    return [(answers, (fields["data_set"], fields["grant_name"], fields["request"], fields["told"]))]
+
+
+# Rows of the other tables that follow from an entry, by its kind.
+_ROWS: dict[str, Callable[[Entry], _Rows]] = {
+    "account": _account_rows,
+    "grant": _grant_rows,
+    "request": _request_rows,
+    "answer": _answer_rows,
+}
+
+
+def _rows_of(entry: Entry) -> _Rows:
+    return _ROWS[entry.kind](entry) if entry.kind in _ROWS else []
+
+
+def _changed(table: sa.Table) -> TamperedLedgerError:
+    return TamperedLedgerError(
+        f"table {table.name} of the ledger does not follow from its entries: restore the newest copy, or find out who "
+        "changed it. Nothing is charged until then."
+    )
+
+
 class Transaction:
     """Reads and additions that happen together, or not at all."""
 
@@ -444,7 +504,7 @@ class Transaction:
                     f"entry {standing.number:,} of the ledger is missing or different: the ledger is an old copy, or "
                     "was changed; restore the newest copy. Nothing is charged until then."
                 )
-        self.standing = follow(standing, later)
+        self.standing = _follow(standing, later)
 
     @contextmanager
     def apart(self) -> Iterator[None]:
@@ -457,16 +517,55 @@ class Transaction:
             self._last, self.standing = last, standing
             raise
 
-    def rows(self, table: sa.Table, **where: Any) -> list[Any]:
+    def verify(self) -> tuple[Standing, Counter[str]]:
+        """Check all entries and all tables. Return the last standing, and the number of entries of each kind."""
+        standing, kinds = Standing(), Counter[str]()
+        rows: dict[str, set[tuple[Any, ...]]] = {table.name: set() for table in _TABLES}
+        for entry in self.all_entries():
+            standing = standing.after(entry)
+            kinds[entry.kind] += 1
+            for table, row in _rows_of(entry):
+                rows[table.name].add(row)
+        for table in _TABLES:
+            if {tuple(row) for row in self._rows(table)} != rows[table.name]:
+                raise _changed(table)
+        return standing, kinds
+
+    def require_tables(self) -> None:
+        """Raise if the small tables of a ledger do not follow from its entries. Takes milliseconds."""
+        standing = self.standing
+        sums = {
+            name: (one.spent.loss, one.spent.delta, one.charges)
+            for name, one in standing.accounts.items()
+            if one.charges
+        }
+        if self._sums() != sums:
+            raise _changed(charges)
+        terms = {(row.data_set, row.whom): row.terms for row in self._rows(accounts)}
+        if terms != {name: one.terms for name, one in standing.accounts.items()}:
+            raise _changed(accounts)
+        settings = {(row.data_set, row.name): (row.settings, row.answers) for row in self._rows(grants)}
+        if settings != {name: (one.settings, one.answers) for name, one in standing.grants.items()}:
+            raise _changed(grants)
+
+    def request(self, **where: str) -> Any:
+        """Return the row of a charged request, or None."""
+        return self._row(requests, **where)
+
+    def answer(self, **where: str) -> Any:
+        """Return the row of the stored answer to a request, or None."""
+        return self._row(answers, **where)
+
+    def _rows(self, table: sa.Table, **where: Any) -> list[Any]:
         """Return the rows of a table with these values, in the order of its first column."""
         return list(self._connection.execute(_select_statement(table, tuple(where)), where))
 
-    def row(self, table: sa.Table, **where: Any) -> Any:
+    def _row(self, table: sa.Table, **where: Any) -> Any:
         """Return the one row with these values, or None."""
-        rows = self.rows(table, **where)
+        rows = self._rows(table, **where)
         return rows[0] if rows else None
 
-    def sums(self) -> dict[tuple[str, str], tuple[int, int, int]]:
+    def _sums(self) -> dict[tuple[str, str], tuple[int, int, int]]:
         """Return the sums of losses and deltas, and the number of rows, in the table of charges."""
         columns = (sa.func.sum(charges.c.loss), sa.func.sum(charges.c.delta), sa.func.count())
         query = sa.select(charges.c.data_set, charges.c.whom, *columns).group_by(charges.c.data_set, charges.c.whom)
@@ -475,14 +574,15 @@ class Transaction:
             for data_set, whom, loss, delta, number in self._connection.execute(query)
         }
 
-    def containing(self, kind: str, text: str) -> list[Entry]:
-        """Return the entries of a kind whose body contains a text. Reads all entries of that kind."""
+    def containing(self, kind: str, fields: dict[str, Any]) -> list[Entry]:
+        """Return the entries of a kind with some fields, which follow each other. Reads all entries of that kind."""
+        text = canonical(fields)[1:-1]
         query = sa.select(entries).where(entries.c.kind == kind, entries.c.body.contains(text, autoescape=True))
         return [Entry(*row) for row in self._connection.execute(query)]
 
     def of_kind(self, kind: str) -> list[Entry]:
         """Return the entries of a kind, oldest first."""
-        return [Entry(*row) for row in self.rows(entries, kind=kind)]
+        return [Entry(*row) for row in self._rows(entries, kind=kind)]
 
     def last(self) -> Entry | None:
         """Return the newest entry."""
@@ -493,7 +593,7 @@ class Transaction:
 
     def entry(self, number: int) -> Entry | None:
         """Return an entry by its number."""
-        row = self.row(entries, number=number)
+        row = self._row(entries, number=number)
         return None if row is None else Entry(*row)
 
     def all_entries(self) -> Iterator[Entry]:
@@ -507,29 +607,28 @@ class Transaction:
                 return
             number = rows[-1].number + 1
 
-    def add(self, table: sa.Table, **values: Any) -> None:
-        """Add a row."""
-        self._connection.execute(_insert_statement(table), values)
+    def _add(self, table: sa.Table, values: Sequence[object]) -> None:
+        names = [column.name for column in table.columns]
+        self._connection.execute(_insert_statement(table), dict(zip(names, values, strict=True)))
 
-    def add_all(self, table: sa.Table, rows: Sequence[sa.Row[tuple[object, ...]]]) -> None:
-        """Add rows of the same table of another database, in their order."""
-        for start in range(0, len(rows), _BATCH):
-            self._connection.execute(_insert_statement(table), [row._asdict() for row in rows[start : start + _BATCH]])
+    def copy(self, other: Transaction) -> None:
+        """Add every row of another database, in their order."""
+        for table in METADATA.sorted_tables:
+            rows = [row._asdict() for row in other._rows(table)]
+            for start in range(0, len(rows), _BATCH):
+                self._connection.execute(_insert_statement(table), rows[start : start + _BATCH])
 
     def append(self, kind: str, fields: dict[str, Any]) -> Entry:
-        """Add an entry to the chain."""
+        """Add an entry to the chain, with the present time, and the rows that follow from the entry."""
+        # The entry of a request has the time, and an answer belongs to a request.
+        fields = fields if kind == "answer" else {"time": _now()} | fields
         if kind != "ledger" and self.standing.schema > 1:
             # Two copies of a ledger never have the same entry, even for the same charge.
             fields = fields | {"nonce": secrets.token_hex(8)}
-        entry = following(self.last(), kind, fields)
+        entry = _following(self.last(), kind, fields)
         self.standing = self.standing.after(entry)
-        self.add(
-            entries,
-            number=entry.number,
-            kind=entry.kind,
-            body=entry.body,
-            previous=entry.previous,
-            hash=entry.hash,
-        )
+        self._add(entries, (entry.number, entry.kind, entry.body, entry.previous, entry.hash))
+        for table, row in _rows_of(entry):
+            self._add(table, row)
         self._last = entry
         return entry

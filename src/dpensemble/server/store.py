@@ -121,12 +121,6 @@ class _ServerPlace:
         return url.database in (None, "", self.database) or not {"dbname", "service"}.isdisjoint(url.query)
 
 
-def is_certain(place: str) -> bool:
-    """Return whether a remembered name identifies the server, and not only an address of it."""
-    named = _NAMED.fullmatch(place)
-    return named is not None and named["system"] != "unknown"
-
-
 _KEPT = "rows of a ledger are never changed"
 _KNOWN = "a ledger has a row with this key"
 _NEGATIVE = "numbers of a ledger are whole and not negative"
@@ -221,8 +215,8 @@ def _is_apart(table: sa.Table) -> str:
     )
 
 
-#: Seconds that a charge waits for other charges.
-PATIENCE = 60
+# Seconds that a charge waits for other charges.
+_PATIENCE = 60
 # Number of connections that a service keeps open.
 _KEPT_OPEN = 5
 # Advisory lock of a ledger's writers in PostgreSQL, by its tables' name.
@@ -245,7 +239,7 @@ class Store:
 
     def __init__(self, where: str | Path) -> None:
         #: Seconds that a transaction waits for locks of others.
-        self.patience: float = PATIENCE
+        self.patience: float = _PATIENCE
         #: Whether connections are kept open.
         self.is_kept_open = False
         address = str(where)
@@ -280,6 +274,12 @@ class Store:
     def may_be(self, place: str) -> bool:
         """Return whether a remembered place may be this database, under any address."""
         return place in self.identities if self.file is not None else self._server.may_be(place)
+
+    @staticmethod
+    def is_certain(place: str) -> bool:
+        """Return whether a remembered place identifies the server, and not only an address of it."""
+        named = _NAMED.fullmatch(place)
+        return named is not None and named["system"] != "unknown"
 
     def _new_engine(self, url: sa.URL, **pooled: Any) -> sa.Engine:
         if self.file is not None:
@@ -358,7 +358,7 @@ class Store:
         }
 
     @contextmanager
-    def kept_open(self, patience: float = PATIENCE) -> Iterator[None]:
+    def kept_open(self, patience: float = _PATIENCE) -> Iterator[None]:
         """Keep connections open and reuse them within the block. No process may fork in the block.
 
         Within the block a transaction waits `patience` seconds for locks of others.

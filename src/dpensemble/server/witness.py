@@ -31,9 +31,11 @@ from dpensemble._folders import make_folder, sync_folder
 from dpensemble._state_home import state_home
 from dpensemble._untrusted import LARGEST_JSON, file_bytes, parse_json
 from dpensemble.errors import LedgerError, ReplacedLedgerError, UnknownLedgerError
-from dpensemble.server.entries import Entry, Fields, Standing, Transaction, canonical, now
-from dpensemble.server.store import PATIENCE, Store, is_certain, two_names
+from dpensemble.server.entries import Entry, Standing, Transaction, canonical
+from dpensemble.server.store import Store, two_names
 
+# Seconds that a process waits for others that write the same file.
+_PATIENCE = 60
 # Arguments of statx: the file itself, by its descriptor, and the time at which it was made.
 _EMPTY_PATH, _BIRTH = 0x1000, 0x800
 
@@ -172,7 +174,7 @@ class Witness:
         with ExitStack() as stack:
             with self._file_errors("written"):
                 make_folder(self.path.parent, 0o700)
-                stack.enter_context(FileLock(f"{self.path}.lock", timeout=PATIENCE))
+                stack.enter_context(FileLock(f"{self.path}.lock", timeout=_PATIENCE))
             yield
 
     @contextmanager
@@ -185,7 +187,7 @@ class Witness:
             with self._file_errors("written"):
                 if not self.path.exists():
                     raise self._unknown("is missing")
-                stack.enter_context(FileLock(f"{self.path}.lock", timeout=PATIENCE))
+                stack.enter_context(FileLock(f"{self.path}.lock", timeout=_PATIENCE))
                 with self.path.open("r+b", buffering=0) as file:
                     number, digest, _ = self._read_known(file.fileno())
                 if self.problem is not None or not self._is_started or _clock() - self._began > _FRESH:
@@ -352,8 +354,10 @@ class KnownLedgers:
     A file's place is its path. A database's place is what the server states about itself, and the address.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / _FILE
+    def __init__(self, witness: str | Path | None) -> None:
+        #: The folder of a ledger's files outside the database.
+        self.folder = state_home() if witness is None else Path(witness).absolute().parent
+        self.path = self.folder / _FILE
 
     def require(self, store: Store, ledger: str) -> None:
         """Raise if another ledger was charged in this place before."""
@@ -365,10 +369,10 @@ class KnownLedgers:
     def require_fresh(self, store: Store) -> None:
         """Raise if any ledger was, or may have been, charged in this place before, under any address."""
         places = self._read()
-        certain = {ledger for place, ledger in places.items() if is_certain(place)}
+        certain = {ledger for place, ledger in places.items() if store.is_certain(place)}
         for place, ledger in places.items():
             # Of a ledger whose server is known, only that server and the very same address count.
-            is_counted = is_certain(place) or ledger not in certain
+            is_counted = store.is_certain(place) or ledger not in certain
             if place in store.identities or (is_counted and store.may_be(place)):
                 raise self._replaced(store, ledger, "a new ledger")
 
@@ -379,7 +383,7 @@ class KnownLedgers:
             return
         try:
             make_folder(self.path.parent, 0o700)
-            with FileLock(f"{self.path}.lock", timeout=PATIENCE):
+            with FileLock(f"{self.path}.lock", timeout=_PATIENCE):
                 self.require(store, ledger)
                 self._write(self._read() | dict.fromkeys(store.identities, ledger))
         except (OSError, TimeoutError) as error:
@@ -388,7 +392,7 @@ class KnownLedgers:
     def forget(self, store: Store, ledger: str) -> None:
         """Forget that a ledger was in a place. Raise if another ledger, or none, is remembered."""
         try:
-            with FileLock(f"{self.path}.lock", timeout=PATIENCE):
+            with FileLock(f"{self.path}.lock", timeout=_PATIENCE):
                 places = self._read()
                 gone = {
                     place
@@ -479,7 +483,7 @@ class SigningKey:
         """The public key, in hexadecimal digits."""
         return self._key.public_key().public_bytes_raw().hex()
 
-    def signed(self, fields: Fields) -> Fields:
+    def signed(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Return a statement with its signature."""
         return fields | {"signature": self._key.sign(canonical(fields).encode()).hex()}
 
@@ -499,21 +503,7 @@ class SigningKey:
         return "2." + hmac.new(self._votes, b"request " + payload, hashlib.sha256).hexdigest()[2:]
 
 
-def checked(statement: Fields, public: str) -> Fields:
-    """Return the content of a signed statement. Raise if the key did not sign it."""
-    fields = {name: value for name, value in statement.items() if name != "signature"}
-    try:
-        signature = bytes.fromhex(statement["signature"])
-        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(signature, canonical(fields).encode())
-    except (InvalidSignature, KeyError, TypeError, ValueError):
-        raise LedgerError(
-            "the checkpoint is not signed by the ledger's key: it belongs to another ledger, or was changed; give the "
-            "right one."
-        ) from None
-    return fields
-
-
-def read_statement(path: Path) -> Fields:
+def read_statement(path: Path) -> dict[str, Any]:
     """Read a signed statement from a file."""
     try:
         statement = parse_json(file_bytes(path, links=True, largest=LARGEST_JSON))
@@ -543,7 +533,7 @@ class SignedStanding:
         if not self.path.exists():
             return Standing()
         try:
-            fields = checked(read_statement(self.path), self._public_key)
+            fields = self.checked(read_statement(self.path))
         except LedgerError:
             # Then all entries are read, which takes longer and trusts nothing.
             return Standing()
@@ -552,6 +542,19 @@ class SignedStanding:
         standing = Standing.from_dict(fields["standing"])
         self._number = standing.number
         return standing
+
+    def checked(self, statement: dict[str, Any]) -> dict[str, Any]:
+        """Return the content of a signed statement. Raise if the ledger's key did not sign it."""
+        fields = {name: value for name, value in statement.items() if name != "signature"}
+        try:
+            signature, public = bytes.fromhex(statement["signature"]), bytes.fromhex(self._public_key)
+            Ed25519PublicKey.from_public_bytes(public).verify(signature, canonical(fields).encode())
+        except (InvalidSignature, KeyError, TypeError, ValueError):
+            raise LedgerError(
+                "the checkpoint is not signed by the ledger's key: it belongs to another ledger, or was changed; give "
+                "the right one."
+            ) from None
+        return fields
 
     def forget(self) -> None:
         """Remove the file, because it may be about entries that a restored copy lacks."""
@@ -567,8 +570,7 @@ class SignedStanding:
         """Sign the ledger's standing if enough entries have been added since the last checkpoint."""
         if standing.number < self._number + _INTERVAL:
             return
-        fields = {"ledger": self._ledger, "number": standing.number, "hash": standing.hash, "time": now()}
-        text = json.dumps(key.signed(fields | {"standing": standing.to_dict()}))
+        text = json.dumps(key.signed(standing.stated(self._ledger) | {"standing": standing.to_dict()}))
         try:
             _replace_file(self.path, lambda _: (text + "\n").encode())
         except OSError as error:
