@@ -10,7 +10,7 @@ import pytest
 from dpensemble.errors import InvalidParameterError
 from dpensemble.server import read_settings
 from dpensemble.server.http import Problem
-from dpensemble.server.service import Pool, _SharedCheck
+from dpensemble.server.service import _Pool, _SharedCheck
 
 from ..deadline import GUARD, until
 from .conftest import Served
@@ -38,7 +38,7 @@ def gate():
 
 def test_a_full_queue_refuses_at_once(gate):
     async def ask():
-        pool = Pool("reads", threads=2, queued=3, seconds=10 * GUARD)
+        pool = _Pool("reads", threads=2, queued=3, seconds=10 * GUARD)
         tasks = [asyncio.create_task(pool.run(gate)) for _ in range(5)]
         await asyncio.sleep(0)
         with pytest.raises(Problem) as refused:
@@ -52,7 +52,7 @@ def test_a_full_queue_refuses_at_once(gate):
 
 def test_a_deadline_ends_the_wait_and_not_the_work(gate):
     async def ask():
-        pool = Pool("writes", threads=1, queued=3, seconds=0.05)
+        pool = _Pool("writes", threads=1, queued=3, seconds=0.05)
         found = await asyncio.gather(*[pool.run(gate) for _ in range(3)], return_exceptions=True)
         assert [one.status for one in found] == [503] * 3
         gate.go.set()
@@ -72,7 +72,7 @@ def test_errors_of_the_work_are_raised():
         raise TimeoutError("of the work")
 
     async def ask():
-        await Pool("reads", threads=1, queued=1, seconds=10 * GUARD).run(failing)
+        await _Pool("reads", threads=1, queued=1, seconds=10 * GUARD).run(failing)
 
     with pytest.raises(TimeoutError, match="of the work"):
         asyncio.run(ask())
@@ -80,7 +80,7 @@ def test_errors_of_the_work_are_raised():
 
 def test_simultaneous_checks_are_one_check(gate):
     async def ask():
-        check = _SharedCheck(Pool("checks", threads=1, queued=1, seconds=10 * GUARD))
+        check = _SharedCheck(_Pool("checks", threads=1, queued=1, seconds=10 * GUARD))
         tasks = [asyncio.create_task(check.run(gate)) for _ in range(100)]
         await asyncio.sleep(0)
         tasks[0].cancel()

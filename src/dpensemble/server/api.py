@@ -27,7 +27,7 @@ from dpensemble.report.charts import Limit, Series, Words, line_chart
 from dpensemble.report.wording import number
 from dpensemble.server.account import AccountState, Charge, LedgerAccount
 from dpensemble.server.http import BODY, PredictionReader, Problem
-from dpensemble.server.service import GrantHandler, Pool, ServiceState, StoredAnswer
+from dpensemble.server.service import GrantHandler, ServiceState, StoredAnswer
 from dpensemble.server.sign_in import ApiKey, Scope
 
 #: Largest number of characters of an Idempotency-Key.
@@ -449,14 +449,16 @@ def _page_routes(service: ServiceState) -> APIRouter:
     """Return the pages of a running service."""
     router = APIRouter(redirect_slashes=False)
 
-    def pool(request: Request, work: Callable[[_PageRequest], Response]) -> Pool:
-        """Return the pool for a page. Only a session opens the pools of those with a key."""
+    def runner(
+        request: Request, work: Callable[[_PageRequest], Response]
+    ) -> Callable[[Callable[[], Response]], Awaitable[Response]]:
+        """Return what runs the work of a page. Only a session opens the pools of those with a key."""
         pools, sessions = service.pools, service.sign_in.sessions
         if sessions.of(request.cookies.get(sessions.COOKIE, "")) is None:
-            return pools.strangers
+            return pools.strangers.run
         if work in (_show_grant, _show_quote):
-            return pools.quotes
-        return pools.writes if work is _show_prediction else pools.reads
+            return pools.quotes.run
+        return pools.writes.run if work is _show_prediction else pools.reads.run
 
     def show(path: str, method: str, work: Callable[[_PageRequest], Response]) -> None:
         async def serve(request: Request) -> Response:
@@ -464,7 +466,7 @@ def _page_routes(service: ServiceState) -> APIRouter:
                 form = _read_form(request) if method == "POST" else {}
                 return _carried_out(_PageRequest(service, request, form), work)
 
-            return await pool(request, work).run(visit)
+            return await runner(request, work)(visit)
 
         router.add_api_route(path, serve, methods=[method], name=work.__name__, response_model=None)
 

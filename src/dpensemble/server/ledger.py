@@ -94,6 +94,29 @@ class Restored:
     charged: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
 
+    def sentences(self, *, joins: bool, stated: Sequence[StatedRelease]) -> list[str]:
+        """Return what the owner should know, given what the owner stated."""
+        if joins:
+            return [f"This machine charges ledger {self.ledger} from entry {self.entries:,} on, beside others."]
+        lines = [f"Ledger {self.ledger} goes on from entry {self.entries:,}, the newest of this copy."]
+        if not self.checkpoint:
+            lines.append("No checkpoint was given, so accounts that were opened after this copy are unknown.")
+        elif not self.is_newer:
+            lines.append(
+                f"The checkpoint (entry {self.checkpoint:,}) is not newer than the copy. A checkpoint out of the same "
+                "back-up proves nothing about later answers."
+            )
+        lines += [f"Charged: {one}." for one in self.charged]
+        if self.spends_rest:
+            after = "checkpoint" if self.checkpoint else "copy"
+            lines.append(f"Nobody knows what was released after the {after}, so no account has anything left.")
+        else:
+            words = ", ".join(one.what for one in stated) or "nothing"
+            lines.append(f"Stated in the ledger: after the checkpoint {words} was released.")
+        if self.closed:
+            lines.append(f"Closed: {', '.join(self.closed)}. Stored answers can still be requested.")
+        return lines
+
 
 class _Restoring:
     """Charges a restored copy of a ledger within a transaction."""

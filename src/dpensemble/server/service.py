@@ -233,7 +233,7 @@ class _Of(Collector):
 _Result = TypeVar("_Result")
 
 
-class Pool:
+class _Pool:
     """A few threads for one kind of request.
 
     `queued` requests may wait for a thread, and each gets an answer or a refusal within `seconds`.
@@ -294,7 +294,7 @@ class Pool:
 class _SharedCheck:
     """One check at a time. Those who ask while the check is under way share its result."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: _Pool) -> None:
         self._pool = pool
         self._running: asyncio.Task[None] | None = None
 
@@ -315,10 +315,10 @@ class _Pools:
     """The pools of a service: checks of health, reads with a valid key, writes, quotes, and unknown senders."""
 
     health: _SharedCheck
-    reads: Pool
-    writes: Pool
-    quotes: Pool
-    strangers: Pool
+    reads: _Pool
+    writes: _Pool
+    quotes: _Pool
+    strangers: _Pool
 
     @classmethod
     def of(cls, settings: ServiceSettings) -> _Pools:
@@ -326,13 +326,13 @@ class _Pools:
         waits = settings.waits
         return cls(
             # Two threads, so that a check after one that hangs still runs.
-            health=_SharedCheck(Pool("checks of health", threads=2, queued=2, seconds=waits.read)),
-            reads=Pool("reads", threads=8, queued=200, seconds=waits.read),
+            health=_SharedCheck(_Pool("checks of health", threads=2, queued=2, seconds=waits.read)),
+            reads=_Pool("reads", threads=8, queued=200, seconds=waits.read),
             # Many, because simultaneous charges share a transaction.
-            writes=Pool("requests for answers", threads=32, queued=200, seconds=waits.write),
+            writes=_Pool("requests for answers", threads=32, queued=200, seconds=waits.write),
             # One thread, because a quote is all computation, and computing threads delay each other and everybody.
-            quotes=Pool("quotes", threads=1, queued=32, seconds=waits.quote),
-            strangers=Pool("checks of senders", threads=2, queued=64, seconds=waits.token),
+            quotes=_Pool("quotes", threads=1, queued=32, seconds=waits.quote),
+            strangers=_Pool("checks of senders", threads=2, queued=64, seconds=waits.token),
         )
 
 
