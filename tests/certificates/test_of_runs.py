@@ -10,8 +10,6 @@ from dpensemble.certificates import certificate_of_fit, confirmed
 from dpensemble.cli import main
 from dpensemble.errors import AccountingError
 
-pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
-
 RNG = np.random.default_rng(0)
 X, PUBLIC = RNG.normal(size=(400, 3)), RNG.normal(size=(250, 3))
 Y = (X[:, 0] > 0).astype(int)
@@ -25,6 +23,7 @@ def told(tmp_path, certificate):
     return confirmed(path)
 
 
+@pytest.mark.usefixtures("few_synthetic_rows")
 @pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
 @pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")
 def test_sums_of_a_run_are_confirmed(tmp_path, relation):
@@ -38,6 +37,7 @@ def test_sums_of_a_run_are_confirmed(tmp_path, relation):
     assert told(tmp_path, found)[1].startswith("no: ")
 
 
+@pytest.mark.usefixtures("few_synthetic_rows")
 def test_a_seeded_run_is_not_confirmed_as_a_release(tmp_path):
     settings = SHARED | {"rounds": 1}
     certificate = certificate_of_fit(LabelMomentsClassifier(**settings).fit(X, Y, X_public=PUBLIC))
@@ -50,6 +50,7 @@ def test_a_seeded_run_is_not_confirmed_as_a_release(tmp_path):
     assert certificate_of_fit(secure)["for_release"] is True
 
 
+@pytest.mark.usefixtures("few_synthetic_rows")
 def test_groups_with_budgets_of_their_own_have_a_part_each(tmp_path):
     model = LabelMomentsClassifier(**SHARED)
     model.fit(X, Y, X_public=PUBLIC, personal_epsilons=np.where(np.arange(400) % 2, 1.0, 0.5))
@@ -58,17 +59,20 @@ def test_groups_with_budgets_of_their_own_have_a_part_each(tmp_path):
     assert told(tmp_path, found)[1].startswith(ARITHMETIC)
 
 
+@pytest.mark.usefixtures("few_synthetic_rows")
 def test_votes_of_a_run_are_confirmed(tmp_path):
     model = PATEClassifier(**SHARED, n_teachers=20, max_labels=5, law="lnmax").fit(X, Y, X_public=PUBLIC)
     assert told(tmp_path, certificate_of_fit(model))[1].startswith(ARITHMETIC)
 
 
+@pytest.mark.usefixtures("few_synthetic_rows")
 def test_what_cannot_be_certified_is_refused_in_a_sentence():
     model = PrivateMajorityClassifier(**SHARED).fit(X, Y, X_public=PUBLIC)
     with pytest.raises(AccountingError, match="certificates need exact accounting"):
         certificate_of_fit(model)
 
 
+@pytest.mark.usefixtures("few_synthetic_rows")
 @pytest.mark.parametrize(("method", "written"), [("saa", True), ("private-majority", False)])
 def test_train_writes_one_where_it_can(tmp_path, monkeypatch, capsys, method, written):
     monkeypatch.chdir(tmp_path)

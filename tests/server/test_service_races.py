@@ -9,7 +9,8 @@ import pytest
 
 from .conftest import Served
 
-pytestmark = [pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")]
+# Newer Pythons warn of forks of a process with threads. Those of linear algebra are idle here.
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
 
 def test_services_share_a_budget_and_agree_on_every_key(home):
