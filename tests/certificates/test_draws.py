@@ -15,7 +15,7 @@ from .independent import body_of, said
 
 
 @cache
-def text_of(scheme="with-replacement"):
+def text_of_draws(scheme="with-replacement"):
     model = BaggedPATEClassifier(law=GaussianNoisyMax(12.0), n_teachers=20, scheme=scheme, subsample=10)
     found = plan(model.design(n_classes=2, n_records=1000), epsilon=1.0, delta=1e-4)
     assert found.labels >= 5
@@ -23,8 +23,8 @@ def text_of(scheme="with-replacement"):
 
 
 @pytest.mark.parametrize("scheme", ["with-replacement", "subsets", "distinct"])
-def test_every_label_is_confirmed_and_one_more_is_not(tmp_path, scheme):
-    certificate = json.loads(text_of(scheme))
+def test_every_label_of_drawn_records_is_confirmed_and_one_more_is_not(tmp_path, scheme):
+    certificate = json.loads(text_of_draws(scheme))
     parts = body_of(certificate)["parts"]
     assert len(parts) == 1 if scheme == "distinct" else len(parts) > 2
     assert f"{len(parts)} numbers of holders" in said(tmp_path, certificate)
@@ -60,8 +60,8 @@ CORRUPTIONS = {
 
 
 @pytest.mark.parametrize("name", CORRUPTIONS)
-def test_planted_corruptions_are_rejected(tmp_path, name):
-    certificate = json.loads(text_of())
+def test_planted_corruptions_of_draws_are_rejected(tmp_path, name):
+    certificate = json.loads(text_of_draws())
     before = copy.deepcopy(certificate)
     CORRUPTIONS[name](body_of(certificate))
     assert certificate != before

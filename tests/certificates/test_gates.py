@@ -9,9 +9,8 @@ from functools import cache
 import pytest
 
 from dpensemble import PATEClassifier, plan
-from dpensemble.accounting import Change, price
+from dpensemble.accounting import Change, Group, price
 from dpensemble.accounting.meters.gated import _UnitBudget
-from dpensemble.accounting.meters.scheduled import Group
 from dpensemble.budget import Budget
 from dpensemble.certificates import certificate_of
 from dpensemble.certificates.certificate import _Parts
@@ -25,7 +24,7 @@ LAW = ConfidentNoisyMax(threshold=14.0, threshold_sigma=200.0, sigma=40.0)
 
 
 @cache
-def text_of(law=LAW, epsilon=0.3, n_classes=2):
+def text_of_gates(law=LAW, epsilon=0.3, n_classes=2):
     design = PATEClassifier(law=law, n_teachers=20).design(n_classes=n_classes)
     found = plan(design, epsilon=epsilon, delta=1e-5)
     assert found.labels >= 8
@@ -35,7 +34,7 @@ def text_of(law=LAW, epsilon=0.3, n_classes=2):
 @pytest.mark.parametrize(("n_classes", "weights", "more"), [(2, "are those of gnmax", 1), (3, "as listed", 4)])
 def test_every_label_is_confirmed_and_more_are_not(tmp_path, n_classes, weights, more):
     """Of three classes the votes of few teachers lose less than those of many, for which labels are planned."""
-    certificate = json.loads(text_of(n_classes=n_classes))
+    certificate = json.loads(text_of_gates(n_classes=n_classes))
     body = body_of(certificate)
     text = said(tmp_path, certificate)
     assert f"{body['answers']} answers, each from 20 ballots in {n_classes} classes" in text
@@ -46,7 +45,7 @@ def test_every_label_is_confirmed_and_more_are_not(tmp_path, n_classes, weights,
     assert said(tmp_path, certificate).startswith("no: so many answers")
 
 
-def corruptions():
+def corruptions_of_gates():
     """Changes that make a true certificate claim what is not shown."""
     yield "no gate", lambda body: body.update(gate=None)
     for name in ("check", "label"):
@@ -83,7 +82,7 @@ def corruptions():
 
 def corruptions_of_more_classes():
     """The same where neighbours lie below one group each, instead of between corners."""
-    for name, corrupt in corruptions():
+    for name, corrupt in corruptions_of_gates():
         if not name.startswith(("label's corner", "another law")):
             yield name, corrupt
     yield "no cover", lambda body: body.update(cover=None)
@@ -94,20 +93,20 @@ def corruptions_of_more_classes():
     yield "a group the other way", lambda body: body["groups"][-1].reverse()
 
 
-PLANTED = {2: dict(corruptions()), 3: dict(corruptions_of_more_classes())}
+PLANTED_GATES = {2: dict(corruptions_of_gates()), 3: dict(corruptions_of_more_classes())}
 
 
-@pytest.mark.parametrize(("n_classes", "name"), [(classes, name) for classes in PLANTED for name in PLANTED[classes]])
-def test_planted_corruptions_are_rejected(tmp_path, n_classes, name):
-    certificate = json.loads(text_of(n_classes=n_classes))
+@pytest.mark.parametrize(("n_classes", "name"), [(classes, name) for classes in PLANTED_GATES for name in PLANTED_GATES[classes]])
+def test_planted_corruptions_of_gates_are_rejected(tmp_path, n_classes, name):
+    certificate = json.loads(text_of_gates(n_classes=n_classes))
     before = copy.deepcopy(certificate)
-    PLANTED[n_classes][name](body_of(certificate))
+    PLANTED_GATES[n_classes][name](body_of(certificate))
     assert certificate != before
     assert said(tmp_path, certificate).startswith("no: ")
 
 
 def test_half_the_delta_is_refused(tmp_path):
-    certificate = json.loads(text_of())
+    certificate = json.loads(text_of_gates())
     assert said(tmp_path, claiming(certificate, delta=5e-6)).startswith("no: so many answers")
 
 
@@ -120,7 +119,7 @@ def test_half_the_delta_is_refused(tmp_path):
     ],
     ids=str,
 )
-def test_a_third_route_in_exact_fractions(tmp_path, law, change):
+def test_a_third_route_of_gates_in_exact_fractions(tmp_path, law, change):
     """Two answers of three teachers: what the verifier finds is above every strategy, and not far above."""
     queries, epsilon = 2, math.log(1.5)
     one = price(law, change)
@@ -141,7 +140,7 @@ def test_a_third_route_in_exact_fractions(tmp_path, law, change):
 
 def test_blocks_of_queries_are_confirmed(tmp_path):
     """The same purse unit by unit, and as blocks that lose a query each."""
-    certificate = json.loads(text_of(epsilon=0.3))
+    certificate = json.loads(text_of_gates(epsilon=0.3))
     body = body_of(certificate)
     query = body["gate"]["check"] + body["gate"]["label"]
     size = body["answers"] // 2
@@ -154,7 +153,7 @@ def test_blocks_of_queries_are_confirmed(tmp_path):
 def test_a_student_to_compare_with_changes_nothing():
     """Interactive checks move by a vote, too, for every prediction of the student."""
     law = InteractiveNoisyMax(threshold=14.0, threshold_sigma=200.0, sigma=40.0)
-    assert body_of(json.loads(text_of(law)))["gate"] == body_of(json.loads(text_of()))["gate"]
+    assert body_of(json.loads(text_of_gates(law)))["gate"] == body_of(json.loads(text_of_gates()))["gate"]
 
 
 def test_every_group_with_a_purse_has_a_part():

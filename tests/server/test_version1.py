@@ -78,7 +78,7 @@ def test_it_gets_the_triggers_of_this_release(old):
     assert Ledger(old).verify().entries == EXPECTED["entries"]
 
 
-def test_a_copied_request_gives_no_second_answer_for_one_charge(old):
+def test_a_copied_request_of_version_1_gives_no_second_answer(old):
     change(
         old,
         "INSERT INTO dpensemble_requests SELECT data_set, grant_name, 'row 9', votes, 19 FROM dpensemble_requests "
