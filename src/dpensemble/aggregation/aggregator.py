@@ -163,16 +163,19 @@ class _VoteReader:
         self._place = None if isinstance(labels, range) else {label: i for i, label in enumerate(labels)}
 
     @guard_private_rows()
-    def read(self, ballots: Any, counts: Any, log_probs: Any) -> Any:
-        """Return the votes of the one kind that was given, by query."""
+    def read(self, ballots: Any, counts: Any, log_probs: Any) -> tuple[Any, bytes]:
+        """Return the votes of the one kind that was given, by query, and as bytes, equal for equal counts."""
         kinds = {"ballots": ballots, "counts": counts, "log_probs": log_probs}
         kinds_given = [name for name, value in kinds.items() if value is not None]
         accepted_kinds = self._design.release.takes
         if len(kinds_given) != 1 or kinds_given[0] not in accepted_kinds:
             raise DataError(f"this aggregator takes {' or '.join(accepted_kinds)}: give exactly one, by name.")
         if log_probs is not None:
-            return self.soft(log_probs)
-        return self.ballots(ballots) if counts is None else self.counts(counts)
+            sums = self.soft(log_probs)
+            return sums, json.dumps(sums.tolist(), separators=(",", ":")).encode()
+        votes = self.ballots(ballots) if counts is None else self.counts(counts)
+        listed = [[one.ids.tolist(), one.counts.tolist()] for one in votes]
+        return votes, json.dumps(listed, separators=(",", ":")).encode()
 
     def ballots(self, ballots: Any) -> list[NamedVotes]:
         """Check one label a voter, shape (n_voters,) or (n_queries, n_voters)."""
@@ -627,8 +630,9 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         DuplicateError
             If this aggregator is a copy, or the process forked since it was made.
         """
-        key, votes = check_key(key), self._votes.read(ballots, counts, log_probs)
-        request, n_queries = _votes_as_bytes(votes), len(votes)
+        key = check_key(key)
+        votes, request = self._votes.read(ballots, counts, log_probs)
+        n_queries = len(votes)
         if self._fresh is None:
             if drawn is not None:
                 raise DataError("drawn requires sampling='fresh': leave it out.")
@@ -717,10 +721,3 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         labels = tuple(None if one < 0 else self.classes[one] for one in content["outcomes"])
         means = None if content["means"] is None else tuple(tuple(row) for row in content["means"])
         return Answer(labels, means, key, replayed, for_release=content.get("for_release", True))
-
-
-def _votes_as_bytes(votes: Any) -> bytes:
-    """Return votes as bytes, the same for the same counts in every input form."""
-    if isinstance(votes, np.ndarray):
-        return json.dumps(votes.tolist(), separators=(",", ":")).encode()
-    return json.dumps([[one.ids.tolist(), one.counts.tolist()] for one in votes], separators=(",", ":")).encode()
