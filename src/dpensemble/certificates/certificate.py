@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -29,8 +29,6 @@ from dpensemble.cost import PrivacyCost
 from dpensemble.cost.composition import AdaptiveComposition, Layout, Recursion
 from dpensemble.cost.gated import GatedComposition
 from dpensemble.cost.pairs import DominatingPairs, few_corners, few_pairs, vertices
-from dpensemble.darrm import Allowance
-from dpensemble.design import VotingDesign
 from dpensemble.errors import AccountingError, FileError
 from dpensemble.laws import (
     ExponentialVote,
@@ -523,7 +521,14 @@ def _distinct(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
 _MOST_TEACHERS = 199
 
 
-def certificate_of(design: VotingDesign, labels: int) -> dict[str, Any]:
+class _VotingDesign(Protocol):
+    """A design that states what its answers keep, such as `dpensemble.design.VotingDesign`."""
+
+    def certify(self, certificate: Any, labels: int) -> None:
+        """Add a part for each group of records."""
+
+
+def certificate_of(design: _VotingDesign, labels: int) -> dict[str, Any]:
     """Return the certificate that `labels` answers keep the budget of every group of records.
 
     Parameters
@@ -595,7 +600,7 @@ def certificate_of_sums(groups: tuple[Group, ...], rounds: list[dict[str, Any]])
     return _certificate_of_parts(parts)
 
 
-def certificate_of_majority(law: RandomizedResponseMajority, allowance: Allowance) -> dict[str, Any]:
+def certificate_of_majority(law: RandomizedResponseMajority, allowance: Any) -> dict[str, Any]:
     """Return the certificate that a majority of private teachers is as private as its allowance requires.
 
     Parameters
@@ -646,16 +651,14 @@ def certificate_of_fit(model: Any, held_back: Sequence[dict[str, Any]] = ()) -> 
     AccountingError
         If such a run cannot be certified. See `certificate_of`.
     """
-    # Imports scikit-learn, which a fit already imported and a plan does not need.
-    from dpensemble.engine.result import MODELS  # noqa: PLC0415
-
     result = model.result_
-    if result.releases == MODELS:
-        certificate = certificate_of_draws(result.design.scheme, result.design.n_units)
-    elif result.charges is not None:
+    if result.charges is not None:
         certificate = certificate_of_sums(result.design.groups, list(result.charges))
-    else:
+    elif result.voted:
         certificate = certificate_of(result.design, result.labels.n_asked)
+    else:
+        # Models were released, without noise.
+        certificate = certificate_of_draws(result.design.scheme, result.design.n_units)
     if held_back:
         stated = result.guarantee
         more = certificate_of_sums(
