@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from dpensemble.server import Ledger
-from dpensemble.server.sign_in import create_key
+from dpensemble.server.sign_in import KeyFile
 from service import wait
 
 CONFIG = """
@@ -230,7 +230,7 @@ def running() -> Iterator[Service]:
         os.environ["DPENSEMBLE_STATE"] = f"{folder}/state"
         Ledger.create(folder / "ledger.db").open_account("people", epsilon=3, delta=1e-5)
         holders = ["honest", "mallory", *(f"mallory{one}" for one in range(4))]
-        tokens = {one: create_key(folder / "keys.json", one, ["read", "predict"])[1] for one in holders}
+        tokens = {one: KeyFile(folder / "keys.json").create(one, ["read", "predict"])[1] for one in holders}
         (folder / "service.toml").write_text(CONFIG)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

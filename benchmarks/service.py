@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from dpensemble.server import Ledger
-from dpensemble.server.sign_in import create_key
+from dpensemble.server.sign_in import KeyFile
 
 CONFIG = """
 ledger = "{ledger}"
@@ -53,7 +53,7 @@ def main() -> None:
 
 def measure(folder: Path, answers: int, batch: int, clients: int, ledger: str) -> None:
     Ledger.create(ledger).open_account("people", epsilon=3, delta=1e-5)
-    _, token = create_key(folder / "keys.json", "load", ["read", "predict"])
+    _, token = KeyFile(folder / "keys.json").create("load", ["read", "predict"])
     # Noise for this many answers within epsilon 2.
     sigma = 3.0 * answers**0.5
     (folder / "service.toml").write_text(CONFIG.format(ledger=ledger, answers=answers, sigma=sigma))

@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 
 from dpensemble.server import Ledger
-from dpensemble.server.sign_in import create_key
+from dpensemble.server.sign_in import KeyFile
 
 CONFIG = """
 ledger = "ledger.db"
@@ -145,7 +145,7 @@ def main() -> None:
 def measure(folder: Path, provider: int, seconds: float, *, is_quiet: bool) -> int:
     """Run a service with its clients. Return how many limits were exceeded."""
     Ledger.create(folder / "ledger.db").open_account("people", epsilon=3, delta=1e-5)
-    _, token = create_key(folder / "keys.json", "load", ["read", "predict"])
+    _, token = KeyFile(folder / "keys.json").create("load", ["read", "predict"])
     (folder / "service.toml").write_text(CONFIG.format(provider=provider))
     make_certificate(folder)
     with socket.socket() as free:

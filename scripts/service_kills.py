@@ -23,7 +23,7 @@ from typing import Any
 from dpensemble.errors import DPEnsembleError
 from dpensemble.server import Client, Ledger, read_settings
 from dpensemble.server.app import serve
-from dpensemble.server.sign_in import create_key
+from dpensemble.server.sign_in import KeyFile
 
 CONFIG = """
 ledger = "{ledger}"
@@ -67,7 +67,7 @@ class Trial:
     def __init__(self, folder: Path, ledger: str, seed: int) -> None:
         self.folder, self.ledger, self.random = folder, ledger, random.Random(seed)  # noqa: S311
         Ledger.create(ledger).open_account("people", epsilon=3, delta=1e-5)
-        _, self.token = create_key(folder / "keys.json", "client", ["read", "predict"])
+        _, self.token = KeyFile(folder / "keys.json").create("client", ["read", "predict"])
         (folder / "service.toml").write_text(CONFIG.format(ledger=ledger))
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

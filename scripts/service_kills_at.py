@@ -24,7 +24,7 @@ from starlette.testclient import TestClient
 
 from dpensemble.releases import answers
 from dpensemble.server import Ledger, create_app, http, read_settings, store
-from dpensemble.server.sign_in import create_key
+from dpensemble.server.sign_in import KeyFile
 from dpensemble.server.witness import Witness
 
 STEPS = (
@@ -82,7 +82,7 @@ class Trial:
     def __init__(self, folder: Path, kills: int, ledger: str) -> None:
         self.folder, self.kills, self.ledger = folder, kills, ledger
         Ledger.create(ledger).open_account("people", epsilon=3, delta=1e-5)
-        _, self.token = create_key(folder / "keys.json", "client", ["read", "predict"])
+        _, self.token = KeyFile(folder / "keys.json").create("client", ["read", "predict"])
         answers = kills * len(STEPS) + 1
         # Answers that are nearly coins, so that a repeated answer proves something.
         text = CONFIG.format(ledger=ledger, answers=answers, sigma=3 * answers**0.5 + 60)
@@ -136,7 +136,7 @@ class Trial:
     def is_charged(self, key: str) -> bool:
         """Return whether a request is in the ledger."""
         with Ledger(self.ledger).reading() as transaction:
-            return transaction.row(store.requests, request=f"client:{key}") is not None
+            return transaction.request(request=f"client:{key}") is not None
 
     def said(self, key: str) -> dict[str, str]:
         """Return what a killed service reported: that it was drawing, and its answer."""

@@ -14,8 +14,7 @@ from dpensemble import Aggregator, Budget
 from dpensemble._no_copies import Original
 from dpensemble._random import SystemNoise
 from dpensemble.accounting.sums import Group, SumsMeter
-from dpensemble.aggregation.aggregator import _Draws
-from dpensemble.aggregation.answers import MemoryBook
+from dpensemble.aggregation.aggregator import _FreshRecords, _PaidInMemory
 from dpensemble.errors import DuplicateError
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.methods.pate import PATEClassifier
@@ -80,8 +79,8 @@ SPENDERS = {
     "aggregator": (aggregator, lambda it: it.answer(counts=[20, 30])),
     "answer to": (aggregator, lambda it: it.answer_to(b"row", 1, ask=lambda: [[1] * 50])),
     "fresh draws": (lambda: aggregator(sampling="fresh", rate=0.5), lambda it: it.draw(10)),
-    "draws": (lambda: _Draws(5, 0.5, SystemNoise()), lambda it: it.draw(10)),
-    "book": (lambda: MemoryBook(5), lambda it: it.charge("key", b"votes", 1)),
+    "draws": (lambda: _FreshRecords(5, 0.5, SystemNoise()), lambda it: it.draw(10)),
+    "paid answers": (lambda: _PaidInMemory(5), lambda it: it.take("key", b"votes", 1)),
     "meter": (meter, lambda it: it.admit(Votes(np.zeros((1, 20), dtype=np.uint8), 2))),
     "sums": (
         lambda: SumsMeter([Group("everyone", BUDGET)]),

@@ -23,7 +23,7 @@ from dpensemble.datasets.tables import table_chunks
 from dpensemble.errors import DPEnsembleError, FileError
 from dpensemble.persistence import load_classifier
 from dpensemble.server.settings import read_settings
-from dpensemble.server.sign_in import read_keys
+from dpensemble.server.sign_in import KeyFile
 from dpensemble.workflow.disk import _kept_in
 from dpensemble.workflow.outputs import load_run
 from dpensemble.workflow.run_folder import Journal
@@ -134,7 +134,7 @@ READERS = {
     "run.json": lambda path: load_run(path.parent, private=False),
     "journal.json": lambda path: Journal.read(path, path),
     "drawn.jsonl": lambda path: _kept_in(path, path),
-    "keys.json": read_keys,
+    "keys.json": lambda path: KeyFile(path).read(),
     "service.toml": read_settings,
     "columns.json": lambda path: TableFiles(
         private=path, public=None, target="y", classes=None, declared_columns=path

@@ -46,6 +46,7 @@ MODULES: dict[str, str] = {
     "dpensemble.accounting.worst_case.two_gaps.covering": "dpensemble.accounting.two_gaps",
     "dpensemble.accounting.worst_case.two_gaps.dominating": "dpensemble.accounting.two_gaps",
     "dpensemble.accounting.worst_case.two_gaps.rows": "dpensemble.accounting.two_gaps",
+    "dpensemble.aggregation.answers": "dpensemble.aggregation.aggregator",
     "dpensemble.aggregation.drawn": "dpensemble.aggregation.aggregator",
     "dpensemble.allocation.base": "dpensemble.allocation.partition",
     "dpensemble.allocation.everyone": "dpensemble.allocation.partition",

@@ -18,7 +18,7 @@ from dpensemble import Aggregator, Budget
 from dpensemble._announce import listen
 from dpensemble._random import SystemNoise
 from dpensemble.accounting import GaussianSum
-from dpensemble.aggregation.aggregator import _Draws
+from dpensemble.aggregation.aggregator import _FreshRecords
 from dpensemble.audit import audit_pipeline
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, SparseNoisyMax
@@ -184,7 +184,7 @@ def test_noise_is_that_of_the_law():
 def test_clipped_log_probabilities_are_votes_from_0_to_1():
     votes = made(ExponentialVote(0.5), 3, 2, clip=4.0, budget=Budget(epsilon=1e3, delta=1e-6), answers=1)
     given = np.array([[[0.0, -2.0, -np.inf], [-1.0, -1.0, -7.0]]])
-    assert np.allclose(votes._votes(None, None, given) / 2**20, [[2.0, 1.5, 0.0]], atol=1e-5)
+    assert np.allclose(votes._votes.read(None, None, given)[0] / 2**20, [[2.0, 1.5, 0.0]], atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ class TestFreshSampling:
             def uniform_bits(self, size):
                 return np.array([2**62 - 1, 2**62], dtype=np.uint64)[:size]
 
-        assert sum(map(len, _Draws(1, 0.5, Edge()).draw(2).voters)) == 1
+        assert sum(map(len, _FreshRecords(1, 0.5, Edge()).draw(2).voters)) == 1
 
     def test_nothing_secret_is_shown(self):
         drawn = self.made().draw(100)
@@ -524,7 +524,7 @@ class TestUnits:
             def uniform_bits(self, size):
                 return np.array([2**62 - 1, 2**62], dtype=np.uint64)[:size]
 
-        drawn = _Draws(1, 0.5, Edge()).draw(4, ["a", "b", "a", "b"])
+        drawn = _FreshRecords(1, 0.5, Edge()).draw(4, ["a", "b", "a", "b"])
         assert drawn.voters[0].tolist() == [0, 2]
 
 
@@ -544,5 +544,5 @@ def test_records_by_themselves_are_drawn_as_before():
             assert len(found) == size
             return found
 
-    assert [one.tolist() for one in _Draws(2, 0.25, Scripted()).draw(4).voters] == [[2], [0, 3]]
-    assert len(_Draws(2, 0.25, SystemNoise()).draw(0).voters) == 2
+    assert [one.tolist() for one in _FreshRecords(2, 0.25, Scripted()).draw(4).voters] == [[2], [0, 3]]
+    assert len(_FreshRecords(2, 0.25, SystemNoise()).draw(0).voters) == 2

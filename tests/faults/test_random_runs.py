@@ -10,8 +10,8 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "failures_after_charge"
 # What follows a charge of the same key is charged again. Each time is one line in a file.
 FORGETFUL = """
 import os, runpy, sys
-from dpensemble.server.account import DataSetCharges
-real = DataSetCharges.of_release
+from dpensemble.server.account import LedgerAccount
+real = LedgerAccount.of_release
 def forgetful(self, transaction, key):
     found = real(self, transaction, key)
     if "part" not in key or not found:
@@ -19,7 +19,7 @@ def forgetful(self, transaction, key):
     with open(os.environ["REACHED"], "a") as file:
         file.write("forgotten\\n")
     return []
-DataSetCharges.of_release = forgetful
+LedgerAccount.of_release = forgetful
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """

@@ -128,7 +128,7 @@ def test_answers_of_aggregators(name):
     means = None if answer.means is None else [hexadecimal(np.array(row)) for row in answer.means]
     assert (list(answer.labels), means) == (case["labels"], case["means"])
     # The same to the byte: the text is what a ledger keeps.
-    assert one._book._texts["k"] == case["text"]
+    assert one._paid._texts["k"] == case["text"]
     assert (one.remaining() + len(given), one.guarantee().accounting) == (case["most"], case["accounting"])
     assert one.guarantee().epsilon == pytest.approx(case["epsilon"], rel=1e-9)
     assert one.quote(3).epsilon == pytest.approx(case["quote"], rel=1e-9)

@@ -7,7 +7,7 @@ import pytest
 
 from dpensemble._random import NOISE_BITS
 from dpensemble.accounting import Change, fresh_cost
-from dpensemble.aggregation.aggregator import _Draws
+from dpensemble.aggregation.aggregator import _FreshRecords
 from dpensemble.audit import sampled_probabilities
 from dpensemble.laws import ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax
 from dpensemble.relations import Relation
@@ -46,7 +46,7 @@ def what_voters_see(data, by_unit, voters, rate):
     units = list(data) if by_unit else list(range(len(data)))
     for script in product(range(-1, voters), repeat=len(set(units))):
         chance = np.prod([1 - rate if place < 0 else rate / voters for place in script])
-        drawn = _Draws(voters, rate, Scripted(script, rate)).draw(len(data), units if by_unit else None)
+        drawn = _FreshRecords(voters, rate, Scripted(script, rate)).draw(len(data), units if by_unit else None)
         yield chance, [tuple(data[place] for place in positions) for positions in drawn.voters]
 
 

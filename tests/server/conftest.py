@@ -11,9 +11,7 @@ from dpensemble import Aggregator, Budget
 from dpensemble._announce import Spending
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.server import Ledger, create_app, read_settings
-from dpensemble.server.balances import canonical
-from dpensemble.server.sign_in import create_key
-from dpensemble.server.store import accounts
+from dpensemble.server.sign_in import KeyFile
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +39,6 @@ def open_group_as_before(ledger, data_set, whom, epsilon):
     own = replace(ledger.account(data_set).state().terms, budget=Budget(epsilon=epsilon, delta=1e-5)).to_dict()
     with ledger.writing() as transaction:
         transaction.append("account", {"data_set": data_set, "whom": whom, "terms": own, "time": ""})
-        transaction.add(accounts, data_set=data_set, whom=whom, terms=canonical(own))
 
 
 def spend(account, epsilon=0.5, delta=1e-9, name="everyone", **rest):
@@ -123,7 +120,7 @@ def home(tmp_path, monkeypatch):
     Ledger.create(tmp_path / "ledger.db").open_account("patients", epsilon=3, delta=1e-5)
     (tmp_path / "service.toml").write_text(CONFIG)
     tokens = {
-        name: create_key(tmp_path / "keys.json", name, scopes)[1]
+        name: KeyFile(tmp_path / "keys.json").create(name, scopes)[1]
         for name, scopes in {
             "alice": ["read", "predict"],
             "bob": ["predict"],
@@ -178,7 +175,7 @@ def two_grants(home):
     (home / "service.toml").write_text(text.replace("200.0", "400.0"))
     tokens = json.loads((home / "tokens.json").read_text())
     for name, scope in {"some": "read", "some_owner": "own", "counter": "metrics"}.items():
-        tokens[name] = create_key(home / "keys.json", name, [scope], ["october"])[1]
+        tokens[name] = KeyFile(home / "keys.json").create(name, [scope], ["october"])[1]
     (home / "tokens.json").write_text(json.dumps(tokens))
     found = Served(home)
     with found.client:

@@ -16,7 +16,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from dpensemble.errors import FileError
-from dpensemble.server import api
 from dpensemble.server import app as connections
 from dpensemble.server import http as bodies
 from dpensemble.server.app import _how_to_listen, _tls_context
@@ -191,14 +190,14 @@ def test_large_bodies_need_a_key_and_come_a_few_at_a_time(served, port, monkeypa
 
 
 def test_a_body_of_many_objects_keeps_nobody_waiting(served, port, monkeypatch):
-    """Another request is answered while the body is being read. How little of it is read, `test_asked.py` counts."""
-    read, answered = api.read_prediction, threading.Event()
+    """Another request is answered while the body is being read. How little of it is read, `test_http.py` counts."""
+    read, answered = bodies._queries_of_body, threading.Event()
 
     def reading(*given):
         assert answered.wait(GUARD)
         return read(*given)
 
-    monkeypatch.setattr(api, "read_prediction", reading)
+    monkeypatch.setattr(bodies, "_queries_of_body", reading)
     body = b'{"counts":[' + b",".join([b"{}"] * 600_000) + b"]}"
     headers = {**served.as_("alice", "k"), "Content-Type": "application/json"}
     found = []

@@ -50,7 +50,7 @@ class World:
                 patch.setattr(store, "step", lambda at: self.die() if at == step else None)
             elif fault == "read-only":
                 patch.setattr(Witness, "_write_over", fails)
-                patch.setattr(witnesses, "replace_file", self.draw.choice([fails, witnesses.replace_file]))
+                patch.setattr(witnesses, "_replace_file", self.draw.choice([fails, witnesses._replace_file]))
             elif fault == "unlocked":
                 patch.setattr(witnesses, "FileLock", fails)
             try:

@@ -10,13 +10,12 @@ from markupsafe import escape
 
 from dpensemble.cli import main
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError, LedgerError
-from dpensemble.server import Ledger, grants, read_settings
+from dpensemble.server import Ledger, read_settings, service
 from dpensemble.server.hosted_teachers import HostedEnsemble
-from dpensemble.server.sign_in import create_key
+from dpensemble.server.sign_in import KeyFile
 
 from .conftest import CONFIG, Served
-from .test_api import problem
-from .test_pages import fields
+from .test_api import fields, problem
 
 ENSEMBLE = """
 [grants.ensemble]
@@ -74,7 +73,7 @@ def test_rows_are_answered_and_told_again_after_a_restart(hospital):
     ],
 )
 def test_a_grant_stands_for_its_ensemble(hospital, monkeypatch, old, new):
-    monkeypatch.setattr(grants, "_house", lambda *given: None)
+    monkeypatch.setattr(service, "_house", lambda *given: None)
     assert Served(hospital).ask().status_code == 200
     assert Served(hospital).ask().headers["idempotent-replayed"] == "true"
     text = (hospital / "service.toml").read_text()
@@ -96,7 +95,7 @@ def test_rows_that_cannot_be_used_are_refused_unquoted(hospital):
 
 
 def test_rows_typed_as_json_are_checked_like_those_of_programs(hospital, monkeypatch):
-    monkeypatch.setattr("dpensemble.server.pages._MOST_FIELDS", 1)
+    monkeypatch.setattr("dpensemble.server.api._MOST_FIELDS", 1)
     served = Served(hospital)
     served.login()
     form = fields(served.client.get("/grants/october"))
@@ -216,7 +215,7 @@ def test_an_ensemble_that_is_described_wrongly_is_refused(hospital, old, new, er
 def test_names_that_no_file_can_have_are_one_sentence(tmp_path, capsys, line):
     other = 'ledger = "ledger.db"' if line.startswith("keys") else 'keys = "keys.json"'
     Ledger.create(tmp_path / "ledger.db")
-    create_key(tmp_path / "keys.json", "alice", ["read"])
+    KeyFile(tmp_path / "keys.json").create("alice", ["read"])
     grant = (
         'name = "g"\ndata_set = "p"\nclasses = ["no", "yes"]\nvoters = 9\nepsilon = 1.0\ndelta = 1e-6\nlaw = "gnmax"\n'
     )

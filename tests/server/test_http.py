@@ -11,7 +11,7 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
-from dpensemble.server.http import JsonLog, prediction_model, read_prediction
+from dpensemble.server.http import JsonLog, _prediction_model, _queries_of_body
 
 NAMES = b",".join(b'"SECRET%x":[]' % one for one in range(100_000))
 HOSTILE = {
@@ -31,7 +31,7 @@ class Counted:
     """The model of a request, and how many errors were made of each body that it read."""
 
     def __init__(self):
-        self.model, self.errors = prediction_model(1_000), []
+        self.model, self.errors = _prediction_model(1_000), []
 
     def model_validate_json(self, body):
         try:
@@ -49,7 +49,7 @@ def test_reading_ends_at_the_first_error(body, kind):
     tracemalloc.start()
     try:
         with pytest.raises(RequestValidationError) as caught:
-            read_prediction(model, body, 250_000)
+            _queries_of_body(model, body, 250_000)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -76,7 +76,7 @@ def test_hostile_bodies_are_refused_unquoted(served, body):
 
 def test_nothing_of_a_body_is_read_before_its_sender_is_known(served, monkeypatch):
     read = []
-    monkeypatch.setattr("dpensemble.server.api.read_prediction", lambda *given: read.append(given))
+    monkeypatch.setattr("dpensemble.server.http._queries_of_body", lambda *given: read.append(given))
     path = "/v1/grants/october/predictions"
     assert served.client.post(path, json={"counts": [[50, 50]]}).status_code == 401
     assert served.ask(who="prometheus").status_code == 403

@@ -13,7 +13,8 @@ from dpensemble._announce import Spending
 from dpensemble.cli import main
 from dpensemble.errors import BudgetError, LedgerError, ReplacedLedgerError, TamperedLedgerError
 from dpensemble.server import Ledger, store
-from dpensemble.server.store import METADATA, Store
+from dpensemble.server.entries import METADATA
+from dpensemble.server.store import Store
 from dpensemble.server.witness import KnownLedgers
 
 from .conftest import votes

@@ -1,6 +1,10 @@
-"""Pools of threads: bounded queues, deadlines that end no work, and attacks that stop nobody else."""
+"""Pools of threads: bounded queues, deadlines that end no work, and attacks that stop nobody else.
+
+What must stay secret is planted, and looked for everywhere.
+"""
 
 import asyncio
+import json
 import sqlite3
 import threading
 from types import SimpleNamespace
@@ -10,10 +14,11 @@ import pytest
 from dpensemble.errors import InvalidParameterError
 from dpensemble.server import read_settings
 from dpensemble.server.http import Problem
-from dpensemble.server.service import Pool, _SharedCheck
+from dpensemble.server.service import GrantHandler, _Pool, _SharedCheck
 
 from ..deadline import GUARD, until
 from .conftest import Served
+from .test_hosted_teachers import ROW, hospital  # noqa: F401 - a fixture
 
 
 class Gate:
@@ -38,7 +43,7 @@ def gate():
 
 def test_a_full_queue_refuses_at_once(gate):
     async def ask():
-        pool = Pool("reads", threads=2, queued=3, seconds=10 * GUARD)
+        pool = _Pool("reads", threads=2, queued=3, seconds=10 * GUARD)
         tasks = [asyncio.create_task(pool.run(gate)) for _ in range(5)]
         await asyncio.sleep(0)
         with pytest.raises(Problem) as refused:
@@ -52,7 +57,7 @@ def test_a_full_queue_refuses_at_once(gate):
 
 def test_a_deadline_ends_the_wait_and_not_the_work(gate):
     async def ask():
-        pool = Pool("writes", threads=1, queued=3, seconds=0.05)
+        pool = _Pool("writes", threads=1, queued=3, seconds=0.05)
         found = await asyncio.gather(*[pool.run(gate) for _ in range(3)], return_exceptions=True)
         assert [one.status for one in found] == [503] * 3
         gate.go.set()
@@ -72,7 +77,7 @@ def test_errors_of_the_work_are_raised():
         raise TimeoutError("of the work")
 
     async def ask():
-        await Pool("reads", threads=1, queued=1, seconds=10 * GUARD).run(failing)
+        await _Pool("reads", threads=1, queued=1, seconds=10 * GUARD).run(failing)
 
     with pytest.raises(TimeoutError, match="of the work"):
         asyncio.run(ask())
@@ -80,7 +85,7 @@ def test_errors_of_the_work_are_raised():
 
 def test_simultaneous_checks_are_one_check(gate):
     async def ask():
-        check = _SharedCheck(Pool("checks", threads=1, queued=1, seconds=10 * GUARD))
+        check = _SharedCheck(_Pool("checks", threads=1, queued=1, seconds=10 * GUARD))
         tasks = [asyncio.create_task(check.run(gate)) for _ in range(100)]
         await asyncio.sleep(0)
         tasks[0].cancel()
@@ -178,3 +183,84 @@ def test_quotes_have_a_thread_of_their_own(served, gate, monkeypatch):
     gate.go.set()
     for one in asked:
         one.join()
+
+
+SECRET = "Zq7vSECRETx9"  # noqa: S105
+
+
+def everything(served, responses):
+    """Return all output so far, on every channel."""
+    said = [served.log.getvalue(), served.get("/metrics", who="prometheus").text]
+    said += [json.dumps(entry.to_dict()) for entry in served.ledger.entries()]
+    return "\n".join([*said, *(f"{one.headers} {one.text}" for one in responses)])
+
+
+def test_what_was_sent_is_in_no_log_metric_error_or_page(served):
+    token = served.tokens["alice"]
+    forms = [
+        {"counts": [[SECRET, 3]]},
+        {"counts": SECRET},
+        {SECRET: 3},
+        {"ballots": [[SECRET] * 100]},
+        {"rows": [{SECRET: SECRET}]},
+        {"log_probs": [[[SECRET]]]},
+        SECRET,
+    ]
+    found = [
+        served.client.post("/v1/grants/october/predictions", json=one, headers=served.as_("alice", "k"))
+        for one in forms
+    ]
+    odd = served.as_("alice", "k")
+    found += [
+        served.client.post("/v1/grants/october/predictions", content=f'{{"counts": {SECRET}', headers=odd),
+        served.client.post(f"/v1/grants/{SECRET}/predictions", json={}, headers=odd),
+        served.client.get(f"/{SECRET}?{SECRET}={SECRET}", headers=odd),
+        served.client.get(f"/v1/grants/october/quote?answers={SECRET}", headers=odd),
+        served.client.get("/v1/grants", headers={"Authorization": f"Bearer dpe_{SECRET}"}),
+        served.client.get("/v1/grants", headers={"Authorization": f"Basic {SECRET}"}),
+        served.client.request(SECRET[:6], "/v1/grants", headers=odd),
+        served.client.post("/login", data={"key": SECRET}),
+        served.client.post("/login", data={SECRET: SECRET}),
+        served.client.get("/", headers={"Cookie": f"dpensemble={SECRET}.1.{SECRET}"}),
+        served.client.get("/grants/october", headers={"X-Forwarded-For": SECRET, "User-Agent": SECRET}),
+        served.ask(key=SECRET + "\t", counts=[[50, 50]]),
+    ]
+    assert all(400 <= one.status_code < 500 or one.status_code == 200 for one in found)
+    served.login()
+    found.append(served.client.get("/"))
+    assert SECRET not in everything(served, found)
+    assert token not in everything(served, found)
+    assert token.split("_", 2)[2] not in (served.home / "keys.json").read_text()
+
+
+def test_votes_and_holders_requests_are_in_no_log(served):
+    found = [served.ask(key="quiet name", counts=[[37, 63]]), served.ask(key="other", counts=[[37, 64]])]
+    assert [one.status_code for one in found] == [200, 422]
+    said = everything(served, found)
+    assert "[37" not in said
+    assert "63]" not in said
+    assert "quiet name" not in served.log.getvalue()
+    assert all("seconds" not in line and "duration" not in line for line in served.log.getvalue().splitlines())
+
+
+def test_an_error_that_nobody_foresaw_is_not_quoted(served, monkeypatch):
+    def broken(*given):
+        raise RuntimeError(SECRET)
+
+    monkeypatch.setattr(GrantHandler, "predict", broken)
+    found = served.ask()
+    assert found.status_code == 500
+    assert found.json()["type"].endswith("unexpected")
+    served.login()
+    pages = [served.client.get("/grants/october")]
+    assert SECRET not in everything(served, [found, *pages])
+    assert '"error": "RuntimeError"' in served.log.getvalue()
+
+
+def test_the_private_table_is_nowhere(hospital, capfd):  # noqa: F811
+    with open(hospital / "patients.csv", "a") as table:
+        table.write(f"44,{SECRET},no,{SECRET}\n")
+    served = Served(hospital)
+    found = [served.ask(rows=[ROW]), served.get("/v1/grants"), served.get("/openapi.json")]
+    assert found[0].status_code == 200
+    assert SECRET not in everything(served, found) + str(capfd.readouterr())

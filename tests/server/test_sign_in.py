@@ -22,7 +22,7 @@ from filelock import FileLock
 from dpensemble.cli import main
 from dpensemble.errors import DPEnsembleError, FileError, InvalidParameterError
 from dpensemble.server import read_settings, sign_in
-from dpensemble.server.sign_in import KeyRing, Scope, Sessions, create_key, read_keys, revoke_key
+from dpensemble.server.sign_in import KeyFile, KeyRing, Scope, Sessions
 
 from ..deadline import GUARD, until
 from .conftest import CONFIG, Served
@@ -30,8 +30,8 @@ from .conftest import CONFIG, Served
 
 def test_a_key_is_found_by_its_token_alone_and_gone_at_once(tmp_path):
     path = tmp_path / "keys.json"
-    made, token = create_key(path, "alice", ["read"], ["october"])
-    other, _ = create_key(path, "alice", ["own"])
+    made, token = KeyFile(path).create("alice", ["read"], ["october"])
+    other, _ = KeyFile(path).create("alice", ["own"])
     ring = KeyRing(path)
     assert ring.of(token) == made
     assert made.may(Scope.READ)
@@ -43,13 +43,13 @@ def test_a_key_is_found_by_its_token_alone_and_gone_at_once(tmp_path):
         assert ring.of(wrong) is None
     assert token.split("_", 2)[2] not in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    revoke_key(path, made.id)
+    KeyFile(path).revoke(made.id)
     assert ring.of(token) is None
 
 
 def test_keys_expire(tmp_path):
     path = tmp_path / "keys.json"
-    _, token = create_key(path, "alice", ["read"], days=1)
+    _, token = KeyFile(path).create("alice", ["read"], days=1)
     ring = KeyRing(path)
     assert ring.of(token) is not None
     text = json.loads(path.read_text())
@@ -70,50 +70,50 @@ def test_keys_expire(tmp_path):
 )
 def test_wrong_keys_are_not_made(tmp_path, given, message):
     with pytest.raises(InvalidParameterError, match=message):
-        create_key(**{"path": tmp_path / "keys.json", "holder": "alice", "scopes": ["read"]} | given)
+        KeyFile(tmp_path / "keys.json").create(**{"holder": "alice", "scopes": ["read"]} | given)
     assert not (tmp_path / "keys.json").exists()
 
 
 def test_a_new_holder_looks_like_no_other(tmp_path):
     path = tmp_path / "keys.json"
-    create_key(path, "alice", ["read"])
+    KeyFile(path).create("alice", ["read"])
     for name in ("Alice", "ALICE", "aIice"):
         with pytest.raises(InvalidParameterError, match="looks like 'alice'"):
-            create_key(path, name, ["read"])
+            KeyFile(path).create(name, ["read"])
     # A holder has as many keys as wanted.
-    create_key(path, "alice", ["predict"])
-    create_key(path, "bob", ["read"])
-    assert [one.holder for one in read_keys(path).values()] == ["alice", "alice", "bob"]
+    KeyFile(path).create("alice", ["predict"])
+    KeyFile(path).create("bob", ["read"])
+    assert [one.holder for one in KeyFile(path).read().values()] == ["alice", "alice", "bob"]
 
 
 @pytest.mark.parametrize("kind", [threading.Thread, multiprocessing.get_context("fork").Process])
 def test_a_key_that_is_revoked_while_another_is_made_stays_away(tmp_path, monkeypatch, kind):
     path = tmp_path / "keys.json"
-    gone, _ = create_key(path, "alice", ["read"])
+    gone, _ = KeyFile(path).create("alice", ["read"])
     others = []
 
     def meanwhile(_):
         if not others:
-            others.append(kind(target=revoke_key, args=(path, gone.id)))
+            others.append(kind(target=KeyFile(path).revoke, args=(gone.id,)))
             others[0].start()
             # As long as it would take without a lock. With a lock it continues when the key is made.
             others[0].join(0.3)
 
     monkeypatch.setattr("dpensemble.workflow.disk.step", meanwhile)
-    made, _ = create_key(path, "bob", ["read"])
+    made, _ = KeyFile(path).create("bob", ["read"])
     others[0].join()
-    assert read_keys(path) == {made.id: made}
+    assert KeyFile(path).read() == {made.id: made}
 
 
 def test_keys_that_cannot_be_changed_alone_are_left(tmp_path, monkeypatch):
     path = tmp_path / "keys.json"
-    made, _ = create_key(path, "alice", ["read"])
+    made, _ = KeyFile(path).create("alice", ["read"])
     monkeypatch.setattr("dpensemble.server.sign_in._LOCK_PATIENCE", 0.01)
     with FileLock(f"{path}.lock"), pytest.raises(FileError, match="cannot be locked"):
-        revoke_key(path, made.id)
-    assert read_keys(path) == {made.id: made}
+        KeyFile(path).revoke(made.id)
+    assert KeyFile(path).read() == {made.id: made}
     with pytest.raises(FileError, match="dpensemble keys create"):
-        revoke_key(tmp_path / "none.json", made.id)
+        KeyFile(tmp_path / "none.json").revoke(made.id)
     assert not list(tmp_path.glob("none*"))
 
 
@@ -130,7 +130,7 @@ def test_files_that_are_no_keys_are_refused(tmp_path):
 @pytest.mark.parametrize("value", [-1, 1e308, True, "", "own", [], {}, ["x"], [["read"]], [1], "20301231", "\ud800"])
 def test_an_entry_of_another_form_is_refused_and_never_widens_a_key(tmp_path, capsys, name, value):
     path = tmp_path / "keys.json"
-    made, token = create_key(path, "alice", ["read"], ["october"])
+    made, token = KeyFile(path).create("alice", ["read"], ["october"])
     content = json.loads(path.read_text())
     content["keys"][0][name] = value
     path.write_text(json.dumps(content))
@@ -149,16 +149,16 @@ def test_an_entry_of_another_form_is_refused_and_never_widens_a_key(tmp_path, ca
 
 def test_two_keys_with_one_id_are_refused(tmp_path):
     path = tmp_path / "keys.json"
-    create_key(path, "alice", ["read"])
+    KeyFile(path).create("alice", ["read"])
     content = json.loads(path.read_text())
     path.write_text(json.dumps(content | {"keys": content["keys"] * 2}))
     with pytest.raises(FileError, match="must be a file of keys of version"):
-        read_keys(path)
+        KeyFile(path).read()
 
 
 def test_sessions_end_with_their_key_and_their_time(tmp_path, monkeypatch):
     path = tmp_path / "keys.json"
-    made, _ = create_key(path, "alice", ["read"])
+    made, _ = KeyFile(path).create("alice", ["read"])
     sessions = Sessions(KeyRing(path), b"secret")
     cookie = sessions.begin(made)
     assert sessions.of(cookie) == made
@@ -178,7 +178,7 @@ def test_sessions_end_with_their_key_and_their_time(tmp_path, monkeypatch):
     monkeypatch.setattr("dpensemble.server.sign_in.time.time", lambda: int(until) + 1)
     assert sessions.of(cookie) is None
     monkeypatch.undo()
-    revoke_key(path, made.id)
+    KeyFile(path).revoke(made.id)
     assert sessions.of(cookie) is None
 
 
@@ -371,7 +371,7 @@ def test_what_is_not_to_be_believed_is_refused(served, login):
 
 def test_keys_rotate(served, login, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(served.app._app.state.service.provider._keys, "_clock", lambda: now[0])
+    monkeypatch.setattr(served.app._app.state.service.sign_in.provider._keys, "_clock", lambda: now[0])
     monkeypatch.setattr(sign_in, "_COOLDOWN", 1)
     assert get(served, login.token()).status_code == 200
     login.add("next", ec.generate_private_key(ec.SECP256R1()))
@@ -474,7 +474,7 @@ def test_api_keys_do_not_wait_for_a_provider_that_hangs(home, monkeypatch):
             file.write(f'\n[oidc]\nissuer = "{ISSUER}"\naudience = "{AUDIENCE}"\njwks_url = "{url}"\n')
         monkeypatch.setattr(sign_in, "_PATIENCE", 10 * GUARD)
         served = Served(home)
-        keys = served.app._app.state.service.provider._keys
+        keys = served.app._app.state.service.sign_in.provider._keys
         junk = ".".join((encoded({"alg": "RS256", "kid": "zzz"}), "e30", "AAAA"))
         with served.client:
             # More than all threads of the service.

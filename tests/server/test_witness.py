@@ -12,10 +12,11 @@ import threading
 import pytest
 
 from dpensemble.errors import LedgerError, ReplacedLedgerError, UnknownLedgerError
-from dpensemble.server import Ledger, signatures, store
+from dpensemble.server import Ledger, store
 from dpensemble.server import witness as files
+from dpensemble.server import witness as signatures
 from dpensemble.server import witness as witnesses
-from dpensemble.server.balances import Entry
+from dpensemble.server.entries import Entry
 from dpensemble.server.witness import Witness
 
 from ..deadline import GUARD
@@ -252,7 +253,7 @@ def test_no_retry_is_answered_while_the_witness_cannot_be_written(ledger, patien
     asked.answer(counts=[50, 50], key="first")
     with monkeypatch.context() as readonly:
         readonly.setattr(Witness, "_write_over", fails)
-        readonly.setattr(witnesses, "replace_file", fails)
+        readonly.setattr(witnesses, "_replace_file", fails)
         for _ in range(4):
             with pytest.raises(LedgerError, match="cannot be written"):
                 asked.answer(counts=[50, 50], key="second")
@@ -292,7 +293,7 @@ def test_a_service_writes_the_witness_at_its_start_and_by_a_timer(ledger, monkey
 
     def renewing(self):
         if len(written) == 3:
-            monkeypatch.setattr(witnesses, "replace_file", fails)
+            monkeypatch.setattr(witnesses, "_replace_file", fails)
         written.append(self.path.read_bytes())
         renew(self)
         if len(written) >= 3:

@@ -1,14 +1,18 @@
 """The aggregator, which turns votes into noisy answers and charges each answer before it is drawn.
 
 Votes are checked as a whole before anything is charged. Fresh sampling draws the records of one answer, in secret.
+Released answers are stored by their keys, so that a repeated request costs nothing.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import count
 from typing import Any
 
@@ -24,35 +28,163 @@ from dpensemble._no_copies import Original
 from dpensemble._random import NOISE_BITS, NoiseSource, noise_source
 from dpensemble._refusals import require_readable
 from dpensemble._units import unit_numbers
-from dpensemble.aggregation.answers import Answer, Book, MemoryBook, as_text, check_key, from_text, require_left
 from dpensemble.allocation.bootstrap import integers_below
 from dpensemble.budget import Budget
 from dpensemble.design.given_votes import GivenVotes, Sampling
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
-from dpensemble.laws import ReleaseLaw, SparseNoisyMax
-from dpensemble.laws.base import GaussianSum
 from dpensemble.relations import Basis, Relation
 from dpensemble.releases import NamedVotes, release_of
+
+_LONGEST_KEY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Released answers to one request.
+
+    Parameters
+    ----------
+    labels : tuple
+        A label for each query, or None where the law gave no answer.
+    means : tuple of tuple of float or None
+        Noisy mean of the voters' probabilities for each query, if the law releases it.
+    key : str
+        Name of the request. Repeating the request with this key returns the same answer at no cost.
+    replayed : bool
+        Whether the answer was already stored.
+    for_release : bool
+        False when the noise came from a seed.
+    """
+
+    labels: tuple[Any, ...]
+    means: tuple[tuple[float, ...], ...] | None
+    key: str
+    replayed: bool
+    for_release: bool = True
+
+    @property
+    def label(self) -> Any:
+        """The label of the only query."""
+        if len(self.labels) != 1:
+            raise DataError(f"label is for answers to one query; this answer has {len(self.labels)}, so use .labels.")
+        return self.labels[0]
+
+
+class PaidAnswers(ABC):
+    """Answers to a promised number of queries, which were charged together: taken one by one, and stored by key.
+
+    Every answer costs the same for all votes (`GivenVotes.cost`), so a count of answers suffices here.
+    `dpensemble.server` has paid answers that last.
+    """
+
+    @property
+    @abstractmethod
+    def answered(self) -> int:
+        """Number of answers taken so far."""
+
+    @abstractmethod
+    def take(self, key: str, request: bytes, answers: int) -> str | None:
+        """Take answers to a request before anything is drawn, or return the text stored by this key."""
+
+    @abstractmethod
+    def store(self, key: str, text: str) -> str:
+        """Store the text drawn for a key, and return the text to release by this key."""
+
+    @staticmethod
+    def require_left(answers: int, most: int, answered: int) -> None:
+        """Refuse more answers than remain of the promised number."""
+        left = most - answered
+        if answers > left:
+            raise BudgetError(
+                f"{answers:,} answers were requested, and {left:,} are left: ask for at most that many.",
+                figures={"unit": "answers", "requested": answers, "spent": answered, "remaining": left, "fits": left},
+            )
+
+    @staticmethod
+    def other_votes(key: str) -> DataError:
+        """Return the error for a key that was used with other votes before."""
+        return DataError(f"key={key!r} was used with other votes: use a new key for a new request.", parameter="key")
+
+
+class _PaidInMemory(PaidAnswers, Original, spends=("take", "store")):
+    """Paid answers that last as long as their process."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._answered = most, 0
+        self._lock = threading.Lock()
+        # The votes are stored as a keyed hash only.
+        self._secret = secrets.token_bytes(32)
+        self._requests: dict[str, bytes] = {}
+        self._texts: dict[str, str] = {}
+
+    @property
+    def answered(self) -> int:
+        """Number of answers taken so far."""
+        return self._answered
+
+    def take(self, key: str, request: bytes, answers: int) -> str | None:
+        """Take answers to a request, or return the text stored by this key."""
+        digest = blake2b(request, key=self._secret, digest_size=32).digest()
+        with self._lock:
+            earlier = self._requests.get(key)
+            if earlier is not None:
+                if not secrets.compare_digest(earlier, digest):
+                    raise self.other_votes(key)
+                # None if an earlier attempt was charged and released nothing.
+                return self._texts.get(key)
+            self.require_left(answers, self._most, self._answered)
+            self._answered += answers
+            self._requests[key] = digest
+        return None
+
+    def store(self, key: str, text: str) -> str:
+        """Store the text drawn for a key."""
+        return self._texts.setdefault(key, text)
+
+
+def check_key(key: object) -> str:
+    """Return a request's key, or a new one."""
+    if key is None:
+        return secrets.token_hex(16)
+    if isinstance(key, str) and 0 < len(key) <= _LONGEST_KEY and key.isprintable():
+        return key
+    raise DataError(f"key={shown(key)} must be a printable text of 1 to {_LONGEST_KEY} characters.", parameter="key")
+
 
 _NO_VOTES = np.zeros((1, 0), dtype=np.int64)
 
 
-class _Payloads:
-    """Converts votes into whole counts of the classes named by `labels`."""
+class _VoteReader:
+    """Checks votes as a whole, and converts them into whole counts of the classes named by `labels`."""
 
     def __init__(self, design: GivenVotes, labels: Sequence[Any] | range) -> None:
         self._design, self._labels = design, labels
         self._place = None if isinstance(labels, range) else {label: i for i, label in enumerate(labels)}
 
+    @guard_private_rows()
+    def read(self, ballots: Any, counts: Any, log_probs: Any) -> tuple[Any, bytes]:
+        """Return the votes of the one kind that was given, by query, and as bytes, equal for equal counts."""
+        kinds = {"ballots": ballots, "counts": counts, "log_probs": log_probs}
+        kinds_given = [name for name, value in kinds.items() if value is not None]
+        accepted_kinds = self._design.release.takes
+        if len(kinds_given) != 1 or kinds_given[0] not in accepted_kinds:
+            raise DataError(f"this aggregator takes {' or '.join(accepted_kinds)}: give exactly one, by name.")
+        if log_probs is not None:
+            sums = self.soft(log_probs)
+            return sums, json.dumps(sums.tolist(), separators=(",", ":")).encode()
+        votes = self.ballots(ballots) if counts is None else self.counts(counts)
+        listed = [[one.ids.tolist(), one.counts.tolist()] for one in votes]
+        return votes, json.dumps(listed, separators=(",", ":")).encode()
+
     def ballots(self, ballots: Any) -> list[NamedVotes]:
         """Check one label a voter, shape (n_voters,) or (n_queries, n_voters)."""
         require_readable("ballots", ballots)
-        rows = self._rows("ballots", ballots, self._design.n_voters, "one a voter")
-        ids = self._ids(rows)
+        rows = self._row_a_query("ballots", ballots, self._design.n_voters, "one a voter")
+        ids = self._class_numbers(rows)
         return [NamedVotes(*np.unique(row, return_counts=True)) for row in ids]
 
-    def _ids(self, rows: Any) -> Integers:
+    def _class_numbers(self, rows: Any) -> Integers:
         if self._place is None:
             if rows.dtype.kind not in "iu" or (rows.size and (rows.min() < 0 or rows.max() >= len(self._labels))):
                 raise DataError(f"ballots must be whole numbers from 0 to {len(self._labels) - 1}, the classes.")
@@ -72,11 +204,13 @@ class _Payloads:
         if hasattr(counts, "to_dict"):
             counts = counts.to_dict()
         if isinstance(counts, Mapping):
-            ids = self._ids(np.array(list(counts), dtype=None if self._place is None else object))
-            votes = self._rows("counts", list(counts.values()), len(counts), "one a class") if counts else _NO_VOTES
-            rows, ids = self._whole(votes), ids[None]
+            ids = self._class_numbers(np.array(list(counts), dtype=None if self._place is None else object))
+            votes = (
+                self._row_a_query("counts", list(counts.values()), len(counts), "one a class") if counts else _NO_VOTES
+            )
+            rows, ids = self._whole_counts(votes), ids[None]
         else:
-            rows = self._whole(self._rows("counts", counts, self._design.n_classes, "one a class"))
+            rows = self._whole_counts(self._row_a_query("counts", counts, self._design.n_classes, "one a class"))
             ids = np.broadcast_to(np.arange(self._design.n_classes), rows.shape)
         if np.any(rows.sum(axis=1) != self._design.n_voters):
             raise DataError(
@@ -90,7 +224,7 @@ class _Payloads:
             votes_by_query.append(NamedVotes(names[columns][order], row[columns][order]))
         return votes_by_query
 
-    def _whole(self, rows: Any) -> Integers:
+    def _whole_counts(self, rows: Any) -> Integers:
         if rows.dtype.kind == "f" and np.all(np.isfinite(rows)) and np.all(rows == np.floor(rows)):
             rows = rows.astype(np.int64) if np.all(np.abs(rows) < 2**53) else rows
         if rows.dtype.kind not in "iu" or np.any(rows < 0) or np.any(rows > self._design.n_voters):
@@ -117,7 +251,7 @@ class _Payloads:
         values = values.reshape(-1, *shape)
         return self._design.release.whole(values).sum(axis=1)
 
-    def _rows(self, name: str, given: Any, width: int, what: str) -> Any:
+    def _row_a_query(self, name: str, given: Any, width: int, what: str) -> Any:
         try:
             rows = np.asarray(given, dtype=object if self._place is not None and name == "ballots" else None)
         except ValueError:
@@ -160,8 +294,8 @@ class DrawnRecords:
         return f"DrawnRecords(n_voters={len(self.voters)})"
 
 
-class _Draws(Original, spends=("draw", "check", "use")):
-    """The draws of one aggregator. Each draw serves one answer only."""
+class _FreshRecords(Original, spends=("draw", "check", "use")):
+    """Draws the records of one aggregator by fresh sampling. Each draw serves one answer only."""
 
     def __init__(self, n_voters: int, rate: float, noise: NoiseSource) -> None:
         self._n_voters, self._limit, self._noise = n_voters, np.uint64(int(rate * 2**NOISE_BITS)), noise
@@ -273,6 +407,7 @@ class Quote:
     fits: bool
 
 
+# `Original` guards the methods that `spends` names: they raise in a copy and after a fork.
 class Aggregator(Original, spends=("answer", "answer_to", "draw")):
     """Answers from votes that you bring, under a budget.
 
@@ -344,7 +479,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
 
     def __init__(
         self,
-        law: str | ReleaseLaw | SparseNoisyMax | GaussianSum,
+        law: Any,
         classes: int | Sequence[Any],
         n_voters: int,
         *,
@@ -378,12 +513,13 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         )
         self.unit = unit
         self._noise = noise_source(insecure_release_seed)
-        self._read = _Payloads(self.design, self.classes)
-        self._lock, self._ledger = threading.Lock(), ledger
-        self._draws = None if rate is None else _Draws(n_voters, self.design.rate or 0.0, self._noise)
+        self._votes = _VoteReader(self.design, self.classes)
+        self._lock, self._ledger = threading.RLock(), ledger
+        self._fresh = None if rate is None else _FreshRecords(n_voters, self.design.rate or 0.0, self._noise)
+        # The design fixes the price of every answer, and so how many answers the budget pays for.
         self._most = self.design.promised_answers
-        # A grant that was charged before continues. Otherwise the first answer charges it.
-        self._book: Book | None = None if ledger is None else ledger.resumed(self.design)
+        # A grant that was charged before continues. Otherwise the first answer charges for all answers.
+        self._paid: PaidAnswers | None = None if ledger is None else ledger.resumed(self.design)
 
     def quote(self, n: int) -> Quote:
         """Return the total cost of the first `n` answers. A quote uses no votes, and charges nothing.
@@ -399,7 +535,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
 
     def remaining(self) -> int:
         """Return how many answers are left. Public."""
-        return self._most - (0 if self._book is None else self._book.answered)
+        return self._most - (0 if self._paid is None else self._paid.answered)
 
     def guarantee(self) -> Guarantee:
         """Return the guarantee of all answers together, whether or not you take them all."""
@@ -439,6 +575,8 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             If the aggregator's sampling is fixed, or the draw is not of the aggregator's `unit`.
         DataError
             If a record has no unit.
+        DuplicateError
+            If this aggregator is a copy, or the process forked since it was made.
 
         Examples
         --------
@@ -448,11 +586,11 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         >>> any({0, 2} <= set(positions.tolist()) for positions in drawn.voters)
         True
         """
-        if self._draws is None:
+        if self._fresh is None:
             raise InvalidParameterError("draw requires sampling='fresh'; with 'fixed' records stay with their voters.")
         n_records = _number_to_draw(self.unit, n_records, units)
         with self._lock:
-            return self._draws.draw(n_records, units)
+            return self._fresh.draw(n_records, units)
 
     def answer(
         self,
@@ -489,19 +627,22 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             If votes are invalid, or the key was used with other votes. Then nothing is charged.
         BudgetError
             If fewer answers remain than you request. Then nothing is charged.
+        DuplicateError
+            If this aggregator is a copy, or the process forked since it was made.
         """
-        key, votes = check_key(key), self._votes(ballots, counts, log_probs)
-        payload = _payload(votes)
-        if self._draws is None:
+        key = check_key(key)
+        votes, request = self._votes.read(ballots, counts, log_probs)
+        n_queries = len(votes)
+        if self._fresh is None:
             if drawn is not None:
                 raise DataError("drawn requires sampling='fresh': leave it out.")
-            text = self._open_book(len(votes)).charge(key, payload, len(votes))
+            text = self._charge_once(n_queries).take(key, request, n_queries)
         else:
             with self._lock:
-                numbers = self._draws.check(drawn, len(votes), key)
-                text = self._opened(len(votes)).charge(key, payload, len(votes))
-                self._draws.use(numbers, key)
-        return self._stored_or_drawn(key, text, lambda: votes)
+                numbers = self._fresh.check(drawn, n_queries, key)
+                text = self._charge_once(n_queries).take(key, request, n_queries)
+                self._fresh.use(numbers, key)
+        return self._draw_and_store(key, votes) if text is None else self._stored(key, text, replayed=True)
 
     def answer_to(self, request: bytes, n_queries: int, *, ask: Callable[[], Any], key: str | None = None) -> Answer:
         """Charge for answers to a request, and only then ask the voters and draw.
@@ -528,7 +669,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         ------
         InvalidParameterError
             If sampling is fresh, or voters answer with log-probabilities.
-        DataError, BudgetError
+        DataError, BudgetError, DuplicateError
             As for `answer`.
 
         Examples
@@ -539,60 +680,44 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         >>> votes.answer_to(b"row 7", 1, ask=lambda: [[1] * 50], key="row 7").label
         1
         """
-        if self._draws is not None or "ballots" not in self.design.release.takes:
+        if self._fresh is not None or "ballots" not in self.design.release.takes:
             raise InvalidParameterError("answer_to requires sampling='fixed' and ballots: use answer().")
         key, n_queries = check_key(key), integer_between("n_queries", n_queries, 1)
-        text = self._open_book(n_queries).charge(key, b"request " + request, n_queries)
-
-        def votes() -> Any:
-            ballots = self._read.ballots(ask())
-            if len(ballots) != n_queries:
-                raise DataError(f"ask must return ballots for the {n_queries} queries charged; got {len(ballots)}.")
-            return ballots
-
-        return self._stored_or_drawn(key, text, votes)
-
-    def _stored_or_drawn(self, key: str, text: str | None, votes: Callable[[], Any]) -> Answer:
-        """Return the stored answer, or draw one. If several callers draw for one key, all get the first draw."""
+        text = self._charge_once(n_queries).take(key, b"request " + request, n_queries)
         if text is not None:
-            return from_text(text, self.classes, key, replayed=True)
-        text, book = self._drawn_text(votes()), self._book
-        assert book is not None  # noqa: S101 - the answer was charged in the book
-        return from_text(book.store(key, text), self.classes, key, replayed=False)
+            return self._stored(key, text, replayed=True)
+        votes = self._votes.ballots(ask())
+        if len(votes) != n_queries:
+            raise DataError(f"ask must return ballots for the {n_queries} queries charged; got {len(votes)}.")
+        return self._draw_and_store(key, votes)
 
-    def _open_book(self, answers: int) -> Book:
+    def _charge_once(self, answers: int) -> PaidAnswers:
+        """Return the paid answers, after the one charge for all of them if this is the first request."""
         with self._lock:
-            return self._opened(answers)
+            if self._paid is None:
+                # The charge is for all answers, so a request that can never fit is refused before.
+                PaidAnswers.require_left(answers, self._most, 0)
+                # Listeners learn of the whole budget before the first answer, and may still forbid it.
+                announce(
+                    self.design.groups, lambda: [(self.design.cost * self._most).renyi], relation=self.design.relation
+                )
+                self._paid = _PaidInMemory(self._most) if self._ledger is None else self._ledger.book(self.design)
+            return self._paid
 
-    def _opened(self, answers: int) -> Book:
-        if self._book is None:
-            # Opening charges the whole grant, so a request that can never fit is refused before.
-            require_left(answers, self._most, 0)
-            # Listeners learn of the whole budget before the first answer, and may still forbid it.
-            announce(self.design.groups, lambda: [(self.design.cost * self._most).renyi], relation=self.design.relation)
-            self._book = MemoryBook(self._most) if self._ledger is None else self._ledger.book(self.design)
-        return self._book
+    def _draw_and_store(self, key: str, votes: Any) -> Answer:
+        """Draw answers that were taken, and store them. If several callers draw for one key, all get the first draw."""
+        with guard_private_rows():
+            outcomes = self.design.release.draw(votes, self.design.voters, self._noise)
+            # Seeded noise leaves a mark.
+            mark = {} if self._noise.for_release else {"for_release": False}
+            content = {"outcomes": list(outcomes.numbers), "means": outcomes.means} | mark
+            text = json.dumps(content, separators=(",", ":"))
+        assert self._paid is not None  # noqa: S101 - the answers were taken from it
+        return self._stored(key, self._paid.store(key, text), replayed=False)
 
-    @guard_private_rows()
-    def _votes(self, ballots: Any, counts: Any, log_probs: Any) -> Any:
-        kinds = {"ballots": ballots, "counts": counts, "log_probs": log_probs}
-        kinds_given = [name for name, value in kinds.items() if value is not None]
-        accepted_kinds = self.design.release.takes
-        if len(kinds_given) != 1 or kinds_given[0] not in accepted_kinds:
-            raise DataError(f"this aggregator takes {' or '.join(accepted_kinds)}: give exactly one, by name.")
-        if log_probs is not None:
-            return self._read.soft(log_probs)
-        return self._read.ballots(ballots) if counts is None else self._read.counts(counts)
-
-    @guard_private_rows()
-    def _drawn_text(self, votes: Any) -> str:
-        """Draw the noise of answers that are paid for."""
-        outcomes = self.design.release.draw(votes, self.design.voters, self._noise)
-        return as_text(outcomes.numbers, outcomes.means, for_release=self._noise.for_release)
-
-
-def _payload(votes: Any) -> bytes:
-    """Return votes as bytes, the same for the same counts in every input form."""
-    if isinstance(votes, np.ndarray):
-        return json.dumps(votes.tolist(), separators=(",", ":")).encode()
-    return json.dumps([[one.ids.tolist(), one.counts.tolist()] for one in votes], separators=(",", ":")).encode()
+    def _stored(self, key: str, text: str, *, replayed: bool) -> Answer:
+        """Return the answer that a stored text holds."""
+        content = json.loads(text)
+        labels = tuple(None if one < 0 else self.classes[one] for one in content["outcomes"])
+        means = None if content["means"] is None else tuple(tuple(row) for row in content["means"])
+        return Answer(labels, means, key, replayed, for_release=content.get("for_release", True))

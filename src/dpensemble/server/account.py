@@ -15,15 +15,13 @@ from typing import Any
 
 from dpensemble._announce import Spending
 from dpensemble._no_copies import Original
-from dpensemble.aggregation.answers import other_payload, require_left
+from dpensemble.aggregation.aggregator import PaidAnswers
 from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_epsilon
 from dpensemble.errors import BudgetError, LedgerError, TamperedLedgerError
-from dpensemble.server.balances import Entry, Fields, GrantStanding, canonical
-from dpensemble.server.entry_log import EntryLog, require_tables
-from dpensemble.server.filters import DELTA_UNITS, LOSS_UNITS, Amount, Terms
-from dpensemble.server.names import EVERYONE, check_name, now, require_new_name
-from dpensemble.server.store import Transaction, answers, charges, grants, requests
+from dpensemble.server.entries import EVERYONE, Entry, GrantStanding, Transaction, check_name, require_new_name
+from dpensemble.server.entry_log import EntryLog
+from dpensemble.server.filters import Amount, Terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +84,11 @@ class AccountState:
             "data_set": self.data_set,
             "whom": self.whom,
             **self.terms.to_dict(),
-            "limit": self.terms.limit.loss / LOSS_UNITS,
-            "spent": self.spent.loss / LOSS_UNITS,
-            "left": self.left.loss / LOSS_UNITS,
+            "limit": self.terms.limit.plain_loss,
+            "spent": self.spent.plain_loss,
+            "left": self.left.plain_loss,
             "share_left": self.share_left,
-            "delta_left": self.left.delta / DELTA_UNITS,
+            "delta_left": self.left.plain_delta,
             "fitting_epsilon": self.fitting_epsilon,
             "fitting_gaussian": self.fitting_gaussian,
         }
@@ -100,19 +98,19 @@ def refusal(state: AccountState, price: Amount) -> BudgetError:
     """Return the error of a release that would exceed what an account allows. It contains only public numbers."""
     terms, parts = state.terms, []
     if price.loss > state.left.loss:
-        loss, left, limit = (one / LOSS_UNITS for one in (price.loss, state.left.loss, terms.limit.loss))
+        loss, left, limit = (one.plain_loss for one in (price, state.left, terms.limit))
         parts.append(f"takes {loss:.6g} of {terms.unit}, but {left:.6g} of {limit:.6g} is left")
     if price.delta > state.left.delta:
-        delta, left = price.delta / DELTA_UNITS, state.left.delta / DELTA_UNITS
+        delta, left = price.plain_delta, state.left.plain_delta
         parts.append(f"takes a delta of {delta:.3g}, but {left:.3g} is left for releases without a Renyi curve")
     words = state.fitting_words
     would = f"{words} would fit" if state.fitting_epsilon or state.fitting_gaussian else "no further release fits"
     figures = {
         "unit": terms.unit,
-        **{name: one.loss / LOSS_UNITS for name, one in _three(state, price)},
-        **{f"{name}_delta": one.delta / DELTA_UNITS for name, one in _three(state, price)},
+        **{name: one.plain_loss for name, one in _three(state, price)},
+        **{f"{name}_delta": one.plain_delta for name, one in _three(state, price)},
         # In the unit of the request.
-        "fits": state.left.loss / LOSS_UNITS,
+        "fits": state.left.plain_loss,
     }
     return BudgetError(
         f"ledger: this release {' and '.join(parts)} for {state.whom} of data set {state.data_set!r} (lifetime epsilon "
@@ -125,7 +123,7 @@ def _three(state: AccountState, price: Amount) -> list[tuple[str, Amount]]:
     return [("requested", price), ("spent", state.spent), ("remaining", state.left)]
 
 
-class DataSetCharges:
+class _DataSetCharges:
     """Charges the releases of one data set of a ledger."""
 
     def __init__(self, ledger: EntryLog, data_set: str) -> None:
@@ -144,10 +142,10 @@ class DataSetCharges:
             states.append(AccountState(data_set=self.data_set, whom=whom, terms=terms, spent=spent, left=left))
         return sorted(states, key=lambda state: (state.whom != EVERYONE, state.whom))
 
-    def charge(self, spendings: Sequence[Spending], about: Fields) -> None:
+    def charge(self, spendings: Sequence[Spending], about: dict[str, Any]) -> None:
         """Charge a release in a separate transaction, or raise. With a key, charge only what was not charged before."""
         with self.ledger.writing() as transaction:
-            key: Fields = {name: about[name] for name in ("release", "part") if name in about}
+            key: dict[str, Any] = {name: about[name] for name in ("release", "part") if name in about}
             before = self.of_release(transaction, key) if key else []
             if not before:
                 self.charge_in(transaction, spendings, about)
@@ -160,20 +158,20 @@ class DataSetCharges:
                 "finish it with the version that began it."
             )
 
-    def of_release(self, transaction: Transaction, key: Fields) -> list[Entry]:
+    def of_release(self, transaction: Transaction, key: dict[str, Any]) -> list[Entry]:
         """Return the charges of this data set with a key."""
-        entries = transaction.containing("grant", canonical({"release": key["release"]})[1:-1])
+        entries = transaction.containing("grant", {"release": key["release"]})
         fields = {"data_set": self.data_set, **key}
         return [entry for entry in entries if fields.items() <= entry.fields.items()]
 
-    def charge_in(self, transaction: Transaction, spendings: Sequence[Spending], about: Fields) -> None:
+    def charge_in(self, transaction: Transaction, spendings: Sequence[Spending], about: dict[str, Any]) -> None:
         """Charge the largest loss of any group to the account of everyone within a transaction, or raise."""
         if not all(one.worst_case for one in spendings):
             raise BudgetError(
                 "ledger= takes releases whose guarantee holds for every data set, but analysis='data-dependent' and "
                 "'until-spent' hold only for this private data set: use 'worst-case'."
             )
-        require_tables(transaction)
+        transaction.require_tables()
         states = {state.whom: state for state in self.states_in(transaction)}
         _require_relation(states, spendings)
         price = _largest_loss(states, spendings)
@@ -183,7 +181,7 @@ class DataSetCharges:
                 raise refusal(state, price)
         self.add_charge(transaction, price, about)
 
-    def add_charge(self, transaction: Transaction, amount: Amount, about: Fields, whom: str = EVERYONE) -> None:
+    def add_charge(self, transaction: Transaction, amount: Amount, about: dict[str, Any], whom: str = EVERYONE) -> None:
         """Add a charge within a transaction, whether it fits or not."""
         total = transaction.standing.accounts[self.data_set, whom].spent + amount
         charge = {"whom": whom, "loss": amount.loss, "delta": amount.delta}
@@ -191,10 +189,8 @@ class DataSetCharges:
             "data_set": self.data_set,
             "charges": [charge],
             "totals": [{"whom": whom, "loss": total.loss, "delta": total.delta}],
-            "time": now(),
         }
-        entry = transaction.append("grant", fields | about)
-        transaction.add(charges, number=entry.number, data_set=self.data_set, **charge)
+        transaction.append("grant", fields | about)
 
     def everyone(self, transaction: Transaction) -> AccountState:
         """Return the state of the account that all records share."""
@@ -230,21 +226,21 @@ class LedgerGrant:
     `more` holds further public settings that the name stands for.
     """
 
-    def __init__(self, account: DataSetCharges, name: str, more: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, account: _DataSetCharges, name: str, more: Mapping[str, Any] | None = None) -> None:
         self.account, self.name, self._more = account, name, dict(more or {})
 
-    def resumed(self, design: Any) -> LedgerBook | None:
-        """Return the book of a grant that was charged before with these settings, or None if its name is new."""
+    def resumed(self, design: Any) -> PaidInLedger | None:
+        """Return the answers of a grant that was charged before with these settings, or None if its name is new."""
         with self.account.ledger.reading() as transaction:
             standing = self._standing(transaction)
             if standing is None:
                 self._require_new_name(transaction)
                 return None
         self._require_same(standing, design)
-        return LedgerBook(self)
+        return PaidInLedger(self)
 
-    def book(self, design: Any) -> LedgerBook:
-        """Charge the grant unless it was charged before with these settings, and return its book."""
+    def book(self, design: Any) -> PaidInLedger:
+        """Charge the grant unless it was charged before with these settings, and return its answers."""
         settings, account = self._settings(design), self.account
         (group,) = design.groups
         curve = (design.cost * design.promised_answers).renyi
@@ -261,16 +257,9 @@ class LedgerGrant:
                 self._require_new_name(transaction)
                 about = {"what": "answers", "name": self.name, "settings": settings}
                 account.charge_in(transaction, [spending], about)
-                transaction.add(
-                    grants,
-                    data_set=account.data_set,
-                    name=self.name,
-                    settings=canonical(settings),
-                    answers=design.promised_answers,
-                )
         if standing is not None:
             self._require_same(standing, design)
-        return LedgerBook(self)
+        return PaidInLedger(self)
 
     def _standing(self, transaction: Transaction) -> GrantStanding | None:
         return transaction.standing.grants.get((self.account.data_set, self.name))
@@ -283,15 +272,15 @@ class LedgerGrant:
         return {**design.settings(), **self._more}
 
     def _require_same(self, standing: GrantStanding, design: Any) -> None:
-        if standing.settings != canonical(self._settings(design)):
+        if not standing.has_settings(self._settings(design)):
             raise LedgerError(
                 f"grant {self.name!r} of data set {self.account.data_set!r} was charged with other settings: use them, "
                 "or another name."
             )
 
 
-class LedgerBook:
-    """The book of one grant: answers by key, as `dpensemble.aggregation` uses it."""
+class PaidInLedger(PaidAnswers):
+    """The paid answers of one grant, in the ledger."""
 
     def __init__(self, grant: LedgerGrant) -> None:
         self._ledger, self._name = grant.account.ledger, (grant.account.data_set, grant.name)
@@ -305,29 +294,28 @@ class LedgerBook:
             grant = transaction.standing.grants[self._name]
         return grant.answers if grant.is_closed else grant.used
 
-    def charge(self, key: str, payload: bytes, answers_: int) -> str | None:
-        """Take answers for a payload, on the disk before this returns, or return the stored response for this key."""
-        plain = self._key.hash_votes(payload)
+    def take(self, key: str, request: bytes, answers_: int) -> str | None:
+        """Take answers to a request, on the disk before this returns, or return the stored response for this key."""
+        plain = self._key.hash_votes(request)
 
         def work(transaction: Transaction) -> str | None:
-            row = transaction.row(requests, request=key, **self._where)
+            row = transaction.request(request=key, **self._where)
             if row is not None:
                 self._require_charged(transaction, key, row, plain)
                 if row.votes not in (self._bound(key, row.total, plain), plain):
-                    raise other_payload(key)
-                answer = transaction.row(answers, request=key, **self._where)
+                    raise self.other_votes(key)
+                answer = transaction.answer(request=key, **self._where)
                 if answer is None:
                     # The process ended before the response was stored.
                     self._require_open(transaction)
                     return None
                 return str(answer.told)
             grant = self._require_open(transaction)
-            require_left(answers_, grant.answers, grant.used)
+            self.require_left(answers_, grant.answers, grant.used)
             total = grant.used + answers_
             votes = self._bound(key, total, plain)
-            fields = {**self._where, "request": key, "votes": votes, "total": total, "time": now()}
+            fields = {**self._where, "request": key, "votes": votes, "total": total}
             transaction.append("request", fields)
-            transaction.add(requests, request=key, votes=votes, total=total, **self._where)
             return None
 
         return self._ledger.together(work)
@@ -352,7 +340,7 @@ class LedgerBook:
         if row.votes != plain:
             return
         fields = {**self._where, "request": key, "votes": row.votes, "total": row.total}
-        entries = transaction.containing("request", canonical({"request": key})[1:-1])
+        entries = transaction.containing("request", {"request": key})
         if not any(fields.items() <= entry.fields.items() for entry in entries):
             raise TamperedLedgerError(
                 f"request {key!r} of grant {self._name[1]!r} is in a table of the ledger but in no entry: restore the "
@@ -363,11 +351,10 @@ class LedgerBook:
         """Store what was drawn for a key, unless another process did first. Return the stored response."""
 
         def work(transaction: Transaction) -> str:
-            answer = transaction.row(answers, request=key, **self._where)
+            answer = transaction.answer(request=key, **self._where)
             if answer is not None:
                 return str(answer.told)
             transaction.append("answer", {**self._where, "request": key, "told": text})
-            transaction.add(answers, request=key, told=text, **self._where)
             return text
 
         return self._ledger.together(work, is_charged=True)
@@ -401,7 +388,7 @@ class Charge:
     amount: Amount
 
 
-class LedgerAccount(DataSetCharges):
+class LedgerAccount(_DataSetCharges):
     """The account of a data set in a ledger. Pass it as ``ledger=`` to `fit` of any method.
 
     Made by `Ledger.open_account` and `Ledger.account`.
@@ -510,8 +497,8 @@ class LedgerAccount(DataSetCharges):
         """
         return LedgerGrant(self, check_name("name", name), more)
 
-    def book(self, design: Any) -> LedgerBook:
-        """Return the book of a new grant. An `Aggregator` calls this."""
+    def book(self, design: Any) -> PaidInLedger:
+        """Charge a new grant, and return its answers. An `Aggregator` calls this."""
         return self.grant(secrets.token_hex(8)).book(design)
 
     def resumed(self, _design: Any) -> None:

@@ -1,4 +1,4 @@
-"""The application, and its run until it is stopped: routes, refusals, limits for connections, and TLS."""
+"""The application, and its run until it is stopped: limits for connections, and TLS."""
 
 from __future__ import annotations
 
@@ -16,26 +16,18 @@ from pathlib import Path
 from typing import Any, ClassVar, TextIO
 
 import uvicorn
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
-from starlette.exceptions import HTTPException
+from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpensemble._checks import integer_between
-from dpensemble.errors import DPEnsembleError, FileError, InvalidParameterError, known_text
-from dpensemble.server import api, pages
-from dpensemble.server.grants import KINDS
-from dpensemble.server.http import MEDIA_TYPE, SCHEMA, App, Guard, JsonLog, LogHandler, Problem, problem_of
+from dpensemble.errors import FileError, InvalidParameterError
+from dpensemble.server.api import add_routes
+from dpensemble.server.http import Guard, JsonLog, add_refusals
 from dpensemble.server.service import ServiceState
 from dpensemble.server.settings import ServiceSettings
 
-_TITLES = {400: "The request is malformed.", 404: "There is nothing here.", 405: "This method is not allowed here."}
-# The validator's texts that do not quote the request.
-_MOST_PLACES = 5
 
-
-def create_app(settings: ServiceSettings, stream: TextIO | None = None) -> App:
+def create_app(settings: ServiceSettings, stream: TextIO | None = None) -> Guard:
     """Return the service as an ASGI application.
 
     Parameters
@@ -71,72 +63,15 @@ def create_app(settings: ServiceSettings, stream: TextIO | None = None) -> App:
         redirect_slashes=False,
     )
     app.state.service = service
-    app.include_router(api.routes(service))
-    app.include_router(pages.routes(service), include_in_schema=False)
-    for kind, handler in _HANDLERS.items():
-        app.add_exception_handler(kind, handler)
-    app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
+    add_routes(app, service)
+    add_refusals(app)
     return Guard(
-        app, log=service.log, metrics=service.metrics, most_bytes=settings.most_bytes, find_sender=service.sender
+        app,
+        log=service.log,
+        count=service.metrics.request,
+        most_bytes=settings.most_bytes,
+        find_sender=service.sign_in.holder_of_request,
     )
-
-
-def _respond(problem: Problem) -> Response:
-    """Return a refusal as a response."""
-    return Response(problem.body, problem.status, media_type=MEDIA_TYPE, headers=problem.headers)
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    problem = problem_of(error)
-    if problem.status >= 500:
-        # For the operator: these texts name files, not data.
-        request.scope["dpensemble"]["error"] = type(error).__name__
-        request.scope["dpensemble"]["reason"] = known_text(error)
-    return _respond(problem)
-
-
-async def _invalid(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)  # noqa: S101
-    # The place of the error, and never the content: not even names, which may be sent by mistake.
-    places = sorted({_place(one["loc"]) + f" ({one['type']})" for one in error.errors()})[:_MOST_PLACES]
-    detail = f"Wrong: {'; '.join(places)}."
-    return _respond(Problem(422, "malformed", api.MALFORMED, detail))
-
-
-def _place(where: Any) -> str:
-    public = {"body", "query", "path", "header", *KINDS, "answers", "grant"}
-    return ".".join(str(one) if one in public else "..." for one in where if not isinstance(one, int))
-
-
-async def _http(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101
-    title = _TITLES.get(error.status_code, "This request cannot be served.")
-    return _respond(Problem(error.status_code, "http", title, headers=dict(error.headers or {})))
-
-
-_HANDLERS: dict[Any, Any] = {
-    Problem: _refused,
-    DPEnsembleError: _refused,
-    RequestValidationError: _invalid,
-    HTTPException: _http,
-    Exception: _refused,
-}
-
-
-def _schema(app: FastAPI) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
-        schema["components"]["schemas"]["Problem"] = SCHEMA
-        schema["components"]["schemas"]["Prediction"] = app.state.service.prediction.model_json_schema()
-        for parameter in schema["paths"]["/v1/grants/{grant}/predictions"]["post"]["parameters"]:
-            if parameter["name"] == "idempotency-key":
-                # A missing key has its own refusal. So the code allows a missing key, but the schema must not.
-                text = {"type": "string", "minLength": 1, "maxLength": api.LONGEST_KEY}
-                parameter.update(required=True, schema=text)
-        for name in ("HTTPValidationError", "ValidationError"):
-            schema["components"]["schemas"].pop(name, None)
-        app.openapi_schema = schema
-    return app.openapi_schema
 
 
 # Seconds for the head of a request, counted from the start of the connection or from the previous response. Also the
@@ -347,6 +282,18 @@ def _secured(inner: type[_BoundedConnection], context: ssl.SSLContext, seconds: 
     return type("Door", (_Door,), fields)
 
 
+class _LibraryLog(logging.Handler):
+    """Log messages of libraries without their texts, which may quote anything."""
+
+    def __init__(self, log: JsonLog) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line with the name of the logger and the place."""
+        self._log.counted("library", logger=record.name, level=record.levelname, at=f"{record.module}:{record.lineno}")
+
+
 # Seconds that requests may take to end when the service is stopped.
 _GRACE = 20
 
@@ -366,7 +313,7 @@ def serve(
     if settings.secure_cookie is None:
         settings = replace(settings, secure_cookie=not _is_loopback(host))
     app = create_app(settings)
-    handler = LogHandler(JsonLog())
+    handler = _LibraryLog(JsonLog())
     for name in ("uvicorn.error", "asyncio", "fastapi"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

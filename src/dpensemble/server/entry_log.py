@@ -8,7 +8,6 @@ a transaction takes equally long for any amount.
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -18,21 +17,9 @@ from typing import Any, TypeVar
 from dpensemble._checks import integer_between
 from dpensemble._state_home import state_home
 from dpensemble.errors import DPEnsembleError, LedgerError, TamperedLedgerError
-from dpensemble.server.balances import SCHEMAS, Entry, Fields, Standing, canonical
-from dpensemble.server.names import now
-from dpensemble.server.signatures import SignedStanding, SigningKey, checked
-from dpensemble.server.store import (
-    METADATA,
-    LockedLedgerError,
-    Store,
-    Transaction,
-    accounts,
-    answers,
-    charges,
-    grants,
-    requests,
-)
-from dpensemble.server.witness import KnownLedgers, Witness
+from dpensemble.server.entries import SCHEMAS, Entry, Standing, Transaction
+from dpensemble.server.store import LockedLedgerError, Store
+from dpensemble.server.witness import KnownLedgers, SignedStanding, SigningKey, Witness
 
 _Result = TypeVar("_Result")
 
@@ -149,18 +136,7 @@ class Verified:
 
 def _verified(transaction: Transaction) -> Verified:
     """Check all entries and all tables. Raise at the first failed check."""
-    standing = Standing()
-    rows: dict[str, set[tuple[Any, ...]]] = {table.name: set() for table in _TABLES}
-    kinds = Counter[str]()
-    for entry in transaction.all_entries():
-        standing = standing.after(entry)
-        kinds[entry.kind] += 1
-        if entry.kind in _ROWS:
-            for table, row in _ROWS[entry.kind](entry):
-                rows[table.name].add(row)
-    for table in _TABLES:
-        if {tuple(row) for row in transaction.rows(table)} != rows[table.name]:
-            raise _changed(table.name)
+    standing, kinds = transaction.verify()
     return Verified(
         entries=standing.number,
         accounts=kinds["account"],
@@ -168,68 +144,6 @@ def _verified(transaction: Transaction) -> Verified:
         requests=kinds["request"],
         head=standing.hash,
     )
-
-
-def require_tables(transaction: Transaction) -> None:
-    """Raise if the small tables of a ledger do not follow from its entries. Takes milliseconds."""
-    standing = transaction.standing
-    sums = {
-        name: (one.spent.loss, one.spent.delta, one.charges) for name, one in standing.accounts.items() if one.charges
-    }
-    if transaction.sums() != sums:
-        raise _changed(charges.name)
-    terms = {(row.data_set, row.whom): row.terms for row in transaction.rows(accounts)}
-    if terms != {name: one.terms for name, one in standing.accounts.items()}:
-        raise _changed(accounts.name)
-    settings = {(row.data_set, row.name): (row.settings, row.answers) for row in transaction.rows(grants)}
-    if settings != {name: (one.settings, one.answers) for name, one in standing.grants.items()}:
-        raise _changed(grants.name)
-
-
-def _changed(table: str) -> TamperedLedgerError:
-    return TamperedLedgerError(
-        f"table {table} of the ledger does not follow from its entries: restore the newest copy, or find out who "
-        "changed it. Nothing is charged until then."
-    )
-
-
-_TABLES = (accounts, charges, grants, requests, answers)
-_Rows = list[tuple[Any, tuple[Any, ...]]]
-
-
-def _account(entry: Entry) -> _Rows:
-    fields = entry.fields
-    return [(accounts, (fields["data_set"], fields["whom"], canonical(fields["terms"])))]
-
-
-def _grant(entry: Entry) -> _Rows:
-    fields = entry.fields
-    rows: _Rows = [
-        (charges, (entry.number, fields["data_set"], one["whom"], one["loss"], one["delta"]))
-        for one in fields["charges"]
-    ]
-    if "name" in fields:
-        settings = fields["settings"]
-        rows.append((grants, (fields["data_set"], fields["name"], canonical(settings), settings["answers"])))
-    return rows
-
-
-def _request(entry: Entry) -> _Rows:
-    fields = entry.fields
-    return [(requests, (fields["data_set"], fields["grant_name"], fields["request"], fields["votes"], fields["total"]))]
-
-
-def _answer(entry: Entry) -> _Rows:
-    fields = entry.fields
-    return [(answers, (fields["data_set"], fields["grant_name"], fields["request"], fields["told"]))]
-
-
-_ROWS: dict[str, Callable[[Entry], _Rows]] = {
-    "account": _account,
-    "grant": _grant,
-    "request": _request,
-    "answer": _answer,
-}
 
 
 class _BackgroundVerification:
@@ -312,14 +226,14 @@ class EntryLog:
         #: Random name of this ledger, and the public key of its checkpoints.
         self.id: str = first.fields["id"]
         self.public_key: str = first.fields["public_key"]
-        self._places = KnownLedgers(folder_of(witness))
+        self._places = KnownLedgers(witness)
         self._places.require(self._store, self.id)
         self._key: SigningKey | None = None
         self._key_path = Path(signing_key) if signing_key is not None else state_home() / f"{self.id}.key"
         where_witness = Path(witness) if witness is not None else state_home() / f"{self.id}.witness"
         self._witness = Witness(where_witness, self._store.place)
         self._commits = _GroupCommit(self.writing, lambda: self._store.patience)
-        self._signed = SignedStanding(folder_of(witness) / f"{self.id}.checkpoint", self.id, self.public_key)
+        self._signed = SignedStanding(self._places.folder / f"{self.id}.checkpoint", self.id, self.public_key)
         self._standing = Standing()
         self._watch: _BackgroundVerification = _BackgroundVerification(self._verify_all)
 
@@ -412,7 +326,7 @@ class EntryLog:
             self._places.require_fresh(store)
             with self.writing() as transaction:
                 _verified(transaction)
-                transaction.append("moved", {"to": to, "time": now()})
+                transaction.append("moved", {"to": to})
         elif moved_to != to:
             raise LedgerError(f"the ledger in {self.place} moved to {moved_to} before: use the ledger there.")
 
@@ -421,8 +335,7 @@ class EntryLog:
 
         def fill(there: Transaction) -> None:
             with self.reading() as here:
-                for table in METADATA.sorted_tables:
-                    there.add_all(table, here.rows(table))
+                there.copy(here)
             _verified(there)
 
         store.create(fill)
@@ -507,7 +420,7 @@ class EntryLog:
         assert last is not None  # noqa: S101
         return last
 
-    def checkpoint(self) -> Fields:
+    def checkpoint(self) -> dict[str, Any]:
         """Return a signed statement about the newest entry and what every account has spent, to be stored elsewhere.
 
         Returns
@@ -524,10 +437,9 @@ class EntryLog:
         self.require_known()
         with self.reading() as transaction:
             standing = transaction.standing
-        stands = {"ledger": self.id, "number": standing.number, "hash": standing.hash, "time": now()}
-        return self.key.signed(stands | {"accounts": standing.to_dict()["accounts"]})
+        return self.key.signed(standing.stated(self.id) | {"accounts": standing.to_dict()["accounts"]})
 
-    def verify(self, checkpoints: Sequence[Fields] = ()) -> Verified:
+    def verify(self, checkpoints: Sequence[dict[str, Any]] = ()) -> Verified:
         """Check every hash and every sum, and that the chain contains what the checkpoints state.
 
         Parameters
@@ -545,7 +457,7 @@ class EntryLog:
         LedgerError
             If any check fails. The message names the problem and its place.
         """
-        stated = [checked(one, self.public_key) for one in checkpoints]
+        stated = [self._signed.checked(one) for one in checkpoints]
         with self.reading() as transaction:
             for one in stated:
                 entry = transaction.entry(integer_between("number", one.get("number"), 1, 2**62))
@@ -572,7 +484,7 @@ class EntryLog:
             If there is a problem.
         """
         with self.reading() as transaction:
-            require_tables(transaction)
+            transaction.require_tables()
             standing = transaction.standing
         self._watch.resume()
         if self._key_path.exists():
@@ -607,8 +519,3 @@ class EntryLog:
         """Verify everything. Only a change counts as a problem, not an unavailable database."""
         with self._store.reading() as transaction:
             _verified(transaction)
-
-
-def folder_of(witness: str | Path | None) -> Path:
-    """Return the folder of a ledger's files outside the database."""
-    return state_home() if witness is None else Path(witness).absolute().parent

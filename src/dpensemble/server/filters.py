@@ -70,8 +70,8 @@ from dpensemble.cost.privacy_cost import renyi_allowance
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 
-#: Whole units in a loss of 1 and in a delta of 1.
-LOSS_UNITS, DELTA_UNITS = 10**6, 10**18
+# Whole units in a loss of 1 and in a delta of 1.
+_LOSS_UNITS, _DELTA_UNITS = 10**6, 10**18
 # The least that a release with rounded Gaussian noise takes of a GDP filter, and its distance from Gaussian noise.
 _LEAST_ROUNDED, _ROUNDED = 500, 1e-6
 # An epsilon above that of every account.
@@ -98,6 +98,16 @@ class Amount:
 
     def __add__(self, other: Amount) -> Amount:
         return Amount(self.loss + other.loss, self.delta + other.delta)
+
+    @property
+    def plain_loss(self) -> float:
+        """The loss in units of 1."""
+        return self.loss / _LOSS_UNITS
+
+    @property
+    def plain_delta(self) -> float:
+        """The delta in units of 1."""
+        return self.delta / _DELTA_UNITS
 
     def within(self, limit: Amount) -> bool:
         """Return whether both parts are at most those of a limit."""
@@ -162,10 +172,10 @@ class Terms:
     def limit(self) -> Amount:
         """Total that may be taken, rounded down."""
         if self.filter is Filter.BASIC:
-            return Amount(_down(self.budget.epsilon, LOSS_UNITS), _down(self.budget.delta, DELTA_UNITS))
+            return Amount(_down(self.budget.epsilon, _LOSS_UNITS), _down(self.budget.delta, _DELTA_UNITS))
         return Amount(
-            _down(_allowed(self.filter, self.order, self._converted), LOSS_UNITS),
-            _down(self.budget.delta * self.approximate, DELTA_UNITS),
+            _down(_allowed(self.filter, self.order, self._converted), _LOSS_UNITS),
+            _down(self.budget.delta * self.approximate, _DELTA_UNITS),
         )
 
     @property
@@ -180,11 +190,11 @@ class Terms:
     def price(self, spending: Spending) -> Amount:
         """Return how much a release takes, rounded up."""
         if self.filter is Filter.BASIC:
-            return Amount(_up(spending.epsilon, LOSS_UNITS), _up(spending.delta, DELTA_UNITS))
+            return Amount(_up(spending.epsilon, _LOSS_UNITS), _up(spending.delta, _DELTA_UNITS))
         loss = None if spending.cost is None else self._loss_of_curve(spending.cost)
         if loss is not None:
             return Amount(loss, 0)
-        return Amount(self._of_randomized_response(spending.epsilon), _up(spending.delta, DELTA_UNITS))
+        return Amount(self._of_randomized_response(spending.epsilon), _up(spending.delta, _DELTA_UNITS))
 
     def _loss_of_curve(self, cost: PrivacyCost) -> int | None:
         """Return the loss of a release with a known curve, or None if this filter cannot use the curve."""
@@ -192,20 +202,20 @@ class Terms:
             if cost.mu is None:
                 return None
             # So that the number of releases is bounded, and with it the sum of the roundings of their noise.
-            return max(_up(cost.mu**2, LOSS_UNITS), _LEAST_ROUNDED)
+            return max(_up(cost.mu**2, _LOSS_UNITS), _LEAST_ROUNDED)
         if self.filter is Filter.ZCDP:
             # Every order that may have determined the limit must be present.
             reaches = cost.orders[0] <= DEFAULT_ORDERS[0] and cost.orders[-1] >= DEFAULT_ORDERS[-1]
-            return _up(float((cost.rdp / cost.orders).max()), LOSS_UNITS) if reaches else None
+            return _up(float((cost.rdp / cost.orders).max()), _LOSS_UNITS) if reaches else None
         assert self.order is not None  # noqa: S101
         if cost.orders[-1] < self.order:
             return None
         # A divergence at a larger order is at least as large.
-        return _up(float(cost.rdp[int(np.searchsorted(cost.orders, self.order))]), LOSS_UNITS)
+        return _up(float(cost.rdp[int(np.searchsorted(cost.orders, self.order))]), _LOSS_UNITS)
 
     def _of_randomized_response(self, epsilon: float) -> int:
         if self.filter is Filter.GDP:
-            return _up(pure_mu(epsilon) ** 2, LOSS_UNITS) if epsilon < _MOST_EPSILON else TOO_MUCH
+            return _up(pure_mu(epsilon) ** 2, _LOSS_UNITS) if epsilon < _MOST_EPSILON else TOO_MUCH
         loss = self._loss_of_curve(PrivacyCost.pure(epsilon))
         assert loss is not None  # noqa: S101
         return loss
@@ -215,10 +225,10 @@ class Terms:
         if self.filter is Filter.BASIC:
             return None
         if self.filter is Filter.GDP:
-            return math.sqrt(left.loss / LOSS_UNITS) if left.loss >= _LEAST_ROUNDED else 0.0
+            return math.sqrt(left.loss / _LOSS_UNITS) if left.loss >= _LEAST_ROUNDED else 0.0
         # Gaussian noise has a divergence of order * mu**2 / 2. A few millionths pay for noise in whole numbers.
         order = 1.0 if self.order is None else self.order
-        return math.sqrt(2 * max(0, left.loss - 5) / LOSS_UNITS / order)
+        return math.sqrt(2 * max(0, left.loss - 5) / _LOSS_UNITS / order)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the terms as plain values."""
@@ -244,7 +254,7 @@ def _allowed(kind: Filter, order: float | None, budget: Budget) -> float:
     if kind is Filter.ZCDP:
         return max(_rho_by_order(budget))
     if kind is Filter.GDP:
-        most = gaussian_mu(budget.epsilon, budget.delta) ** 2 * LOSS_UNITS / _LEAST_ROUNDED
+        most = gaussian_mu(budget.epsilon, budget.delta) ** 2 * _LOSS_UNITS / _LEAST_ROUNDED
         slack = _ROUNDED * math.ceil(most)
         epsilon, delta = budget.epsilon - 2 * slack, budget.delta * math.exp(-slack)
         return gaussian_mu(epsilon, delta) ** 2 * (1 - 1e-12) if epsilon > 0 else 0.0

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import math
 import os
 import sys
@@ -21,37 +20,56 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Container,
-    Iterable,
     Iterator,
-    Mapping,
     MutableMapping,
-    Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import singledispatch
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, ClassVar, TextIO
 
-import prometheus_client
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from prometheus_client import CollectorRegistry, Gauge, Metric, generate_latest
-from prometheus_client.registry import Collector
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, ValidationError, create_model
 from pydantic.json_schema import WithJsonSchema
+from starlette.exceptions import HTTPException
 
-from dpensemble.errors import BudgetError, DataError, DPEnsembleError, InvalidParameterError
-from dpensemble.server.grants import GrantHandler
-from dpensemble.server.ledger import Ledger
+from dpensemble.errors import BudgetError, DataError, DPEnsembleError, InvalidParameterError, known_text
 
-MEDIA_TYPE = "application/problem+json"
-_OTHER_PAYLOAD = "key"
+_OTHER_PAYLOAD, _JSON = "key", "application/json"
+#: Where the body of a request is found in its scope.
+BODY = "dpensemble.body"
+# Text for a request that does not match the schema.
+_MALFORMED = "The request does not match the schema; nothing was charged."
+_TITLES = {400: "The request is malformed.", 404: "There is nothing here.", 405: "This method is not allowed here."}
+# Most places of mistakes in one refusal.
+_MOST_PLACES = 5
+# Least average number of bytes of a list or an object, in a body of the largest size. Two numbers of a voter take more.
+_BYTES_OF_A_PART = 8
 
 
 @dataclass(eq=False)
 class Problem(Exception):  # noqa: N818 - RFC 9457 uses this name
     """A refusal: HTTP status, short name, texts, and public numbers such as ``requested``, ``spent`` and ``fits``."""
+
+    MEDIA_TYPE: ClassVar[str] = "application/problem+json"
+    #: Form of every refusal, for the schema of the interface.
+    SCHEMA: ClassVar[dict[str, Any]] = {
+        "type": "object",
+        "required": ["type", "title", "status"],
+        "properties": {
+            "type": {"type": "string"},
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
+            "unit": {"type": "string", "description": "What the following numbers count."},
+            "requested": {"type": "number"},
+            "spent": {"type": "number"},
+            "remaining": {"type": "number"},
+            "fits": {"type": "number", "description": "The largest amount that would be allowed."},
+        },
+    }
 
     status: int
     kind: str
@@ -59,6 +77,16 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 uses this name
     detail: str = ""
     figures: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, error: Exception) -> Problem:
+        """Return the refusal for an error. Its text stays inside, because it may name files or quote others."""
+        return _problem_of(error)
+
+    @property
+    def response(self) -> Response:
+        """The refusal as a response."""
+        return Response(self.body, self.status, media_type=self.MEDIA_TYPE, headers=self.headers)
 
     @property
     def body(self) -> bytes:
@@ -72,23 +100,22 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 uses this name
 
 
 @singledispatch
-def problem_of(_error: Exception) -> Problem:
-    """Return the refusal for an error. Its text stays inside, because it may name files or quote others."""
+def _problem_of(_error: Exception) -> Problem:
     return Problem(500, "unexpected", "An unexpected error occurred.", "No answer was given.")
 
 
-@problem_of.register
+@_problem_of.register
 def _(error: Problem) -> Problem:
     return error
 
 
-@problem_of.register
+@_problem_of.register
 def _(error: BudgetError) -> Problem:
     return Problem(403, "budget", "The budget does not allow this; nothing was charged.", str(error), error.figures)
 
 
-@problem_of.register(DataError)
-@problem_of.register(InvalidParameterError)
+@_problem_of.register(DataError)
+@_problem_of.register(InvalidParameterError)
 def _(error: DPEnsembleError) -> Problem:
     if error.parameter == _OTHER_PAYLOAD and "other votes" in str(error):
         return Problem(
@@ -100,7 +127,7 @@ def _(error: DPEnsembleError) -> Problem:
     return Problem(422, "unusable", "The request cannot be used; nothing was charged.", str(error))
 
 
-@problem_of.register
+@_problem_of.register
 def _(_error: DPEnsembleError) -> Problem:
     return Problem(
         503,
@@ -110,23 +137,6 @@ def _(_error: DPEnsembleError) -> Problem:
         headers={"Retry-After": "5"},
     )
 
-
-#: Form of every refusal, for the schema.
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["type", "title", "status"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "unit": {"type": "string", "description": "What the following numbers count."},
-        "requested": {"type": "number"},
-        "spent": {"type": "number"},
-        "remaining": {"type": "number"},
-        "fits": {"type": "number", "description": "The largest amount that would be allowed."},
-    },
-}
 
 _TEXTS = {
     "counts": "For each query, the votes for each class.",
@@ -154,7 +164,7 @@ _QUERIES: dict[str, Any] = {
 }
 
 
-def prediction_model(most_queries: int) -> type[BaseModel]:
+def _prediction_model(most_queries: int) -> type[BaseModel]:
     """Return the model of one request: votes or rows, as the grant takes them, in a list of limited length."""
     fields: dict[str, Any] = {
         name: (_each(kind, most_queries) | None, Field(None, description=_TEXTS[name]))
@@ -162,14 +172,14 @@ def prediction_model(most_queries: int) -> type[BaseModel]:
     }
     return create_model(
         "Prediction",
-        # An error for each unknown name would take a thousand times as much memory. See `read_prediction`.
+        # An error for each unknown name would take a thousand times as much memory. See `_queries_of_body`.
         __config__=ConfigDict(extra="allow", json_schema_extra={"additionalProperties": False}),
         __doc__="One request for answers: a list of queries, as the votes or rows that the grant takes.",
         **fields,
     )
 
 
-def read_prediction(model: type[BaseModel], body: bytes, most_parts: int) -> dict[str, Any]:
+def _queries_of_body(model: type[BaseModel], body: bytes, most_parts: int) -> dict[str, Any]:
     """Return the queries of a JSON body, by name. Errors name the place of a mistake, and never quote the content.
 
     `most_parts` limits the number of lists and objects, because each takes hundreds of bytes to read. Brackets within
@@ -190,14 +200,76 @@ def read_prediction(model: type[BaseModel], body: bytes, most_parts: int) -> dic
     raise _wrong(place, kind)
 
 
+class PredictionReader:
+    """Reads the queries of requests for answers, by name, of bodies and of forms."""
+
+    def __init__(self, most_queries: int, most_bytes: int) -> None:
+        self._model, self._most_parts = _prediction_model(most_queries), most_bytes // _BYTES_OF_A_PART
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Form of a request, for the schema of the interface."""
+        return self._model.model_json_schema()
+
+    def of_request(self, request: Request) -> dict[str, Any]:
+        """Return the queries of a request's body, or raise."""
+        sent_as = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        if sent_as != _JSON:
+            raise Problem(422, "malformed", _MALFORMED, f"Send JSON, with 'Content-Type: {_JSON}'.")
+        return _queries_of_body(self._model, request.scope[BODY], self._most_parts)
+
+    def of_entries(self, kind: str, entries: list[Any]) -> dict[str, Any]:
+        """Return queries of one kind. Raise without quoting them if they are malformed."""
+        try:
+            return dict(self._model.model_validate({kind: entries}))
+        except ValidationError:
+            raise DataError(f"{kind} must match the schema; GET /openapi.json describes it.") from None
+
+
 def _wrong(place: tuple[int | str, ...], kind: str) -> RequestValidationError:
     return RequestValidationError([{"loc": ("body", *place), "type": kind}])
 
 
-Scope = MutableMapping[str, Any]
+async def _refused(request: Request, error: Exception) -> Response:
+    problem = Problem.of(error)
+    if problem.status >= 500:
+        # For the operator: these texts name files, not data.
+        request.scope["dpensemble"]["error"] = type(error).__name__
+        request.scope["dpensemble"]["reason"] = known_text(error)
+    return problem.response
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101
+    # The place of the error, and never the content: not even names, which may be sent by mistake.
+    places = sorted({_place(one["loc"]) + f" ({one['type']})" for one in error.errors()})[:_MOST_PLACES]
+    detail = f"Wrong: {'; '.join(places)}."
+    return Problem(422, "malformed", _MALFORMED, detail).response
+
+
+def _place(where: Any) -> str:
+    public = {"body", "query", "path", "header", *_QUERIES, "answers", "grant"}
+    return ".".join(str(one) if one in public else "..." for one in where if not isinstance(one, int))
+
+
+async def _http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101
+    title = _TITLES.get(error.status_code, "This request cannot be served.")
+    return Problem(error.status_code, "http", title, headers=dict(error.headers or {})).response
+
+
+def add_refusals(app: FastAPI) -> None:
+    """Let an application answer errors by problems."""
+    for kind in (Problem, DPEnsembleError, Exception):
+        app.add_exception_handler(kind, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+
+
+_Scope = MutableMapping[str, Any]
 _Message = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[_Message]]
-_FindSender = Callable[[Scope], Awaitable[str | None]]
+_FindSender = Callable[[_Scope], Awaitable[str | None]]
 
 # Seconds within which a request must arrive.
 _PATIENCE = 30.0
@@ -226,7 +298,7 @@ class _Bodies:
         self._turns = asyncio.Semaphore(1)
 
     @asynccontextmanager
-    async def taken(self, scope: Scope, receive: _Receive) -> AsyncIterator[bytes]:
+    async def taken(self, scope: _Scope, receive: _Receive) -> AsyncIterator[bytes]:
         """Yield the whole body for the length of the block, or refuse the body before all of it has arrived.
 
         Raises
@@ -257,7 +329,7 @@ class _Bodies:
             finally:
                 loop.call_later(min(_REST, loop.time() - start), self._turns.release)
 
-    def _length(self, scope: Scope) -> int:
+    def _length(self, scope: _Scope) -> int:
         """Return the length that a request states, or 0 if it states none."""
         for name, value in scope["headers"]:
             if name == b"content-length":
@@ -266,11 +338,11 @@ class _Bodies:
                 return int(value)
         return 0
 
-    async def _holder(self, scope: Scope) -> str:
+    async def _holder(self, scope: _Scope) -> str:
         try:
             holder = await self._find_sender(scope)
         except DPEnsembleError as error:
-            raise problem_of(error) from None
+            raise Problem.of(error) from None
         if holder is None:
             raise self._too_large(min(_SMALL, self._most), " without a valid key")
         return holder
@@ -297,7 +369,7 @@ class _Bodies:
         return Problem(413, "too-large", "The request is too large.", detail)
 
 
-def _claim(scope: Scope) -> tuple[bytes, ...]:
+def _claim(scope: _Scope) -> tuple[bytes, ...]:
     """Return the headers that identify the sender of a request."""
     return tuple(value for name, value in scope["headers"] if name in (b"authorization", b"cookie"))
 
@@ -319,7 +391,7 @@ async def _read(receive: _Receive, most: int, deadline: float) -> tuple[bytes, b
     return b"".join(parts), more or size > most
 
 
-async def _drop(scope: Scope, receive: _Receive) -> None:
+async def _drop(scope: _Scope, receive: _Receive) -> None:
     """Read and drop the rest of a body of a stated length. A sender that waits for permission is not asked to go on."""
     # A body in chunks may arrive byte by byte, and costs as much to drop as to read.
     if any(name in (b"expect", b"transfer-encoding") for name, _ in scope["headers"]):
@@ -331,11 +403,6 @@ async def _drop(scope: Scope, receive: _Receive) -> None:
                 message = await receive()
                 size += len(message.get("body", b""))
                 more = message["type"] == "http.request" and message.get("more_body", False)
-
-
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-#: The media type of metrics.
-PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 # Seconds during which equal lines are counted, and most different lines that are counted at a time.
@@ -389,93 +456,9 @@ class JsonLog:
         stream.flush()
 
 
-class LogHandler(logging.Handler):
-    """Log messages of libraries without their texts, which may quote anything."""
+_Send = Callable[[_Message], Awaitable[None]]
+_App = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
 
-    def __init__(self, log: JsonLog) -> None:
-        super().__init__(logging.WARNING)
-        self._log = log
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write a line with the name of the logger and the place."""
-        self._log.counted("library", logger=record.name, level=record.levelname, at=f"{record.module}:{record.lineno}")
-
-
-class Metrics:
-    """Counts for Prometheus: those of the served grants and of the ledger's accounts."""
-
-    def __init__(self, handlers: Mapping[str, GrantHandler], ledger: Ledger) -> None:
-        self._handlers, self._ledger = handlers, ledger
-        self._registry = CollectorRegistry()
-        self._requests = self._counter(
-            prometheus_client.Counter, "requests", "Requests.", ("method", "route", "status")
-        )
-        self._answers = self._counter(
-            prometheus_client.Counter, "answers", "Answers sent for the first time.", ("grant",)
-        )
-        self._replays = self._counter(prometheus_client.Counter, "replays", "Repeated requests.", ("grant",))
-        self._refusals = self._counter(prometheus_client.Counter, "refusals", "Requests beyond a budget.", ("grant",))
-        self._remaining = self._counter(Gauge, "answers_remaining", "Answers left of a grant.", ("grant",))
-        self._share = self._counter(Gauge, "budget_share_left", "Share of a lifetime budget left.", ("data_set",))
-        self._entries = self._counter(Gauge, "ledger_entries", "Entries of the ledger.", ())
-
-    def _counter(self, kind: Any, name: str, text: str, labels: Iterable[str]) -> Any:
-        return kind(f"dpensemble_{name}", text, tuple(labels), registry=self._registry)
-
-    def request(self, method: str, route: str, status: int) -> None:
-        """Count a request."""
-        self._requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
-
-    def answered(self, grant: str, answers: int, *, replayed: bool) -> None:
-        """Count new answers, or one repeated request."""
-        if replayed:
-            self._replays.labels(grant).inc()
-        else:
-            self._answers.labels(grant).inc(answers)
-
-    def refused(self, grant: str) -> None:
-        """Count a refusal because a budget does not suffice."""
-        self._refusals.labels(grant).inc()
-
-    def text(self, grants: Sequence[str] = ()) -> bytes:
-        """Return all counts and what is left now. With `grants`, only those of these grants and their data sets."""
-        for name, handler in self._handlers.items():
-            self._remaining.labels(name).set(handler.remaining())
-        for name in sorted({handler.grant.data_set for handler in self._handlers.values()}):
-            self._share.labels(name).set(self._ledger.account(name).state().share_left)
-        self._entries.set(self._ledger.head().number)
-        if not grants:
-            return generate_latest(self._registry)
-        shown = CollectorRegistry()
-        shown.register(
-            _Of(self._registry, grants, {self._handlers[one].grant.data_set for one in grants if one in self._handlers})
-        )
-        return generate_latest(shown)
-
-
-class _Of(Collector):
-    """The part of a registry that concerns some grants and data sets."""
-
-    def __init__(self, registry: CollectorRegistry, grants: Container[str], data_sets: Container[str]) -> None:
-        self._registry, self._grants, self._data_sets = registry, grants, data_sets
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the samples that name one of them. Totals name none."""
-        for metric in self._registry.collect():
-            shown = Metric(metric.name, metric.documentation, metric.type)
-            shown.samples = [one for one in metric.samples if self._is_shown(one.labels)]
-            if shown.samples:
-                yield shown
-
-    def _is_shown(self, labels: Mapping[str, str]) -> bool:
-        return labels.get("grant") in self._grants or labels.get("data_set") in self._data_sets
-
-
-Send = Callable[[_Message], Awaitable[None]]
-App = Callable[[Scope, _Receive, Send], Awaitable[None]]
-
-#: Where the body of a request is found in its scope.
-BODY = "dpensemble.body"
 # Refusals after which the rest of the body is not read.
 _LAST = (400, 408, 413, 429)
 _ALWAYS = {
@@ -493,11 +476,19 @@ _ALWAYS = {
 class Guard:
     """An ASGI application that wraps another. It logs and counts requests, and identifies senders of large bodies."""
 
-    def __init__(self, app: App, *, log: JsonLog, metrics: Metrics, most_bytes: int, find_sender: _FindSender) -> None:
-        self._app, self._log, self._metrics = app, log, metrics
+    def __init__(
+        self,
+        app: _App,
+        *,
+        log: JsonLog,
+        count: Callable[[str, str, int], None],
+        most_bytes: int,
+        find_sender: _FindSender,
+    ) -> None:
+        self._app, self._log, self._count = app, log, count
         self._bodies = _Bodies(most_bytes, find_sender)
 
-    async def __call__(self, scope: Scope, receive: _Receive, send: Send) -> None:
+    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -537,7 +528,7 @@ class Guard:
         finally:
             route = getattr(scope.get("route"), "path", "none")
             code = status[0] if status else 499
-            self._metrics.request(str(scope["method"]), route, code)
+            self._count(str(scope["method"]), route, code)
             # Without a valid key, anybody may send any number of equal requests.
             write = self._log.line if "key" in noted else self._log.counted
             write("request", method=str(scope["method"])[:10], route=route, status=code, **noted)
@@ -554,9 +545,9 @@ def _replayed(left: list[bytes], receive: _Receive) -> _Receive:
     return telling
 
 
-async def _refuse(problem: Problem, send: Send) -> None:
+async def _refuse(problem: Problem, send: _Send) -> None:
     body = problem.body
-    headers = {"content-type": MEDIA_TYPE, "content-length": str(len(body)), **problem.headers}
+    headers = {"content-type": problem.MEDIA_TYPE, "content-length": str(len(body)), **problem.headers}
     # The rest of a refused body is not read.
     headers |= {"connection": "close"} if problem.status in _LAST else {}
     await send(

@@ -14,30 +14,34 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from dpensemble._announce import Spending
-from dpensemble._checks import integer_between, member
+from dpensemble._checks import integer_between
 from dpensemble._state_home import state_home
-from dpensemble.budget import Budget
 from dpensemble.errors import LedgerError, TamperedLedgerError
-from dpensemble.relations import Relation
-from dpensemble.server.account import DataSetCharges, LedgerAccount
-from dpensemble.server.balances import SCHEMAS, AccountStanding, Fields, GrantStanding, Name, Standing, canonical
-from dpensemble.server.entry_log import EntryLog, folder_of
-from dpensemble.server.filters import Amount, Filter, Terms
-from dpensemble.server.names import EVERYONE, check_name, now, require_new_name
-from dpensemble.server.signatures import SigningKey, checked
-from dpensemble.server.store import Store, Transaction, accounts
-from dpensemble.server.witness import KnownLedgers, Witness
+from dpensemble.server.account import LedgerAccount
+from dpensemble.server.entries import (
+    EVERYONE,
+    SCHEMAS,
+    AccountStanding,
+    Standing,
+    Transaction,
+    check_name,
+    require_new_name,
+)
+from dpensemble.server.entry_log import EntryLog
+from dpensemble.server.filters import Amount, Terms
+from dpensemble.server.store import Store
+from dpensemble.server.witness import KnownLedgers, SigningKey, Witness
 
 _UP_TO, _REST = "charges up to checkpoint {:,}, whose entries are lost", "all that was left, after a restore"
 
 # What stands in the place of a checkpoint if there is none.
-_NONE: Fields = {"number": 0, "hash": None}
+_NONE: dict[str, Any] = {"number": 0, "hash": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +94,31 @@ class Restored:
     charged: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
 
+    def sentences(self, *, joins: bool, stated: Sequence[StatedRelease]) -> list[str]:
+        """Return what the owner should know, given what the owner stated."""
+        if joins:
+            return [f"This machine charges ledger {self.ledger} from entry {self.entries:,} on, beside others."]
+        lines = [f"Ledger {self.ledger} goes on from entry {self.entries:,}, the newest of this copy."]
+        if not self.checkpoint:
+            lines.append("No checkpoint was given, so accounts that were opened after this copy are unknown.")
+        elif not self.is_newer:
+            lines.append(
+                f"The checkpoint (entry {self.checkpoint:,}) is not newer than the copy. A checkpoint out of the same "
+                "back-up proves nothing about later answers."
+            )
+        lines += [f"Charged: {one}." for one in self.charged]
+        if self.spends_rest:
+            after = "checkpoint" if self.checkpoint else "copy"
+            lines.append(f"Nobody knows what was released after the {after}, so no account has anything left.")
+        else:
+            words = ", ".join(one.what for one in stated) or "nothing"
+            lines.append(f"Stated in the ledger: after the checkpoint {words} was released.")
+        if self.closed:
+            lines.append(f"Closed: {', '.join(self.closed)}. Stored answers can still be requested.")
+        return lines
 
-class Restoring:
+
+class _Restoring:
     """Charges a restored copy of a ledger within a transaction."""
 
     def __init__(self, ledger: EntryLog, transaction: Transaction) -> None:
@@ -101,7 +128,7 @@ class Restoring:
 
     def run(
         self,
-        checkpoints: Sequence[Fields],
+        checkpoints: Sequence[dict[str, Any]],
         released: Sequence[StatedRelease] | None,
         *,
         joins: bool,
@@ -136,7 +163,8 @@ class Restoring:
                 f"checkpoint {newest['number']:,} was made by an earlier version and does not state what accounts had "
                 "spent: state no releases, so that all that is left is charged."
             )
-        closed = [] if joins else [name for (_, name), one in self._grants if not one.is_closed]
+        grants = self._transaction.standing.grants
+        closed = [] if joins else [name for (_, name), one in grants.items() if not one.is_closed]
         self._transaction.append("restored", self._statement(newest, released, joins=joins))
         for one in spent:
             self._charge_up_to(one or {}, int(newest["number"]))
@@ -152,11 +180,7 @@ class Restoring:
             closed=sorted(closed),
         )
 
-    @property
-    def _grants(self) -> Iterable[tuple[Name, GrantStanding]]:
-        return self._transaction.standing.grants.items()
-
-    def _is_newer(self, checkpoint: Fields) -> bool:
+    def _is_newer(self, checkpoint: dict[str, Any]) -> bool:
         """Return whether a checkpoint states more than the copy. Raise if the copy contradicts the checkpoint."""
         number = integer_between("number", checkpoint.get("number"), 1, 2**62)
         entry = self._transaction.entry(number)
@@ -169,7 +193,9 @@ class Restoring:
             )
         return number > self._entries
 
-    def _statement(self, newest: Fields, released: Sequence[StatedRelease] | None, *, joins: bool) -> Fields:
+    def _statement(
+        self, newest: dict[str, Any], released: Sequence[StatedRelease] | None, *, joins: bool
+    ) -> dict[str, Any]:
         """Return the entry: what the copy was, and what the owner states about later releases."""
         stated: object = "all that was left of every account"
         if joins:
@@ -181,17 +207,15 @@ class Restoring:
             "copy": self._entries,
             "closes": not joins,
             "released": stated,
-            "time": now(),
         }
 
-    def _charge_up_to(self, spent: Mapping[Name, AccountStanding], number: int) -> None:
+    def _charge_up_to(self, spent: Mapping[tuple[str, str], AccountStanding], number: int) -> None:
         """Open accounts that the copy lacks, and charge what the checkpoint states beyond the copy."""
         for (data_set, whom), stated in spent.items():
             there = self._transaction.standing.accounts.get((data_set, whom))
             if there is None:
                 terms = json.loads(stated.terms)
-                self._transaction.append("account", {"data_set": data_set, "whom": whom, "terms": terms, "time": now()})
-                self._transaction.add(accounts, data_set=data_set, whom=whom, terms=canonical(terms))
+                self._transaction.append("account", {"data_set": data_set, "whom": whom, "terms": terms})
                 there = AccountStanding(stated.terms)
             elif there.terms != stated.terms:
                 raise TamperedLedgerError(
@@ -231,14 +255,14 @@ class Restoring:
     def _left(self, data_set: str) -> Amount:
         return self._account(data_set).everyone(self._transaction).left
 
-    def _account(self, data_set: str) -> DataSetCharges:
-        return DataSetCharges(self._ledger, data_set)
+    def _account(self, data_set: str) -> LedgerAccount:
+        return LedgerAccount(self._ledger, data_set)
 
     def _data_sets(self) -> list[str]:
         return sorted({data_set for data_set, _ in self._transaction.standing.accounts})
 
 
-def _spent(checkpoint: Fields) -> dict[Name, AccountStanding] | None:
+def _spent(checkpoint: dict[str, Any]) -> dict[tuple[str, str], AccountStanding] | None:
     """Return what every account had spent by a checkpoint, or None if an earlier version made the checkpoint."""
     # The checkpoint that the ledger writes for itself holds the whole standing.
     rows = checkpoint.get("accounts", checkpoint.get("standing", {}).get("accounts"))
@@ -283,6 +307,7 @@ class Ledger(EntryLog):
     Examples
     --------
     >>> import os, tempfile
+    >>> from dpensemble import Budget
     >>> folder = tempfile.TemporaryDirectory(); os.environ["DPENSEMBLE_STATE"] = folder.name
     >>> ledger = Ledger.create(folder.name + "/ledger.db")
     >>> patients = ledger.open_account("patients", epsilon=3, delta=1e-5)
@@ -311,7 +336,7 @@ class Ledger(EntryLog):
             If a ledger was charged in this place before. See `forget`.
         """
         store, name = Store(where), str(uuid.uuid4())
-        places = KnownLedgers(folder_of(witness))
+        places = KnownLedgers(witness)
         if store.exists():
             raise _present(store)
         places.require_fresh(store)
@@ -321,7 +346,7 @@ class Ledger(EntryLog):
         def begin(transaction: Transaction) -> None:
             if transaction.last() is not None:
                 raise _present(store)
-            fields = {"id": name, "schema": SCHEMAS[-1], "public_key": key.public, "time": now()}
+            fields = {"id": name, "schema": SCHEMAS[-1], "public_key": key.public}
             # A witness without a ledger harms nobody, but a ledger without its witness could not be charged.
             seen.begin(transaction.append("ledger", fields))
 
@@ -351,13 +376,13 @@ class Ledger(EntryLog):
         LedgerError
             If another ledger, or none, is remembered for this place.
         """
-        KnownLedgers(folder_of(witness)).forget(Store(where), ledger)
+        KnownLedgers(witness).forget(Store(where), ledger)
 
     @classmethod
     def restored(
         cls,
         where: str | Path,
-        checkpoints: Sequence[Fields],
+        checkpoints: Sequence[dict[str, Any]],
         *,
         released: Sequence[StatedRelease] | None = None,
         joins: bool = False,
@@ -412,14 +437,14 @@ class Ledger(EntryLog):
         """
         ledger = cls.__new__(cls)
         ledger._locate(where, signing_key, witness)
-        stated = [checked(one, ledger.public_key) for one in checkpoints]
+        stated = [ledger._signed.checked(one) for one in checkpoints]
         if joins and (released is not None or ledger._store.file is not None):
             raise LedgerError(
                 "joins=True is for a ledger in PostgreSQL that another machine charges, and states no releases: leave "
                 "it out."
             )
         with ledger.restoring() as transaction:
-            return Restoring(ledger, transaction).run(stated, released, joins=joins, seen=ledger.last_seen())
+            return _Restoring(ledger, transaction).run(stated, released, joins=joins, seen=ledger.last_seen())
 
     @classmethod
     def moved(
@@ -497,13 +522,8 @@ class Ledger(EntryLog):
             If the account is already open, or an account has a name that differs only in case, normal form or
             look-alike letters.
         """
-        terms = Terms(
-            budget=Budget(epsilon=epsilon, delta=delta),
-            filter=member("filter", filter, Filter),
-            order=order,
-            approximate=approximate,
-            relation=member("relation", relation, Relation),
-        )
+        fields = {"epsilon": epsilon, "delta": delta, "filter": filter, "order": order, "approximate": approximate}
+        terms = Terms.from_dict(fields | {"relation": relation})
         return self._open(check_name("data_set", data_set), terms)
 
     def open_group(self, data_set: str, whom: str, *, epsilon: float) -> NoReturn:
@@ -537,9 +557,8 @@ class Ledger(EntryLog):
                     f"the account of {data_set!r} is already open; its terms never change, so use Ledger.account."
                 )
             require_new_name("data_set", data_set, _data_sets(transaction.standing))
-            fields = {"data_set": data_set, "whom": EVERYONE, "terms": terms.to_dict(), "time": now()}
+            fields = {"data_set": data_set, "whom": EVERYONE, "terms": terms.to_dict()}
             transaction.append("account", fields)
-            transaction.add(accounts, data_set=data_set, whom=EVERYONE, terms=canonical(terms.to_dict()))
         return LedgerAccount(self, data_set)
 
     def account(self, data_set: str) -> LedgerAccount:

@@ -11,9 +11,8 @@ from typing import Any
 from dpensemble.budget import Budget
 from dpensemble.errors import InvalidParameterError, file_errors
 from dpensemble.server import AccountState, Ledger
-from dpensemble.server.filters import Filter
-from dpensemble.server.ledger import Restored, StatedRelease
-from dpensemble.server.signatures import read_statement
+from dpensemble.server.ledger import StatedRelease
+from dpensemble.server.witness import read_statement
 from dpensemble.workflow.disk import ANY_FILE, replace_file
 from dpensemble.workflow.outputs import RunFile, load_run, undamaged
 
@@ -67,7 +66,7 @@ def _show(where: str) -> _Answer:
 
 def _line(state: AccountState) -> str:
     terms, whom = state.terms, "" if state.whom == "everyone" else f", {state.whom}"
-    how = "epsilons add up" if terms.filter is Filter.BASIC else f"a filter by {terms.unit}"
+    how = "epsilons add up" if terms.filter == "basic" else f"a filter by {terms.unit}"
     return (
         f"{state.data_set}{whom}: epsilon {terms.budget.epsilon:g} at delta {terms.budget.delta:g} for good ({how}); "
         f"{state.share_left:.1%} left, enough for {state.fitting_words}."
@@ -127,7 +126,7 @@ def _restored(
         released=stated if stated or nothing_released else None,
         joins=joins,
     )
-    return asdict(outcome), "\n".join(_words_of(outcome, joins=joins, stated=stated))
+    return asdict(outcome), "\n".join(outcome.sentences(joins=joins, stated=stated))
 
 
 def _stated_release(text: str) -> StatedRelease:
@@ -139,29 +138,6 @@ def _stated_release(text: str) -> StatedRelease:
         budgets = [record.budget, record.guarantee, *(group["budget"] for group in record.groups)]
         epsilon, delta = (max(float(one[name]) for one in budgets) for name in ("epsilon", "delta"))
     return StatedRelease(data_set=data_set or None, what=f"run {Path(folder).name}", epsilon=epsilon, delta=delta)
-
-
-def _words_of(outcome: Restored, *, joins: bool, stated: list[StatedRelease]) -> list[str]:
-    if joins:
-        return [f"This machine charges ledger {outcome.ledger} from entry {outcome.entries:,} on, beside others."]
-    lines = [f"Ledger {outcome.ledger} goes on from entry {outcome.entries:,}, the newest of this copy."]
-    if not outcome.checkpoint:
-        lines.append("No checkpoint was given, so accounts that were opened after this copy are unknown.")
-    elif not outcome.is_newer:
-        lines.append(
-            f"The checkpoint (entry {outcome.checkpoint:,}) is not newer than the copy. A checkpoint out of the same "
-            "back-up proves nothing about later answers."
-        )
-    lines += [f"Charged: {one}." for one in outcome.charged]
-    if outcome.spends_rest:
-        after = "checkpoint" if outcome.checkpoint else "copy"
-        lines.append(f"Nobody knows what was released after the {after}, so no account has anything left.")
-    else:
-        words = ", ".join(one.what for one in stated) or "nothing"
-        lines.append(f"Stated in the ledger: after the checkpoint {words} was released.")
-    if outcome.closed:
-        lines.append(f"Closed: {', '.join(outcome.closed)}. Stored answers can still be requested.")
-    return lines
 
 
 def _move(where: str, to: str) -> _Answer:

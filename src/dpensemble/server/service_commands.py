@@ -10,7 +10,7 @@ from typing import Any
 from dpensemble.server import read_settings
 from dpensemble.server.app import serve
 from dpensemble.server.service import ServiceState
-from dpensemble.server.sign_in import ApiKey, create_key, read_keys, revoke_key
+from dpensemble.server.sign_in import ApiKey, KeyFile
 
 #: The result as plain values and in words.
 _Answer = tuple[Any, str]
@@ -19,15 +19,15 @@ _Answer = tuple[Any, str]
 def run_keys(action: str, keys: Path, **values: Any) -> _Answer:
     """Run one command on a file of keys."""
     if action == "create":
-        new_key, token = create_key(keys, values["holder"], values["scope"], values["grant"] or (), values["days"])
+        new_key, token = KeyFile(keys).create(values["holder"], values["scope"], values["grant"] or (), values["days"])
         answer: Any = {**_about(new_key), "key": token}
         words = f"{token}\n{_line(new_key)} The key is shown only once; {keys} stores a hash."
     elif action == "list":
-        stored_keys = list(read_keys(keys).values())
+        stored_keys = list(KeyFile(keys).read().values())
         answer = [_about(one) for one in stored_keys]
         words = "\n".join(map(_line, stored_keys)) or f"{keys} has no keys."
     else:
-        removed_key = revoke_key(keys, values["key"])
+        removed_key = KeyFile(keys).revoke(values["key"])
         answer, words = {"revoked": removed_key.id}, f"The key {removed_key.id} of {removed_key.holder} is revoked."
     return answer, words
 

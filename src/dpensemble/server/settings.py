@@ -17,7 +17,7 @@ from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.laws import LawChoice
 from dpensemble.releases import RELEASES
 from dpensemble.rows.bad_records import OnBadRecord
-from dpensemble.server.names import look_alike
+from dpensemble.server.entries import look_alike
 from dpensemble.server.sign_in import OidcSettings
 
 # Laws with their own kind of release, by name. All of their settings must be given.

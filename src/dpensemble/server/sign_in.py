@@ -15,7 +15,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -23,24 +23,25 @@ from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import jwt
 from filelock import FileLock
+from starlette.requests import HTTPConnection
 
 from dpensemble._checks import integer_between, member
 from dpensemble._folders import make_folder
 from dpensemble._untrusted import JSON, LARGEST_JSON, file_bytes, parse_json
 from dpensemble.errors import DPEnsembleError, FileError, InvalidParameterError, file_errors
-from dpensemble.server.names import look_alike
+from dpensemble.server.entries import look_alike
 from dpensemble.workflow.disk import OWN_FILE, replace_file
 
-#: Prefix of every API key.
-PREFIX = "dpe_"
+# Prefix of every API key.
+_PREFIX = "dpe_"
 _HOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
-_TOKEN = re.compile(PREFIX + r"([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_TOKEN = re.compile(_PREFIX + r"([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _ID, _DIGEST = re.compile(r"[0-9a-f]{12}"), re.compile(r"[0-9a-f]{64}")
 _VERSION = 1
 # Seconds to wait while others change the file.
@@ -93,6 +94,78 @@ class ApiKey:
         return self.expires is not None and datetime.now(UTC).date().isoformat() > self.expires
 
 
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """The file of API keys, which stores hashes of their secrets."""
+
+    path: Path
+
+    def read(self) -> dict[str, ApiKey]:
+        """Return the keys by id."""
+        try:
+            with _reading(self.path):
+                content = parse_json(file_bytes(self.path, links=True, largest=LARGEST_JSON))
+            if content["version"] != _VERSION:
+                raise ValueError
+            keys = {one.id: one for one in map(_stored_key, content["keys"])}
+            if len(keys) < len(content["keys"]):
+                raise ValueError
+        except (ValueError, KeyError, TypeError):
+            raise FileError(f"{self.path} must be a file of keys of version {_VERSION}: create a new one.") from None
+        return keys
+
+    def create(
+        self, holder: str, scopes: Sequence[str], grants: Sequence[str] = (), days: int | None = None
+    ) -> tuple[ApiKey, str]:
+        """Add a new key, and return the stored key and the token. The token is stored nowhere."""
+        if not isinstance(holder, str) or not _HOLDER.fullmatch(holder):
+            raise InvalidParameterError(
+                f"holder must be 1 to 40 letters, digits, '.', '_' and '-'; got {holder!r:.60}.", parameter="holder"
+            )
+        if not scopes:
+            raise InvalidParameterError(f"a key requires a scope: give one of {', '.join(Scope)}.", parameter="scope")
+        scope_names = tuple(sorted({member("scope", one, Scope).value for one in scopes}))
+        today = datetime.now(UTC).date()
+        expires = (
+            None if days is None else (today + timedelta(days=integer_between("days", days, 1, 36_500))).isoformat()
+        )
+        secret = secrets.token_urlsafe(32)
+        key = ApiKey(
+            id=secrets.token_hex(6),
+            holder=holder,
+            scopes=scope_names,
+            grants=tuple(grants),
+            sha256=hashlib.sha256(secret.encode()).hexdigest(),
+            created=today.isoformat(),
+            expires=expires,
+        )
+        with _alone(self.path):
+            keys = self.read() if self.path.exists() else {}
+            other = look_alike(holder, [one.holder for one in keys.values()])
+            if other is not None and holder not in {one.holder for one in keys.values()}:
+                raise InvalidParameterError(
+                    f"holder={holder!r:.60} looks like {other!r:.60}, who has a key already: use that name, or one "
+                    "that cannot be confused with it.",
+                    parameter="holder",
+                )
+            _write(self.path, [*keys.values(), key])
+        return key, f"{_PREFIX}{key.id}_{secret}"
+
+    def revoke(self, ident: str) -> ApiKey:
+        """Remove a key, and return it."""
+        # Read once before locking, so that no lock file is left beside a missing file.
+        self.read()
+        with _alone(self.path):
+            keys = self.read()
+            if ident not in keys:
+                raise InvalidParameterError(
+                    f"id must be a key of {self.path}: {', '.join(keys) or 'none'}; got {ident!r:.60}."
+                )
+            key = keys.pop(ident)
+            _write(self.path, list(keys.values()))
+        return replace(key, expires=datetime.now(UTC).date().isoformat())
+
+
 class KeyRing:
     """The keys in a file, which is read again when it changes."""
 
@@ -110,7 +183,7 @@ class KeyRing:
                 stat = self._path.stat()
                 stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
                 if stamp != self._stamp:
-                    self._keys, self._stamp = read_keys(self._path), stamp
+                    self._keys, self._stamp = KeyFile(self._path).read(), stamp
             return self._keys
 
     def of(self, token: str) -> ApiKey | None:
@@ -128,23 +201,8 @@ def _reading(path: Path) -> AbstractContextManager[None]:
     )
 
 
-def read_keys(path: Path) -> dict[str, ApiKey]:
-    """Return the keys of a file by id."""
-    try:
-        with _reading(path):
-            content = parse_json(file_bytes(path, links=True, largest=LARGEST_JSON))
-        if content["version"] != _VERSION:
-            raise ValueError
-        keys = {one.id: one for one in map(_stored_key, content["keys"])}
-        if len(keys) < len(content["keys"]):
-            raise ValueError
-    except (ValueError, KeyError, TypeError):
-        raise FileError(f"{path} must be a file of keys of version {_VERSION}: create a new one.") from None
-    return keys
-
-
 def _stored_key(stored: Mapping[str, JSON]) -> ApiKey:
-    """Return a key with the entries of a file. Raise if an entry has another form than `create_key` writes."""
+    """Return a key with the entries of a file. Raise if an entry has another form than `KeyFile.create` writes."""
     # An empty text in the place of a list would cover all grants.
     lists = {name: tuple(stored[name]) for name in ("scopes", "grants") if isinstance(stored[name], list)}
     key = ApiKey(**{**stored, **lists})
@@ -158,55 +216,6 @@ def _stored_key(stored: Mapping[str, JSON]) -> ApiKey:
     if expires and date.fromisoformat(expires).isoformat() != expires:
         raise ValueError
     return key
-
-
-def create_key(
-    path: Path, holder: str, scopes: Sequence[str], grants: Sequence[str] = (), days: int | None = None
-) -> tuple[ApiKey, str]:
-    """Add a new key to a file, and return the stored key and the token. The token is stored nowhere."""
-    if not isinstance(holder, str) or not _HOLDER.fullmatch(holder):
-        raise InvalidParameterError(
-            f"holder must be 1 to 40 letters, digits, '.', '_' and '-'; got {holder!r:.60}.", parameter="holder"
-        )
-    if not scopes:
-        raise InvalidParameterError(f"a key requires a scope: give one of {', '.join(Scope)}.", parameter="scope")
-    scope_names = tuple(sorted({member("scope", one, Scope).value for one in scopes}))
-    today = datetime.now(UTC).date()
-    expires = None if days is None else (today + timedelta(days=integer_between("days", days, 1, 36_500))).isoformat()
-    secret = secrets.token_urlsafe(32)
-    key = ApiKey(
-        id=secrets.token_hex(6),
-        holder=holder,
-        scopes=scope_names,
-        grants=tuple(grants),
-        sha256=hashlib.sha256(secret.encode()).hexdigest(),
-        created=today.isoformat(),
-        expires=expires,
-    )
-    with _alone(path):
-        keys = read_keys(path) if path.exists() else {}
-        other = look_alike(holder, [one.holder for one in keys.values()])
-        if other is not None and holder not in {one.holder for one in keys.values()}:
-            raise InvalidParameterError(
-                f"holder={holder!r:.60} looks like {other!r:.60}, who has a key already: use that name, or one that "
-                "cannot be confused with it.",
-                parameter="holder",
-            )
-        _write(path, [*keys.values(), key])
-    return key, f"{PREFIX}{key.id}_{secret}"
-
-
-def revoke_key(path: Path, ident: str) -> ApiKey:
-    """Remove a key from a file."""
-    # Read once before locking, so that no lock file is left beside a missing file.
-    read_keys(path)
-    with _alone(path):
-        keys = read_keys(path)
-        if ident not in keys:
-            raise InvalidParameterError(f"id must be a key of {path}: {', '.join(keys) or 'none'}; got {ident!r:.60}.")
-        key = keys.pop(ident)
-        _write(path, list(keys.values()))
-    return replace(key, expires=datetime.now(UTC).date().isoformat())
 
 
 @contextmanager
@@ -439,7 +448,6 @@ def _require_direct(address: str) -> None:
         )
 
 
-COOKIE = "dpensemble"
 _HOURS = 8
 
 
@@ -448,6 +456,9 @@ class Sessions:
 
     A session ends with its key in `ring`. Only services of one ledger know `secret`.
     """
+
+    #: Name of the cookie.
+    COOKIE: ClassVar[str] = "dpensemble"
 
     def __init__(self, ring: KeyRing, secret: bytes) -> None:
         self._ring, self._secret = ring, secret
@@ -493,3 +504,43 @@ class Sessions:
 
     def _sign(self, what: str, content: str, more: str) -> str:
         return hmac.new(self._secret, f"{what}\n{content}\n{more}".encode(), hashlib.sha256).hexdigest()
+
+
+class SignIn:
+    """Finds the sender of a request, by an API key, a token of the provider, or a session of the page.
+
+    `in_thread` does work that an unknown sender causes. Only services of one ledger know `secret`.
+    """
+
+    def __init__(
+        self,
+        keys: Path,
+        secret: bytes,
+        oidc: OidcSettings | None,
+        in_thread: Callable[[Callable[[], ApiKey | None]], Awaitable[ApiKey | None]],
+    ) -> None:
+        self.ring = KeyRing(keys)
+        self.sessions = Sessions(self.ring, secret)
+        self.provider = None if oidc is None else Provider(oidc)
+        self._in_thread = in_thread
+
+    async def key_of_token(self, token: str) -> ApiKey | None:
+        """Return the sender of an API key or of a provider's token, or None if it is invalid or expired.
+
+        An API key takes no thread, so a key never waits for tokens, for their provider or for unknown senders.
+        """
+        provider = self.provider
+        if provider is None or token.startswith(_PREFIX):
+            return self.ring.of(token)
+        await provider.keys_for(token)
+        return await self._in_thread(lambda: provider.of(token))
+
+    async def holder_of_request(self, scope: Mapping[str, Any]) -> str | None:
+        """Return the holder of the key, token or session in the headers of a request, or None."""
+        asking = HTTPConnection(dict(scope))
+        kind, _, token = asking.headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            key = await self.key_of_token(token.strip())
+        else:
+            key = self.sessions.of(asking.cookies.get(Sessions.COOKIE, ""))
+        return None if key is None else key.holder

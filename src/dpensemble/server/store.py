@@ -2,7 +2,7 @@
 
 Every write is one transaction that excludes all other writes: ``BEGIN IMMEDIATE`` in SQLite, an advisory
 lock in PostgreSQL. When it returns, it has reached the disk (``synchronous=FULL`` over a write-ahead log, or
-PostgreSQL's ``synchronous_commit``). Only the entries decide what may be charged (`balances.py`). The contents of the
+PostgreSQL's ``synchronous_commit``). Only the entries decide what may be charged (`entries.py`). The contents of the
 other tables follow from the entries, and verification compares them.
 
 Rows are added and never changed. Triggers refuse changed rows, existing keys, negative numbers, and entries that do not
@@ -16,12 +16,11 @@ import logging
 import math
 import os
 import re
-import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -30,8 +29,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from dpensemble.errors import InvalidParameterError, LedgerError, TamperedLedgerError
-from dpensemble.server.balances import Entry, Standing, follow, following
+from dpensemble.errors import InvalidParameterError, LedgerError
+from dpensemble.server.entries import METADATA, Transaction, entries
 
 _SCHEME = "postgresql://"
 # Settings of libpq that a ledger's address may hold besides those of a private table's address.
@@ -122,21 +121,10 @@ class _ServerPlace:
         return url.database in (None, "", self.database) or not {"dbname", "service"}.isdisjoint(url.query)
 
 
-def is_certain(place: str) -> bool:
-    """Return whether a remembered name identifies the server, and not only an address of it."""
-    named = _NAMED.fullmatch(place)
-    return named is not None and named["system"] != "unknown"
-
-
 _KEPT = "rows of a ledger are never changed"
 _KNOWN = "a ledger has a row with this key"
 _NEGATIVE = "numbers of a ledger are whole and not negative"
 _APART = "an entry of a ledger follows the newest one"
-
-
-def _not_negative(columns: Iterable[sa.Column[int]]) -> list[sa.CheckConstraint]:
-    """Return constraints that forbid negative numbers in a new table."""
-    return [sa.CheckConstraint(f"{column.name} >= 0") for column in columns]
 
 
 def _triggers_of(table: sa.Table, dialect: str) -> dict[str, list[str]]:
@@ -227,198 +215,8 @@ def _is_apart(table: sa.Table) -> str:
     )
 
 
-METADATA = sa.MetaData()
-
-
-def _table(name: str, *columns: Any) -> sa.Table:
-    return sa.Table(f"dpensemble_{name}", METADATA, *columns)
-
-
-_key, _text, _count = sa.String(200), sa.Text, sa.BigInteger
-entries = _table(
-    "entries",
-    sa.Column("number", _count, primary_key=True, autoincrement=False),
-    sa.Column("kind", _key, nullable=False),
-    sa.Column("body", _text, nullable=False),
-    sa.Column("previous", sa.String(64), nullable=False, unique=True),
-    sa.Column("hash", sa.String(64), nullable=False, unique=True),
-)
-accounts = _table(
-    "accounts",
-    sa.Column("data_set", _key, primary_key=True),
-    sa.Column("whom", _key, primary_key=True),
-    sa.Column("terms", _text, nullable=False),
-)
-charges = _table(
-    "charges",
-    sa.Column("number", _count, primary_key=True),
-    sa.Column("data_set", _key, primary_key=True),
-    sa.Column("whom", _key, primary_key=True),
-    sa.Column("loss", _count, nullable=False),
-    sa.Column("delta", _count, nullable=False),
-)
-grants = _table(
-    "grants",
-    sa.Column("data_set", _key, primary_key=True),
-    sa.Column("name", _key, primary_key=True),
-    sa.Column("settings", _text, nullable=False),
-    sa.Column("answers", _count, nullable=False),
-)
-requests = _table(
-    "requests",
-    sa.Column("data_set", _key, primary_key=True),
-    sa.Column("grant_name", _key, primary_key=True),
-    sa.Column("request", _key, primary_key=True),
-    sa.Column("votes", sa.String(64), nullable=False),
-    sa.Column("total", _count, nullable=False),
-    sa.Index("dpensemble_requests_total", "data_set", "grant_name", "total"),
-    sa.UniqueConstraint("data_set", "grant_name", "total"),
-)
-answers = _table(
-    "answers",
-    sa.Column("data_set", _key, primary_key=True),
-    sa.Column("grant_name", _key, primary_key=True),
-    sa.Column("request", _key, primary_key=True),
-    sa.Column("told", _text, nullable=False),
-)
-for _made in METADATA.tables.values():
-    for _check in _not_negative(column for column in _made.columns if isinstance(column.type, sa.Integer)):
-        _made.append_constraint(_check)
-
-#: Seconds that a charge waits for other charges.
-PATIENCE = 60
-# Statements are built once, because building one takes longer than SQLite takes to run it.
-_NEWEST = sa.select(entries).order_by(entries.c.number.desc()).limit(1)
-# Number of entries that are read at once.
-_BATCH = 1000
-_FROM = sa.select(entries).where(entries.c.number >= sa.bindparam("first")).order_by(entries.c.number).limit(_BATCH)
-
-
-@cache
-def _select_statement(table: sa.Table, names: tuple[str, ...]) -> sa.Select[Any]:
-    return sa.select(table).where(*_conditions(table, names)).order_by(table.columns[0])
-
-
-@cache
-def _insert_statement(table: sa.Table) -> sa.Insert:
-    return sa.insert(table)
-
-
-def _conditions(table: sa.Table, names: tuple[str, ...]) -> list[Any]:
-    return [table.c[name] == sa.bindparam(name) for name in names]
-
-
-class Transaction:
-    """Reads and additions that happen together, or not at all."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-        # Nobody else adds meanwhile, so the newest entry stays the newest until this transaction adds one.
-        self._last: Entry | None = None
-        #: Standing of accounts and grants after all entries so far.
-        self.standing = Standing()
-
-    def catch_up(self, standing: Standing) -> None:
-        """Follow the entries since `standing`, which this process or a signature has confirmed, or raise."""
-        later = self._entries_from(standing.number)
-        if standing.number:
-            same = next(later, None)
-            if same is None or (same.number, same.hash) != (standing.number, standing.hash):
-                raise TamperedLedgerError(
-                    f"entry {standing.number:,} of the ledger is missing or different: the ledger is an old copy, or "
-                    "was changed; restore the newest copy. Nothing is charged until then."
-                )
-        self.standing = follow(standing, later)
-
-    @contextmanager
-    def apart(self) -> Iterator[None]:
-        """Undo, within the transaction, what the block added if the block raises."""
-        last, standing = self._last, self.standing
-        try:
-            with self._connection.begin_nested():
-                yield
-        except BaseException:
-            self._last, self.standing = last, standing
-            raise
-
-    def rows(self, table: sa.Table, **where: Any) -> list[Any]:
-        """Return the rows of a table with these values, in the order of its first column."""
-        return list(self._connection.execute(_select_statement(table, tuple(where)), where))
-
-    def row(self, table: sa.Table, **where: Any) -> Any:
-        """Return the one row with these values, or None."""
-        rows = self.rows(table, **where)
-        return rows[0] if rows else None
-
-    def sums(self) -> dict[tuple[str, str], tuple[int, int, int]]:
-        """Return the sums of losses and deltas, and the number of rows, in the table of charges."""
-        columns = (sa.func.sum(charges.c.loss), sa.func.sum(charges.c.delta), sa.func.count())
-        query = sa.select(charges.c.data_set, charges.c.whom, *columns).group_by(charges.c.data_set, charges.c.whom)
-        return {
-            (data_set, whom): (int(loss), int(delta), int(number))
-            for data_set, whom, loss, delta, number in self._connection.execute(query)
-        }
-
-    def containing(self, kind: str, text: str) -> list[Entry]:
-        """Return the entries of a kind whose body contains a text. Reads all entries of that kind."""
-        query = sa.select(entries).where(entries.c.kind == kind, entries.c.body.contains(text, autoescape=True))
-        return [Entry(*row) for row in self._connection.execute(query)]
-
-    def of_kind(self, kind: str) -> list[Entry]:
-        """Return the entries of a kind, oldest first."""
-        return [Entry(*row) for row in self.rows(entries, kind=kind)]
-
-    def last(self) -> Entry | None:
-        """Return the newest entry."""
-        if self._last is None:
-            row = self._connection.execute(_NEWEST).first()
-            self._last = None if row is None else Entry(*row)
-        return self._last
-
-    def entry(self, number: int) -> Entry | None:
-        """Return an entry by its number."""
-        row = self.row(entries, number=number)
-        return None if row is None else Entry(*row)
-
-    def all_entries(self) -> Iterator[Entry]:
-        """Yield all entries in turn."""
-        return self._entries_from(0)
-
-    def _entries_from(self, number: int) -> Iterator[Entry]:
-        while rows := self._connection.execute(_FROM, {"first": number}).all():
-            yield from (Entry(*row) for row in rows)
-            if len(rows) < _BATCH:
-                return
-            number = rows[-1].number + 1
-
-    def add(self, table: sa.Table, **values: Any) -> None:
-        """Add a row."""
-        self._connection.execute(_insert_statement(table), values)
-
-    def add_all(self, table: sa.Table, rows: Sequence[sa.Row[tuple[object, ...]]]) -> None:
-        """Add rows of the same table of another database, in their order."""
-        for start in range(0, len(rows), _BATCH):
-            self._connection.execute(_insert_statement(table), [row._asdict() for row in rows[start : start + _BATCH]])
-
-    def append(self, kind: str, fields: dict[str, Any]) -> Entry:
-        """Add an entry to the chain."""
-        if kind != "ledger" and self.standing.schema > 1:
-            # Two copies of a ledger never have the same entry, even for the same charge.
-            fields = fields | {"nonce": secrets.token_hex(8)}
-        entry = following(self.last(), kind, fields)
-        self.standing = self.standing.after(entry)
-        self.add(
-            entries,
-            number=entry.number,
-            kind=entry.kind,
-            body=entry.body,
-            previous=entry.previous,
-            hash=entry.hash,
-        )
-        self._last = entry
-        return entry
-
-
+# Seconds that a charge waits for other charges.
+_PATIENCE = 60
 # Number of connections that a service keeps open.
 _KEPT_OPEN = 5
 # Advisory lock of a ledger's writers in PostgreSQL, by its tables' name.
@@ -441,7 +239,7 @@ class Store:
 
     def __init__(self, where: str | Path) -> None:
         #: Seconds that a transaction waits for locks of others.
-        self.patience: float = PATIENCE
+        self.patience: float = _PATIENCE
         #: Whether connections are kept open.
         self.is_kept_open = False
         address = str(where)
@@ -476,6 +274,12 @@ class Store:
     def may_be(self, place: str) -> bool:
         """Return whether a remembered place may be this database, under any address."""
         return place in self.identities if self.file is not None else self._server.may_be(place)
+
+    @staticmethod
+    def is_certain(place: str) -> bool:
+        """Return whether a remembered place identifies the server, and not only an address of it."""
+        named = _NAMED.fullmatch(place)
+        return named is not None and named["system"] != "unknown"
 
     def _new_engine(self, url: sa.URL, **pooled: Any) -> sa.Engine:
         if self.file is not None:
@@ -554,7 +358,7 @@ class Store:
         }
 
     @contextmanager
-    def kept_open(self, patience: float = PATIENCE) -> Iterator[None]:
+    def kept_open(self, patience: float = _PATIENCE) -> Iterator[None]:
         """Keep connections open and reuse them within the block. No process may fork in the block.
 
         Within the block a transaction waits `patience` seconds for locks of others.

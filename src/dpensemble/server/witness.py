@@ -1,14 +1,18 @@
-"""Files outside a ledger's database that show an old copy of the ledger, or another ledger in its place.
+"""What a ledger stores outside its database: the witness of its newest entry, its signing key, and checkpoints.
 
 The witness holds the newest known entry, so that restoring an old copy restores no budget. A second file remembers the
 ledger of each database, so that a new ledger cannot replace it. Each file is replaced in one step, reaches the disk
 with its name, and is known by when it was made.
+
+A signed checkpoint states the newest entry, and is stored elsewhere, or beside the ledger with the balances of that
+entry. With the latter, a start need not read all entries first.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import hmac
 import json
 import os
 import re
@@ -17,22 +21,26 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from filelock import FileLock
 
 from dpensemble._folders import make_folder, sync_folder
 from dpensemble._state_home import state_home
 from dpensemble._untrusted import LARGEST_JSON, file_bytes, parse_json
 from dpensemble.errors import LedgerError, ReplacedLedgerError, UnknownLedgerError
-from dpensemble.server.balances import Entry
-from dpensemble.server.store import PATIENCE, Store, Transaction, is_certain, two_names
+from dpensemble.server.entries import Entry, Standing, Transaction, canonical
+from dpensemble.server.store import Store, two_names
 
+# Seconds that a process waits for others that write the same file.
+_PATIENCE = 60
 # Arguments of statx: the file itself, by its descriptor, and the time at which it was made.
 _EMPTY_PATH, _BIRTH = 0x1000, 0x800
 
 
-def replace_file(path: Path, content: Callable[[int], bytes]) -> None:
+def _replace_file(path: Path, content: Callable[[int], bytes]) -> None:
     """Write a new file beside its place, move it there in one step, and bring its name to the disk.
 
     `content` gets the descriptor of the new file, and returns what the file holds.
@@ -166,7 +174,7 @@ class Witness:
         with ExitStack() as stack:
             with self._file_errors("written"):
                 make_folder(self.path.parent, 0o700)
-                stack.enter_context(FileLock(f"{self.path}.lock", timeout=PATIENCE))
+                stack.enter_context(FileLock(f"{self.path}.lock", timeout=_PATIENCE))
             yield
 
     @contextmanager
@@ -179,7 +187,7 @@ class Witness:
             with self._file_errors("written"):
                 if not self.path.exists():
                     raise self._unknown("is missing")
-                stack.enter_context(FileLock(f"{self.path}.lock", timeout=PATIENCE))
+                stack.enter_context(FileLock(f"{self.path}.lock", timeout=_PATIENCE))
                 with self.path.open("r+b", buffering=0) as file:
                     number, digest, _ = self._read_known(file.fileno())
                 if self.problem is not None or not self._is_started or _clock() - self._began > _FRESH:
@@ -265,7 +273,7 @@ class Witness:
             getattr(os, "fdatasync", os.fsync)(file.fileno())
 
     def _replace(self, number: int, digest: str) -> None:
-        replace_file(self.path, lambda handle: 2 * _content(_Line(number, digest, _mark_of(handle))))
+        _replace_file(self.path, lambda handle: 2 * _content(_Line(number, digest, _mark_of(handle))))
         self.problem, self._is_started, self._began = None, True, _clock()
 
     @contextmanager
@@ -346,8 +354,10 @@ class KnownLedgers:
     A file's place is its path. A database's place is what the server states about itself, and the address.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / _FILE
+    def __init__(self, witness: str | Path | None) -> None:
+        #: The folder of a ledger's files outside the database.
+        self.folder = state_home() if witness is None else Path(witness).absolute().parent
+        self.path = self.folder / _FILE
 
     def require(self, store: Store, ledger: str) -> None:
         """Raise if another ledger was charged in this place before."""
@@ -359,10 +369,10 @@ class KnownLedgers:
     def require_fresh(self, store: Store) -> None:
         """Raise if any ledger was, or may have been, charged in this place before, under any address."""
         places = self._read()
-        certain = {ledger for place, ledger in places.items() if is_certain(place)}
+        certain = {ledger for place, ledger in places.items() if store.is_certain(place)}
         for place, ledger in places.items():
             # Of a ledger whose server is known, only that server and the very same address count.
-            is_counted = is_certain(place) or ledger not in certain
+            is_counted = store.is_certain(place) or ledger not in certain
             if place in store.identities or (is_counted and store.may_be(place)):
                 raise self._replaced(store, ledger, "a new ledger")
 
@@ -373,7 +383,7 @@ class KnownLedgers:
             return
         try:
             make_folder(self.path.parent, 0o700)
-            with FileLock(f"{self.path}.lock", timeout=PATIENCE):
+            with FileLock(f"{self.path}.lock", timeout=_PATIENCE):
                 self.require(store, ledger)
                 self._write(self._read() | dict.fromkeys(store.identities, ledger))
         except (OSError, TimeoutError) as error:
@@ -382,7 +392,7 @@ class KnownLedgers:
     def forget(self, store: Store, ledger: str) -> None:
         """Forget that a ledger was in a place. Raise if another ledger, or none, is remembered."""
         try:
-            with FileLock(f"{self.path}.lock", timeout=PATIENCE):
+            with FileLock(f"{self.path}.lock", timeout=_PATIENCE):
                 places = self._read()
                 gone = {
                     place
@@ -418,10 +428,153 @@ class KnownLedgers:
         return places
 
     def _write(self, places: dict[str, str]) -> None:
-        replace_file(self.path, lambda _: (json.dumps(places, indent=1, sort_keys=True) + "\n").encode())
+        _replace_file(self.path, lambda _: (json.dumps(places, indent=1, sort_keys=True) + "\n").encode())
 
     def _unusable(self, what: str, why: str) -> LedgerError:
         return LedgerError(
             f"{self.path}, which remembers the ledger of each place, cannot be {what} ({why}): repair or restore the "
             "file. No noise was drawn."
         )
+
+
+class SigningKey:
+    """An Ed25519 key in a file that only its owner can read."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._key = Ed25519PrivateKey.from_private_bytes(raw)
+        self._votes = hashlib.sha256(b"dpensemble votes" + raw).digest()
+        self._sessions = hashlib.sha256(b"dpensemble sessions" + raw).digest()
+
+    @classmethod
+    def made(cls, path: Path) -> SigningKey:
+        """Create a new key, and write it to a file."""
+        key = Ed25519PrivateKey.generate()
+        raw = key.private_bytes_raw()
+        try:
+            make_folder(path.parent, 0o700)
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(raw.hex() + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            sync_folder(path.parent)
+        except OSError as error:
+            raise LedgerError(
+                f"the signing key {path} cannot be written ({error.strerror}): choose another path."
+            ) from None
+        return cls(raw)
+
+    @classmethod
+    def read(cls, path: Path) -> SigningKey:
+        """Read a key from its file."""
+        try:
+            return cls(bytes.fromhex(path.read_text(encoding="ascii").strip()))
+        except OSError as error:
+            raise LedgerError(
+                f"the signing key {path} cannot be read ({error.strerror}): restore the file that was made with the "
+                "ledger, or give its path as signing_key."
+            ) from None
+        except ValueError:
+            raise LedgerError(
+                f"the signing key {path} is damaged: restore the file that was made with the ledger."
+            ) from None
+
+    @property
+    def public(self) -> str:
+        """The public key, in hexadecimal digits."""
+        return self._key.public_key().public_bytes_raw().hex()
+
+    def signed(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return a statement with its signature."""
+        return fields | {"signature": self._key.sign(canonical(fields).encode()).hex()}
+
+    @property
+    def session_secret(self) -> bytes:
+        """Return the secret with which services of this ledger sign page sessions. It reveals nothing about the key."""
+        return self._sessions
+
+    def hash_votes(self, payload: bytes) -> str:
+        """Return a hash of votes that reveals nothing about them to anybody without the key."""
+        return hmac.new(self._votes, payload, hashlib.sha256).hexdigest()
+
+    def bound_votes(self, fields: list[Any]) -> str:
+        """Return a hash of a request: its names, its total and the hash of its votes."""
+        payload = json.dumps(fields, separators=(",", ":")).encode()
+        # The mark in front distinguishes this hash from the first version's.
+        return "2." + hmac.new(self._votes, b"request " + payload, hashlib.sha256).hexdigest()[2:]
+
+
+def read_statement(path: Path) -> dict[str, Any]:
+    """Read a signed statement from a file."""
+    try:
+        statement = parse_json(file_bytes(path, links=True, largest=LARGEST_JSON))
+    except (OSError, ValueError) as error:
+        raise LedgerError(
+            f"{path} cannot be read as a checkpoint ({type(error).__name__}): give a file of 'dpensemble ledger "
+            "checkpoint'."
+        ) from None
+    if not isinstance(statement, dict):
+        raise LedgerError(f"{path} must be a checkpoint of a ledger: give a file of 'dpensemble ledger checkpoint'.")
+    return statement
+
+
+#: Number of entries between checkpoints.
+_INTERVAL = 1000
+
+
+class SignedStanding:
+    """A file with a signed checkpoint that also contains the state of accounts and grants."""
+
+    def __init__(self, path: Path, ledger: str, public_key: str) -> None:
+        self.path, self._ledger, self._public_key = path, ledger, public_key
+        self._number = 0
+
+    def load(self) -> Standing:
+        """Return the last signed standing, or the standing before the first entry if no checkpoint can be trusted."""
+        if not self.path.exists():
+            return Standing()
+        try:
+            fields = self.checked(read_statement(self.path))
+        except LedgerError:
+            # Then all entries are read, which takes longer and trusts nothing.
+            return Standing()
+        if fields.get("ledger") != self._ledger or "standing" not in fields:
+            return Standing()
+        standing = Standing.from_dict(fields["standing"])
+        self._number = standing.number
+        return standing
+
+    def checked(self, statement: dict[str, Any]) -> dict[str, Any]:
+        """Return the content of a signed statement. Raise if the ledger's key did not sign it."""
+        fields = {name: value for name, value in statement.items() if name != "signature"}
+        try:
+            signature, public = bytes.fromhex(statement["signature"]), bytes.fromhex(self._public_key)
+            Ed25519PublicKey.from_public_bytes(public).verify(signature, canonical(fields).encode())
+        except (InvalidSignature, KeyError, TypeError, ValueError):
+            raise LedgerError(
+                "the checkpoint is not signed by the ledger's key: it belongs to another ledger, or was changed; give "
+                "the right one."
+            ) from None
+        return fields
+
+    def forget(self) -> None:
+        """Remove the file, because it may be about entries that a restored copy lacks."""
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise LedgerError(
+                f"the checkpoint {self.path} cannot be removed ({error.strerror}): remove the file, and try again."
+            ) from None
+        self._number = 0
+
+    def save(self, standing: Standing, key: SigningKey) -> None:
+        """Sign the ledger's standing if enough entries have been added since the last checkpoint."""
+        if standing.number < self._number + _INTERVAL:
+            return
+        text = json.dumps(key.signed(standing.stated(self._ledger) | {"standing": standing.to_dict()}))
+        try:
+            _replace_file(self.path, lambda _: (text + "\n").encode())
+        except OSError as error:
+            raise LedgerError(
+                f"the checkpoint {self.path} cannot be written ({error.strerror}): repair the folder, and try again."
+            ) from None
+        self._number = standing.number

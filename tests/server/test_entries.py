@@ -1,4 +1,4 @@
-"""Names that people take for each other share a budget, or one of them is refused."""
+"""Entries and their rows. Names that people take for each other share a budget, or one of them is refused."""
 
 from dataclasses import replace
 
@@ -7,9 +7,7 @@ import pytest
 from dpensemble import Budget
 from dpensemble.errors import InvalidParameterError, LedgerError
 from dpensemble.server import Ledger
-from dpensemble.server.balances import canonical
-from dpensemble.server.names import look_alike
-from dpensemble.server.store import accounts
+from dpensemble.server.entries import look_alike
 
 from .conftest import votes
 
@@ -29,7 +27,6 @@ def open_as_before(ledger, data_set):
     terms = replace(ledger.account("patients").state().terms, budget=Budget(epsilon=3, delta=1e-5)).to_dict()
     with ledger.writing() as transaction:
         transaction.append("account", {"data_set": data_set, "whom": "everyone", "terms": terms, "time": ""})
-        transaction.add(accounts, data_set=data_set, whom="everyone", terms=canonical(terms))
 
 
 @pytest.mark.parametrize("name", ALIKE)
@@ -114,3 +111,17 @@ def test_two_new_grants_that_look_alike_are_not_both_charged(patients):
 def test_names_that_differ_are_told_apart(one, other):
     assert look_alike(one, [other, one]) is None
     assert look_alike(other, [one]) is None
+
+
+def test_an_entry_brings_its_rows_and_its_time(ledger, patients):
+    votes(patients.grant("october")).answer(counts=[20, 80], key="one")
+    patients.charge_budget("a histogram", Budget(epsilon=0.1, delta=1e-9))
+    # Verification compares every row with the entries.
+    assert ledger.verify().requests == 1
+    # The entry of a request has the time of its answer.
+    timed = {entry.kind for entry in ledger.entries() if "time" in entry.fields}
+    assert timed == {"ledger", "account", "grant", "request"}
+    with ledger.reading() as transaction:
+        assert transaction.request(request="one").total == 1
+        assert transaction.answer(request="one") is not None
+        assert transaction.answer(request="two") is None

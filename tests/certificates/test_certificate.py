@@ -1,8 +1,16 @@
-"""The certified claims, and the verifier's refusal of everything else."""
+"""The certified claims, and the verifier's refusal of everything else.
+
+Certificates of votes of teachers that hold a record by chance.
+
+Certificates of gated queries under a purse, and the verifier's refusal of everything else.
+
+Certificates of what was released: of noisy sums in every run, of votes where asked for.
+"""
 
 import ast
 import copy
 import json
+import math
 import sys
 from fractions import Fraction
 from functools import cache
@@ -10,23 +18,27 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dpensemble import PATEClassifier, plan
+from dpensemble import BaggedPATEClassifier, LabelMomentsClassifier, PATEClassifier, PrivateMajorityClassifier, plan
 from dpensemble.accounting import Change, Group, SumsMeter, price
+from dpensemble.accounting.meters.worst_case import _UnitBudget
 from dpensemble.budget import Budget
 from dpensemble.certificates import (
     certificate_of,
+    certificate_of_fit,
     certificate_of_majority,
     certificate_of_sums,
     confirmed,
     release_stated,
 )
-from dpensemble.certificates.certificate import _verifier_path
+from dpensemble.certificates.certificate import _Parts, _verifier_path
+from dpensemble.cli import main
 from dpensemble.darrm import optimise_gamma
 from dpensemble.errors import AccountingError
 from dpensemble.laws import (
     ConfidentNoisyMax,
     ExponentialVote,
     GaussianNoisyMax,
+    InteractiveNoisyMax,
     LaplaceNoisyMax,
     OptimalVote,
     RandomizedResponseMajority,
@@ -34,7 +46,7 @@ from dpensemble.laws import (
 )
 
 from ..counting import work_of
-from ..tiny_votes import sampled_pairs, strongest_delta
+from ..tiny_votes import sampled_pairs, strongest_delta, strongest_gated_delta
 from .independent import body_of, claiming, said, verify
 
 
@@ -541,3 +553,297 @@ def test_what_cannot_be_certified_is_said(law, options, match):
 def test_a_law_of_a_table_is_certified_as_listed(tmp_path):
     text = text_of(TableLaw(((0.6, 0.4), (0.55, 0.45), (0.45, 0.55), (0.4, 0.6))), 3, 2, 2.0)
     assert "weights as listed" in said(tmp_path, text)
+
+
+@cache
+def text_of_draws(scheme="with-replacement"):
+    model = BaggedPATEClassifier(law=GaussianNoisyMax(12.0), n_teachers=20, scheme=scheme, subsample=10)
+    found = plan(model.design(n_classes=2, n_records=1000), epsilon=1.0, delta=1e-4)
+    assert found.labels >= 5
+    return json.dumps(certificate_of(found.design, found.labels))
+
+
+@pytest.mark.parametrize("scheme", ["with-replacement", "subsets", "distinct"])
+def test_every_label_of_drawn_records_is_confirmed_and_one_more_is_not(tmp_path, scheme):
+    certificate = json.loads(text_of_draws(scheme))
+    parts = body_of(certificate)["parts"]
+    assert len(parts) == 1 if scheme == "distinct" else len(parts) > 2
+    assert f"{len(parts)} numbers of holders" in said(tmp_path, certificate)
+    for part in parts:
+        part["body"]["answers"] += 1
+        part["body"]["windows"].append(part["body"]["windows"][-1])
+    assert said(tmp_path, certificate).startswith("no: ")
+
+
+def first(body):
+    return body["parts"][0]
+
+
+CORRUPTIONS = {
+    "more records a teacher": lambda body: body.update(subsample=11),
+    "fewer records": lambda body: body.update(records=900),
+    "other draws": lambda body: body.update(scheme="distinct"),
+    "unknown draws": lambda body: body.update(scheme="some"),
+    "more teachers": lambda body: body.update(models=21),
+    "no parts": lambda body: body.update(parts=[]),
+    "first part left out": lambda body: body["parts"].pop(0),
+    "last part twice": lambda body: body["parts"].append(body["parts"][-1]),
+    "a larger epsilon inside": lambda body: first(body).update(epsilon=repr(float(first(body)["epsilon"]) * 1.001)),
+    "a smaller delta inside": lambda body: body["parts"][-1].update(delta="1e-9"),
+    "fewer votes": lambda body: body["parts"][1]["body"].update(votes=1),
+    "fewer ballots": lambda body: first(body)["body"].update(ballots=19),
+    "a weight more": lambda body: first(body)["body"].update(weight=2),
+    "an answer more": lambda body: first(body)["body"].update(answers=first(body)["body"]["answers"] + 1),
+    "a part with fewer answers": lambda body: (
+        first(body)["body"].update(answers=first(body)["body"]["answers"] - 1) or first(body)["body"]["windows"].pop(0)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_planted_corruptions_of_draws_are_rejected(tmp_path, name):
+    certificate = json.loads(text_of_draws())
+    before = copy.deepcopy(certificate)
+    CORRUPTIONS[name](body_of(certificate))
+    assert certificate != before
+    assert said(tmp_path, certificate).startswith("no: ")
+
+
+def test_several_votes_of_many_classes_are_not_certified():
+    model = BaggedPATEClassifier(law=GaussianNoisyMax(12.0), n_teachers=20, scheme="subsets", subsample=10)
+    found = plan(model.design(n_classes=3, n_records=1000), epsilon=1.0, delta=1e-4)
+    with pytest.raises(AccountingError, match="records that change one vote; got 2 votes"):
+        certificate_of(found.design, found.labels)
+
+
+LAW = ConfidentNoisyMax(threshold=14.0, threshold_sigma=200.0, sigma=40.0)
+
+
+@cache
+def text_of_gates(law=LAW, epsilon=0.3, n_classes=2):
+    design = PATEClassifier(law=law, n_teachers=20).design(n_classes=n_classes)
+    found = plan(design, epsilon=epsilon, delta=1e-5)
+    assert found.labels >= 8
+    return json.dumps(certificate_of(found.design, found.labels))
+
+
+@pytest.mark.parametrize(("n_classes", "weights", "more"), [(2, "are those of gnmax", 1), (3, "as listed", 4)])
+def test_every_label_is_confirmed_and_more_are_not(tmp_path, n_classes, weights, more):
+    """Of three classes the votes of few teachers lose less than those of many, for which labels are planned."""
+    certificate = json.loads(text_of_gates(n_classes=n_classes))
+    body = body_of(certificate)
+    text = said(tmp_path, certificate)
+    assert f"{body['answers']} answers, each from 20 ballots in {n_classes} classes" in text
+    assert f"weights {weights}, " in text
+    assert "a check of sigma 200.0 costs " in text
+    body["answers"] += more
+    body["windows"] += [body["windows"][-1]] * (body["gate"]["check"] + body["gate"]["label"]) * more
+    assert said(tmp_path, certificate).startswith("no: so many answers")
+
+
+def corruptions_of_gates():
+    """Changes that make a true certificate claim what is not shown."""
+    yield "no gate", lambda body: body.update(gate=None)
+    for name in ("check", "label"):
+        for by in (1, -1):
+            yield f"{name} {by:+}", lambda body, name=name, by=by: body["gate"].update({name: body["gate"][name] + by})
+    yield "free checks", lambda body: body["gate"].update(check=0)
+    for sigma in ("199.0", "100.0", "1.0", "0"):
+        yield f"sigma {sigma}", lambda body, sigma=sigma: body["gate"].update(sigma=sigma)
+    for index in range(4):
+        yield f"corner {index} left out", lambda body, index=index: body["gate"]["corners"].pop(index)
+        yield (
+            f"corner {index} inwards",
+            lambda body, index=index: body["gate"]["corners"][index].__setitem__(
+                0, body["gate"]["corners"][index][0] - 2**63 // 10**9
+            ),
+        )
+        yield f"label's corner {index} left out", lambda body, index=index: body["groups"].pop(2 * index)
+    yield "no corners", lambda body: body["gate"].update(corners=[])
+    yield "a flat corner", lambda body: body["gate"].update(corners=[[2**62, 2**62]])
+    yield "an answer more", lambda body: body.update(answers=body["answers"] + 1)
+    yield "a unit less", lambda body: body["windows"].pop()
+    yield "narrow windows", lambda body: body.update(windows=[[0, 0]] * len(body["windows"]))
+    yield "two votes", lambda body: body.update(votes=2)
+    yield "blocks from nowhere", lambda body: body.update(block=[1, 4])
+    yield "another law", lambda body: body["law"].__setitem__(2, "50.0")
+    yield (
+        "ten thousand units a query",
+        lambda body: (
+            body.update(answers=1, windows=[[-60_000, 60_000]] + [[0, 0]] * 10_001)
+            or body["gate"].update(check=1, label=10_000)
+        ),
+    )
+
+
+def corruptions_of_more_classes():
+    """The same where neighbours lie below one group each, instead of between corners."""
+    for name, corrupt in corruptions_of_gates():
+        if not name.startswith(("label's corner", "another law")):
+            yield name, corrupt
+    yield "no cover", lambda body: body.update(cover=None)
+    yield "covered by the first", lambda body: body.update(cover=[0] * len(body["cover"]))
+    yield "a neighbour left out", lambda body: body["cover"].pop()
+    yield "a group left out", lambda body: body["groups"].pop()
+    yield "a group of one law", lambda body: body["groups"][0].__setitem__(0, body["groups"][0][1])
+    yield "a group the other way", lambda body: body["groups"][-1].reverse()
+
+
+PLANTED_GATES = {2: dict(corruptions_of_gates()), 3: dict(corruptions_of_more_classes())}
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "name"), [(classes, name) for classes in PLANTED_GATES for name in PLANTED_GATES[classes]]
+)
+def test_planted_corruptions_of_gates_are_rejected(tmp_path, n_classes, name):
+    certificate = json.loads(text_of_gates(n_classes=n_classes))
+    before = copy.deepcopy(certificate)
+    PLANTED_GATES[n_classes][name](body_of(certificate))
+    assert certificate != before
+    assert said(tmp_path, certificate).startswith("no: ")
+
+
+def test_half_the_delta_is_refused(tmp_path):
+    certificate = json.loads(text_of_gates())
+    assert said(tmp_path, claiming(certificate, delta=5e-6)).startswith("no: so many answers")
+
+
+@pytest.mark.parametrize(
+    ("law", "change"),
+    [
+        (ConfidentNoisyMax(2.0, 3.0, 2.0), Change(ballots=3, classes=2)),
+        (ConfidentNoisyMax(2.0, 2.0, 8.0), Change(ballots=3, classes=2)),
+        (ConfidentNoisyMax(2.0, 3.0, 3.0), Change(ballots=2, classes=3)),
+    ],
+    ids=str,
+)
+def test_a_third_route_of_gates_in_exact_fractions(tmp_path, law, change):
+    """Two answers of three teachers: what the verifier finds is above every strategy, and not far above."""
+    queries, epsilon = 2, math.log(1.5)
+    one = price(law, change)
+    composition = one.answered.composition
+    allowed = composition.delta(queries, epsilon) * 1.001
+    purse = _UnitBudget(Group("all", Budget(epsilon=epsilon, delta=allowed), pool=0), one, composition)
+    assert purse.within == queries
+    parts = _Parts()
+    purse.certify(parts, law, change)
+    whole = {"format": "dpensemble certificate", "version": 2, "epsilon": "0", "delta": "0", "parts": parts.parts}
+    assert "confirmed" in said(tmp_path, claiming(whole, epsilon=epsilon, delta=allowed))
+    prices = composition.check_units, composition.label_units
+    pairs = sampled_pairs(law, change.ballots, change.classes)
+    truth = float(strongest_gated_delta(pairs, prices, queries * composition.query_units, Fraction(3, 2)))
+    assert 0.3 * allowed < truth < allowed
+    assert said(tmp_path, claiming(whole, epsilon=epsilon, delta=truth * 0.999)).startswith("no: so many answers")
+
+
+def test_blocks_of_queries_are_confirmed(tmp_path):
+    """The same purse unit by unit, and as blocks that lose a query each."""
+    certificate = json.loads(text_of_gates(epsilon=0.3))
+    body = body_of(certificate)
+    query = body["gate"]["check"] + body["gate"]["label"]
+    size = body["answers"] // 2
+    rest = body["answers"] - (size - 1)
+    body.update(block=[size, 1], windows=[[0, 0]] + [[-900, 900]] * (max(size, rest) * query))
+    for epsilon, word in ((0.36, "confirmed"), (0.29, "no: so many answers")):
+        assert word in said(tmp_path, claiming(certificate, epsilon=epsilon))
+
+
+def test_a_student_to_compare_with_changes_nothing():
+    """Interactive checks move by a vote, too, for every prediction of the student."""
+    law = InteractiveNoisyMax(threshold=14.0, threshold_sigma=200.0, sigma=40.0)
+    assert body_of(json.loads(text_of_gates(law)))["gate"] == body_of(json.loads(text_of_gates()))["gate"]
+
+
+def test_every_group_with_a_purse_has_a_part():
+    law = ConfidentNoisyMax(threshold=14.0, threshold_sigma=200.0, sigma=40.0)
+    design = PATEClassifier(law=law, n_teachers=20).design(n_classes=2)
+    small, large = (certificate_of(plan(design, epsilon=e, delta=1e-5).design, 1) for e in (0.3, 0.35))
+    assert body_of(small)["answers"] < body_of(large)["answers"]
+
+
+@pytest.mark.parametrize(
+    ("law", "n_classes", "epsilon", "why"),
+    [
+        (ConfidentNoisyMax(12.0, 9.0, 4.0), 2, 3.0, "a Renyi filter admits these gated queries"),
+        (LAW, 10, 0.4, "too many counts"),
+    ],
+)
+def test_what_no_certificate_can_hold_is_refused(law, n_classes, epsilon, why):
+    found = plan(PATEClassifier(law=law, n_teachers=20).design(n_classes=n_classes), epsilon=epsilon)
+    with pytest.raises(AccountingError, match=why):
+        certificate_of(found.design, found.labels)
+
+
+RNG = np.random.default_rng(0)
+X, PUBLIC = RNG.normal(size=(400, 3)), RNG.normal(size=(250, 3))
+Y = (X[:, 0] > 0).astype(int)
+SHARED = {"classes": [0, 1], "delta": 1e-4, "insecure_release_seed": 0, "random_state": 0}
+ARITHMETIC = "NOT FOR RELEASE: the noise came from a seed, with which it can be removed. The arithmetic holds: "
+
+
+def told(tmp_path, certificate):
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps(certificate))
+    return confirmed(path)
+
+
+@pytest.mark.usefixtures("few_synthetic_rows")
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+@pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")
+def test_sums_of_a_run_are_confirmed(tmp_path, relation):
+    model = LabelMomentsClassifier(**SHARED, relation=relation).fit(X, Y, X_public=PUBLIC)
+    found = certificate_of_fit(model)
+    assert len(found["parts"][0]["body"]["rounds"]) == model.spend_[-1][0]
+    assert told(tmp_path, found)[1].startswith(ARITHMETIC)
+    # One sum more than was charged for.
+    rounds = found["parts"][0]["body"]["rounds"]
+    rounds.append(rounds[0])
+    assert told(tmp_path, found)[1].startswith("no: ")
+
+
+@pytest.mark.usefixtures("few_synthetic_rows")
+def test_a_seeded_run_is_not_confirmed_as_a_release(tmp_path):
+    settings = SHARED | {"rounds": 1}
+    certificate = certificate_of_fit(LabelMomentsClassifier(**settings).fit(X, Y, X_public=PUBLIC))
+    yes, said = told(tmp_path, certificate)
+    assert certificate["for_release"] is False
+    assert not yes
+    assert said.startswith(ARITHMETIC)
+    assert "(epsilon 1, delta 0.0001) confirmed: 1 round of Gaussian sums" in said
+    secure = LabelMomentsClassifier(**settings | {"insecure_release_seed": None}).fit(X, Y, X_public=PUBLIC)
+    assert certificate_of_fit(secure)["for_release"] is True
+
+
+@pytest.mark.usefixtures("few_synthetic_rows")
+def test_groups_with_budgets_of_their_own_have_a_part_each(tmp_path):
+    model = LabelMomentsClassifier(**SHARED)
+    model.fit(X, Y, X_public=PUBLIC, personal_epsilons=np.where(np.arange(400) % 2, 1.0, 0.5))
+    found = certificate_of_fit(model)
+    assert sorted(float(part["epsilon"]) for part in found["parts"]) == [0.5, 1.0]
+    assert told(tmp_path, found)[1].startswith(ARITHMETIC)
+
+
+@pytest.mark.usefixtures("few_synthetic_rows")
+def test_votes_of_a_run_are_confirmed(tmp_path):
+    model = PATEClassifier(**SHARED, n_teachers=20, max_labels=5, law="lnmax").fit(X, Y, X_public=PUBLIC)
+    assert told(tmp_path, certificate_of_fit(model))[1].startswith(ARITHMETIC)
+
+
+@pytest.mark.usefixtures("few_synthetic_rows")
+def test_what_cannot_be_certified_is_refused_in_a_sentence():
+    model = PrivateMajorityClassifier(**SHARED).fit(X, Y, X_public=PUBLIC)
+    with pytest.raises(AccountingError, match="certificates need exact accounting"):
+        certificate_of_fit(model)
+
+
+@pytest.mark.usefixtures("few_synthetic_rows")
+@pytest.mark.parametrize(("method", "written"), [("saa", True), ("private-majority", False)])
+def test_train_writes_one_where_it_can(tmp_path, monkeypatch, capsys, method, written):
+    monkeypatch.chdir(tmp_path)
+    for name, rows in (("private", np.column_stack([X, Y])), ("public", PUBLIC)):
+        head = ",".join(["a", "b", "c", "y"][: rows.shape[1]])
+        np.savetxt(f"{name}.csv", rows, delimiter=",", header=head, comments="")
+    line = f"train {method} --private private.csv --public public.csv --target y --classes 0,1 --delta 1e-4 --out run"
+    assert main([*line.split(), "--certificate", *(["--teachers", "20"] if method == "saa" else [])]) == 0
+    assert (tmp_path / "run" / "certificate.json").exists() is written
+    assert ("no certificate was written" in capsys.readouterr().err) is not written
