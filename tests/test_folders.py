@@ -10,7 +10,7 @@ from dpensemble.server import Ledger
 from dpensemble.workflow import disk
 from dpensemble.workflow.run_folder import claimed_folder
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads names of open folders from /proc")
+reads_open_folders = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads names of open folders from /proc")
 
 
 @pytest.fixture
@@ -26,6 +26,7 @@ def flushed(monkeypatch):
     return paths
 
 
+@reads_open_folders
 def test_each_missing_folder_is_flushed_to_the_folder_above(tmp_path, flushed):
     _folders.make_folder(tmp_path / "a" / "b", 0o700)
     assert flushed == [str(tmp_path), str(tmp_path / "a")]
@@ -35,6 +36,7 @@ def test_each_missing_folder_is_flushed_to_the_folder_above(tmp_path, flushed):
     assert flushed[2:] == [str(tmp_path / "a")]
 
 
+@reads_open_folders
 def test_a_run_is_claimed_in_a_folder_whose_name_is_on_the_disk(tmp_path, flushed, monkeypatch):
     before = {}
     monkeypatch.setattr(disk, "step", lambda name: before.setdefault(name, list(flushed)))
@@ -43,6 +45,7 @@ def test_a_run_is_claimed_in_a_folder_whose_name_is_on_the_disk(tmp_path, flushe
     assert before["claimed"] == [str(tmp_path), str(tmp_path / "runs")]
 
 
+@reads_open_folders
 def test_keys_are_in_a_state_folder_whose_name_is_on_the_disk(tmp_path, flushed, monkeypatch):
     monkeypatch.setenv("DPENSEMBLE_STATE", str(tmp_path / "state"))
     assert _state_home.signature_of(b"journal")
@@ -50,6 +53,7 @@ def test_keys_are_in_a_state_folder_whose_name_is_on_the_disk(tmp_path, flushed,
     assert flushed[-1] == str(tmp_path / "state")
 
 
+@reads_open_folders
 def test_a_ledger_begins_with_its_folders_on_the_disk(tmp_path, flushed, monkeypatch):
     monkeypatch.setenv("DPENSEMBLE_STATE", str(tmp_path / "home" / "state"))
     Ledger.create(tmp_path / "ledger.db")

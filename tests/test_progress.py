@@ -8,9 +8,6 @@ from dpensemble._progress import ShownPasses, pass_bar, pass_named, progress_bar
 from dpensemble.clusters.base import results_of
 from dpensemble.moments import learning
 
-pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
-
-
 class Rows:
     def __init__(self, n):
         self.n = n
@@ -19,12 +16,14 @@ class Rows:
         yield range(self.n)
 
 
+@pytest.mark.usefixtures("few_synthetic_rows")
 def test_a_pass_counts_its_parts(capsys):
     with show_progress(), pass_named("Round 2 of 3"):
         assert list(results_of(lambda tables: sum(map(len, tables)), [Rows(3), Rows(4)])) == [3, 4]
     assert "Round 2 of 3: 2 of 2 parts" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("few_synthetic_rows")
 def test_the_first_pass_over_blocks_counts_for_the_next_ones(capsys):
     passes = ShownPasses()
     with show_progress():
@@ -35,6 +34,7 @@ def test_the_first_pass_over_blocks_counts_for_the_next_ones(capsys):
     assert "Checking records: 3 of 3 records" in shown
 
 
+@pytest.mark.usefixtures("few_synthetic_rows")
 def test_a_pass_within_other_work_is_shown_below_it(capsys):
     with show_progress(), progress_bar("Releasing moments", 3), pass_bar(5, "parts") as advance:
         advance(1)
@@ -44,6 +44,7 @@ def test_a_pass_within_other_work_is_shown_below_it(capsys):
     assert "1 of 5 parts" not in shown.splitlines()[-1]
 
 
+@pytest.mark.usefixtures("few_synthetic_rows")
 def test_nothing_is_shown_by_default_and_programs_hear_nothing(capsys):
     heard = []
     with progress_heard_by(lambda *event: heard.append(event)), pass_bar(5, "parts") as advance:
@@ -56,6 +57,7 @@ def test_nothing_is_shown_by_default_and_programs_hear_nothing(capsys):
     assert "7 of 7 parts" in shown
 
 
+@pytest.mark.usefixtures("few_synthetic_rows")
 def test_a_fit_to_blocks_shows_its_passes_and_reports_rounds_only(capsys, monkeypatch):
     titles = []
     monkeypatch.setattr(learning, "pass_named", lambda title: titles.append(title) or pass_named(title))
