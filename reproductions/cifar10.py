@@ -20,7 +20,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._untrusted import parse_json
+from dpensemble._files import parse_json
 from dpensemble.datasets.images import ImageDataset, dataset_of, kept_classes
 from dpensemble.datasets.published import (
     ENVIRONMENT_VARIABLE,

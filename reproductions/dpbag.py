@@ -20,10 +20,10 @@ from dpensemble._random import SeededNoise
 from dpensemble.accounting.meters.published_by_record import changeable_votes, memberships_of
 from dpensemble.accounting.published import laplace_moments
 from dpensemble.allocation import partitions
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
 from dpensemble.datasets import fit_encoder, three_way_split
 from dpensemble.design import plan
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LaplaceNoisyMax, sample
 from dpensemble.methods import DPBaggingClassifier, LabelMomentsClassifier
 from dpensemble.student.published import class_probabilities, fit_student

@@ -191,7 +191,7 @@ from dpensemble.former import (
     Thing,  # the first
     spend,
 )
-from dpensemble import budget
+from dpensemble import guarantee
 """
 
 

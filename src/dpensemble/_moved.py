@@ -50,6 +50,7 @@ MODULES: dict[str, str] = {
     "dpensemble.allocation.everyone": "dpensemble.allocation.partition",
     "dpensemble.audit.bounds": "dpensemble.audit.sampled",
     "dpensemble.audit.every_pair": "dpensemble.audit.exact",
+    "dpensemble.budget": "dpensemble.guarantee",
     "dpensemble.budget_groups": "dpensemble.allocation.budget_groups",
     "dpensemble.certificates.verifier": "dpensemble.certificates.certificate",
     "dpensemble.cli.plan_plot": "dpensemble.cli.plan_output",

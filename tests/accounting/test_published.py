@@ -27,9 +27,9 @@ from dpensemble.accounting.published import (
     threshold_rdp,
 )
 from dpensemble.accounting.schedule import VotingSchedule
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
 from dpensemble.errors import AccountingError, BudgetError, DataError, DPEnsembleError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, RandomizedResponse
 from dpensemble.votes import Votes
 

@@ -34,10 +34,10 @@ from dpensemble.accounting.worst_case import (
     worst_case_cost,
 )
 from dpensemble.audit import audit_law
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, DominatingPairs
 from dpensemble.cost.pairs import vertices
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import (
     ConfidentNoisyMax,
     GaussianNoisyMax,

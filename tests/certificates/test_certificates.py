@@ -12,7 +12,6 @@ import pytest
 
 from dpensemble import PATEClassifier, plan
 from dpensemble.accounting import Change, Group, SumsMeter, price
-from dpensemble.budget import Budget
 from dpensemble.certificates import (
     certificate_of,
     certificate_of_majority,
@@ -23,6 +22,7 @@ from dpensemble.certificates import (
 from dpensemble.certificates.certificate import _verifier_path
 from dpensemble.darrm import optimise_gamma
 from dpensemble.errors import AccountingError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import (
     ConfidentNoisyMax,
     ExponentialVote,

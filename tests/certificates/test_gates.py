@@ -12,10 +12,10 @@ from dpensemble import PATEClassifier, plan
 from dpensemble.accounting import Change, price
 from dpensemble.accounting.meters.gated import _UnitBudget
 from dpensemble.accounting.meters.scheduled import Group
-from dpensemble.budget import Budget
 from dpensemble.certificates import certificate_of
 from dpensemble.certificates.witness import Parts
 from dpensemble.errors import AccountingError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ConfidentNoisyMax, InteractiveNoisyMax
 
 from ..tiny_votes import sampled_pairs, strongest_gated_delta

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpensemble._progress import progress_bar, progress_heard_by
+from dpensemble._work import progress_bar, progress_heard_by
 from dpensemble.cli import main
 
 ASKED = "train saa --private private.csv --public public.csv --target y --classes no,yes --teachers 12 --epsilon 3"

@@ -16,8 +16,8 @@ from dpensemble.accounting.meters.scheduled import pure_answers_meter, subsample
 from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
 from dpensemble.accounting.subsampling import subsampled_cost
 from dpensemble.allocation import BootstrapScheme, partitions
-from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax
 from dpensemble.relations import Basis, Relation
 from dpensemble.votes import Votes

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from dpensemble.accounting import Change, price
 from dpensemble.accounting.worst_case import _table_pairs
-from dpensemble.budget import Budget
 from dpensemble.cost import DominatingPairs
 from dpensemble.cost.composition import (
     AdaptiveComposition,
@@ -27,6 +26,7 @@ from dpensemble.cost.composition import (
     layout_size,
 )
 from dpensemble.cost.pairs import few_pairs_in_order
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, TableLaw
 
 from ..tiny_votes import strongest_delta

@@ -11,7 +11,6 @@ from scipy.stats import binom
 from dpensemble.accounting import Change
 from dpensemble.accounting.published import laplace_moments
 from dpensemble.accounting.worst_case import worst_case_cost
-from dpensemble.budget import Budget
 from dpensemble.cost import (
     DEFAULT_ORDERS,
     Conversion,
@@ -25,6 +24,7 @@ from dpensemble.cost import (
 from dpensemble.cost.composition import AdaptiveComposition
 from dpensemble.cost.privacy_cost import classical_epsilon, improved_delta, improved_epsilon
 from dpensemble.errors import AccountingError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LaplaceNoisyMax
 
 

@@ -5,10 +5,10 @@ import math
 import pytest
 
 from dpensemble.accounting import Group
-from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_mu
 from dpensemble.design.sums import noisy_sums
 from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.relations import Relation
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)

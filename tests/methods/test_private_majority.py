@@ -13,7 +13,6 @@ from dpensemble.accounting import Group
 from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
 from dpensemble.accounting.meters.scheduled import pure_answers_meter
 from dpensemble.accounting.schedule import VotingSchedule
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, optimal_composition
 from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.design import DaRRM, compare_aggregators
@@ -26,6 +25,7 @@ from dpensemble.design.private_answers import (
 )
 from dpensemble.design.private_majority import _touched_zcdp, touched_models
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError, TeacherError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
 from dpensemble.relations import Relation
 from dpensemble.teachers import GradientPerturbedLogisticRegression, OutputPerturbedLogisticRegression

@@ -14,10 +14,10 @@ from dpensemble.accounting import Group
 from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
 from dpensemble.accounting.meters.scheduled import pure_answers_meter
 from dpensemble.accounting.schedule import VotingSchedule
-from dpensemble.budget import Budget
 from dpensemble.cost import optimal_composition
 from dpensemble.darrm import Allowance
 from dpensemble.design.private_answers import _gaussian_law, _majority_law, fitted_answer
+from dpensemble.guarantee import Budget
 from dpensemble.laws import RandomizedResponseMajority, integer_weights
 from dpensemble.votes import Votes
 

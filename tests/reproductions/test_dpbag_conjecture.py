@@ -5,7 +5,7 @@ import pytest
 
 from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter, memberships_of
 from dpensemble.allocation import partitions
-from dpensemble.budget import Budget
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.votes import Votes
 from reproductions.dpbag import PUBLISHED_DELTA

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpensemble._class_names import declared_labels
+from dpensemble._checks import declared_labels
 from dpensemble.cli import main
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.workflow import ReadOptions, TableFiles, file_tables

@@ -51,11 +51,11 @@ from dpensemble.accounting.neighbours import Change
 from dpensemble.accounting.published import published_cost, published_gate_cost
 from dpensemble.accounting.two_gaps import two_gap_pairs
 from dpensemble.accounting.worst_case import BEYOND, check_corners, gate_cost, worst_case_cost
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, Cost, DominatingPairs, GatedCost, PrivacyCost
 from dpensemble.cost.gated import gated_composition
 from dpensemble.cost.privacy_cost import last_fitting
 from dpensemble.errors import AccountingError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ReleaseLaw
 from dpensemble.laws.choice import is_proven
 from dpensemble.laws.sampling import PROBABILITY_ERROR

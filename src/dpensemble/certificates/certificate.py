@@ -13,11 +13,11 @@ import numpy as np
 
 from dpensemble.accounting import Group
 from dpensemble.allocation import BootstrapScheme
-from dpensemble.budget import Budget
 from dpensemble.certificates.witness import Parts, body_of_draws, certificate_of_parts, part_of_certificate
 from dpensemble.darrm import Allowance
 from dpensemble.design import VotingDesign
 from dpensemble.errors import AccountingError, FileError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import RandomizedResponseMajority
 from dpensemble.laws.sampling import integer_weights
 

@@ -20,12 +20,12 @@ from dpensemble.accounting import Change
 from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.accounting.worst_case import sorted_histograms
 from dpensemble.allocation import BootstrapScheme
-from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
 from dpensemble.cost.composition import AdaptiveComposition, Layout, Recursion
 from dpensemble.cost.gated import GatedComposition
 from dpensemble.cost.pairs import DominatingPairs, few_corners, few_pairs, vertices
 from dpensemble.errors import AccountingError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, OptimalVote, ReleaseLaw
 from dpensemble.laws.sampling import integer_weights
 

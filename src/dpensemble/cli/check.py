@@ -7,8 +7,7 @@ from pathlib import Path
 
 import typer
 
-from dpensemble._checks import shown
-from dpensemble._class_names import split_names
+from dpensemble._checks import shown, split_names
 from dpensemble.cli.options import parts_of
 from dpensemble.cli.where import opened_private, opened_workers
 from dpensemble.datasets import CSVFormat

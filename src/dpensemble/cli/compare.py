@@ -13,8 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dpensemble._checks import member
-from dpensemble._wording import round_up
+from dpensemble._checks import member, round_up
 from dpensemble.cli.options import parts_of
 from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError, file_errors

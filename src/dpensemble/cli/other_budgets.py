@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dpensemble.accounting import Accounting
 from dpensemble.accounting.published import has_published
-from dpensemble.budget import Budget
 from dpensemble.design import Plan
+from dpensemble.guarantee import Budget
 
 #: Rows of epsilon, labels by the requested accounting and, for an exact plan, labels by the published accounting.
 Budgets = list[tuple[float, int, int | None]]

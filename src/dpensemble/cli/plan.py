@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from dpensemble._checks import integer_between, real_between
-from dpensemble._progress import progress_bar
+from dpensemble._work import progress_bar
 from dpensemble.certificates import certificate_of
 from dpensemble.cli.manifest import method_of
 from dpensemble.cli.method_commands import Request

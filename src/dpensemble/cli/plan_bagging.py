@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dpensemble._wording import round_up
+from dpensemble._checks import round_up
 from dpensemble.accounting import bagging_delta, largest_subsample, published_bagging
 from dpensemble.accounting.subsampling import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme

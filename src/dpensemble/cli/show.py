@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dpensemble._checks import printable
-from dpensemble._wording import round_up
+from dpensemble._checks import printable, round_up
 from dpensemble.report import RunRecord
 from dpensemble.report.groups import SHARED_BUDGETS, varied_setting
 from dpensemble.report.quality import quality_lines

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dpensemble._wording import round_up
+from dpensemble._checks import round_up
 from dpensemble.accounting.published import has_published
 from dpensemble.cli.other_budgets import Budgets
 from dpensemble.cli.show import plain_line

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from dpensemble._untrusted import read_json
+from dpensemble._files import read_json
 from dpensemble.certificates import confirmed, release_stated
 from dpensemble.errors import FileError
 from dpensemble.workflow.outputs import CERTIFICATE, PRIVATE_RECORD, RECORD

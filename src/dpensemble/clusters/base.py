@@ -12,8 +12,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
 from dpensemble._arrays import Rows
-from dpensemble._processes import private_workers
-from dpensemble._progress import pass_bar
+from dpensemble._work import pass_bar, private_workers
 from dpensemble.clusters.vetting import require_unchanged
 from dpensemble.errors import InvalidParameterError
 

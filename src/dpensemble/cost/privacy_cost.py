@@ -21,9 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
-from dpensemble._checks import delta_of, integer_between, member
-from dpensemble._wording import round_up
-from dpensemble.budget import Budget
+from dpensemble._checks import delta_of, integer_between, member, round_up
 from dpensemble.cost.composition import (
     MOST_ANSWERS,
     MOST_EPSILON,
@@ -37,6 +35,7 @@ from dpensemble.cost.composition import (
 from dpensemble.cost.gated import GatedComposition
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.errors import AccountingError
+from dpensemble.guarantee import Budget
 
 
 def _answers_within(

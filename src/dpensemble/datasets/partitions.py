@@ -30,7 +30,7 @@ from dpensemble._arrays import Integers, Rows
 from dpensemble._checks import number_of_workers
 from dpensemble._hide_private_rows import guarded_rows
 from dpensemble._identity import require_id_type
-from dpensemble._progress import bars_are_shown, pass_bar
+from dpensemble._work import bars_are_shown, pass_bar
 from dpensemble.clusters.base import Report, results_of
 from dpensemble.clusters.vetting import is_here, other_versions, require_unchanged, versions
 from dpensemble.datasets.frames import exact_frame

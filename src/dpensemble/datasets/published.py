@@ -29,8 +29,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
-from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, public_entropy, seed_sequence
+from dpensemble._work import progress_bar
 from dpensemble.datasets.tables import read_table
 from dpensemble.errors import FileError, InvalidParameterError
 

@@ -39,10 +39,10 @@ from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.budget_groups import personal_budgets, whole_number_ratios
 from dpensemble.allocation.partition import grouped_partitions, teachers_of_groups, upsampled_partition
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
 from dpensemble.design.voting import Fields, Partitioned, VotingDesign
 from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Relation
 

@@ -13,11 +13,11 @@ from dpensemble.accounting import Meter
 from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
 from dpensemble.accounting.meters.scheduled import Certificate, pure_answers_meter
 from dpensemble.accounting.schedule import VotingSchedule
-from dpensemble.budget import Budget
 from dpensemble.darrm import AlikeTeachers
 from dpensemble.design.private_answers import Plurality, fitted_answer
 from dpensemble.design.voting import Partitioned, not_certified
 from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LawChoice, RandomizedResponseMajority
 from dpensemble.relations import Relation
 

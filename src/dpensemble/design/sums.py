@@ -17,9 +17,9 @@ from dpensemble._checks import integer_between, member
 from dpensemble.accounting import EVERYONE, Accounting, GaussianSum, Group, SumsMeter
 from dpensemble.allocation import Allocation, BootstrapScheme, partitions
 from dpensemble.allocation.partition import grouped_partitions, teachers_of_groups
-from dpensemble.budget import Budget
 from dpensemble.design.voting import Design
 from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.relations import Relation
 
 # Shares of the budget's ``mu**2``: for a private number of units, for the mean of features that public rows are

@@ -34,9 +34,9 @@ from dpensemble.accounting.published import has_published
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.accounting.subsampling import SubsampledCost, subsampled_cost
 from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme, everyone, partitions
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
 from dpensemble.errors import AccountingError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LawChoice, ReleaseLaw
 from dpensemble.relations import Relation
 

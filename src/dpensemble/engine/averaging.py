@@ -11,15 +11,13 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from dpensemble._arrays import Floats
-from dpensemble._checks import integer_between, member
-from dpensemble._progress import progress_bar
+from dpensemble._checks import integer_between, member, round_up
 from dpensemble._random import Stream, seed_integer
-from dpensemble._wording import round_up
+from dpensemble._work import progress_bar
 from dpensemble.accounting import Group, SumsMeter, largest_subsample, published_bagging
 from dpensemble.accounting.subsampling import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.allocation.partition import number_units
-from dpensemble.budget import Budget
 from dpensemble.design.sums import Answers, BaggedModels, TeacherAverages
 from dpensemble.engine import classifier
 from dpensemble.engine.classifier import UNITS_TOGETHER
@@ -27,7 +25,7 @@ from dpensemble.engine.records import PrivateRecords, ReleasedLabels, groups_by_
 from dpensemble.engine.result import MODELS, Result
 from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError
-from dpensemble.guarantee import Guarantee
+from dpensemble.guarantee import Budget, Guarantee
 from dpensemble.moments.averages import AnswerBound, noisy_average
 from dpensemble.relations import Basis, Relation
 from dpensemble.releases import SumReleaser

@@ -15,11 +15,10 @@ from sklearn.utils.validation import validate_data
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, member
 from dpensemble._hide_private_rows import on_public_rows
-from dpensemble._progress import ShownPasses
 from dpensemble._random import Stream, seed_integer
+from dpensemble._work import ShownPasses
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.allocation.partition import unit_numbers
-from dpensemble.budget import Budget
 from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.design.sums import NoisySums
@@ -28,6 +27,7 @@ from dpensemble.engine.records import ReleasedLabels, groups_by_epsilon, require
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
+from dpensemble.guarantee import Budget
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.learning import (
     MANY_COLUMNS,

@@ -13,13 +13,13 @@ from sklearn.linear_model import LogisticRegression
 from dpensemble._checks import shown
 from dpensemble._random import NoiseSource, Stream, seed_integer
 from dpensemble.allocation import Allocation
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.design import PrivateWhat
 from dpensemble.design.private_majority import touched_models
 from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.teachers import (
     FreshTeachers,
     GradientPerturbedLogisticRegression,

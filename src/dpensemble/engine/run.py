@@ -31,14 +31,14 @@ from dpensemble._announce import Spending, announce, listen
 from dpensemble._arrays import Floats, Integers, Rows
 from dpensemble._checks import integer_between, member
 from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
-from dpensemble._progress import progress_bar
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_sequence
-from dpensemble.budget import Budget
+from dpensemble._work import progress_bar
 from dpensemble.datasets.columns import row_hashes
 from dpensemble.datasets.equal_rows import Blocks, ComparedOnce, EqualRows, equal_rows, share_memory
 from dpensemble.engine.classifier import PrivateClassifier
 from dpensemble.engine.result import Result
 from dpensemble.errors import EqualRowsWarning, InvalidParameterError, RepeatedReleaseWarning
+from dpensemble.guarantee import Budget
 from dpensemble.relations import Basis, Relation
 from dpensemble.student.published import default_student
 

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
 from dpensemble._draw_once import drawn_once, drawn_together
-from dpensemble._progress import progress_bar
 from dpensemble._random import NoiseSource, Stream, noise_source, seed_integer
+from dpensemble._work import progress_bar
 from dpensemble.accounting import Meter
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.partition import number_units
-from dpensemble.budget import Budget
 from dpensemble.design import VotingDesign, with_least_error
 from dpensemble.engine import classifier
 from dpensemble.engine.planned import Analysis, Facts
@@ -29,7 +28,7 @@ from dpensemble.engine.records import DeclaredBudgets, PrivateRecords, ReleasedL
 from dpensemble.engine.result import LABELS, Result
 from dpensemble.engine.run import Steps
 from dpensemble.errors import BudgetError, InvalidParameterError
-from dpensemble.guarantee import Guarantee
+from dpensemble.guarantee import Budget, Guarantee
 from dpensemble.laws import sample
 from dpensemble.relations import Basis
 from dpensemble.rows.bad_records import BAD

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member
 from dpensemble.accounting import Group
-from dpensemble.budget import Budget
 from dpensemble.design.sums import Answers, TeacherAverages, answers_of
 from dpensemble.engine.averaging import AveragesSteps
 from dpensemble.engine.classifier import ArrayClassifier
@@ -19,6 +18,7 @@ from dpensemble.engine.planned import store_params
 from dpensemble.engine.records import private_records
 from dpensemble.engine.run import run
 from dpensemble.errors import DataError
+from dpensemble.guarantee import Budget
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments
 

@@ -24,8 +24,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from dpensemble._arrays import Floats, Rows
 from dpensemble._hide_private_rows import on_public_rows
-from dpensemble._processes import one_thread
-from dpensemble._progress import pass_named
+from dpensemble._work import one_thread, pass_named
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.preparation import ColumnReading, statements_of

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpensemble._wording import plural, round_up
+from dpensemble._checks import plural, round_up
 from dpensemble.relations import Relation
 from dpensemble.report import wording
 from dpensemble.report.quality import KnownArea

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from dpensemble._wording import plural
+from dpensemble._checks import plural
 from dpensemble.report.charts import WIDTH, Words, dot, line, nice_ticks, path, rect, svg, text
 from dpensemble.report.record import RecordPart, RunRecord
 from dpensemble.report.wording import BAND, legible, number, shorten

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from dpensemble._wording import round_up
+from dpensemble._checks import round_up
 from dpensemble.relations import Basis
 from dpensemble.report import wording
 from dpensemble.report.charts import GROUP_COLOURS, Limit, Mark, Series, Words, line_chart

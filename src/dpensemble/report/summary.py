@@ -22,7 +22,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from dpensemble._wording import plural
+from dpensemble._checks import plural
 from dpensemble.cost import gaussian_mu
 from dpensemble.relations import Basis, Relation
 from dpensemble.report import wording

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dpensemble._wording import plural
+from dpensemble._checks import plural
 from dpensemble.report.record import RunRecord
 
 # With fewer labels a student has little to learn from, and with fewer units a teacher has.

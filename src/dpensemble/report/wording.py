@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from dpensemble._wording import plural
+from dpensemble._checks import plural
 from dpensemble.report.record import RunRecord
 
 _LONGEST_LABEL = 17

@@ -16,9 +16,9 @@ from typing import Any
 from dpensemble._announce import Spending
 from dpensemble._no_copies import Original
 from dpensemble.aggregation.answers import other_payload, require_left
-from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_epsilon
 from dpensemble.errors import BudgetError, LedgerError, TamperedLedgerError
+from dpensemble.guarantee import Budget
 from dpensemble.server.balances import Entry, Fields, GrantStanding, canonical
 from dpensemble.server.entry_log import EntryLog, require_tables
 from dpensemble.server.filters import DELTA_UNITS, LOSS_UNITS, Amount, Terms

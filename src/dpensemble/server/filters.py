@@ -66,9 +66,9 @@ from dpensemble._announce import Spending
 from dpensemble._checks import member, real_between
 from dpensemble.accounting.meters.gated import allowance
 from dpensemble.accounting.worst_case import pure_cost
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost, gaussian_mu, pure_mu
 from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.relations import Relation
 
 #: Whole units in a loss of 1 and in a delta of 1.

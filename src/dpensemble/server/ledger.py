@@ -21,9 +21,9 @@ from typing import NoReturn, Self
 
 from dpensemble._announce import Spending
 from dpensemble._checks import integer_between, member
-from dpensemble._state_home import state_home
-from dpensemble.budget import Budget
+from dpensemble._files import state_home
 from dpensemble.errors import LedgerError, TamperedLedgerError
+from dpensemble.guarantee import Budget
 from dpensemble.relations import Relation
 from dpensemble.server.account import DataSetCharges, LedgerAccount
 from dpensemble.server.balances import SCHEMAS, AccountStanding, Fields, GrantStanding, Name, Standing, canonical

@@ -15,8 +15,8 @@ from markupsafe import Markup
 from pydantic import BaseModel, ValidationError
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from dpensemble._untrusted import UnfitJSONError, parse_json
-from dpensemble._wording import round_up
+from dpensemble._checks import round_up
+from dpensemble._files import UnfitJSONError, parse_json
 from dpensemble.errors import BudgetError, DataError, DPEnsembleError, InvalidParameterError
 from dpensemble.report.charts import Limit, Series, Words, line_chart
 from dpensemble.report.wording import number

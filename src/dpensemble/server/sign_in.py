@@ -31,8 +31,7 @@ import jwt
 from filelock import FileLock
 
 from dpensemble._checks import integer_between, member
-from dpensemble._folders import make_folder
-from dpensemble._untrusted import JSON, LARGEST_JSON, file_bytes, parse_json
+from dpensemble._files import JSON, LARGEST_JSON, file_bytes, make_folder, parse_json
 from dpensemble.errors import DPEnsembleError, FileError, InvalidParameterError, file_errors
 from dpensemble.server.names import look_alike
 from dpensemble.workflow.disk import OWN_FILE, replace_file

@@ -15,8 +15,7 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from dpensemble._folders import make_folder, sync_folder
-from dpensemble._untrusted import LARGEST_JSON, file_bytes, parse_json
+from dpensemble._files import LARGEST_JSON, file_bytes, make_folder, parse_json, sync_folder
 from dpensemble.errors import LedgerError
 from dpensemble.server.balances import Fields, Standing, canonical
 from dpensemble.server.names import now

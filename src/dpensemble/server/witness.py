@@ -21,9 +21,7 @@ from typing import NamedTuple
 
 from filelock import FileLock
 
-from dpensemble._folders import make_folder, sync_folder
-from dpensemble._state_home import state_home
-from dpensemble._untrusted import LARGEST_JSON, file_bytes, parse_json
+from dpensemble._files import LARGEST_JSON, file_bytes, make_folder, parse_json, state_home, sync_folder
 from dpensemble.errors import LedgerError, ReplacedLedgerError, UnknownLedgerError
 from dpensemble.server.balances import Entry
 from dpensemble.server.store import PATIENCE, Store, Transaction, is_certain, two_names

@@ -28,8 +28,8 @@ from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from dpensemble._arrays import Ballots, Floats, Integers
-from dpensemble._processes import one_thread, private_workers
 from dpensemble._random import Stream, seed_integer
+from dpensemble._work import one_thread, private_workers
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.partition import Shards
 from dpensemble.clusters.base import active_cluster, refuse_cluster

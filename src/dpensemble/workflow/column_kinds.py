@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from dpensemble._arrays import Integers
-from dpensemble._class_names import Label, bare, folded
-from dpensemble._untrusted import JSON, LARGEST_JSON, UnfitJSONError, file_bytes, parse_json
+from dpensemble._checks import Label, bare, folded
+from dpensemble._files import JSON, LARGEST_JSON, UnfitJSONError, file_bytes, parse_json
 from dpensemble.datasets.columns import as_text, numbers_of
 from dpensemble.datasets.tables import kinds_by, require_complete, take_kinds
 from dpensemble.errors import DataError, FileError, InvalidParameterError

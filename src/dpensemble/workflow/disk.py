@@ -33,9 +33,16 @@ from typing import IO, Any
 
 import numpy as np
 
-from dpensemble._folders import sync_folder
-from dpensemble._state_home import NO_LINK, is_signature_of, signature_of
-from dpensemble._untrusted import UnfitJSONError, file_bytes, parse_json, read_json
+from dpensemble._files import (
+    NO_LINK,
+    UnfitJSONError,
+    file_bytes,
+    is_signature_of,
+    parse_json,
+    read_json,
+    signature_of,
+    sync_folder,
+)
 from dpensemble.errors import FileError, file_errors
 
 OWN_FILE, OWN_FOLDER, ANY_FILE = 0o600, 0o700, 0o666

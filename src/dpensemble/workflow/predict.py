@@ -22,7 +22,7 @@ import pandas as pd
 
 from dpensemble._arrays import Rows
 from dpensemble._checks import real_between
-from dpensemble._untrusted import read_json
+from dpensemble._files import read_json
 from dpensemble.clusters.vetting import other_versions as difference_from
 from dpensemble.clusters.vetting import versions
 from dpensemble.datasets.arrow_sources import names_source, opened_source, source_frames

@@ -21,9 +21,7 @@ from typing import Any
 
 from dpensemble._announce import Spending
 from dpensemble._checks import printable
-from dpensemble._folders import sync_folder
-from dpensemble._state_home import note_of, noted_once, state_home
-from dpensemble._untrusted import file_bytes
+from dpensemble._files import file_bytes, note_of, noted_once, state_home, sync_folder
 from dpensemble.errors import FileError, LedgerError, file_errors, known_text
 from dpensemble.workflow import disk
 from dpensemble.workflow.disk import (

@@ -16,8 +16,7 @@ from typing import Any
 import pandas as pd
 
 from dpensemble._arrays import Rows
-from dpensemble._checks import member, number_of_workers
-from dpensemble._class_names import Label, declared_labels, folded
+from dpensemble._checks import Label, declared_labels, folded, member, number_of_workers
 from dpensemble.datasets import CSVFormat, read_table
 from dpensemble.datasets.arrow import ArrowPart
 from dpensemble.datasets.arrow_sources import ArrowSource

@@ -13,8 +13,8 @@ from dpensemble.accounting.meters.published_by_record import PublishedPerRecordM
 from dpensemble.accounting.meters.scheduled import ScheduledMeter
 from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
 from dpensemble.allocation import partitions
-from dpensemble.budget import Budget
 from dpensemble.errors import AccountingError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import (
     ConfidentNoisyMax,
     GaussianNoisyMax,

@@ -16,10 +16,10 @@ from dpensemble.accounting.neighbours import FEW_ORDERS
 from dpensemble.accounting.published import laplace_moments
 from dpensemble.accounting.worst_case import worst_case_cost
 from dpensemble.allocation import Allocation, partitions
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
 from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import (
     ConfidentNoisyMax,
     GaussianNoisyMax,

@@ -11,7 +11,7 @@ from dpensemble.accounting.meters.published_by_record import PublishedPerRecordM
 from dpensemble.accounting.published import laplace_moments
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.allocation import partitions
-from dpensemble.budget import Budget
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.relations import Basis, Relation
 from dpensemble.votes import Votes

@@ -24,9 +24,9 @@ from dpensemble.accounting.meters.scheduled import (
 from dpensemble.accounting.neighbours import FEW_ORDERS
 from dpensemble.accounting.published import gnmax_rdp, lnmax_rdp, published_group_rdp
 from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, InteractiveNoisyMax, LaplaceNoisyMax
 from dpensemble.votes import Votes
 

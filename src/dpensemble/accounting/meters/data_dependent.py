@@ -55,9 +55,9 @@ from dpensemble.accounting.neighbours import FEW_ORDERS, Change, move_rdp, secon
 from dpensemble.accounting.schedule import Stage, VotingSchedule
 from dpensemble.accounting.worst_case import refuse_students
 from dpensemble.allocation import Allocation
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
 from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes

@@ -26,10 +26,10 @@ from dpensemble.accounting.meters.scheduled import (
 from dpensemble.accounting.neighbours import Change
 from dpensemble.accounting.price import Price
 from dpensemble.accounting.schedule import VotingSchedule
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, GatedComposition, GatedCost, PrivacyCost
 from dpensemble.cost.privacy_cost import classical_epsilon, improved_epsilon
 from dpensemble.errors import AccountingError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ReleaseLaw
 from dpensemble.votes import Votes
 

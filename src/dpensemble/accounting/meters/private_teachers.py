@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from dpensemble._checks import real_between
 from dpensemble.accounting.base import EVERYONE, Group, Meter
 from dpensemble.accounting.worst_case import pure_cost
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost, optimal_composition
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.votes import Votes
 
 _ENDLESS = 2**31 - 1

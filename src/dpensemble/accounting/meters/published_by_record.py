@@ -23,9 +23,9 @@ from dpensemble._arrays import Ballots, Integers
 from dpensemble.accounting.base import EVERYONE, Accounting, Group, Meter
 from dpensemble.accounting.published import laplace_moments
 from dpensemble.allocation import Allocation
-from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
 from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ByLaw, LaplaceNoisyMax, ReleaseLaw
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes

@@ -17,8 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._checks import integer_between
-from dpensemble._wording import round_up
+from dpensemble._checks import integer_between, round_up
 from dpensemble.accounting.base import EVERYONE, Accounting, Group, Meter, require_one_delta
 from dpensemble.accounting.neighbours import FEW_ORDERS, Change
 from dpensemble.accounting.price import Price, price
@@ -26,11 +25,11 @@ from dpensemble.accounting.published import published_source
 from dpensemble.accounting.schedule import Stage, VotingSchedule
 from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.allocation import BootstrapScheme
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, Cost, GatedComposition, PrivacyCost, PureCost
 from dpensemble.cost.composition import AdaptiveComposition
 from dpensemble.cost.privacy_cost import last_fitting
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ReleaseLaw
 from dpensemble.votes import Votes
 

@@ -15,7 +15,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, dense
-from dpensemble._processes import one_thread
+from dpensemble._work import one_thread
 from dpensemble.datasets.columns import in_parts, is_number, numbers_of
 from dpensemble.datasets.preparation import ColumnReading, statements_of
 from dpensemble.datasets.tables import as_fitted_table, as_table
