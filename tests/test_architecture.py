@@ -16,7 +16,7 @@ LAYERS = [
     {"_moved"},
     {"_early_interrupts", "errors", "relations", "_arrays", "_files", "_fingerprint"},
     {"_checks", "_hide_private_rows"},
-    {"_draw_once", "_identity", "_work"},
+    {"_draw_once", "_identity", "_same_code", "_work"},
     {"_no_copies", "_random", "_announce", "_refusals", "clusters", "guarantee"},
     {"cost"},
     {"allocation", "votes", "laws"},
@@ -46,7 +46,7 @@ FENCES = {
     "jinja2": {"report", "server"},
     "skops": {"persistence"},
     "threadpoolctl": {"_work"},
-    "joblib": {"_work", "teachers", "neural", "clusters"},
+    "joblib": {"_work", "teachers", "neural", "datasets"},
     "narwhals": {"datasets"},
     "pandas": {"datasets", "moments", "rows", "workflow", "server", "cli"},
     "sklearn": {

@@ -31,7 +31,7 @@ from dpensemble._work import (
     progress_heard_by,
 )
 from dpensemble.allocation import partitions
-from dpensemble.clusters.base import results_of
+from dpensemble.datasets.partitions import results_of
 from dpensemble.moments import learning
 from dpensemble.teachers import TeacherEnsemble
 

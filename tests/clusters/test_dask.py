@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from dpensemble import SubsampleAggregateClassifier, on_cluster
+from dpensemble import SubsampleAggregateClassifier, _same_code, on_cluster
 from dpensemble.cli import main
 from dpensemble.clusters import base, on_dask, vetting
 from dpensemble.clusters.base import active_cluster
@@ -168,7 +168,7 @@ def test_teachers_that_end_their_workers_do_not_keep_anybody_waiting(own_cluster
 
 
 def test_workers_of_another_version_get_nothing(cluster, monkeypatch):
-    there = vetting.versions() | {"scikit-learn": "0.1"}
+    there = _same_code.versions() | {"scikit-learn": "0.1"}
     monkeypatch.setattr(on_dask, "versions", lambda: there)
     refused = pytest.raises(InvalidParameterError, match=r"a worker with scikit-learn \S+, but must have 0.1")
     with refused, on_cluster("dask", cluster.address):

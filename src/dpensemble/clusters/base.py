@@ -5,15 +5,11 @@ Parts are read one after the other, in processes of this machine, or on a cluste
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-from dpensemble._arrays import Rows
-from dpensemble._work import pass_bar, private_workers
-from dpensemble.clusters.vetting import require_unchanged
 from dpensemble.errors import InvalidParameterError
 
 _BACKENDS = ("dask",)
@@ -94,49 +90,3 @@ def refuse_cluster(why: str) -> None:
     """Refuse a cluster for work that does not gain from it, or must not leave this machine."""
     if active_cluster() is not None:
         raise InvalidParameterError(f"backend does not help here: {why}; leave the backend out.", parameter="backend")
-
-
-Report = TypeVar("Report")
-
-
-class _Part(Protocol):
-    """A part of a table that can be read where it is needed. It holds a place, and no rows."""
-
-    def tables(self) -> Iterator[Rows]:
-        """Yield the rows of the part in tables, the same at every call."""
-        ...
-
-
-def results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[_Part], n_jobs: int = 1) -> Iterator[Report]:
-    """Yield what `work` returns for each part, on the cluster in use, else in `n_jobs` processes of this machine."""
-    with pass_bar(len(parts), "parts") as advance:
-        for result in _results_of(work, parts, n_jobs):
-            advance(1)
-            yield result
-
-
-def _results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[_Part], n_jobs: int) -> Iterator[Report]:
-    cluster = active_cluster()
-    if cluster is not None:
-        yield from cluster.results(_on_part, ((work, part) for part in parts))
-    elif n_jobs == 1:
-        yield from (work(part.tables()) for part in parts)
-    else:
-        from joblib import Parallel, delayed  # noqa: PLC0415  takes long to import
-
-        require_unchanged("n_jobs")
-        parallel = Parallel(n_jobs=n_jobs, return_as="generator", **private_workers())
-        reports = parallel(delayed(_on_part)(work, part) for part in parts)
-        try:
-            # "yield from" would end joblib's generator before the block below.
-            for report in reports:  # noqa: UP028
-                yield report
-        finally:
-            # If a run is interrupted, joblib warns of as many tasks as are under way in that moment.
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                reports.close()
-
-
-def _on_part(work: Callable[[Iterator[Rows]], Report], part: _Part) -> Report:
-    return work(part.tables())

@@ -10,14 +10,8 @@ from concurrent import futures
 from contextlib import suppress
 from typing import Any
 
-from dpensemble.clusters.vetting import (
-    OpaqueTask,
-    check_worker,
-    probe_scheduler,
-    require_encrypted,
-    require_unchanged,
-    versions,
-)
+from dpensemble._same_code import require_unchanged, versions
+from dpensemble.clusters.vetting import OpaqueTask, check_worker, probe_scheduler, require_encrypted
 from dpensemble.errors import InvalidParameterError, TeacherError
 
 _CONNECT_SECONDS = 10

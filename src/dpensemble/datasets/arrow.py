@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -12,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from dpensemble._arrays import Rows
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble._identity import require_id_type
-from dpensemble.clusters.base import Report
 from dpensemble.datasets.columns import labels_of
 from dpensemble.datasets.frames import exact_frame
 from dpensemble.datasets.parquet import ROWS_AT_ONCE, UnitNumbers, rows_without, unit_numbers
 from dpensemble.errors import DataError, InvalidParameterError
+
+Report = TypeVar("Report")
 
 
 class ArrowBlocks:

@@ -13,6 +13,7 @@ import pickle
 import shutil
 import sys
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
@@ -21,6 +22,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -30,12 +32,16 @@ from dpensemble._arrays import Integers, Rows
 from dpensemble._checks import number_of_workers
 from dpensemble._hide_private_rows import guarded_rows
 from dpensemble._identity import require_id_type
-from dpensemble._work import bars_are_shown, pass_bar
-from dpensemble.clusters.base import Report, results_of
-from dpensemble.clusters.vetting import is_here, other_versions, require_unchanged, versions
+from dpensemble._same_code import other_versions, require_unchanged, versions
+from dpensemble._work import bars_are_shown, pass_bar, private_workers
+from dpensemble.clusters.base import active_cluster
+from dpensemble.clusters.vetting import is_here
 from dpensemble.datasets.frames import exact_frame
 from dpensemble.datasets.parquet import ROWS_AT_ONCE, ParquetTable, rows_without
 from dpensemble.errors import DataError, FileError, InvalidParameterError
+
+Report = TypeVar("Report")
+
 
 # Smaller row groups are read as one part.
 _ROWS_OF_A_PART = 2**17
@@ -467,7 +473,7 @@ class ParquetOnSpark:
         # A partition of the range holds one number: the place of a part.
         parts = self._files.parts
         places = self._session.range(0, len(parts), 1, len(parts))
-        reports = list(_results(places, partial(_on_part, work, parts)))
+        reports = list(_results(places, partial(_on_numbered_part, work, parts)))
         if len(reports) != len(parts):
             raise DataError("Spark lost a part of the private records, so nothing more was released.")
         yield from reports
@@ -483,7 +489,9 @@ def _on_rows(work: Callable[[Iterator[Rows]], Report], batches: Iterator[Rows]) 
     return work(exact_frame(batch) for batch in batches)
 
 
-def _on_part(work: Callable[[Iterator[Rows]], Report], parts: Sequence[RowGroups], batches: Iterator[Rows]) -> Report:
+def _on_numbered_part(
+    work: Callable[[Iterator[Rows]], Report], parts: Sequence[RowGroups], batches: Iterator[Rows]
+) -> Report:
     (place,) = (place for batch in batches for place in batch.column(0).to_pylist())
     return work(parts[place].tables())
 
@@ -545,3 +553,46 @@ def _task(payload: bytes, wanted: dict[str, str]) -> Callable[[Iterator[Rows]], 
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+class _Part(Protocol):
+    """A part of a table that can be read where it is needed. It holds a place, and no rows."""
+
+    def tables(self) -> Iterator[Rows]:
+        """Yield the rows of the part in tables, the same at every call."""
+        ...
+
+
+def results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[_Part], n_jobs: int = 1) -> Iterator[Report]:
+    """Yield what `work` returns for each part, on the cluster in use, else in `n_jobs` processes of this machine."""
+    with pass_bar(len(parts), "parts") as advance:
+        for result in _results_of(work, parts, n_jobs):
+            advance(1)
+            yield result
+
+
+def _results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[_Part], n_jobs: int) -> Iterator[Report]:
+    cluster = active_cluster()
+    if cluster is not None:
+        yield from cluster.results(_on_part, ((work, part) for part in parts))
+    elif n_jobs == 1:
+        yield from (work(part.tables()) for part in parts)
+    else:
+        from joblib import Parallel, delayed  # noqa: PLC0415  takes long to import
+
+        require_unchanged("n_jobs")
+        parallel = Parallel(n_jobs=n_jobs, return_as="generator", **private_workers())
+        reports = parallel(delayed(_on_part)(work, part) for part in parts)
+        try:
+            # "yield from" would end joblib's generator before the block below.
+            for report in reports:  # noqa: UP028
+                yield report
+        finally:
+            # If a run is interrupted, joblib warns of as many tasks as are under way in that moment.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                reports.close()
+
+
+def _on_part(work: Callable[[Iterator[Rows]], Report], part: _Part) -> Report:
+    return work(part.tables())

@@ -23,8 +23,8 @@ import pandas as pd
 from dpensemble._arrays import Rows
 from dpensemble._checks import real_between
 from dpensemble._files import read_json
-from dpensemble.clusters.vetting import other_versions as difference_from
-from dpensemble.clusters.vetting import versions
+from dpensemble._same_code import other_versions as difference_from
+from dpensemble._same_code import versions
 from dpensemble.datasets.arrow_sources import names_source, opened_source, source_frames
 from dpensemble.datasets.columns import as_text, unreadable_dates
 from dpensemble.datasets.csv_layout import Expected

@@ -8,8 +8,10 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import PrivateMajorityClassifier, SubsampleAggregateClassifier, on_cluster
+from dpensemble._same_code import versions
 from dpensemble.cli import main
 from dpensemble.clusters import base, vetting
+from dpensemble.clusters.vetting import OpaqueTask
 from dpensemble.errors import InvalidParameterError
 
 
@@ -117,3 +119,10 @@ def test_a_network_in_the_clear_is_refused(scheduler, workers, encrypted):
         return
     with pytest.raises(InvalidParameterError, match="without encryption"):
         vetting.require_encrypted(scheduler, workers)
+
+
+def test_a_worker_of_other_versions_does_not_load_the_task(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(distributed, "get_worker", lambda: None)
+    with pytest.raises(InvalidParameterError, match=r"a worker with python .* must have 3.2"):
+        OpaqueTask(b"no pickle", versions() | {"python": "3.2"})()
