@@ -55,6 +55,7 @@ MODULES: dict[str, str] = {
     "dpensemble.certificates.verifier": "dpensemble.certificates.certificate",
     "dpensemble.cli.plan_plot": "dpensemble.cli.plan_output",
     "dpensemble.client": "dpensemble.server.client",
+    "dpensemble.clusters.base": "dpensemble.clusters.cluster",
     "dpensemble.cost.base": "dpensemble.cost.privacy_cost",
     "dpensemble.cost.conversion": "dpensemble.cost.privacy_cost",
     "dpensemble.cost.gated_cost": "dpensemble.cost.privacy_cost",

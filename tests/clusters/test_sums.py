@@ -281,12 +281,12 @@ def test_files_that_change_between_passes_are_refused_on_dask(records, dask_clus
 
 def test_a_library_that_changes_under_the_workers_is_refused(records, dask_cluster, monkeypatch):
     from dpensemble import _same_code
-    from dpensemble.clusters import on_dask
+    from dpensemble.clusters import cluster
 
     other = _same_code.versions() | {"the source of dpensemble": "0123456789abcdef"}
     with on_cluster("dask", dask_cluster[0]):
         pass
-    monkeypatch.setattr(on_dask, "versions", lambda: other)
+    monkeypatch.setattr(cluster, "versions", lambda: other)
     refused = pytest.raises(InvalidParameterError, match="a worker with other source files of dpensemble")
     with refused, on_cluster("dask", dask_cluster[0]):
         pass

@@ -34,8 +34,7 @@ from dpensemble._hide_private_rows import guarded_rows
 from dpensemble._identity import require_id_type
 from dpensemble._same_code import other_versions, require_unchanged, versions
 from dpensemble._work import bars_are_shown, pass_bar, private_workers
-from dpensemble.clusters.base import active_cluster
-from dpensemble.clusters.vetting import is_here
+from dpensemble.clusters.cluster import active_cluster, is_here
 from dpensemble.datasets.frames import exact_frame
 from dpensemble.datasets.parquet import ROWS_AT_ONCE, ParquetTable, rows_without
 from dpensemble.errors import DataError, FileError, InvalidParameterError

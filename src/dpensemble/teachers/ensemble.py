@@ -32,7 +32,7 @@ from dpensemble._random import Stream, seed_integer
 from dpensemble._work import one_thread, private_workers
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.partition import Shards
-from dpensemble.clusters.base import active_cluster, refuse_cluster
+from dpensemble.clusters.cluster import active_cluster, refuse_cluster
 from dpensemble.errors import InvalidParameterError, TeacherError
 from dpensemble.teachers.logistic import fit_batched_logistic, supports
 from dpensemble.votes import Votes, ballot_dtype
