@@ -6,8 +6,6 @@ Dates become parts, blanks are filled in, and all columns become finite numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,20 +16,22 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats, Rows, is_table
+from dpensemble._arrays import is_table
 from dpensemble._refusals import require_readable
 from dpensemble.datasets.columns import (
-    DATE_PARTS,
     as_text,
     assembled,
-    date_formats,
-    date_parts,
     in_parts,
     number_columns,
-    unreadable_dates,
 )
-from dpensemble.datasets.tables import as_kinds, as_table, first_row
+from dpensemble.datasets.tables import LibraryTransformer, as_kinds, as_table, first_row
 from dpensemble.errors import DataError, InvalidParameterError
+
+# Only the day of a time stamp is read. A format is used if nearly all public entries have it.
+_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y", "%d-%b-%Y")
+_NEARLY_ALL = 0.95
+_FEWEST, _LOOKED_AT_FIRST = 3, 50
+DATE_PARTS = ("year", "month", "weekday")
 
 
 def fit_encoder(public: pd.DataFrame) -> Any:
@@ -71,60 +71,6 @@ def numeric_columns(encoder: Any) -> list[str]:
     columns = next(columns for name, _, columns in encoder.transformers_ if name == _NUMBERS)
     # Students of earlier versions store the names themselves.
     return list(encoder.feature_names_in_[columns] if hasattr(columns, "dtype") else columns)
-
-
-#: How one column of a table is read: its name, kind, knots or categories, and the places of its features.
-ColumnReading = dict[str, Any]
-
-
-class LibraryTransformer:
-    """What a transformer of this library states about how it reads rows. Other transformers get safe defaults."""
-
-    #: The step that first converts dates and blanks, a fitted `TablePreparation`.
-    preparation_: Any = None
-    #: Whether entries may be missing.
-    takes_blanks: bool = False
-    #: Required columns, or None for all.
-    needed_columns: list[str] | None = None
-    #: Known categories, by column.
-    known_categories: Mapping[str, set[str]] = MappingProxyType({})
-    #: Whether a row's features depend only on that row and its place among the rows, to the last digit.
-    reads_rows_by_place = False
-    #: Whether an encoded row depends only on that row, for rows of any type. Then private rows may be encoded together.
-    encodes_rows_alone = False
-    #: The map whose features the published model reads, or None for this map.
-    decoder_: LibraryTransformer | None = None
-    #: The map whose features have their private and public means compared, or None for this map.
-    compared_: LibraryTransformer | None = None
-    #: Returns the same features of rows as `transform`, in the form that is summed up fastest. None for `transform`.
-    for_sums: Callable[[Rows], Rows] | None = None
-    #: The same, in the form that is multiplied fastest by an array with many columns.
-    for_products: Callable[[Rows], Rows] | None = None
-    #: Whether a row's features depend only on that row, to the last digit, in tables of the public rows' kinds.
-    reads_rows_alone: bool = False
-    #: Whether each feature depends on only one column, so that the columns of made-up rows may be drawn separately.
-    reads_columns_apart = False
-
-    #: How `column_parts` divides a row among its columns. None if the features have no parts by column.
-    attribution: str | None = None
-    #: How each column of a table is read, as `TableMap.columns_` describes it. None if that is not known.
-    table_columns: list[ColumnReading] | None = None
-    #: The column of the rows before the transformation that each column of the rows after it comes from, by place.
-    source_columns: list[str] | None = None
-
-    def as_declared(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return a table in which declared categories are texts, even if they are written as numbers."""
-        return table
-
-    def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[LibraryTransformer, Floats] | None:  # noqa: ARG002
-        """Return a map that reads columns separately, and coefficients of its features, or None."""
-        return (self, coefficients) if self.reads_columns_apart else None
-
-
-def statements_of(transformer: Any) -> Any:
-    """Return a transformer of this library itself, or the safe defaults for any other transformer."""
-    # By class, because another transformer may copy attributes of this library's and still read rows together.
-    return transformer if isinstance(transformer, LibraryTransformer) else LibraryTransformer()
 
 
 _NUMBERS = "numbers"
@@ -441,3 +387,56 @@ def _medians(table: pd.DataFrame, numbers: NDArray[np.bool_]) -> NDArray[np.floa
 def _median(values: pd.Series) -> float:
     middle = values.median()
     return 0.0 if pd.isna(middle) else float(middle)
+
+
+def date_formats(entries: pd.Series) -> list[str]:
+    """Return formats in which nearly all present entries are dates. There are several if days may be months."""
+    texts = entries.dropna()
+    if len(texts) < _FEWEST or not _are_dates(texts.iloc[:_LOOKED_AT_FIRST], _FORMATS):
+        return []
+    return _are_dates(texts, _FORMATS)
+
+
+def which_are_dates(entries: pd.Series) -> NDArray[np.bool_]:
+    """Return which present entries are dates in the format in which most are dates."""
+    texts = entries.dropna()
+    begin = [float(_days(texts.iloc[:_LOOKED_AT_FIRST], one).notna().mean()) for one in _FORMATS]
+    best = int(np.argmax(begin))
+    if not begin[best]:
+        return np.zeros(len(texts), dtype=bool)
+    return np.asarray(_days(texts, _FORMATS[best]).notna().to_numpy(), dtype=bool)
+
+
+def _are_dates(texts: pd.Series, formats: tuple[str, ...]) -> list[str]:
+    return [one for one in formats if _days(texts, one).notna().mean() >= _NEARLY_ALL]
+
+
+def _days(texts: pd.Series, how: str) -> pd.Series:
+    """Return the day of each entry. Each entry is read separately, and what follows the day is its time."""
+    try:
+        days = texts.astype(str).str.strip()
+    except UnicodeError:
+        # Half of a pair of surrogates, which no date has.
+        days = texts.map(lambda text: str(text).encode("utf-8", "replace").decode()).astype(str).str.strip()
+    if " " not in how:
+        days = days.str.split(r"[ T]", n=1, regex=True).str[0]
+    # pandas replaces "now" and "today" by the current time.
+    days = days.where(days.str.contains(r"\d"), "")
+    return pd.to_datetime(days, format=how, errors="coerce")
+
+
+def unreadable_dates(entries: pd.Series, how: str) -> pd.Series:
+    """Return which entries are present but are not dates in a format."""
+    written = as_text(entries)
+    return written.notna() & _days(written.where(written.notna(), ""), how).isna()
+
+
+def date_parts(entries: pd.Series, how: str) -> dict[str, pd.Series]:
+    """Return year, month and weekday of entries in a format, missing where an entry is not such a date."""
+    days = _days(entries.where(entries.notna(), ""), how)
+    weekday = days.dt.day_name()
+    return {
+        "year": days.dt.year.astype(float),
+        "month": days.dt.month.astype(float),
+        "weekday": weekday.astype(object).where(weekday.notna(), np.nan),
+    }

@@ -7,34 +7,32 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from dpensemble._arrays import Rows, is_table
+from dpensemble._arrays import Floats, Rows, is_table
 from dpensemble._checks import by_name, in_words
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble._refusals import require_readable
-from dpensemble.datasets.columns import (
-    assembled,
-    in_parts,
-    infinite_columns,
-    is_number,
-    number_columns,
-    numbers_of,
-    texts_of,
-)
+from dpensemble.datasets.columns import assembled, in_parts, is_number, number_columns, numbers_of, texts_of
 from dpensemble.datasets.csv import CSVFormat, advice, csv_chunks, is_csv, looks_like_decimal_comma, read_csv
 from dpensemble.datasets.csv_layout import Expected
 from dpensemble.datasets.frames import as_given, require_names
 from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.errors import DataError, FileError, InvalidParameterError
+
+#: How one column of a table is read: its name, kind, knots or categories, and the places of its features.
+ColumnReading = dict[str, Any]
+
 
 _MOST_NAMED = 20
 # What usually holds a database, and how its addresses begin.
@@ -209,7 +207,7 @@ def same_columns(name: str, X: Any, public: pd.DataFrame, *, keep_bad: bool = Fa
     """
     # No kinds are guessed, because an odd entry would change how all others are read.
     table = take_kinds(name, named_by(public, X), public, keep_bad=keep_bad)
-    infinite = infinite_columns(table)
+    infinite = _infinite_columns(table)
     if infinite.any() and not keep_bad:
         column = table.columns[int(np.argmax(infinite))]
         raise DataError(f"{name} has infinite values in column {column!r}: leave those entries blank.")
@@ -307,7 +305,7 @@ def require_complete(name: str, table: pd.DataFrame, *, blanks: bool = False, pr
 
     Rows of a `private` table should not be dropped, because that changes how many there are.
     """
-    spoiled = infinite_columns(table)
+    spoiled = _infinite_columns(table)
     if not blanks:
         spoiled |= table.isna().to_numpy().any(axis=0)
     bad = [str(column) for column in table.columns[spoiled]]
@@ -327,3 +325,65 @@ def _first_spoiled(values: pd.Series, blanks: bool) -> int:
     if is_number(values):
         wrong = wrong | np.isinf(values.to_numpy(dtype=float, na_value=np.nan))
     return int(wrong.argmax())
+
+
+def _infinite_columns(table: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which columns hold an infinite number."""
+    infinite_here = number_columns(table)
+    for part, infinite in in_parts(table, np.flatnonzero(infinite_here), _any_infinite):
+        infinite_here[part] = infinite
+    return infinite_here
+
+
+def _any_infinite(part: pd.DataFrame) -> NDArray[np.bool_]:
+    return np.isinf(part.to_numpy(dtype=np.float64, na_value=np.nan)).any(axis=0)
+
+
+class LibraryTransformer:
+    """What a transformer of this library states about how it reads rows. Other transformers get safe defaults."""
+
+    #: The step that first converts dates and blanks, a fitted `TablePreparation`.
+    preparation_: Any = None
+    #: Whether entries may be missing.
+    takes_blanks: bool = False
+    #: Required columns, or None for all.
+    needed_columns: list[str] | None = None
+    #: Known categories, by column.
+    known_categories: Mapping[str, set[str]] = MappingProxyType({})
+    #: Whether a row's features depend only on that row and its place among the rows, to the last digit.
+    reads_rows_by_place = False
+    #: Whether an encoded row depends only on that row, for rows of any type. Then private rows may be encoded together.
+    encodes_rows_alone = False
+    #: The map whose features the published model reads, or None for this map.
+    decoder_: LibraryTransformer | None = None
+    #: The map whose features have their private and public means compared, or None for this map.
+    compared_: LibraryTransformer | None = None
+    #: Returns the same features of rows as `transform`, in the form that is summed up fastest. None for `transform`.
+    for_sums: Callable[[Rows], Rows] | None = None
+    #: The same, in the form that is multiplied fastest by an array with many columns.
+    for_products: Callable[[Rows], Rows] | None = None
+    #: Whether a row's features depend only on that row, to the last digit, in tables of the public rows' kinds.
+    reads_rows_alone: bool = False
+    #: Whether each feature depends on only one column, so that the columns of made-up rows may be drawn separately.
+    reads_columns_apart = False
+
+    #: How `column_parts` divides a row among its columns. None if the features have no parts by column.
+    attribution: str | None = None
+    #: How each column of a table is read, as `TableMap.columns_` describes it. None if that is not known.
+    table_columns: list[ColumnReading] | None = None
+    #: The column of the rows before the transformation that each column of the rows after it comes from, by place.
+    source_columns: list[str] | None = None
+
+    def as_declared(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return a table in which declared categories are texts, even if they are written as numbers."""
+        return table
+
+    def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[LibraryTransformer, Floats] | None:  # noqa: ARG002
+        """Return a map that reads columns separately, and coefficients of its features, or None."""
+        return (self, coefficients) if self.reads_columns_apart else None
+
+
+def statements_of(transformer: Any) -> Any:
+    """Return a transformer of this library itself, or the safe defaults for any other transformer."""
+    # By class, because another transformer may copy attributes of this library's and still read rows together.
+    return transformer if isinstance(transformer, LibraryTransformer) else LibraryTransformer()

@@ -19,8 +19,8 @@ from dpensemble._random import Stream, seed_integer
 from dpensemble._work import ShownPasses
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.allocation.partition import unit_numbers
-from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.public_facts import warn_of_columns
+from dpensemble.datasets.tables import statements_of
 from dpensemble.design.sums import NoisySums
 from dpensemble.engine import classifier
 from dpensemble.engine.records import ReleasedLabels, groups_by_epsilon, require_small_delta

@@ -19,7 +19,7 @@ from sklearn.base import TransformerMixin
 from dpensemble._arrays import Floats, dense
 from dpensemble._checks import integer_between
 from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.preparation import ColumnReading, LibraryTransformer, statements_of
+from dpensemble.datasets.tables import ColumnReading, LibraryTransformer, statements_of
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.tables import feature_values
 from dpensemble.moments.whole import UNIT, whole_features

@@ -27,7 +27,7 @@ from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._work import one_thread, pass_named
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.preparation import ColumnReading, statements_of
+from dpensemble.datasets.tables import ColumnReading, statements_of
 from dpensemble.design.sums import NoisySums
 from dpensemble.errors import DataError
 from dpensemble.moments.drift import Drift, drift

@@ -15,8 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
-from dpensemble.datasets.preparation import statements_of
-from dpensemble.datasets.tables import as_table
+from dpensemble.datasets.tables import as_table, statements_of
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.explanation import (
     Effect,

@@ -8,7 +8,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
 from dpensemble.datasets import TableEncoder, TablePreparation
-from dpensemble.datasets.preparation import LibraryTransformer, statements_of
+from dpensemble.datasets.tables import LibraryTransformer, statements_of
 from dpensemble.moments import BoundedMap, DirectionsMap, ImageMap, TableMap
 from dpensemble.moments.explanation import column_effects
 from dpensemble.moments.maps.base import FeatureMap, MapOnBase

@@ -17,8 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpensemble._arrays import Floats, dense
 from dpensemble._work import one_thread
 from dpensemble.datasets.columns import in_parts, is_number, numbers_of
-from dpensemble.datasets.preparation import ColumnReading, statements_of
-from dpensemble.datasets.tables import as_fitted_table, as_table
+from dpensemble.datasets.tables import ColumnReading, as_fitted_table, as_table, statements_of
 from dpensemble.moments.maps.base import ALONG_PATH, FeatureMap, MapOnBase, octaves_of
 
 # Distinct public values from which a column counts as measured.

@@ -22,7 +22,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, Rows, dense, row_count, rows_at
-from dpensemble.datasets.preparation import ColumnReading, statements_of
+from dpensemble.datasets.tables import ColumnReading, statements_of
 from dpensemble.moments.maps.base import ADDITIVE, SCALED, FeatureMap, MapOnBase, octaves_of
 
 # Bits of the lengths of features, of a direction and of a row of products, in whole units.

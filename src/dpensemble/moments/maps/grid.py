@@ -18,8 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpensemble._arrays import Floats
 from dpensemble._checks import is_missing
 from dpensemble.datasets.columns import as_text, is_number
-from dpensemble.datasets.preparation import LibraryTransformer, statements_of
-from dpensemble.datasets.tables import as_fitted_table, as_table, named_by
+from dpensemble.datasets.tables import LibraryTransformer, as_fitted_table, as_table, named_by, statements_of
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.tables import quantiles
