@@ -9,8 +9,6 @@ from dpensemble import LabelMomentsClassifier
 from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
 from dpensemble.errors import DataError, InvalidParameterError
 
-pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
-
 
 @pytest.fixture(scope="module")
 def world():
@@ -29,6 +27,7 @@ def released(table, public, read=None):
     return model.fit_blocks(read, X_public=public, units=read.units).moments_[-1].values.tolist()
 
 
+@pytest.mark.usefixtures("few_synthetic_rows")
 def test_streams_release_what_a_table_releases(world):
     table, public = world
     arrow = pa.Table.from_pandas(table)
@@ -36,6 +35,7 @@ def test_streams_release_what_a_table_releases(world):
         assert released(table, public, ArrowBlocks(source, "y", unit="who", rows=50)) == released(table, public)
 
 
+@pytest.mark.usefixtures("few_synthetic_rows")
 def test_what_cannot_be_read_again_is_refused(world):
     table, _ = world
     with pytest.raises(InvalidParameterError, match="read only once"):
@@ -46,6 +46,7 @@ def test_what_cannot_be_read_again_is_refused(world):
         ArrowBlocks(pa.Table.from_pandas(table), "z")
 
 
+@pytest.mark.usefixtures("few_synthetic_rows")
 @pytest.mark.parametrize("first_executions", [2, 3])
 def test_records_are_not_taken_for_those_of_other_units(world, first_executions):
     table, public = world
@@ -57,6 +58,7 @@ def test_records_are_not_taken_for_those_of_other_units(world, first_executions)
     assert not any(character.isdigit() for character in str(refusal.value))
 
 
+@pytest.mark.usefixtures("few_synthetic_rows")
 def test_a_part_takes_rows_in_any_order(world):
     table, public = world
     arrow, others = pa.Table.from_pandas(table), pa.Table.from_pandas(table.iloc[::-1])
@@ -66,6 +68,7 @@ def test_a_part_takes_rows_in_any_order(world):
     assert model.fit_blocks(part, X_public=public).moments_[-1].values.tolist() == released(table, public)
 
 
+@pytest.mark.usefixtures("few_synthetic_rows")
 def test_a_part_whose_rows_change_is_refused(world):
     table, public = world
     arrow = pa.Table.from_pandas(table)
@@ -76,6 +79,7 @@ def test_a_part_whose_rows_change_is_refused(world):
         model.fit_blocks(part, X_public=public)
 
 
+@pytest.mark.usefixtures("few_synthetic_rows")
 def test_duckdb_and_polars(world):
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
     table, public = world

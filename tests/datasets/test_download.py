@@ -11,29 +11,29 @@ from dpensemble.errors import FileError
 from ..deadline import GUARD
 
 
-def get(address, largest=10**6, progress=False):
+def downloaded(address, largest=10**6, progress=False):
     return fetch(address, largest, title="Downloading it", progress=progress)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2**16, 2**16 + 1, 300_000])
 def test_what_is_served_arrives(server, size):
     server.pages["/a"] = bytes(size)
-    assert get(server.address + "a") == bytes(size)
+    assert downloaded(server.address + "a") == bytes(size)
 
 
 def test_a_file_of_unknown_size_arrives(server):
     server.pages["/a"] = lambda request: server.send(request, b"hello", None)
-    assert get(server.address + "a") == b"hello"
+    assert downloaded(server.address + "a") == b"hello"
 
 
 def test_progress_is_shown_on_stderr_when_asked_for(server, capsys):
     server.pages["/a"] = bytes(100_000)
-    get(server.address + "a", progress=True)
+    downloaded(server.address + "a", progress=True)
     shown = capsys.readouterr()
     assert "Downloading it" in shown.err
     assert "100%" in shown.err
     assert shown.out == ""
-    get(server.address + "a")
+    downloaded(server.address + "a")
     assert capsys.readouterr().err == ""
 
 
@@ -45,24 +45,24 @@ def test_redirections_are_followed(server):
         request.end_headers()
 
     server.pages.update({"/a": elsewhere, "/b": b"there"})
-    assert get(server.address + "a") == b"there"
+    assert downloaded(server.address + "a") == b"there"
 
 
 def test_refusals_carry_their_code(server):
     with pytest.raises(NotDelivered, match=r"^the server answered 404$"):
-        get(server.address + "missing")
+        downloaded(server.address + "missing")
 
 
 def test_a_broken_connection_is_no_file(server):
     server.pages["/a"] = lambda request: server.send(request, b"half", 8)
     with pytest.raises(NotDelivered, match=r"^the connection broke$"):
-        get(server.address + "a")
+        downloaded(server.address + "a")
 
 
 def test_too_much_is_not_read_to_its_end(server):
     server.pages["/a"] = lambda request: server.send(request, bytes(2**20), None)
     with pytest.raises(NotDelivered, match=r"^it is larger than the published file$"):
-        get(server.address + "a", largest=1000)
+        downloaded(server.address + "a", largest=1000)
 
 
 def test_silence_does_not_last(server, monkeypatch):
@@ -75,29 +75,29 @@ def test_silence_does_not_last(server, monkeypatch):
     server.pages.update({"/before": lambda request: server.over.wait(GUARD), "/within": stall})
     for page in ("before", "within"):
         with pytest.raises(NotDelivered, match=r"^the server did not answer in time$"):
-            get(server.address + page)
+            downloaded(server.address + page)
 
 
 def test_what_is_no_web_server_is_named(server):
     server.pages["/a"] = lambda request: request.wfile.write(b"SSH-2.0\r\n\r\n")
     with pytest.raises(NotDelivered, match="SSH"):
-        get(server.address + "a")
+        downloaded(server.address + "a")
     server.pages["/b"] = lambda request: request.wfile.write(
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nhalf"
     )
     with pytest.raises(NotDelivered, match="IncompleteRead"):
-        get(server.address + "b")
+        downloaded(server.address + "b")
 
 
 def test_nobody_answers():
     with pytest.raises(NotDelivered, match="refused"):
-        get("http://127.0.0.1:9/a")
+        downloaded("http://127.0.0.1:9/a")
 
 
 @pytest.mark.parametrize("address", ["file:///etc/hostname", "ftp://127.0.0.1/a", "/etc/hostname", ""])
 def test_only_the_web_is_read(address):
     with pytest.raises(NotDelivered, match="not a web address"):
-        get(address)
+        downloaded(address)
 
 
 def test_a_file_is_stored_and_replaced(tmp_path):
