@@ -21,13 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._files import parse_json
-from dpensemble.datasets.images import ImageDataset, dataset_of, kept_classes
 from dpensemble.datasets.published import (
     ENVIRONMENT_VARIABLE,
+    ImageDataset,
     NotAsPublished,
     NotDelivered,
     PublishedFile,
+    dataset_of,
     fetch,
+    kept_classes,
     look_up,
     read_published,
     store,

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from dpensemble import _files
 from dpensemble._files import UnfitJSONError, file_bytes, parse_json, read_json
 from dpensemble.cli import main
-from dpensemble.datasets import csv, parquet
+from dpensemble.datasets import arrow, csv
 from dpensemble.datasets.tables import table_chunks
 from dpensemble.errors import DPEnsembleError, FileError
 from dpensemble.persistence import load_classifier
@@ -275,7 +275,7 @@ def test_lines_that_are_read_together_fit_into_memory(tmp_path, monkeypatch):
 
 
 def test_a_large_row_group_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "_LARGEST_GROUP", 1000)
+    monkeypatch.setattr(arrow, "_LARGEST_GROUP", 1000)
     table = pd.DataFrame({"a": np.arange(1000)})
     table.to_parquet(tmp_path / "rows.parquet", index=False)
     with pytest.raises(FileError, match="smaller row groups"):

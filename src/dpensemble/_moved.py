@@ -69,6 +69,8 @@ MODULES: dict[str, str] = {
     "dpensemble.datasets.adult": "dpensemble.datasets.published",
     "dpensemble.datasets.csv_files": "dpensemble.datasets.csv",
     "dpensemble.datasets.encoding": "dpensemble.datasets.preparation",
+    "dpensemble.datasets.images": "dpensemble.datasets.published",
+    "dpensemble.datasets.parquet": "dpensemble.datasets.arrow",
     "dpensemble.datasets.parts": "dpensemble.datasets.partitions",
     "dpensemble.datasets.row_checksums": "dpensemble.rows.checksums",
     "dpensemble.datasets.spark_parts": "dpensemble.datasets.partitions",

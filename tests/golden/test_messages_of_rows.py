@@ -532,7 +532,6 @@ MODULES = [
     *(
         "teachers/ensemble",
         "releases/sums",
-        "datasets/parquet",
         "datasets/partitions",
         "datasets/arrow",
         "datasets/arrow_sources",

@@ -35,8 +35,8 @@ from dpensemble._identity import require_id_type
 from dpensemble._same_code import other_versions, require_unchanged, versions
 from dpensemble._work import bars_are_shown, pass_bar, private_workers
 from dpensemble.clusters.cluster import active_cluster, is_here
+from dpensemble.datasets.arrow import ROWS_AT_ONCE, ParquetTable, rows_without
 from dpensemble.datasets.frames import exact_frame
-from dpensemble.datasets.parquet import ROWS_AT_ONCE, ParquetTable, rows_without
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
 Report = TypeVar("Report")

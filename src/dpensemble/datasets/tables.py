@@ -3,10 +3,15 @@
 Readers that guess types let one odd entry turn a whole column from numbers into text. Here types are guessed only for
 public tables. Private and test tables take the public columns' kinds, and labels and units are read as they are
 written.
+
+A transformer of this library states how it reads rows. Any other gets safe defaults, and a fingerprint of its state
+shows whether rows change it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from decimal import Decimal
@@ -23,11 +28,11 @@ from dpensemble._arrays import Floats, Rows, is_table
 from dpensemble._checks import by_name, in_words
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble._refusals import require_readable
+from dpensemble.datasets.arrow import ParquetTable, is_parquet
 from dpensemble.datasets.columns import assembled, in_parts, is_number, number_columns, numbers_of, texts_of
 from dpensemble.datasets.csv import CSVFormat, advice, csv_chunks, is_csv, looks_like_decimal_comma, read_csv
 from dpensemble.datasets.csv_layout import Expected
 from dpensemble.datasets.frames import as_given, require_names
-from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
 #: How one column of a table is read: its name, kind, knots or categories, and the places of its features.
@@ -387,3 +392,48 @@ def statements_of(transformer: Any) -> Any:
     """Return a transformer of this library itself, or the safe defaults for any other transformer."""
     # By class, because another transformer may copy attributes of this library's and still read rows together.
     return transformer if isinstance(transformer, LibraryTransformer) else LibraryTransformer()
+
+
+def fingerprint(thing: object) -> str:
+    """Return a hash of an object's whole content: attributes, arrays, containers, and states of random generators."""
+    digest = hashlib.sha256()
+    _add(thing, digest, [])
+    return digest.hexdigest()
+
+
+def _add(thing: Any, digest: Any, above: list[Any]) -> None:
+    digest.update(f"<{type(thing).__module__}.{type(thing).__qualname__}>".encode())
+    if any(thing is one for one in above):
+        return
+    if thing is None or isinstance(thing, (bool, int, float, complex, str, bytes, np.generic)):
+        digest.update(repr(thing).encode())
+    elif isinstance(thing, np.ndarray) and thing.dtype != object:
+        digest.update(f"{thing.shape}{thing.dtype}".encode() + np.ascontiguousarray(thing).tobytes())
+    elif hasattr(thing, "tocoo"):
+        entries = thing.tocoo()
+        _add_all([thing.shape, entries.row, entries.col, entries.data], digest, [*above, thing])
+    elif isinstance(thing, np.ndarray):
+        _add_all([thing.shape, *thing.ravel().tolist()], digest, [*above, thing])
+    elif isinstance(thing, dict):
+        _add_all([part for item in thing.items() for part in item], digest, [*above, thing])
+    elif isinstance(thing, (list, tuple)):
+        _add_all(thing, digest, [*above, thing])
+    elif isinstance(thing, (set, frozenset)):
+        digest.update("".join(sorted(fingerprint(one) for one in thing)).encode())
+    elif hasattr(thing, "__dict__") and not isinstance(thing, type) and not callable(getattr(thing, "__code__", None)):
+        _add_all([part for item in sorted(vars(thing).items()) for part in item], digest, [*above, thing])
+    else:
+        _add_foreign(thing, digest)
+
+
+def _add_all(parts: Any, digest: Any, above: list[Any]) -> None:
+    for part in parts:
+        _add(part, digest, above)
+
+
+def _add_foreign(thing: Any, digest: Any) -> None:
+    """Add an object without attributes: a function, a class, or an object of compiled code."""
+    try:
+        digest.update(pickle.dumps(thing))
+    except Exception:
+        digest.update(getattr(thing, "__qualname__", type(thing).__qualname__).encode())

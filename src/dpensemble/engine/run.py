@@ -33,8 +33,7 @@ from dpensemble._checks import integer_between, member
 from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_sequence
 from dpensemble._work import progress_bar
-from dpensemble.datasets.columns import row_hashes
-from dpensemble.datasets.equal_rows import Blocks, ComparedOnce, EqualRows, equal_rows, share_memory
+from dpensemble.datasets.columns import Blocks, ComparedOnce, EqualRows, equal_rows, row_hashes, share_memory
 from dpensemble.engine.classifier import PrivateClassifier
 from dpensemble.engine.result import Result
 from dpensemble.errors import EqualRowsWarning, InvalidParameterError, RepeatedReleaseWarning

@@ -15,12 +15,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats, dense, is_table, own_copy, row_count, rows_at
 from dpensemble._checks import names_checked
-from dpensemble._fingerprint import fingerprint
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._refusals import require_labels, require_readable
 from dpensemble.datasets import TableEncoder, as_table
 from dpensemble.datasets.public_facts import warn_of_columns
-from dpensemble.datasets.tables import statements_of
+from dpensemble.datasets.tables import fingerprint, statements_of
 from dpensemble.engine.classifier import PrivateClassifier, explained
 from dpensemble.engine.planned import store_params
 from dpensemble.engine.run import all_or_nothing

@@ -14,8 +14,7 @@ import pandas as pd
 
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.allocation.partition import named_units
-from dpensemble.datasets.columns import number_columns
-from dpensemble.datasets.equal_rows import EqualRows
+from dpensemble.datasets.columns import EqualRows, number_columns
 from dpensemble.datasets.public_facts import ids_of_two_forms
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.rows.bad_records import BAD, class_ids_or_bad, readable_rows

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from dpensemble._arrays import Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble.datasets import ParquetBlocks
-from dpensemble.datasets.arrow import ArrowBlocks
+from dpensemble.datasets.arrow import ArrowBlocks, ParquetTable, files_of, is_parquet, stacked, state_of
 from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.columns import labels_of
-from dpensemble.datasets.parquet import ParquetTable, files_of, is_parquet, stacked, state_of
 from dpensemble.datasets.tables import require_complete
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.rows.source import Blocks, Convert, Read, RowSource, converted, rows_here, without

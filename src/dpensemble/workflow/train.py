@@ -16,7 +16,7 @@ from dpensemble._arrays import Rows
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.allocation.budget_groups import PersonalBudgets
 from dpensemble.certificates import certificate_of_fit
-from dpensemble.datasets.equal_rows import ComparedOnce, EqualRows, equal_rows
+from dpensemble.datasets.columns import ComparedOnce, EqualRows, equal_rows
 from dpensemble.engine.voting_steps import PrivateDiagnostics
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.persistence import require_savable

@@ -12,9 +12,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, own_copy
-from dpensemble._fingerprint import fingerprint
 from dpensemble.datasets.frames import reads_frames
-from dpensemble.datasets.tables import LibraryTransformer, statements_of
+from dpensemble.datasets.tables import LibraryTransformer, fingerprint, statements_of
 from dpensemble.errors import DataError, InvalidParameterError
 
 #: How a map divides a row among its columns: each column adds a part that depends only on its own entry.
