@@ -27,16 +27,17 @@ from dpensemble._arrays import is_table
 from dpensemble._checks import shown
 from dpensemble._refusals import require_readable
 from dpensemble.allocation.partition import number_units
-from dpensemble.datasets.columns import as_text, in_parts, is_number, number_columns, numbers_of
-from dpensemble.datasets.csv import looks_like_decimal_comma
-from dpensemble.datasets.preparation import (
-    LEFT_OUT,
-    TablePreparation,
-    counts_rows,
+from dpensemble.datasets.columns import (
+    as_text,
     date_formats,
-    is_unnamed,
+    in_parts,
+    is_number,
+    number_columns,
+    numbers_of,
     which_are_dates,
 )
+from dpensemble.datasets.csv import looks_like_decimal_comma
+from dpensemble.datasets.preparation import LEFT_OUT, TablePreparation, counts_rows, is_unnamed
 from dpensemble.errors import ColumnWarning, DataError, InvalidParameterError
 
 # A share of entries above this is most of them.
