@@ -14,9 +14,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpensemble._identity import entries_of, identity, is_id_type, require_id_type
+from dpensemble._identity import (
+    _entries_of,
+    identity,
+    is_id_type,
+    named_units,
+    number_units,
+    require_id_type,
+    unit_numbers,
+)
 from dpensemble.allocation import partitions
-from dpensemble.allocation.partition import named_units, number_units, unit_numbers
 from dpensemble.datasets.arrow import ArrowBlocks, _UnitNumbers
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.relations import Relation
@@ -337,6 +344,6 @@ def test_given_columns_of_other_types_are_refused(given_ids):
 def test_a_list_has_no_type_that_its_entries_decide():
     # NumPy makes one type of a list: texts beside a text, and 1 of True beside a number.
     for entries in ([1, True], [1, "1"], [1, 2.5], [2**63, -1]):
-        assert entries_of("units", entries).tolist() == entries
-        assert list(map(type, entries_of("units", entries).tolist())) == list(map(type, entries))
+        assert _entries_of("units", entries).tolist() == entries
+        assert list(map(type, _entries_of("units", entries).tolist())) == list(map(type, entries))
     assert unit_numbers([1, True, "1", "True"], 4).tolist() == [0, 1, 0, 1]

@@ -1,4 +1,6 @@
-"""When two ids are equal: a function of one entry and of the declared type of its column, the same in every route.
+"""Units: when two ids are equal, which records have a unit, and the numbers that records share if they share a unit.
+
+Equality is a function of one entry and of the declared type of its column, the same in every route.
 
 Units are equal if `identity` returns the same bytes. The function never sees other entries, so that replacing one
 person changes the unit of nobody else. Texts, whole numbers, truth values, bytes and UUIDs are ids:
@@ -16,15 +18,18 @@ objects such an entry names nobody.
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable, Sequence
 from numbers import Integral
-from typing import SupportsInt
+from typing import Any, SupportsInt
 from uuid import UUID
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Rows
-from dpensemble.errors import DataError
+from dpensemble._arrays import Integers, Rows
+from dpensemble._checks import is_missing
+from dpensemble._refusals import require_one_per_record, require_readable
+from dpensemble.errors import DataError, InvalidParameterError
 
 # Whole numbers that have a float, like all other entries of a table. Python writes no number of many thousand digits.
 _MOST_BITS = 1024
@@ -41,7 +46,7 @@ _AROUND = re.compile(r"^(dictionary<values=|run_end_encoded<run_ends: \w+, value
 _LISTED = ("to_pylist", "tolist", "to_list")
 
 #: What ids are, in words.
-ID_WORDS = "strings, integers or bytes"
+_ID_WORDS = "strings, integers or bytes"
 
 
 def identity(entry: object) -> bytes | None:
@@ -67,7 +72,7 @@ def _written(entry: SupportsInt) -> bytes | None:
     return b"s%d" % number if number.bit_length() < _MOST_BITS else None
 
 
-def is_id(entry: object) -> bool:
+def _is_id(entry: object) -> bool:
     """Return whether one entry names somebody."""
     return identity(entry) is not None
 
@@ -84,11 +89,11 @@ def require_id_type(name: str, kind: object) -> None:
     if not is_id_type(kind):
         raise DataError(
             f"{name} has the type {kind}, in which one id may have several forms, so that one person could count as "
-            f"several: units must be {ID_WORDS}, so convert the column to whole numbers or to texts."
+            f"several: units must be {_ID_WORDS}, so convert the column to whole numbers or to texts."
         )
 
 
-def entries_of(name: str, ids: Rows) -> NDArray[np.generic]:
+def _entries_of(name: str, ids: Rows) -> NDArray[np.generic]:
     """Return given ids: whole numbers of an array that is declared so, else objects, each entry as it was given.
 
     A list has no declared type, and no entry decides how another is read. Raise for types of which no entry is an id.
@@ -109,3 +114,87 @@ def _as_objects(ids: Rows) -> NDArray[np.generic]:
     if isinstance(ids, list | tuple):
         return np.fromiter(ids, dtype=object, count=len(ids))
     return np.asarray(ids, dtype=object)
+
+
+def number_units(identities: Sequence[Hashable] | NDArray[np.generic]) -> tuple[Sequence[bytes], Integers]:
+    """Give numbers to distinct identities in order of first appearance."""
+    # Ten million whole numbers need no dictionary.
+    if isinstance(identities, range):
+        return _Written(np.asarray(identities)), np.arange(len(identities))
+    if isinstance(identities, np.ndarray) and identities.dtype.kind in "iu":
+        values, first, places = np.unique(identities, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        return _Written(values[order]), np.argsort(order)[places]
+    numbers: dict[bytes, int] = {}
+    unit_of_record = np.array([numbers.setdefault(_canonical(x), len(numbers)) for x in identities], dtype=np.int64)
+    return list(numbers), unit_of_record
+
+
+class _Written(Sequence[bytes]):
+    """Distinct whole numbers as identities, converted to bytes on access."""
+
+    def __init__(self, values: Integers) -> None:
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return _Written(self._values[index])
+        return _canonical(int(self._values[index]))
+
+
+def _canonical(entry: Hashable) -> bytes:
+    """Return bytes that depend on one identity alone. 7 and "7" are the same unit."""
+    written = identity(entry)
+    if written is None:
+        # Fractions are refused too, since whole numbers that other units turned into floats may have lost digits.
+        raise InvalidParameterError(f"units must be {_ID_WORDS}; got {type(entry).__name__}.")
+    return written
+
+
+def declared_units(units: ArrayLike, n_records: int) -> NDArray[np.generic]:
+    """Return the declared unit of each record, refusing missing ones."""
+    require_readable("units", units)
+    names = _entries_of("units", units)
+    require_one_per_record("units", names, n_records)
+    if names.dtype.kind == "O" and any(map(_is_absent, names.tolist())):
+        raise DataError("units must have no missing value: give every record a unit.")
+    return names
+
+
+def _is_absent(entry: Hashable) -> bool:
+    return is_missing(entry) or (isinstance(entry, str) and not len(entry))
+
+
+def unit_numbers(units: ArrayLike, n_records: int) -> Integers:
+    """Return the number of each record's unit, counted from 0 in order of first appearance."""
+    return number_units(declared_units(units, n_records))[1]
+
+
+def units_or_none(units: ArrayLike) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
+    """Return units, and which records have one, or raise if no record has one. Each entry is judged separately."""
+    names, present = named_units(units)
+    _require_any(present)
+    return names, present
+
+
+def named_units(units: ArrayLike) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
+    """Return units, and which records have one. A record whose entry is missing or no id has none."""
+    names = _entries_of("units", units)
+    if names.dtype.kind in "iu":
+        return names, np.ones(names.shape, dtype=bool)
+    return names, np.array([_is_id(one) for one in names.ravel().tolist()], dtype=bool).reshape(names.shape)
+
+
+def present_numbers(numbers: Integers) -> NDArray[np.bool_]:
+    """Return which records have a unit, of the numbers that a reader gave units: -1 is none. Raise if none has."""
+    present = np.asarray(numbers) >= 0
+    _require_any(present)
+    return present
+
+
+def _require_any(present: NDArray[np.bool_]) -> None:
+    if not present.any():
+        raise DataError("units is missing for every record: give the owner of each record, or leave units out.")

@@ -12,12 +12,12 @@ from sklearn.linear_model import LogisticRegression
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member, round_up
+from dpensemble._identity import number_units
 from dpensemble._random import Stream, seed_integer
 from dpensemble._work import progress_bar
 from dpensemble.accounting import Group, SumsMeter, largest_subsample, published_bagging
 from dpensemble.accounting.subsampling import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme
-from dpensemble.allocation.partition import number_units
 from dpensemble.design.sums import Answers, BaggedModels, TeacherAverages
 from dpensemble.engine import classifier
 from dpensemble.engine.classifier import UNITS_TOGETHER

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
 from dpensemble._draw_once import drawn_once, drawn_together
+from dpensemble._identity import number_units
 from dpensemble._random import NoiseSource, Stream, noise_source, seed_integer
 from dpensemble._work import progress_bar
 from dpensemble.accounting import Meter
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.allocation import Allocation
-from dpensemble.allocation.partition import number_units
 from dpensemble.design import VotingDesign, with_least_error
 from dpensemble.engine import classifier
 from dpensemble.engine.planned import Analysis, Facts

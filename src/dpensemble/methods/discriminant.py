@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import BigIntegers, Floats, Integers
 from dpensemble._checks import integer_between, member
+from dpensemble._identity import number_units
 from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import EVERYONE, Group, SumsMeter
-from dpensemble.allocation.partition import number_units
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.design.sums import NoisySums
 from dpensemble.engine import classifier

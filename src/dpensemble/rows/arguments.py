@@ -16,6 +16,7 @@ from sklearn.utils.validation import validate_data
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import is_missing, names_checked, number_of_workers
 from dpensemble._hide_private_rows import on_public_rows
+from dpensemble._identity import unit_numbers
 from dpensemble._refusals import (
     blanked,
     label_array,
@@ -26,7 +27,6 @@ from dpensemble._refusals import (
     require_rows,
     row_array,
 )
-from dpensemble.allocation.partition import unit_numbers
 from dpensemble.datasets import as_table, same_columns
 from dpensemble.datasets.columns import share_memory
 from dpensemble.datasets.tables import kinds_by
