@@ -14,8 +14,8 @@ PACKAGE = Path(dpensemble.__file__).parent
 
 LAYERS = [
     {"_moved"},
-    {"_early_interrupts", "errors", "relations", "_arrays", "_files"},
-    {"_checks", "_hide_private_rows"},
+    {"_early_interrupts", "errors", "relations", "_arrays"},
+    {"_checks", "_files", "_hide_private_rows"},
     {"_draw_once", "_same_code", "_work"},
     {"_no_copies", "_random", "_announce", "_refusals", "clusters", "guarantee"},
     {"cost", "_identity"},

@@ -254,7 +254,7 @@ def test_no_generated_file_ends_in_an_unforeseen_error(tmp_path, content):
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".csv.zip"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
 def test_a_long_line_of_a_table_is_refused(tmp_path, monkeypatch, ending, encoding):
-    monkeypatch.setattr(csv, "_LONGEST_LINE", 200_000)
+    monkeypatch.setattr(_files, "_LONGEST_LINE", 200_000)
     path, pack = tmp_path / f"rows{ending}", {"gz": gzip.compress, "zip": lambda raw: zipped([("rows.csv", raw)])}
     ends = pack.get(ending.rpartition(".")[2], bytes)
     # The sign has the bytes of a line break in UTF-16, in the wrong places.

@@ -4,24 +4,43 @@ A file that is flushed is lost with the name of a folder above it, so names of f
 The user's state folder holds a secret key that marks files of this user's runs, and notes about runs that ended.
 
 Files, and JSON in them, are read within limits of size, depth and length of numbers. A reader names the error for its
-own file. The words of a reason quote nothing that a file holds.
+own file. The words of a reason quote nothing that a file holds. Bytes of text that are not UTF-8 are read separately, so
+that one odd record changes no other.
 """
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import hashlib
 import hmac
+import io
 import json
 import math
 import os
 import secrets
 import stat
 import sys
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Collection, Iterator
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
+
+from dpensemble.errors import FileError
+
+#: Handler of errors for ``bytes.decode`` and ``open``, which reads such bytes as Windows writes them.
+AS_WINDOWS = "dpensemble-windows"
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# Longest line, and bytes that are read together.
+_LONGEST_LINE, _CHUNK = 64 * 10**6, 2**16
 
 
 def make_folder(path: Path, mode: int = 0o777) -> None:
@@ -303,3 +322,91 @@ def _finite(number: str) -> float:
     if not math.isfinite(value):
         raise UnfitJSONError("its JSON holds a number that is not finite")
     return value
+
+
+def _windows(error: UnicodeError) -> tuple[str, int]:
+    """Decode bytes that are not UTF-8 as Windows writes them (cp1252), each separately. Other encodings lose them."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    if error.encoding.lower() not in ("utf-8", "utf8"):
+        return "\N{REPLACEMENT CHARACTER}", error.end
+    odd = error.object[error.start : error.end]
+    return "".join(bytes([byte]).decode("cp1252", errors="replace") for byte in odd), error.end
+
+
+codecs.register_error(AS_WINDOWS, _windows)
+
+
+@contextlib.contextmanager
+def text_file(path: Path, endings: Collection[str]) -> Iterator[TextIOWrapper]:
+    """Open a table in lines of text, packed or not, in the encoding that its first bytes show.
+
+    An archive must hold one file with one of these endings. Bytes that are not UTF-8 are read as Windows writes them.
+    """
+    with _binary(path, endings) as start:
+        first = start.read(4)
+    encoding = next((name for mark, name in _BOMS if first.startswith(mark)), "utf-8")
+    if encoding == "utf-8" and b"\0" in first:
+        raise FileError(f"{path} cannot be read: it is not in UTF-8; save it as UTF-8.")
+    with (
+        _binary(path, endings) as file,
+        TextIOWrapper(
+            io.BufferedReader(_ShortLines(file, path, encoding), _CHUNK), encoding, errors=AS_WINDOWS, newline=""
+        ) as text,
+    ):
+        yield text
+
+
+class _ShortLines(io.RawIOBase):
+    """A file with short lines, so that a small archive cannot fill the memory with one line."""
+
+    def __init__(self, file: IO[bytes], path: Path, encoding: str) -> None:
+        self._file, self._path, self._end, self._line = file, path, 0, 0
+        width = {"utf-16": 2, "utf-32": 4}.get(encoding, 1)
+        self._marks = [sign + bytes(width - 1) for sign in (b"\n", b"\r")]
+        self._marks += [mark[::-1] for mark in self._marks if width > 1]
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
+        """Read the next bytes, or raise if the last line is too long."""
+        part = self._file.read(len(buffer))
+        buffer[: len(part)] = part
+        last = max(self._last(part, mark) for mark in self._marks)
+        if last >= 0:
+            self._line = self._end + last
+        self._end += len(part)
+        if self._end - self._line > _LONGEST_LINE:
+            raise FileError(
+                f"{self._path} cannot be read: it has a line of more than {_LONGEST_LINE / 10**6:.0f} MB; end each "
+                "record with a line break."
+            )
+        return len(part)
+
+    def _last(self, part: bytes, mark: bytes) -> int:
+        """Return the last place of a mark that is a whole character, or -1."""
+        place = part.rfind(mark)
+        while place >= 0 and (self._end + place) % len(mark):
+            place = part.rfind(mark, 0, place + len(mark) - 1)
+        return place
+
+
+@contextlib.contextmanager
+def _binary(path: Path, endings: Collection[str]) -> Iterator[IO[bytes]]:
+    outer = path.suffix.lower()
+    if outer == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if Path(name).suffix.lower() in endings and name[:2] != "__"]
+            if len(names) != 1:
+                raise FileError(f"{path} holds {len(names)} CSV files: put one table into it.")
+            with archive.open(names[0]) as file:
+                yield file
+    elif outer == ".gz":
+        import gzip  # noqa: PLC0415  not for a plan
+
+        with gzip.open(path) as file:
+            yield file  # type: ignore[misc]
+    else:
+        with path.open("rb") as file:
+            yield file

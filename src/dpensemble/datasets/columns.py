@@ -1,14 +1,11 @@
 """Columns of a table, many at a time, as numbers, as texts, and as the parts of dates, and which rows are equal.
 
-Bytes of texts that are not UTF-8 are read separately, so that one odd record changes no other.
-
 Which public rows equal private records depends on single records, so the count is for the owner only, and no run is
 refused for it. That two tables are one memory is a fact of the program that passes them, so it may be refused.
 """
 
 from __future__ import annotations
 
-import codecs
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -21,22 +18,6 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats, Rows, is_table
 from dpensemble._identity import identity, require_id_type
-
-#: Handler of errors for ``bytes.decode`` and ``open``, which reads such bytes as Windows writes them.
-AS_WINDOWS = "dpensemble-windows"
-
-
-def _windows(error: UnicodeError) -> tuple[str, int]:
-    """Decode bytes that are not UTF-8 as Windows writes them (cp1252), each separately. Other encodings lose them."""
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    if error.encoding.lower() not in ("utf-8", "utf8"):
-        return "\N{REPLACEMENT CHARACTER}", error.end
-    odd = error.object[error.start : error.end]
-    return "".join(bytes([byte]).decode("cp1252", errors="replace") for byte in odd), error.end
-
-
-codecs.register_error(AS_WINDOWS, _windows)
 
 
 def release_unused() -> None:

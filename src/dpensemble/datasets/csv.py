@@ -6,24 +6,21 @@ record is a line, and no line affects how another is read.
 
 from __future__ import annotations
 
-import codecs
 import gzip
-import io
 import re
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from io import StringIO, TextIOWrapper
+from io import StringIO
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any, TextIO
+from typing import Any, TextIO
 
 import pandas as pd
 
 from dpensemble._checks import integer_between
-from dpensemble.datasets.columns import AS_WINDOWS
+from dpensemble._files import text_file
 from dpensemble.datasets.csv_layout import CSVLayout, Expected, Stated, entries_of, is_blank, layout_of, separator_words
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
@@ -154,15 +151,6 @@ def _wrong_length(line: int, n_entries: int, n_names: int, header: int = 1) -> s
 
 #: Endings of text files, optionally followed by ``.gz`` or ``.zip``.
 _ENDINGS = (".csv", ".tsv", ".txt")
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-# Longest line, and bytes that are read together.
-_LONGEST_LINE, _CHUNK = 64 * 10**6, 2**16
 # Digits in groups of three, and a decimal comma: 1.234,5.
 _COMMA_NUMBER = r"^(?=.*\d)\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d*)(?:,(\d+))?((?:[eE][+-]?\d+)?)\s*$"
 
@@ -260,7 +248,7 @@ def csv_layout(path: Path, how: CSVFormat, *, like: Expected | None = None, publ
     """Return the layout of a file. Records of a file that is not `public` do not decide it."""
     like = Expected() if like is None else like
     stated = Stated(how.separator(path), _as_character(how.sep), how.skip_lines, how.multiline_text)
-    with _open_text(path) as file:
+    with text_file(path, _ENDINGS) as file:
         layout = layout_of(path, file, stated, like, public=public)
     if how.decimal == "," == layout.sep:
         raise DataError(f"{path} has commas between columns, but decimal={how.decimal!r}: leave out --decimal.")
@@ -278,7 +266,7 @@ def _tables(
     keep_broken: bool,
     not_blank: Mapping[str, Collection[str]],
 ) -> Iterator[pd.DataFrame]:
-    with _open_text(path) as file:
+    with text_file(path, _ENDINGS) as file:
         if how.multiline_text:
             tables = _multiline_tables(path, file, layout, rows, not_blank)
         else:
@@ -311,76 +299,6 @@ def _multiline_tables(
             )
         named = table.iloc[:, : len(layout.names)]
         yield named.set_axis(list(layout.names), axis=1)
-
-
-@contextmanager
-def _open_text(path: Path) -> Iterator[TextIOWrapper]:
-    """Open a file as text, in the encoding that its first bytes show."""
-    with _binary(path) as start:
-        first = start.read(4)
-    encoding = next((name for mark, name in _BOMS if first.startswith(mark)), "utf-8")
-    if encoding == "utf-8" and b"\0" in first:
-        raise FileError(f"{path} cannot be read: it is not in UTF-8; save it as UTF-8.")
-    with (
-        _binary(path) as file,
-        TextIOWrapper(
-            io.BufferedReader(_ShortLines(file, path, encoding), _CHUNK), encoding, errors=AS_WINDOWS, newline=""
-        ) as text,
-    ):
-        yield text
-
-
-class _ShortLines(io.RawIOBase):
-    """A file with short lines, so that a small archive cannot fill the memory with one line."""
-
-    def __init__(self, file: IO[bytes], path: Path, encoding: str) -> None:
-        self._file, self._path, self._end, self._line = file, path, 0, 0
-        width = {"utf-16": 2, "utf-32": 4}.get(encoding, 1)
-        self._marks = [sign + bytes(width - 1) for sign in (b"\n", b"\r")]
-        self._marks += [mark[::-1] for mark in self._marks if width > 1]
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
-        """Read the next bytes, or raise if the last line is too long."""
-        part = self._file.read(len(buffer))
-        buffer[: len(part)] = part
-        last = max(self._last(part, mark) for mark in self._marks)
-        if last >= 0:
-            self._line = self._end + last
-        self._end += len(part)
-        if self._end - self._line > _LONGEST_LINE:
-            raise FileError(
-                f"{self._path} cannot be read: it has a line of more than {_LONGEST_LINE / 10**6:.0f} MB; end each "
-                "record with a line break."
-            )
-        return len(part)
-
-    def _last(self, part: bytes, mark: bytes) -> int:
-        """Return the last place of a mark that is a whole character, or -1."""
-        place = part.rfind(mark)
-        while place >= 0 and (self._end + place) % len(mark):
-            place = part.rfind(mark, 0, place + len(mark) - 1)
-        return place
-
-
-@contextmanager
-def _binary(path: Path) -> Iterator[IO[bytes]]:
-    outer = _endings(path)[1]
-    if outer == ".zip":
-        with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if Path(name).suffix.lower() in _ENDINGS and name[:2] != "__"]
-            if len(names) != 1:
-                raise FileError(f"{path} holds {len(names)} CSV files: put one table into it.")
-            with archive.open(names[0]) as file:
-                yield file
-    elif outer == ".gz":
-        with gzip.open(path) as file:
-            yield file  # type: ignore[misc]
-    else:
-        with path.open("rb") as file:
-            yield file
 
 
 def _endings(path: Path) -> tuple[str, str]:
