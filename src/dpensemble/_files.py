@@ -4,8 +4,8 @@ A file that is flushed is lost with the name of a folder above it, so names of f
 The user's state folder holds a secret key that marks files of this user's runs, and notes about runs that ended.
 
 Files, and JSON in them, are read within limits of size, depth and length of numbers. A reader names the error for its
-own file. The words of a reason quote nothing that a file holds. Bytes of text that are not UTF-8 are read separately, so
-that one odd record changes no other.
+own file. The words of a reason quote nothing that a file holds. Bytes of text that are not UTF-8 are read separately,
+so that one odd record changes no other.
 """
 
 from __future__ import annotations

@@ -30,8 +30,7 @@ from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble._refusals import require_readable
 from dpensemble.datasets.arrow import ParquetTable, is_parquet
 from dpensemble.datasets.columns import assembled, in_parts, is_number, number_columns, numbers_of, texts_of
-from dpensemble.datasets.csv import CSVFormat, advice, csv_chunks, is_csv, looks_like_decimal_comma, read_csv
-from dpensemble.datasets.csv_layout import Expected
+from dpensemble.datasets.csv import CSVFormat, Expected, advice, csv_chunks, is_csv, looks_like_decimal_comma, read_csv
 from dpensemble.datasets.frames import as_given, require_names
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 

@@ -27,7 +27,7 @@ from dpensemble._same_code import other_versions as difference_from
 from dpensemble._same_code import versions
 from dpensemble.datasets.arrow_sources import names_source, opened_source, source_frames
 from dpensemble.datasets.columns import as_text, unreadable_dates
-from dpensemble.datasets.csv_layout import Expected
+from dpensemble.datasets.csv import Expected
 from dpensemble.datasets.frames import exact_frame
 from dpensemble.datasets.preparation import numeric_columns
 from dpensemble.datasets.tables import as_kinds, require_complete, statements_of, table_chunks

@@ -20,8 +20,7 @@ from dpensemble._checks import Label, declared_labels, folded, member, number_of
 from dpensemble.datasets import CSVFormat, read_table
 from dpensemble.datasets.arrow import ArrowPart, is_parquet
 from dpensemble.datasets.arrow_sources import ArrowSource
-from dpensemble.datasets.csv import BLANKS, csv_layout, is_csv, with_point
-from dpensemble.datasets.csv_layout import CSVLayout, Expected
+from dpensemble.datasets.csv import BLANKS, CSVLayout, Expected, csv_layout, is_csv, with_point
 from dpensemble.datasets.partitions import ParquetOnSpark, ParquetParts, SparkParts
 from dpensemble.datasets.tables import readable
 from dpensemble.errors import DataError, InvalidParameterError

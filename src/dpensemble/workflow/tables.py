@@ -21,8 +21,7 @@ from dpensemble._refusals import SEVERAL_LABELS
 from dpensemble.datasets import load_adult, three_way_split
 from dpensemble.datasets.arrow import ParquetTable, is_parquet
 from dpensemble.datasets.columns import as_text, is_number, number_columns, release_unused, unit_entries
-from dpensemble.datasets.csv import is_csv
-from dpensemble.datasets.csv_layout import Expected
+from dpensemble.datasets.csv import Expected, is_csv
 from dpensemble.datasets.public_facts import Note, PublicFacts, judge
 from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, require_complete
 from dpensemble.design.by_group import BudgetRequest, parse_budgets
