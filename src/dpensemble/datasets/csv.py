@@ -36,9 +36,9 @@ _SHOWING, _HIGHEST = 1000, 50
 _LONGEST = 2**31 - 1
 # White space of any kind, and invisible characters that editors leave beside a name.
 _SPACES = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff\u200b\u200e\u200f\u2060"
-# The first line of a file for Excel, which may be filled up with separators.
 # Only to tell a header from records: dates count, too.
 _NUMBER = re.compile(r"[+-]?\d[\d.,:/ -]*(e[+-]?\d+)?%?", re.IGNORECASE)
+# The first line of a file for Excel, which may be filled up with separators.
 _SEP_LINE = re.compile(r"[\ufeff\s]*\"?sep=([^\w\".\r\n])\1*\"?\s*", re.IGNORECASE)
 
 
@@ -91,41 +91,18 @@ class CSVLayout:
         return "; ".join(facts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stated:
-    """What options state, and the usual separator of a file with this ending."""
-
-    usual: str
-    sep: str | None
-    skip_lines: int | None
-    multiline_text: bool
-
-
-def _layout_of(path: Path, lines: Iterator[str], stated: _Stated, like: Expected, *, public: bool) -> CSVLayout:
-    """Return the layout of a file. Raise if its header line cannot be read, or is certainly another line."""
-    top = _Top(path, lines, stated, like)
-    place, sep = _of_public(top) if public else _of_other(top)
-    header = top.header(place, sep)
-    _check(path, header, sep, public=public)
-    if like.required and not set(like.required) & set(header.names):
-        raise DataError(
-            f"the first line of {path} names none of the columns of {like.whose}: write names there, or give "
-            "--skip-lines with the number of lines above the header."
-        )
-    return header
-
-
 _Lines = Sequence[tuple[int, list[str]]]
 
 
 class _Top:
     """The first lines of a file, read as far as needed."""
 
-    def __init__(self, path: Path, lines: Iterator[str], stated: _Stated, like: Expected) -> None:
-        self.path, self.stated, self.like = path, stated, like
+    def __init__(self, path: Path, lines: Iterator[str], how: CSVFormat, like: Expected) -> None:
+        self.path, self.how, self.like = path, how, like
+        self._stated_sep, self._usual_sep = _as_character(how.sep), how.separator(path)
         self._rest, self._lines = lines, list[str]()
         self._known = _known_names(like.names)
-        first = self._first_at(0, stated.usual)
+        first = self._first_at(0, self._usual_sep)
         named = _SEP_LINE.fullmatch(self.line(first))
         self.has_sep_line = named is not None
         self.start = first + 1 if named else 0
@@ -133,9 +110,9 @@ class _Top:
 
     def _seps(self, named: str | None) -> list[str]:
         if named is None:
-            own, usual = self.stated.sep, [self.like.sep, self.stated.usual]
+            own, usual = self._stated_sep, [self.like.sep, self._usual_sep]
             return [own] if own is not None else list(dict.fromkeys(one for one in usual if one is not None))
-        if self.stated.sep not in (None, named):
+        if self._stated_sep not in (None, named):
             raise DataError(
                 f"{self.path} names another separator in its first line (sep=) than --sep does: leave out --sep, or "
                 "correct that line."
@@ -208,7 +185,7 @@ class _Top:
         if _is_blank(line, sep):
             raise FileError(f"{self.path} cannot be read: it is empty.")
         entries = _entries_of(line, sep)
-        if entries is None and self.stated.multiline_text:
+        if entries is None and self.how.multiline_text:
             with _long_fields():
                 entries = next(csv.reader(chain(self._lines[place:], self._rest), delimiter=sep), None)
         if entries is None:
@@ -238,7 +215,7 @@ def _known_names(names: Collection[str]) -> dict[str, str]:
 
 def _of_other(top: _Top) -> tuple[int, str]:
     """Return place and separator of the header of a file whose records decide nothing."""
-    like, required, stated = top.like, top.like.required, top.stated.skip_lines
+    like, required, stated = top.like, top.like.required, top.how.skip_lines
     firsts = [(top.place(0, sep), sep) for sep in top.seps]
     # Options count all lines. Files may have other blank lines than the public one.
     numbers = range(like.lines_above, like.lines_above + 1) if not like.search else range(1, _HIGHEST)
@@ -268,7 +245,7 @@ def _of_other(top: _Top) -> tuple[int, str]:
 
 def _of_public(top: _Top) -> tuple[int, str]:
     """Return place and separator of the header of a public file, all of whose lines may be looked at."""
-    sep, stated = top.seps[0], top.stated.skip_lines
+    sep, stated = top.seps[0], top.how.skip_lines
     first = top.place(0, sep)
     lines = top.shown(sep)
     if not lines or lines[0][0] != first:
@@ -603,9 +580,16 @@ def csv_chunks(path: Path, how: CSVFormat, rows: int, like: Expected | None = No
 def csv_layout(path: Path, how: CSVFormat, *, like: Expected | None = None, public: bool = False) -> CSVLayout:
     """Return the layout of a file. Records of a file that is not `public` do not decide it."""
     like = Expected() if like is None else like
-    stated = _Stated(how.separator(path), _as_character(how.sep), how.skip_lines, how.multiline_text)
     with text_file(path, _ENDINGS) as file:
-        layout = _layout_of(path, file, stated, like, public=public)
+        top = _Top(path, file, how, like)
+        place, sep = _of_public(top) if public else _of_other(top)
+        layout = top.header(place, sep)
+    _check(path, layout, sep, public=public)
+    if like.required and not set(like.required) & set(layout.names):
+        raise DataError(
+            f"the first line of {path} names none of the columns of {like.whose}: write names there, or give "
+            "--skip-lines with the number of lines above the header."
+        )
     if how.decimal == "," == layout.sep:
         raise DataError(f"{path} has commas between columns, but decimal={how.decimal!r}: leave out --decimal.")
     if public and layout.n_entries > len(layout.names):
