@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import ROUND_CEILING, Decimal
 from enum import StrEnum
@@ -61,7 +61,6 @@ def round_up(value: float, digits: int) -> float:
 
 Choice = TypeVar("Choice", bound=StrEnum)
 Kind = TypeVar("Kind")
-_MOST_NAMED = 20
 # Compared by name, because neither library is imported here.
 _MISSING_OF_PANDAS = frozenset({"NAType", "NaTType"})
 _DATES_OF_NUMPY = frozenset({"datetime64", "timedelta64"})
@@ -148,34 +147,6 @@ def is_missing(value: object) -> bool:
     # Only NaN and NumPy's missing dates differ from themselves.
     comparable = isinstance(value, Real) or type(value).__name__ in _DATES_OF_NUMPY
     return comparable and bool(value != value)  # noqa: PLR0124
-
-
-def by_name(X: Any, names: Sequence[str], *, needed: Sequence[str] | None = None) -> Any:
-    """Return a table with the columns `names` in this order, without others. Raise if a needed column is missing."""
-    columns, names = list(X.columns), list(names)
-    if columns == names:
-        return X
-    own = set(columns)
-    if len(own) < len(columns):
-        raise DataError("X names a column twice: give each column once.")
-    missing = [str(name) for name in (names if needed is None else needed) if name not in own]
-    if missing:
-        rest = len(missing) - _MOST_NAMED
-        lacks = ", ".join(map(shown, missing[:_MOST_NAMED])) + (f" and {rest:,} more" if rest > 0 else "")
-        raise DataError(
-            f"X must have the columns that the student was trained on: it lacks {lacks}; rename or add columns."
-        )
-    return X[[name for name in names if name in own]]
-
-
-def in_words(extra: Sequence[str], columns: Collection[Any]) -> str:
-    """Quote only names that look like names: without a header, or in a transposed table, names are records."""
-    names = [name for name in extra if re.fullmatch(r"[A-Za-z_][\w.-]*", name)]
-    numbered = any(str(column).strip()[:1].isdigit() for column in columns)
-    if numbered or not names or len(extra) == len(columns):
-        return f"{len(extra)} of {len(columns)}"
-    rest = len(extra) - len(names[:_MOST_NAMED])
-    return ", ".join(map(repr, names[:_MOST_NAMED])) + (f" and {rest:,} more" if rest else "")
 
 
 @contextmanager

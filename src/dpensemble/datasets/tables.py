@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Callable, Collection, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from decimal import Decimal
 from pathlib import Path
@@ -25,7 +26,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats, Rows, is_table
-from dpensemble._checks import by_name, in_words
+from dpensemble._checks import shown
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble._refusals import require_readable
 from dpensemble.datasets.arrow import ParquetTable, is_parquet
@@ -244,7 +245,7 @@ def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame, *, keep_bad
     lacks = [str(column) for column in public.columns[~public.columns.isin(table.columns)]]
     extra = [str(column) for column in table.columns[~table.columns.isin(public.columns)]]
     if lacks or extra:
-        raise DataError(_other_columns(name, lacks, in_words(extra, table.columns)))
+        raise DataError(_other_columns(name, lacks, _in_words(extra, table.columns)))
     numeric = list(public.columns[number_columns(public)])
     return as_kinds(name, table[list(public.columns)], numeric, keep_bad=keep_bad)
 
@@ -436,3 +437,31 @@ def _add_foreign(thing: Any, digest: Any) -> None:
         digest.update(pickle.dumps(thing))
     except Exception:
         digest.update(getattr(thing, "__qualname__", type(thing).__qualname__).encode())
+
+
+def by_name(X: Any, names: Sequence[str], *, needed: Sequence[str] | None = None) -> Any:
+    """Return a table with the columns `names` in this order, without others. Raise if a needed column is missing."""
+    columns, names = list(X.columns), list(names)
+    if columns == names:
+        return X
+    own = set(columns)
+    if len(own) < len(columns):
+        raise DataError("X names a column twice: give each column once.")
+    missing = [str(name) for name in (names if needed is None else needed) if name not in own]
+    if missing:
+        rest = len(missing) - _MOST_NAMED
+        lacks = ", ".join(map(shown, missing[:_MOST_NAMED])) + (f" and {rest:,} more" if rest > 0 else "")
+        raise DataError(
+            f"X must have the columns that the student was trained on: it lacks {lacks}; rename or add columns."
+        )
+    return X[[name for name in names if name in own]]
+
+
+def _in_words(extra: Sequence[str], columns: Collection[Any]) -> str:
+    """Quote only names that look like names: without a header, or in a transposed table, names are records."""
+    names = [name for name in extra if re.fullmatch(r"[A-Za-z_][\w.-]*", name)]
+    numbered = any(str(column).strip()[:1].isdigit() for column in columns)
+    if numbered or not names or len(extra) == len(columns):
+        return f"{len(extra)} of {len(columns)}"
+    rest = len(extra) - len(names[:_MOST_NAMED])
+    return ", ".join(map(repr, names[:_MOST_NAMED])) + (f" and {rest:,} more" if rest else "")
