@@ -230,7 +230,7 @@ def _hashed(rows: NDArray[np.generic]) -> NDArray[np.uint64]:
     return hashes
 
 
-Blocks = Callable[[], Iterator[tuple[Rows, Rows]]]
+ReadBlocks = Callable[[], Iterator[tuple[Rows, Rows]]]
 _Hashes = NDArray[np.uint64]
 
 # Below this share of public rows, equal ones may be chance, as in `dpensemble.engine.run`.
@@ -362,7 +362,7 @@ class ComparedOnce:
     """A reader of private blocks whose first whole pass compares them with public rows. `hear` gets the result."""
 
     def __init__(
-        self, read: Blocks, public: Rows, hear: Callable[[EqualRows], None] | None = None, units: Rows | None = None
+        self, read: ReadBlocks, public: Rows, hear: Callable[[EqualRows], None] | None = None, units: Rows | None = None
     ) -> None:
         self._read, self._hear, self._done = read, hear, False
         #: None if these public rows cannot be compared.

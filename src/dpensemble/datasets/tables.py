@@ -388,7 +388,7 @@ class LibraryTransformer:
         return (self, coefficients) if self.reads_columns_apart else None
 
 
-def statements_of(transformer: Any) -> Any:
+def as_library_transformer(transformer: Any) -> Any:
     """Return a transformer of this library itself, or the safe defaults for any other transformer."""
     # By class, because another transformer may copy attributes of this library's and still read rows together.
     return transformer if isinstance(transformer, LibraryTransformer) else LibraryTransformer()

@@ -33,7 +33,7 @@ from dpensemble._checks import integer_between, member
 from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_sequence
 from dpensemble._work import progress_bar
-from dpensemble.datasets.columns import Blocks, ComparedOnce, EqualRows, equal_rows, row_hashes, share_memory
+from dpensemble.datasets.columns import ComparedOnce, EqualRows, ReadBlocks, equal_rows, row_hashes, share_memory
 from dpensemble.engine.classifier import PrivateClassifier
 from dpensemble.engine.result import Result
 from dpensemble.errors import EqualRowsWarning, InvalidParameterError, RepeatedReleaseWarning
@@ -162,7 +162,7 @@ def _warn_of_equal_rows(equal: EqualRows | None) -> None:
     )
 
 
-def compared_once(read: Blocks, public: Rows) -> Blocks:
+def compared_once(read: ReadBlocks, public: Rows) -> ReadBlocks:
     """Return a reader of private blocks whose first pass compares them with public rows, and then warns the owner."""
     if public is None or _INSIDE.get():
         return read

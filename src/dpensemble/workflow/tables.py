@@ -22,7 +22,7 @@ from dpensemble.datasets import load_adult, three_way_split
 from dpensemble.datasets.arrow import ParquetTable, is_parquet
 from dpensemble.datasets.columns import as_text, is_number, number_columns, release_unused, unit_entries
 from dpensemble.datasets.csv import Expected, is_csv
-from dpensemble.datasets.public_facts import Note, PublicFacts, judge
+from dpensemble.datasets.public_facts import FactsToJudge, Note, judge
 from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, require_complete
 from dpensemble.design.by_group import BudgetRequest, parse_budgets
 from dpensemble.errors import DataError, InvalidParameterError
@@ -210,7 +210,7 @@ def file_tables(
     options = ReadOptions() if options is None else options
     classes = files.declared_labels()
     budgets_column = None if budgets is None else budgets.column
-    facts = PublicFacts(
+    facts = FactsToJudge(
         classes=classes,
         target=files.target,
         purposes={"unit": files.unit, "budgets": budgets_column},
