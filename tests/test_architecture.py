@@ -18,7 +18,7 @@ LAYERS = [
     {"_checks", "_files", "_hide_private_rows"},
     {"_draw_once", "_same_code", "_work"},
     {"_no_copies", "_random", "_announce", "_refusals", "clusters", "guarantee"},
-    {"cost", "_identity"},
+    {"cost", "_units"},
     {"allocation", "votes", "laws"},
     {"accounting", "darrm"},
     {"releases"},
@@ -91,7 +91,7 @@ RATCHETS = {
     "isinstance on own types": 15,
     "type(x) is": 15,
     "class patterns on own types": 0,
-    # Seven are in `_identity`, which reads types of numpy, pandas, Arrow and Polars, and may import none but numpy. One
+    # Seven are in `_units`, which reads types of numpy, pandas, Arrow and Polars, and may import none but numpy. One
     # is in `_moved`, which passes on names that a table holds.
     "getattr and hasattr outside engine and rows": 84,
     "lines with Any": 1090,

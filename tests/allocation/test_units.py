@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dpensemble import LabelMomentsClassifier
-from dpensemble._identity import unit_numbers
+from dpensemble._units import unit_numbers
 from dpensemble.errors import DataError, DPEnsembleError, HiddenError
 
 N = 40

@@ -19,7 +19,7 @@ from dpensemble import (
     SoftVotesClassifier,
     SubsampleAggregateClassifier,
 )
-from dpensemble._identity import present_numbers, units_or_none
+from dpensemble._units import present_numbers, units_or_none
 from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.columns import as_text
 from dpensemble.errors import DataError, InvalidParameterError

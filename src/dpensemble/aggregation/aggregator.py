@@ -19,10 +19,10 @@ from dpensemble._announce import announce
 from dpensemble._arrays import Integers, is_table
 from dpensemble._checks import declared_classes, integer_between, member, of_type, shown
 from dpensemble._hide_private_rows import guard_private_rows
-from dpensemble._identity import unit_numbers
 from dpensemble._no_copies import Original
 from dpensemble._random import NOISE_BITS, NoiseSource, noise_source
 from dpensemble._refusals import require_readable
+from dpensemble._units import unit_numbers
 from dpensemble.accounting.price import GaussianSum
 from dpensemble.aggregation.answers import Answer, Book, MemoryBook, as_text, check_key, from_text, require_left
 from dpensemble.allocation.bootstrap import integers_below

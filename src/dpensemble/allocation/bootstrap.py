@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between, member
-from dpensemble._identity import number_units
 from dpensemble._random import NOISE_BITS, NoiseSource
+from dpensemble._units import number_units
 from dpensemble.allocation.partition import Allocation
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
-from dpensemble._identity import require_id_type
+from dpensemble._units import require_id_type
 from dpensemble.datasets.columns import distinct_ids, labels_of
 from dpensemble.datasets.frames import exact_frame, require_names
 from dpensemble.errors import DataError, FileError, InvalidParameterError
@@ -167,7 +167,7 @@ class ParquetBlocks:
 
 
 class _UnitNumbers:
-    """A number for each unit, the same for every block of a table. `dpensemble._identity` states which are equal."""
+    """A number for each unit, the same for every block of a table. `dpensemble._units` states which are equal."""
 
     def __init__(self) -> None:
         self._number_of: dict[bytes, int] = {}

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats, Rows, is_table
-from dpensemble._identity import identity, require_id_type
+from dpensemble._units import identity, require_id_type
 
 
 def release_unused() -> None:
@@ -158,7 +158,7 @@ def text_of(entry: object) -> Any:
 def distinct_ids(column: pd.Series) -> tuple[NDArray[np.intp], list[bytes]]:
     """Return the place of each entry among the distinct ids, -1 for an entry that names nobody, and these ids.
 
-    `dpensemble._identity` states which ids are equal. Raise for a column of another type.
+    `dpensemble._units` states which ids are equal. Raise for a column of another type.
     """
     require_id_type("the column of units", column.dtype)
     kind = column.dtype

@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from dpensemble._arrays import Integers, Rows
 from dpensemble._checks import number_of_workers
 from dpensemble._hide_private_rows import guarded_rows
-from dpensemble._identity import require_id_type
 from dpensemble._same_code import other_versions, require_unchanged, versions
+from dpensemble._units import require_id_type
 from dpensemble._work import bars_are_shown, pass_bar, private_workers
 from dpensemble.clusters.cluster import active_cluster, is_here
 from dpensemble.datasets.arrow import ROWS_AT_ONCE, ParquetTable, rows_without

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import is_table
 from dpensemble._checks import shown
-from dpensemble._identity import number_units
 from dpensemble._refusals import require_readable
+from dpensemble._units import number_units
 from dpensemble.datasets.columns import (
     as_text,
     date_formats,

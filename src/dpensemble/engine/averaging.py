@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member, round_up
-from dpensemble._identity import number_units
 from dpensemble._random import Stream, seed_integer
+from dpensemble._units import number_units
 from dpensemble._work import progress_bar
 from dpensemble.accounting import Group, SumsMeter, largest_subsample, published_bagging
 from dpensemble.accounting.subsampling import bagging_delta_below_one

@@ -15,8 +15,8 @@ from sklearn.utils.validation import validate_data
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, member
 from dpensemble._hide_private_rows import on_public_rows
-from dpensemble._identity import unit_numbers
 from dpensemble._random import Stream, seed_integer
+from dpensemble._units import unit_numbers
 from dpensemble._work import ShownPasses
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.datasets.public_facts import warn_of_columns

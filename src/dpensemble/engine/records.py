@@ -12,8 +12,8 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between
-from dpensemble._identity import number_units
 from dpensemble._refusals import blanked, read_rows, require_labels, require_rows, row_array
+from dpensemble._units import number_units
 from dpensemble.accounting import Group, weighted_groups
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.errors import BudgetError, InvalidParameterError

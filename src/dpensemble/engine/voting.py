@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import member, real_between, shown
-from dpensemble._identity import declared_units, number_units
+from dpensemble._units import declared_units, number_units
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.design import Census, InfluenceRule

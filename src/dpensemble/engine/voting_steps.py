@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
 from dpensemble._draw_once import drawn_once, drawn_together
-from dpensemble._identity import number_units
 from dpensemble._random import NoiseSource, Stream, noise_source, seed_integer
+from dpensemble._units import number_units
 from dpensemble._work import progress_bar
 from dpensemble.accounting import Meter
 from dpensemble.accounting.schedule import VotingSchedule

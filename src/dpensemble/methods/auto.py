@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from dpensemble._checks import declared_classes
 from dpensemble._hide_private_rows import on_public_rows
-from dpensemble._identity import unit_numbers
+from dpensemble._units import unit_numbers
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.engine.classifier import PrivateClassifier, TableClassifier

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import BigIntegers, Floats, Integers
 from dpensemble._checks import integer_between, member
-from dpensemble._identity import number_units
 from dpensemble._random import Stream, seed_integer
+from dpensemble._units import number_units
 from dpensemble.accounting import EVERYONE, Group, SumsMeter
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.design.sums import NoisySums

@@ -16,7 +16,6 @@ from sklearn.utils.validation import validate_data
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import is_missing, names_checked, number_of_workers
 from dpensemble._hide_private_rows import on_public_rows
-from dpensemble._identity import unit_numbers
 from dpensemble._refusals import (
     blanked,
     label_array,
@@ -27,6 +26,7 @@ from dpensemble._refusals import (
     require_rows,
     row_array,
 )
+from dpensemble._units import unit_numbers
 from dpensemble.datasets import as_table, same_columns
 from dpensemble.datasets.columns import share_memory
 from dpensemble.datasets.tables import kinds_by

@@ -45,9 +45,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import delta_of, epsilon_of, names_checked, real_between, sorted_array
 from dpensemble._hide_private_rows import guard_private_rows
-from dpensemble._identity import unit_numbers
 from dpensemble._random import noise_source
 from dpensemble._refusals import read_rows, require_labels, require_rows
+from dpensemble._units import unit_numbers
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames

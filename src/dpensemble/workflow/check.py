@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from dpensemble._hide_private_rows import guard_private_rows
-from dpensemble._identity import named_units
+from dpensemble._units import named_units
 from dpensemble.datasets.columns import EqualRows, number_columns
 from dpensemble.datasets.public_facts import ids_of_two_forms
 from dpensemble.moments.maps.grid import declared_grid

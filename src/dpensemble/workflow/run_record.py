@@ -23,7 +23,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from dpensemble._arrays import Floats, Rows
-from dpensemble._identity import number_units
+from dpensemble._units import number_units
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.datasets.columns import number_columns

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Integers
 from dpensemble._hide_private_rows import guard_private_rows
-from dpensemble._identity import named_units, number_units, units_or_none
 from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble._refusals import SEVERAL_LABELS
+from dpensemble._units import named_units, number_units, units_or_none
 from dpensemble.datasets import load_adult, three_way_split
 from dpensemble.datasets.arrow import ParquetTable, is_parquet
 from dpensemble.datasets.columns import as_text, is_number, number_columns, release_unused, unit_entries

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpensemble._identity import (
+from dpensemble._units import (
     _entries_of,
     identity,
     is_id_type,
