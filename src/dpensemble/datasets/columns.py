@@ -220,13 +220,12 @@ def _by_pandas(entries: pd.DataFrame | pd.Series) -> NDArray[np.uint64]:
 
 
 def _hashed(rows: NDArray[np.generic]) -> NDArray[np.uint64]:
-    factors = np.random.default_rng(0).integers(0, 2**63, rows.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    factors = _factors(rows.shape[1])
     hashes = np.empty(len(rows), dtype=np.uint64)
     size = max(1, _ENTRIES_AT_ONCE // max(rows.shape[1], 1))
     for start in range(0, len(rows), size):
         bits = np.ascontiguousarray(rows[start : start + size], dtype=np.float64).view(np.uint64)
-        # The low bits of most numbers are 0, and products keep them 0.
-        hashes[start : start + size] = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
+        hashes[start : start + size] = (_mixed(bits) * factors).sum(axis=1, dtype=np.uint64)
     return hashes
 
 
@@ -325,7 +324,10 @@ class EqualRows:
 
 def _of_numbers(values: Floats) -> _Hashes:
     """Return a hash of each number, one for all forms of zero and one for all of NaN."""
-    words = np.ascontiguousarray(np.where(np.isnan(values), np.nan, values + 0.0)).view(np.uint64)
+    return _mixed(np.ascontiguousarray(np.where(np.isnan(values), np.nan, values + 0.0)).view(np.uint64))
+
+
+def _mixed(words: _Hashes) -> _Hashes:
     # The low bits of most numbers are 0, and products keep them 0.
     return words ^ (words >> _SHIFT)
 

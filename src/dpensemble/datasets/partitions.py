@@ -14,7 +14,7 @@ import shutil
 import sys
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from copy import copy
@@ -122,9 +122,7 @@ class ParquetParts:
     ) -> None:
         table = ParquetTable(path)
         self.target, self.unit, self.n_jobs = target, unit, number_of_workers("n_jobs", n_jobs)
-        for parameter, name in (("target", target), ("unit", unit)):
-            if name is not None and name not in table.columns:
-                raise DataError(f"{parameter}={name!r} is not a column of {path}: name one of its columns.")
+        _require_columns(str(path), table.columns, target, unit)
         if unit is not None:
             table.require_unit(unit)
         others = [name for name in (columns or table.columns) if name not in (target, unit)]
@@ -145,6 +143,12 @@ class ParquetParts:
         rest = copy(self)
         rest.parts = [replace(part, held=np.flatnonzero(own)) for part, own in zip(self.parts, marks, strict=True)]
         return rest
+
+
+def _require_columns(table: str, columns: Collection[str], target: str, unit: str | None) -> None:
+    for parameter, name in (("target", target), ("unit", unit)):
+        if name is not None and name not in columns:
+            raise DataError(f"{parameter}={name!r} is not a column of {table}: name one of its columns.")
 
 
 def _parts_of(path: Path, columns: tuple[str, ...]) -> Iterator[RowGroups]:
@@ -188,9 +192,7 @@ class DaskParts:
     """
 
     def __init__(self, frame: Rows, target: str, *, unit: str | None = None) -> None:
-        for parameter, name in (("target", target), ("unit", unit)):
-            if name is not None and name not in frame.columns:
-                raise DataError(f"{parameter}={name!r} is not a column of the frame: name one of its columns.")
+        _require_columns("the frame", frame.columns, target, unit)
         if unit is not None:
             # The declared type. A partition of another type is refused when it is read.
             require_id_type(f"unit={unit!r}", frame.dtypes[unit])
@@ -424,9 +426,7 @@ class SparkParts:
     """
 
     def __init__(self, frame: Rows, target: str, *, unit: str | None = None, columns: tuple[str, ...] = ()) -> None:
-        for parameter, name in (("target", target), ("unit", unit)):
-            if name is not None and name not in frame.columns:
-                raise DataError(f"{parameter}={name!r} is not a column of the DataFrame: name one of its columns.")
+        _require_columns("the DataFrame", frame.columns, target, unit)
         if unit is not None:
             require_id_type(f"unit={unit!r}", dict(frame.dtypes)[unit])
         _require_encryption(frame.sparkSession, has_units=unit is not None)
