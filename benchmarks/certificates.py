@@ -13,7 +13,6 @@ from pathlib import Path
 from dpensemble import BaggedPATEClassifier, PATEClassifier, WeightingPATEClassifier, plan
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.allocation import BootstrapScheme
-from dpensemble.budget import Budget
 from dpensemble.certificates import (
     certificate_of,
     certificate_of_draws,
@@ -23,6 +22,7 @@ from dpensemble.certificates import (
 )
 from dpensemble.darrm import optimise_gamma
 from dpensemble.design import Census
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, OptimalVote
 
 DELTA = 1e-5

@@ -10,9 +10,9 @@ from time import perf_counter, process_time
 
 from dpensemble import SubsampleAggregateClassifier, plan
 from dpensemble.accounting import Change, price
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
 from dpensemble.cost.composition import AdaptiveComposition
+from dpensemble.guarantee import Budget
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax
 
 EPSILON, DELTA = 1.0, 1e-5

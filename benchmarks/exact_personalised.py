@@ -18,7 +18,7 @@ from dpensemble.accounting import Change, price
 from dpensemble.accounting.meters.data_dependent import PerRecordMeter
 from dpensemble.accounting.published import PublishedPerRecordMeter
 from dpensemble.allocation import partitions
-from dpensemble.budget import Budget
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.votes import Votes
 

@@ -21,9 +21,9 @@ from dpensemble.accounting import Accounting
 from dpensemble.accounting.meters.data_dependent import DataDependentGroupMeter
 from dpensemble.accounting.published import published_group_rdp
 from dpensemble.accounting.schedule import VotingSchedule
-from dpensemble.budget import Budget
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
 from dpensemble.engine.voting import Questions, label_rows
+from dpensemble.guarantee import Budget
 from dpensemble.laws import GaussianNoisyMax, LawChoice, sample
 from dpensemble.votes import Votes
 

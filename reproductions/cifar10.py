@@ -20,14 +20,16 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._untrusted import parse_json
-from dpensemble.datasets.images import ImageDataset, dataset_of, kept_classes
+from dpensemble._files import parse_json
 from dpensemble.datasets.published import (
     ENVIRONMENT_VARIABLE,
+    ImageDataset,
     NotAsPublished,
     NotDelivered,
     PublishedFile,
+    dataset_of,
     fetch,
+    kept_classes,
     look_up,
     read_published,
     store,

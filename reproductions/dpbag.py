@@ -19,10 +19,10 @@ from sklearn.linear_model import LogisticRegression
 from dpensemble._random import SeededNoise
 from dpensemble.accounting.published import changeable_votes, laplace_moments
 from dpensemble.allocation import partitions
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
 from dpensemble.datasets import fit_encoder, three_way_split
 from dpensemble.design import plan
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LaplaceNoisyMax, sample
 from dpensemble.methods import DPBaggingClassifier, LabelMomentsClassifier
 from dpensemble.student.published import class_probabilities, fit_student

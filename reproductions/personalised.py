@@ -19,9 +19,9 @@ from sklearn.preprocessing import MinMaxScaler, OrdinalEncoder
 
 from dpensemble.accounting import Accounting
 from dpensemble.allocation import Allocation
-from dpensemble.budget import Budget
 from dpensemble.datasets import load_adult, load_mnist
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ConfidentNoisyMax, LawChoice
 from dpensemble.neural import ImageAugmentation, TorchClassifier, personalised_pate_cnn
 from dpensemble.student.published import fit_student

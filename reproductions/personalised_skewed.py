@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble.accounting import Accounting
-from dpensemble.budget import Budget
 from dpensemble.design import ByGroup, Census, Personalisation
+from dpensemble.guarantee import Budget
 from dpensemble.votes import Votes
 from reproductions.declared import Cell, Figures, Settings, figure
 from reproductions.personalised import (

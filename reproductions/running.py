@@ -9,7 +9,7 @@ from time import perf_counter, process_time
 
 from joblib import effective_n_jobs
 
-from dpensemble._progress import progress_bar
+from dpensemble._work import progress_bar
 from dpensemble.errors import FileError
 from reproductions.declared import UNSTAMPED, Cell, Experiment, Table
 from reproductions.store import CellStore, Stored, Workplace, versions

@@ -154,7 +154,7 @@ BUGS = (
     Bug(
         "gate",
         "a private label decides how many rounds follow",
-        "has_decoder = statements_of(self.feature_map).decoder_ is not None",
+        "has_decoder = as_library_transformer(self.feature_map).decoder_ is not None",
         "has_decoder = bool(getattr(self.feature_map, 'decoder_', 0)) and not next(self.records.source.tables())[1][0]",
         ("tests/moments", "tests/methods/test_label_moments.py", "tests/oracle"),
     ),

@@ -137,7 +137,7 @@ def called(work: Callable[[], object]) -> int:
     def watch(frame: Any, event: str, _: object) -> None:
         code = frame.f_code
         is_new = event == "call" and code.co_filename not in files and _is_named_function(code)
-        if is_new and not any(map(_is_module, _around(frame))):
+        if is_new and not any(map(_is_import, _around(frame))):
             files.add(code.co_filename)
 
     threading.setprofile(watch)
@@ -158,8 +158,9 @@ def _is_named_function(code: CodeType) -> bool:
     return ours and bool(code.co_flags & inspect.CO_OPTIMIZED) and not code.co_name.startswith("<")
 
 
-def _is_module(frame: Any) -> bool:
-    return frame.f_code.co_name == "<module>" and Path(frame.f_code.co_filename).is_relative_to(PACKAGE)
+def _is_import(frame: Any) -> bool:
+    """Return whether a frame is of Python's import, which runs modules and asks finders, ours for any library."""
+    return frame.f_code.co_filename.startswith("<frozen importlib._bootstrap")
 
 
 def _around(frame: Any) -> Iterator[Any]:

@@ -13,12 +13,12 @@ import dpensemble
 PACKAGE = Path(dpensemble.__file__).parent
 
 LAYERS = [
-    {"_folders", "_moved"},
-    {"_early_interrupts", "errors", "relations", "_wording", "_arrays", "_fingerprint", "_state_home"},
-    {"_checks", "_hide_private_rows", "_untrusted"},
-    {"_class_names", "_draw_once", "_identity", "_progress", "_processes"},
-    {"_no_copies", "_random", "_announce", "_refusals", "clusters", "budget"},
-    {"_units", "cost", "guarantee"},
+    {"_moved"},
+    {"_early_interrupts", "errors", "relations", "_arrays"},
+    {"_checks", "_files", "_hide_private_rows"},
+    {"_draw_once", "_same_code", "_work"},
+    {"_no_copies", "_random", "_announce", "_refusals", "clusters", "guarantee"},
+    {"cost", "_units"},
     {"allocation", "votes", "laws"},
     {"accounting", "darrm"},
     {"releases"},
@@ -42,11 +42,11 @@ LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Outside library -> rooms that may import it.
 FENCES = {
     "typer": {"cli"},
-    "rich": {"cli", "_progress"},
+    "rich": {"cli", "_work"},
     "jinja2": {"report", "server"},
     "skops": {"persistence"},
-    "threadpoolctl": {"_processes"},
-    "joblib": {"_processes", "teachers", "neural", "clusters"},
+    "threadpoolctl": {"_work"},
+    "joblib": {"_work", "teachers", "neural", "datasets"},
     "narwhals": {"datasets"},
     "pandas": {"datasets", "moments", "rows", "workflow", "server", "cli"},
     "sklearn": {
@@ -91,7 +91,7 @@ RATCHETS = {
     "isinstance on own types": 15,
     "type(x) is": 15,
     "class patterns on own types": 0,
-    # Seven are in `_identity`, which reads types of numpy, pandas, Arrow and Polars, and may import none but numpy. One
+    # Seven are in `_units`, which reads types of numpy, pandas, Arrow and Polars, and may import none but numpy. One
     # is in `_moved`, which passes on names that a table holds.
     "getattr and hasattr outside engine and rows": 84,
     "lines with Any": 1090,
@@ -168,7 +168,7 @@ def test_imports_point_downwards():
     [
         ("laws", "from dpensemble.accounting import Meter"),
         ("allocation", "import dpensemble.votes"),
-        ("budget", "from dpensemble import cost"),
+        ("guarantee", "from dpensemble import cost"),
         ("methods", "import typer"),
         ("accounting", "from sklearn.base import clone"),
         ("workflow", "from dpensemble.server import Ledger"),

@@ -87,6 +87,7 @@ def test_every_released_path_works_and_warns_if_it_has_moved(paths):
     forget(MODULES)
 
 
+@pytest.mark.filterwarnings("ignore:dpensemble:DeprecationWarning")
 def test_what_was_withdrawn_is_gone_and_was_once_released():
     assert set(WITHDRAWN) <= set(RELEASED)
     for path in WITHDRAWN:
@@ -191,7 +192,7 @@ from dpensemble.former import (
     Thing,  # the first
     spend,
 )
-from dpensemble import budget
+from dpensemble import guarantee
 """
 
 

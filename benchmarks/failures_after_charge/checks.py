@@ -18,7 +18,7 @@ from results import charges, differences, leftovers, names, release
 from runs import DATA_SET, RandomRun, random_run
 from tables import write_tables
 
-from dpensemble._state_home import signature_of
+from dpensemble._files import signature_of
 from dpensemble.cli import main
 from dpensemble.server import Ledger
 from dpensemble.server.witness import Witness

@@ -25,9 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from dpensemble._progress import show_progress
+    from dpensemble._work import show_progress
     from dpensemble.aggregation import Aggregator
-    from dpensemble.budget import Budget
     from dpensemble.clusters import on_cluster
     from dpensemble.cost import PrivacyCost
     from dpensemble.datasets import (
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     )
     from dpensemble.design import Plan, plan
     from dpensemble.engine.run import total_spent
-    from dpensemble.guarantee import Guarantee
+    from dpensemble.guarantee import Budget, Guarantee
     from dpensemble.methods import (  # noqa: F401
         AutoClassifier,
         BaggedPATEClassifier,
@@ -88,9 +87,8 @@ __all__ += methods.__all__
 
 # Module of each name. Imported on first use, because scikit-learn takes a second.
 _ROOMS = {
-    "_progress": ("show_progress",),
+    "_work": ("show_progress",),
     "aggregation": ("Aggregator",),
-    "budget": ("Budget",),
     "clusters": ("on_cluster",),
     "cost": ("PrivacyCost",),
     "datasets": (
@@ -101,7 +99,7 @@ _ROOMS = {
         "three_way_split",
     ),
     "design": ("Plan", "plan"),
-    "guarantee": ("Guarantee",),
+    "guarantee": ("Budget", "Guarantee"),
     "server": ("Ledger",),
     "engine.run": ("total_spent",),
     "persistence": ("load_classifier", "save_classifier"),

@@ -37,8 +37,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import LabelEncoder, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from dpensemble._files import JSON, LARGEST_JSON, file_bytes, parse_json
 from dpensemble._moved import SAVED_CLASSES
-from dpensemble._untrusted import JSON, LARGEST_JSON, file_bytes, parse_json
 from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
 from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, TableMap

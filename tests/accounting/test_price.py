@@ -11,9 +11,9 @@ import pytest
 from dpensemble._random import noise_source
 from dpensemble.accounting import Accounting, Change, GaussianSum, price, sparse_cost
 from dpensemble.audit import audit_law, exact_epsilon
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
 from dpensemble.errors import AccountingError, DPEnsembleError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import (
     ConfidentNoisyMax,
     GaussianNoisyMax,

@@ -30,14 +30,13 @@ from dpensemble.accounting.published import (
 )
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.allocation import partitions
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
 from dpensemble.errors import AccountingError, BudgetError, DataError, DPEnsembleError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, RandomizedResponse
 from dpensemble.relations import Basis, Relation
 from dpensemble.votes import Votes
-
-from ..tiny_votes import histograms, neighbours
+from tiny_votes import histograms, neighbours
 
 
 def test_bounds_of_a_split_and_of_a_clear_vote():

@@ -19,10 +19,10 @@ from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.accounting.subsampling import _ENDLESS, SubsampledCost
 from dpensemble.accounting.worst_case import worst_case_cost
 from dpensemble.allocation import Bootstrap, BootstrapScheme
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
 from dpensemble.design.voting import _subsampled_cost, _subsampled_meter
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax, OptimalVote
 from dpensemble.relations import Relation
 from dpensemble.votes import Votes

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpensemble.accounting.sums import Group, SumsMeter
-from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.guarantee import Budget
 
 from ..tiny_votes import gaussian_delta_in_digits
 

@@ -34,9 +34,9 @@ from dpensemble.accounting.worst_case import (
     worst_case_cost,
 )
 from dpensemble.audit import audit_law
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, DominatingPairs
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import (
     ConfidentNoisyMax,
     GaussianNoisyMax,
@@ -48,8 +48,7 @@ from dpensemble.laws import (
     integer_weights,
     mixed_probabilities,
 )
-
-from ..tiny_votes import sampled_pairs, strongest_delta
+from tiny_votes import sampled_pairs, strongest_delta
 
 GOOD = {"ballots": 9, "classes": 3, "votes": 2, "weight": 2}
 

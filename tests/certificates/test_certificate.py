@@ -21,7 +21,6 @@ import pytest
 from dpensemble import BaggedPATEClassifier, LabelMomentsClassifier, PATEClassifier, PrivateMajorityClassifier, plan
 from dpensemble.accounting import Change, Group, SumsMeter, price
 from dpensemble.accounting.meters.worst_case import _UnitBudget
-from dpensemble.budget import Budget
 from dpensemble.certificates import (
     certificate_of,
     certificate_of_fit,
@@ -34,6 +33,7 @@ from dpensemble.certificates.certificate import _Parts, _verifier_path
 from dpensemble.cli import main
 from dpensemble.darrm import optimise_gamma
 from dpensemble.errors import AccountingError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import (
     ConfidentNoisyMax,
     ExponentialVote,

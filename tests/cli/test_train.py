@@ -21,7 +21,7 @@ import yaml
 
 import dpensemble
 from dpensemble import load_classifier
-from dpensemble._progress import progress_bar, progress_heard_by
+from dpensemble._work import progress_bar, progress_heard_by
 from dpensemble.cli import main
 from dpensemble.workflow.learners import LEARNERS, STUDENTS
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from dpensemble import SubsampleAggregateClassifier, on_cluster
+from dpensemble import SubsampleAggregateClassifier, _same_code, on_cluster
 from dpensemble.cli import main
-from dpensemble.clusters import base, on_dask, vetting
-from dpensemble.clusters.base import active_cluster
+from dpensemble.clusters import cluster as cluster_module
+from dpensemble.clusters.cluster import _OpaqueTask, active_cluster
 from dpensemble.errors import InvalidParameterError, TeacherError
 
 from ..deadline import GUARD
@@ -142,11 +142,11 @@ def test_a_worker_killed_in_the_middle_changes_nothing(own_cluster, world, teach
 
 
 def released_here(world):
-    token = base._ACTIVE.set(None)
+    token = cluster_module._ACTIVE.set(None)
     try:
         return released(world)
     finally:
-        base._ACTIVE.reset(token)
+        cluster_module._ACTIVE.reset(token)
 
 
 def test_a_lost_scheduler_is_one_sentence_and_no_budget(own_cluster, world, teachers, monkeypatch):
@@ -162,14 +162,14 @@ def test_a_lost_scheduler_is_one_sentence_and_no_budget(own_cluster, world, teac
 
 def test_teachers_that_end_their_workers_do_not_keep_anybody_waiting(own_cluster, world, teachers, monkeypatch):
     """joblib's own backend waits for ever here."""
-    monkeypatch.setattr(on_dask, "_PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(cluster_module, "_PATIENCE_SECONDS", 1.0)
     with on_cluster("dask", own_cluster.address), pytest.raises(TeacherError, match=r"without a worker|KilledWorker"):
         released(world, teachers.DeadlyTree())
 
 
 def test_workers_of_another_version_get_nothing(cluster, monkeypatch):
-    there = vetting.versions() | {"scikit-learn": "0.1"}
-    monkeypatch.setattr(on_dask, "versions", lambda: there)
+    there = _same_code.versions() | {"scikit-learn": "0.1"}
+    monkeypatch.setattr(cluster_module, "versions", lambda: there)
     refused = pytest.raises(InvalidParameterError, match=r"a worker with scikit-learn \S+, but must have 0.1")
     with refused, on_cluster("dask", cluster.address):
         pass
@@ -197,7 +197,7 @@ def test_a_scheduler_without_workers_and_a_stranger_are_refused(tmp_path, monkey
             pass
     finally:
         empty.end()
-    monkeypatch.setattr(vetting, "_PROBE_SECONDS", 0.5)
+    monkeypatch.setattr(cluster_module, "_PROBE_SECONDS", 0.5)
     with socket.socket() as stranger:
         stranger.bind(("127.0.0.1", 0))
         stranger.listen()
@@ -220,6 +220,4 @@ def test_the_command_trains_there(cluster, options, tmp_path, capsys):
 
 
 def test_tasks_tell_nothing():
-    from dpensemble.clusters.vetting import OpaqueTask
-
-    assert repr(OpaqueTask(b"rows", {})) == "OpaqueTask()"
+    assert repr(_OpaqueTask(b"rows", {})) == "OpaqueTask()"

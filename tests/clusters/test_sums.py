@@ -186,10 +186,10 @@ def test_a_table_that_is_written_is_refused(records, spark, tmp_path):
 
 
 def test_workers_of_another_version_are_refused(records, spark, monkeypatch):
-    from dpensemble.clusters import vetting
+    from dpensemble import _same_code
     from dpensemble.datasets import partitions
 
-    monkeypatch.setattr(partitions, "versions", lambda: vetting.versions() | {"python": "3.2"})
+    monkeypatch.setattr(partitions, "versions", lambda: _same_code.versions() | {"python": "3.2"})
     with pytest.raises(DataError, match=r"a worker with python \S+, but must have 3\.2"):
         records.fitted(SparkParts(spark.read.parquet(str(records.folder)), "y", unit="who"))
 
@@ -280,12 +280,13 @@ def test_files_that_change_between_passes_are_refused_on_dask(records, dask_clus
 
 
 def test_a_library_that_changes_under_the_workers_is_refused(records, dask_cluster, monkeypatch):
-    from dpensemble.clusters import on_dask, vetting
+    from dpensemble import _same_code
+    from dpensemble.clusters import cluster
 
-    other = vetting.versions() | {"the source of dpensemble": "0123456789abcdef"}
+    other = _same_code.versions() | {"the source of dpensemble": "0123456789abcdef"}
     with on_cluster("dask", dask_cluster[0]):
         pass
-    monkeypatch.setattr(on_dask, "versions", lambda: other)
+    monkeypatch.setattr(cluster, "versions", lambda: other)
     refused = pytest.raises(InvalidParameterError, match="a worker with other source files of dpensemble")
     with refused, on_cluster("dask", dask_cluster[0]):
         pass

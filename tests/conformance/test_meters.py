@@ -13,10 +13,10 @@ from dpensemble.accounting.meters.data_dependent import PerRecordMeter
 from dpensemble.accounting.published import PublishedPerRecordMeter
 from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
 from dpensemble.allocation import BootstrapScheme, partitions
-from dpensemble.budget import Budget
 from dpensemble.design.private_majority import PrivateModelsMeter, _pure_answers_meter
 from dpensemble.design.voting import _subsampled_cost, _subsampled_meter
 from dpensemble.errors import BudgetError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax
 from dpensemble.relations import Basis, Relation
 from dpensemble.votes import Votes

@@ -18,7 +18,7 @@ import pytest
 from pyarrow import parquet
 
 from dpensemble import LabelMomentsClassifier
-from dpensemble._identity import identity
+from dpensemble._units import identity
 from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
 from dpensemble.datasets.partitions import ParquetParts

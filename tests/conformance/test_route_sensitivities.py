@@ -4,7 +4,7 @@ One person is replaced by anything: other entries, bad records, another number o
 Sums before their noise move by at most what is charged. Four rules keep this bound, and each has a planted bug:
 
 - A unit's records are counted before bad records become zeros, so that its weight is 1.
-- Ids that `dpensemble._identity` calls equal are one unit, in any part and of any type.
+- Ids that `dpensemble._units` calls equal are one unit, in any part and of any type.
 - Rows that change between two passes end the run.
 - Records are held back by their places where places are fixed, and nowhere else.
 """
@@ -37,7 +37,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import SubsampleAggregateClassifier, _units
-from dpensemble._identity import identity
+from dpensemble._units import identity
 from dpensemble.datasets import ParquetBlocks, columns
 from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
 from dpensemble.datasets.arrow_sources import opened_source

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from dpensemble.accounting import Change, price
 from dpensemble.accounting.worst_case import _table_pairs
-from dpensemble.budget import Budget
 from dpensemble.cost import DominatingPairs
 from dpensemble.cost.composition import (
     AdaptiveComposition,
@@ -26,9 +25,9 @@ from dpensemble.cost.composition import (
     _layout_number,
     _layout_size,
 )
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, TableLaw
-
-from ..tiny_votes import strongest_delta
+from tiny_votes import strongest_delta
 
 LAWS = {
     "laplace": (LaplaceNoisyMax(2.0), 3),

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from dpensemble.accounting import Change, price
-from dpensemble.budget import Budget
 from dpensemble.cost import DominatingPairs, GatedComposition, GatedCost, PrivacyCost, gated
 from dpensemble.cost.gated import _few_labels
 from dpensemble.cost.pairs import _vertices
 from dpensemble.errors import AccountingError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ConfidentNoisyMax, InteractiveNoisyMax
-
-from ..tiny_votes import sampled_pairs, strongest_gated_delta
+from tiny_votes import sampled_pairs, strongest_gated_delta
 
 TOTAL = 2**63
 

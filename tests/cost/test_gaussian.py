@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpensemble.budget import Budget
 from dpensemble.cost import (
     DEFAULT_ORDERS,
     Conversion,
@@ -20,6 +19,7 @@ from dpensemble.cost import (
     noise_variance,
 )
 from dpensemble.errors import AccountingError, InvalidParameterError
+from dpensemble.guarantee import Budget
 
 from ..tiny_votes import gaussian_delta_in_digits
 

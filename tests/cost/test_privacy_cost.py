@@ -12,7 +12,6 @@ from dpensemble.accounting import Change
 from dpensemble.accounting.published import laplace_moments
 from dpensemble.accounting.subsampling import _improved_delta
 from dpensemble.accounting.worst_case import worst_case_cost
-from dpensemble.budget import Budget
 from dpensemble.cost import (
     DEFAULT_ORDERS,
     Conversion,
@@ -26,6 +25,7 @@ from dpensemble.cost import (
 from dpensemble.cost.composition import AdaptiveComposition
 from dpensemble.cost.privacy_cost import _classical_epsilon, improved_epsilon
 from dpensemble.errors import AccountingError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LaplaceNoisyMax
 
 

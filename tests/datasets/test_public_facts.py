@@ -7,7 +7,7 @@ import pytest
 from dpensemble import LabelMomentsClassifier, SubsampleAggregateClassifier
 from dpensemble.datasets import TablePreparation, load_adult
 from dpensemble.datasets.public_facts import (
-    PublicFacts,
+    FactsToJudge,
     _number_like,
     _table_notes,
     ids_of_two_forms,
@@ -213,28 +213,28 @@ def labels(*entries):
 )
 def test_mistakes_raise(facts, message):
     with pytest.raises((DataError, InvalidParameterError), match=message):
-        judge(PublicFacts(**FACTS, **facts))
+        judge(FactsToJudge(**FACTS, **facts))
 
 
 def test_what_is_right_or_unknown_is_silent():
-    facts = PublicFacts(**FACTS, purposes={"unit": None, "budgets": None}, drop=["age"], labels=labels(None, None))
+    facts = FactsToJudge(**FACTS, purposes={"unit": None, "budgets": None}, drop=["age"], labels=labels(None, None))
     assert judge(facts).notes == ()
-    assert judge(PublicFacts(**FACTS, labels=labels("no", "yes"))).notes == ()
+    assert judge(FactsToJudge(**FACTS, labels=labels("no", "yes"))).notes == ()
 
 
 def test_a_few_undeclared_public_labels_are_a_note():
-    (note,) = judge(PublicFacts(**FACTS, labels=labels("no", "yes", "yes", "perhaps"))).notes
+    (note,) = judge(FactsToJudge(**FACTS, labels=labels("no", "yes", "yes", "perhaps"))).notes
     assert "25 % of the labels" in note.text
     assert note.is_doubtful
 
 
 def test_how_columns_are_read_is_stated():
-    judgement = judge(PublicFacts(**FACTS, rows=pd.DataFrame({"age": [1.0, 2.0], "sex": ["f", "m"]})))
+    judgement = judge(FactsToJudge(**FACTS, rows=pd.DataFrame({"age": [1.0, 2.0], "sex": ["f", "m"]})))
     assert judgement.columns == {"age": "number", "sex": "category"}
 
 
 def notes(rows, units=None):
-    facts = PublicFacts(**FACTS, purposes={"unit": "who"}, rows=rows, units=units)
+    facts = FactsToJudge(**FACTS, purposes={"unit": "who"}, rows=rows, units=units)
     return [note.text for note in judge(facts).notes]
 
 

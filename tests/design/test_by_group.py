@@ -8,9 +8,9 @@ import pytest
 
 from dpensemble import PATEClassifier, plan
 from dpensemble.accounting import Accounting
-from dpensemble.budget import Budget
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
 from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax, LawChoice
 
 KINDS = list(Personalisation)

@@ -13,9 +13,9 @@ from dpensemble import (
     WeightingPATEClassifier,
     plan,
 )
-from dpensemble.budget import Budget
 from dpensemble.design.plan import with_least_noise
 from dpensemble.design.private_answers import fitted_answer
+from dpensemble.guarantee import Budget
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax
 
 SETTINGS = {"classes": [0, 1], "n_teachers": 40, "epsilon": 3.0, "random_state": 0, "insecure_release_seed": 1}

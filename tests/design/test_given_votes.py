@@ -9,9 +9,9 @@ import pytest
 from dpensemble.accounting import GaussianSum
 from dpensemble.audit import sampled_probabilities
 from dpensemble.audit.exact import hockey_stick
-from dpensemble.budget import Budget
 from dpensemble.design.given_votes import GivenVotes, Sampling
 from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ExponentialVote, GaussianNoisyMax, SparseNoisyMax
 from dpensemble.relations import Relation
 from dpensemble.releases import LabelByLaw, LabelBySoftVotes, NoisyMean, SparseLabel

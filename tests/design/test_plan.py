@@ -25,10 +25,10 @@ from dpensemble import (
 )
 from dpensemble._random import noise_source
 from dpensemble.accounting import Accounting, Change, price
-from dpensemble.budget import Budget
 from dpensemble.design import Partitioned, answer_rate, smallest_ensemble, with_least_error, wrong_label_rate
 from dpensemble.design.plan import _PRECISION
 from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import (
     ConfidentNoisyMax,
     GaussianNoisyMax,

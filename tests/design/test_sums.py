@@ -5,9 +5,9 @@ import math
 import pytest
 
 from dpensemble.accounting import Group
-from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_mu
 from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.methods.label_moments import _noisy_sums
 from dpensemble.relations import Relation
 

@@ -18,9 +18,9 @@ from dpensemble import (
 )
 from dpensemble.accounting import Accounting
 from dpensemble.allocation import BootstrapScheme
-from dpensemble.budget import Budget
 from dpensemble.design import Drawn, Partitioned
 from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import (
     ConfidentNoisyMax,
     GaussianNoisyMax,

@@ -19,10 +19,10 @@ from dpensemble._random import SeededNoise
 from dpensemble.accounting import Meter
 from dpensemble.accounting.published import laplace_moments
 from dpensemble.accounting.schedule import VotingSchedule
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
 from dpensemble.engine.voting import PrivateDiagnostics, Questions, label_rows
 from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes

@@ -527,12 +527,11 @@ def of_group(name):
 # Where private and public rows are refused. A module that moves is renamed here.
 SOURCE = Path(moments_module.__file__).parents[1]
 MODULES = [
-    *("_refusals", "_identity", "allocation/partition", "engine/records", "engine/label_moments", "engine/voting"),
+    *("_refusals", "_units", "engine/records", "engine/label_moments", "engine/voting"),
     *("rows/arguments", "rows/checked", "rows/labels_and_units", "rows/passes", "rows/source"),
     *(
         "teachers/ensemble",
         "releases/sums",
-        "datasets/parquet",
         "datasets/partitions",
         "datasets/arrow",
         "datasets/arrow_sources",

@@ -11,7 +11,6 @@ from dpensemble import Basis, Guarantee, PrivateMajorityClassifier
 from dpensemble._random import SeededNoise
 from dpensemble.accounting import Group
 from dpensemble.accounting.schedule import VotingSchedule
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, optimal_composition
 from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.design import DaRRM, compare_aggregators
@@ -24,6 +23,7 @@ from dpensemble.design.private_answers import (
 )
 from dpensemble.design.private_majority import PrivateModelsMeter, _pure_answers_meter, _touched_models, _touched_zcdp
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError, TeacherError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
 from dpensemble.relations import Relation
 from dpensemble.teachers import GradientPerturbedLogisticRegression, OutputPerturbedLogisticRegression

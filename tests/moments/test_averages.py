@@ -8,8 +8,8 @@ import pytest
 
 from dpensemble._random import SeededNoise
 from dpensemble.accounting import Group, SumsMeter
-from dpensemble.budget import Budget
 from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.moments.averages import _UNIT, AnswerBound, _AnswersSum, noisy_average
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser

@@ -9,8 +9,8 @@ from scipy.stats import chi2, kstest, norm
 
 from dpensemble._random import SeededNoise, SystemNoise
 from dpensemble.accounting import Group, SumsMeter
-from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.model import expected, probabilities
 from dpensemble.moments.queries import (

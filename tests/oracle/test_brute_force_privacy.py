@@ -20,7 +20,7 @@ from dpensemble.accounting.meters.data_dependent import PerRecordMeter
 from dpensemble.accounting.published import PublishedPerRecordMeter, changeable_votes
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.allocation import partitions
-from dpensemble.budget import Budget
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LaplaceNoisyMax, integer_weights
 from dpensemble.relations import Relation
 from dpensemble.teachers import TeacherEnsemble

@@ -13,10 +13,10 @@ from dpensemble import moments
 from dpensemble._random import SeededNoise
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.audit import audit_pipeline
-from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_mu
 from dpensemble.engine import label_moments
 from dpensemble.errors import DataError
+from dpensemble.guarantee import Budget
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.moments import MomentsSource, queries
 from dpensemble.moments.maps import curved

@@ -12,11 +12,11 @@ import pytest
 
 from dpensemble.accounting import Group
 from dpensemble.accounting.schedule import VotingSchedule
-from dpensemble.budget import Budget
 from dpensemble.cost import optimal_composition
 from dpensemble.darrm import Allowance
 from dpensemble.design.private_answers import _gaussian_law, _majority_law, fitted_answer
 from dpensemble.design.private_majority import PrivateModelsMeter, _pure_answers_meter
+from dpensemble.guarantee import Budget
 from dpensemble.laws import RandomizedResponseMajority, integer_weights
 from dpensemble.votes import Votes
 

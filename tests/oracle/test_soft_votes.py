@@ -13,8 +13,8 @@ from dpensemble import SoftVotesClassifier
 from dpensemble._random import SeededNoise
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.audit import audit_pipeline
-from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_mu
+from dpensemble.guarantee import Budget
 from dpensemble.moments import averages
 from dpensemble.moments.averages import AnswerBound, noisy_average
 from dpensemble.relations import Relation

@@ -16,8 +16,8 @@ from scipy.stats import chisquare
 from dpensemble._draw_once import kept_in
 from dpensemble._random import SeededNoise, SystemNoise
 from dpensemble.accounting import Group, SumsMeter
-from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, DataError, DuplicateError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.moments.queries import ClassSums
 from dpensemble.relations import Relation
 from dpensemble.releases import DiscreteNoise, ReleasedSum, ReleasedTable, SumQuery, SumReleaser

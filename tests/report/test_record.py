@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpensemble._wording import plural, with_article
+from dpensemble._checks import plural, with_article
 from dpensemble.engine.classifier import MEMBERSHIP, UNITS_TOGETHER
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.drift import Drift, Undecided

@@ -9,9 +9,9 @@ import pytest
 
 from dpensemble.accounting.published import PublishedPerRecordMeter
 from dpensemble.allocation import partitions
-from dpensemble.budget import Budget
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
 from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, LawChoice
 from dpensemble.votes import Votes
 from reproductions import dpbag

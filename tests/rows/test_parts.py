@@ -11,8 +11,7 @@ import pytest
 
 from dpensemble import LabelMomentsClassifier
 from dpensemble.accounting import SumsMeter
-from dpensemble.clusters.base import results_of
-from dpensemble.datasets.partitions import ParquetParts
+from dpensemble.datasets.partitions import ParquetParts, results_of
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import queries
 from dpensemble.rows.checked import UnitCounts

@@ -8,9 +8,9 @@ from scipy.stats import norm
 
 from dpensemble._announce import Spending
 from dpensemble.accounting import Change, price
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, GaussianCost, PrivacyCost, gaussian_epsilon, gaussian_mu, pure_mu
 from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.server import Terms
 from dpensemble.server.filters import Amount, Filter

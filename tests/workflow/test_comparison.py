@@ -286,7 +286,7 @@ class TestRelations:
 
     @pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
     def test_two_steps_make_the_budget(self, epsilon):
-        from dpensemble.budget import Budget
+        from dpensemble.guarantee import Budget
 
         one = _of_one_step(Budget(epsilon=epsilon, delta=1e-5))
         assert 2 * one.epsilon == epsilon

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpensemble import _state_home
+from dpensemble import _files
 from dpensemble.cli import main
 from dpensemble.errors import FileError
 from dpensemble.workflow import disk
@@ -200,14 +200,14 @@ def test_a_key_that_others_may_have_vouches_for_nothing(place, tmp_path, key):
 
 
 def test_a_key_is_made_once(tmp_path):
-    signatures = {_state_home.signature_of(b"journal") for _ in range(3)}
+    signatures = {_files.signature_of(b"journal") for _ in range(3)}
     assert len(signatures) == 1
-    assert _state_home.is_signature_of(signatures.pop(), b"journal")
+    assert _files.is_signature_of(signatures.pop(), b"journal")
     assert contents(tmp_path / "state") == ["journal.key"]
 
 
 def test_processes_that_race_for_the_first_key_sign_alike(tmp_path):
-    line = "from dpensemble._state_home import signature_of; print(signature_of(b'journal'))"
+    line = "from dpensemble._files import signature_of; print(signature_of(b'journal'))"
     racers = [subprocess.Popen([sys.executable, "-c", line], stdout=subprocess.PIPE) for _ in range(4)]
     assert len({racer.communicate()[0] for racer in racers}) == 1
     assert contents(tmp_path / "state") == ["journal.key"]
@@ -495,9 +495,9 @@ def test_a_run_ends_only_when_its_end_is_noted(place, monkeypatch, full):
         raise OSError(28, "No space left on device")
 
     if full:
-        monkeypatch.setattr(_state_home, "_write_once", fails)
+        monkeypatch.setattr(_files, "_write_once", fails)
     else:
-        monkeypatch.setattr(_state_home, "sync_folder", fails)
+        monkeypatch.setattr(_files, "sync_folder", fails)
     with resumed_folder(place / "run") as run, pytest.raises(FileError, match="No space left on device"):
         run.finish(lambda folder: disk.write_file(folder / "run.json", "{}"))
     assert Journal.read(place / ".dpensemble-run" / "journal.json", place).stage == "spent"

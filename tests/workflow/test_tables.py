@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpensemble import PATEClassifier, WeightingPATEClassifier
-from dpensemble._class_names import declared_labels
+from dpensemble._checks import declared_labels
 from dpensemble.allocation.budget_groups import parse_budgets
 from dpensemble.cli import main
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError

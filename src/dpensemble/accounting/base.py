@@ -15,12 +15,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dpensemble._checks import integer_between, real_between
+from dpensemble._checks import integer_between, real_between, round_up
 from dpensemble._no_copies import Original
-from dpensemble._wording import round_up
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, Cost, PrivacyCost
 from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes
 

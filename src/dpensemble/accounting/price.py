@@ -69,11 +69,11 @@ from dpensemble.accounting.base import Accounting
 from dpensemble.accounting.published import published_price
 from dpensemble.accounting.two_gaps import two_gap_pairs
 from dpensemble.accounting.worst_case import Change, worst_case_cost
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, Cost, DominatingPairs, GatedCost, PrivacyCost
 from dpensemble.cost.composition import last_fitting
 from dpensemble.cost.gated import GatedComposition
 from dpensemble.errors import AccountingError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ReleaseLaw
 from dpensemble.laws.choice import is_proven
 from dpensemble.laws.sampling import PROBABILITY_ERROR

@@ -54,9 +54,9 @@ from dpensemble._checks import real_between
 from dpensemble.accounting.base import EVERYONE, Accounting, Group, Meter
 from dpensemble.accounting.worst_case import Change
 from dpensemble.allocation import Allocation
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError, SettingWarning
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ByLaw, ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, ReleaseLaw
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes

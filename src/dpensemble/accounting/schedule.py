@@ -14,16 +14,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._checks import integer_between
+from dpensemble._checks import integer_between, round_up
 from dpensemble._random import Stream, seed_sequence
-from dpensemble._wording import round_up
 from dpensemble.accounting.base import EVERYONE, Accounting, Group, require_one_delta
 from dpensemble.accounting.price import Price, price
 from dpensemble.accounting.worst_case import Change
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, Cost, PrivacyCost
 from dpensemble.cost.composition import AdaptiveComposition, last_fitting
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ReleaseLaw
 from dpensemble.votes import Votes
 

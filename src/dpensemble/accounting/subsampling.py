@@ -96,21 +96,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
-from dpensemble._checks import delta_of, integer_between, member, real_between
-from dpensemble._wording import round_up
+from dpensemble._checks import delta_of, integer_between, member, real_between, round_up
 from dpensemble.accounting.price import price
 from dpensemble.accounting.worst_case import Change
 from dpensemble.allocation import Bootstrap, BootstrapScheme
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, Cost, DominatingPairs, PrivacyCost
-from dpensemble.cost.composition import (
-    MOST_EPSILON,
-    AdaptiveComposition,
-    last_between,
-    last_fitting,
-)
+from dpensemble.cost.composition import MOST_EPSILON, AdaptiveComposition, last_between, last_fitting
 from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Relation
 
@@ -479,7 +473,7 @@ def fresh_cost(law: ReleaseLaw, change: Change, rate: float, relation: Relation)
     --------
     Ten voters, Laplace noise of three votes:
 
-    >>> from dpensemble.budget import Budget
+    >>> from dpensemble.guarantee import Budget
     >>> from dpensemble.laws import LaplaceNoisyMax
     >>> law, change = LaplaceNoisyMax(3.0), Change(ballots=10, classes=2)
     >>> fixed = price(law, change).label

@@ -8,10 +8,10 @@ from typing import Any
 
 from dpensemble._checks import real_between
 from dpensemble.accounting.base import BudgetMeter, Group, require_one_delta
-from dpensemble.budget import Budget
 from dpensemble.cost import GaussianCost, PrivacyCost, gaussian_mu
 from dpensemble.cost.gaussian import PROMISED_SLACK
 from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.guarantee import Budget
 
 
 def weighted_groups(names: Sequence[str], budgets: Sequence[Budget]) -> tuple[Group, ...]:

@@ -21,18 +21,16 @@ from numpy.typing import ArrayLike
 
 from dpensemble._announce import announce
 from dpensemble._arrays import Integers, is_table
-from dpensemble._checks import integer_between, member, of_type, shown
-from dpensemble._class_names import declared_classes
+from dpensemble._checks import declared_classes, integer_between, member, of_type, shown
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._no_copies import Original
 from dpensemble._random import NOISE_BITS, NoiseSource, noise_source
 from dpensemble._refusals import require_readable
 from dpensemble._units import unit_numbers
 from dpensemble.allocation.bootstrap import integers_below
-from dpensemble.budget import Budget
 from dpensemble.design.given_votes import GivenVotes, Sampling
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
-from dpensemble.guarantee import Guarantee
+from dpensemble.guarantee import Budget, Guarantee
 from dpensemble.relations import Basis, Relation
 from dpensemble.releases import NamedVotes, release_of
 

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._checks import delta_of, is_missing, real_between, shown
 from dpensemble._refusals import require_readable
-from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
+from dpensemble.guarantee import Budget
 
 _MOST_GROUPS = 1000
 _EXAMPLE = '"high=0.5:20%,low=2:80%"'

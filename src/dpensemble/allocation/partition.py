@@ -268,7 +268,7 @@ def partitions(
     identities : sequence of length n_records
         The unit of each record. Records with equal identities stay together. Under replace-one only equality
         matters, and units are numbered in order of first appearance. Under add-or-remove-one the draw depends on the
-        identity itself, so the identity must not depend on other records. `_identity` states which are equal.
+        identity itself, so the identity must not depend on other records. `_units` states which are equal.
     n_subsets : int
         Disjoint subsets in each partition.
     n_partitions : int, default=1

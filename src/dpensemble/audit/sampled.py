@@ -15,8 +15,8 @@ from scipy.special import betainccinv, betaincinv
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, real_between
-from dpensemble._progress import progress_bar
 from dpensemble._random import noise_source
+from dpensemble._work import progress_bar
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ReleaseLaw, sample
 

@@ -24,12 +24,12 @@ from dpensemble.accounting import Change, Group
 from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.accounting.worst_case import sorted_histograms
 from dpensemble.allocation import BootstrapScheme
-from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
 from dpensemble.cost.composition import AdaptiveComposition, Layout, Recursion
 from dpensemble.cost.gated import GatedComposition
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.errors import AccountingError, FileError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import (
     ExponentialVote,
     GaussianNoisyMax,

@@ -15,14 +15,12 @@ import numpy as np
 import pandas as pd
 import typer
 
-from dpensemble._checks import shown
-from dpensemble._class_names import split_names
+from dpensemble._checks import shown, split_names
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._units import named_units
 from dpensemble.cli.options import parts_of
 from dpensemble.datasets import CSVFormat
-from dpensemble.datasets.columns import number_columns
-from dpensemble.datasets.equal_rows import EqualRows
+from dpensemble.datasets.columns import EqualRows, number_columns
 from dpensemble.datasets.public_facts import ids_of_two_forms
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.rows.bad_records import BAD, class_ids_or_bad, readable_rows

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dpensemble._wording import round_up
+from dpensemble._checks import round_up
 from dpensemble.cli.options import parts_of
 from dpensemble.cli.output import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError, file_errors

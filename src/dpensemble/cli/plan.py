@@ -14,13 +14,12 @@ import typer
 from markupsafe import Markup
 
 from dpensemble._checks import integer_between, real_between
-from dpensemble._progress import progress_bar
+from dpensemble._work import progress_bar
 from dpensemble.accounting import Accounting, largest_subsample, published_bagging
 from dpensemble.accounting.published import has_published
 from dpensemble.accounting.subsampling import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.allocation.budget_groups import parse_budgets
-from dpensemble.budget import Budget
 from dpensemble.certificates import certificate_of, certificate_of_draws
 from dpensemble.cli.options import Request, described_method
 from dpensemble.cli.output import PlanFiles, warnings_as_lines, write_charts
@@ -28,7 +27,7 @@ from dpensemble.design import Plan, VotingDesign, smallest_ensemble
 from dpensemble.design import plan as find_plan
 from dpensemble.design.plan import SmallestEnsemble, answer_rate, wrong_label_rate
 from dpensemble.errors import InvalidParameterError
-from dpensemble.guarantee import Guarantee
+from dpensemble.guarantee import Budget, Guarantee
 from dpensemble.laws import ReleaseLaw
 from dpensemble.methods.designs import PLANNED
 from dpensemble.relations import Basis, Relation

@@ -17,7 +17,7 @@ import pandas as pd
 import typer
 
 from dpensemble._checks import integer_between
-from dpensemble._untrusted import read_json
+from dpensemble._files import read_json
 from dpensemble.cli.options import parts_of
 from dpensemble.cli.output import check_folder
 from dpensemble.datasets.arrow_sources import holds_rows_of

@@ -15,9 +15,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dpensemble._checks import printable
-from dpensemble._untrusted import read_json
-from dpensemble._wording import round_up
+from dpensemble._checks import printable, round_up
+from dpensemble._files import read_json
 from dpensemble.certificates import confirmed, release_stated
 from dpensemble.cli.interrupts import INTERRUPTS
 from dpensemble.cli.options import Unfinished

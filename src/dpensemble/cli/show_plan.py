@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dpensemble._wording import round_up
+from dpensemble._checks import round_up
 from dpensemble.accounting import bagging_delta
 from dpensemble.accounting.published import has_published
 from dpensemble.allocation import Bootstrap, BootstrapScheme

@@ -20,9 +20,9 @@ import typer
 
 from dpensemble import methods
 from dpensemble._announce import Spending, listen
-from dpensemble._class_names import split_names
+from dpensemble._checks import split_names
 from dpensemble._draw_once import kept_in
-from dpensemble._progress import Hear, progress_heard_by, show_progress
+from dpensemble._work import Hear, progress_heard_by, show_progress
 from dpensemble.allocation.budget_groups import parse_budgets
 from dpensemble.cli.interrupts import INTERRUPTS
 from dpensemble.cli.options import Request, described_method, parts_of

@@ -46,7 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
-from dpensemble._processes import one_thread
+from dpensemble._work import one_thread
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.errors import AccountingError
 

@@ -37,9 +37,9 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
 from dpensemble._checks import delta_of, integer_between, member, real_between
-from dpensemble.budget import Budget
 from dpensemble.cost.privacy_cost import DEFAULT_ORDERS, Conversion, Cost, PrivacyCost, bisection
 from dpensemble.errors import AccountingError
+from dpensemble.guarantee import Budget
 
 # Pays for the rounding of the formula itself.
 _ROUNDING = 1e-12

@@ -22,9 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
-from dpensemble._checks import delta_of, epsilon_of, integer_between, member, real_between
-from dpensemble._wording import round_up
-from dpensemble.budget import Budget
+from dpensemble._checks import delta_of, epsilon_of, integer_between, member, real_between, round_up
 from dpensemble.cost.composition import (
     MOST_ANSWERS,
     MOST_EPSILON,
@@ -36,6 +34,7 @@ from dpensemble.cost.composition import (
 from dpensemble.cost.gated import GatedComposition
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.errors import AccountingError
+from dpensemble.guarantee import Budget
 
 
 def _gaussian_guess(variance: float, epsilon: float, delta: float) -> int:

@@ -2,11 +2,17 @@
 
 from typing import TYPE_CHECKING
 
+from dpensemble.datasets.arrow import ParquetBlocks
 from dpensemble.datasets.csv import CSVFormat
-from dpensemble.datasets.images import ImageDataset, load_digit_images, load_fashion_mnist, load_mnist
-from dpensemble.datasets.parquet import ParquetBlocks
 from dpensemble.datasets.preparation import TableEncoder, TablePreparation, fit_encoder
-from dpensemble.datasets.published import load_adult, three_way_split
+from dpensemble.datasets.published import (
+    ImageDataset,
+    load_adult,
+    load_digit_images,
+    load_fashion_mnist,
+    load_mnist,
+    three_way_split,
+)
 from dpensemble.datasets.tables import as_table, read_table, same_columns
 
 __all__ = [

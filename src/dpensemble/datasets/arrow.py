@@ -1,22 +1,276 @@
-"""Private records of an Arrow stream: of DuckDB, Polars, a database driver, or anything else that has one."""
+"""Tables in Parquet, as a whole or in blocks of rows, and private records of any Arrow stream in blocks.
+
+A table in Parquet is one file or a folder of parts. DuckDB, Polars and drivers of databases have Arrow streams.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Rows
+from dpensemble._arrays import Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
-from dpensemble._identity import require_id_type
-from dpensemble.clusters.base import Report
-from dpensemble.datasets.columns import labels_of
-from dpensemble.datasets.frames import exact_frame
-from dpensemble.datasets.parquet import ROWS_AT_ONCE, UnitNumbers, rows_without, unit_numbers
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble._units import require_id_type
+from dpensemble.datasets.columns import distinct_ids, labels_of
+from dpensemble.datasets.frames import exact_frame, require_names
+from dpensemble.errors import DataError, FileError, InvalidParameterError
+
+#: Rows that are in memory at a time.
+ROWS_AT_ONCE = 2**16
+_ENDINGS = (".parquet", ".pq")
+# Most bytes of a row group once it is unpacked.
+_LARGEST_GROUP = 8 * 10**9
+# Columns are read through a buffer of this many bytes, not by whole row groups.
+_BUFFER = 2**20
+
+
+class _InBlocks(Protocol):
+    """A table whose columns can be read in blocks."""
+
+    def blocks(self, columns: Sequence[str], rows: int) -> Iterator[pd.DataFrame]: ...
+
+
+class ParquetTable:
+    """A Parquet file, or all parts of a folder as one table. Parts that do not belong together raise an error.
+
+    Parts may be in sub-folders, and may be empty. Names that begin with a dot or an underscore are skipped, as
+    every reader of Parquet does. `n_bytes` is the size of the columns without compression. Errors quote names of
+    columns only if the table is `public`.
+    """
+
+    def __init__(self, path: Path | str, *, public: bool = False) -> None:
+        self.path = Path(path)
+        self._parts = files_of(self.path)
+        self._types: list[dict[str, Rows]] = []
+        self.n_rows, self.n_bytes, other = 0, 0, 0
+        for place, part in enumerate(self._parts):
+            with _open_part(part, self.path) as file:
+                names = _names(file.schema_arrow)
+                self._types.append(dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True)))
+                self.n_rows += file.metadata.num_rows
+                self.n_bytes += sum(
+                    file.metadata.row_group(group).total_byte_size for group in range(file.metadata.num_row_groups)
+                )
+            if place == 0:
+                self.columns = names
+            other += sorted(names) != sorted(self.columns)
+        if other:
+            # The columns are not named, because the table may be private.
+            raise DataError(
+                f"{self.path} has {len(self._parts)} parts, and {other} of them have other columns than the first: "
+                "write all parts with the same columns."
+            )
+        require_names(str(self.path), self.columns, quoted=public)
+        if not self.n_rows:
+            raise DataError(f"{self.path} has no rows: give a table with rows.")
+        self._seen = [state_of(part) for part in self._parts]
+
+    def require_unit(self, column: str) -> None:
+        """Raise if the type of a column, in any part, does not hold ids."""
+        for types in self._types:
+            if column in types:
+                require_id_type(f"unit={column!r}", types[column])
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of the table, in order."""
+        return list(self._parts)
+
+    @guarded_rows
+    def blocks(self, columns: Sequence[str] | None = None, rows: int = ROWS_AT_ONCE) -> Iterator[pd.DataFrame]:
+        """Yield the rows in blocks, always in the same order. Raise if a part has changed since it was opened."""
+        names = list(self.columns if columns is None else columns)
+        for part, seen in zip(self._parts, self._seen, strict=True):
+            with _open_part(part, self.path) as file:
+                for batch in file.iter_batches(batch_size=rows, columns=names, use_threads=False):
+                    yield exact_frame(batch)[names]
+            if state_of(part) != seen:
+                raise DataError(f"{self.path} was changed while it was read: train on a copy that does not change.")
+
+    def whole(self) -> pd.DataFrame:
+        """Return all rows in one table."""
+        tables = []
+        for part in self._parts:
+            with _open_part(part, self.path) as file:
+                tables.append(exact_frame(file.read(columns=self.columns))[self.columns])
+        full = [table for table in tables if len(table)]
+        return full[0] if len(full) == 1 else stacked(full)
+
+
+class ParquetBlocks:
+    """Private records of a Parquet file or folder in blocks, for `LabelMomentsClassifier.fit_blocks`.
+
+    Parameters
+    ----------
+    path : path
+        As for `ParquetTable`. Private.
+    target : str
+        Column of the labels.
+    unit : str, optional
+        Column that identifies whose record it is. A unit's records may be in any parts.
+    drop : sequence of str
+        Columns to leave out.
+    rows : int
+        Most rows of a block.
+    keep_bad : bool, default=False
+        Whether a row without a unit is kept, with the number -1 in `units`. By default, it raises.
+
+    Attributes
+    ----------
+    n_records : int
+        Number of records.
+    units : ndarray of shape (n_records,) or None
+        Number of each record's unit.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> pd.DataFrame({"size": [1.0, 2.0], "y": [0, 1]}).to_parquet(folder / "1.parquet")
+    >>> pd.DataFrame({"size": [3.0], "y": [1]}).to_parquet(folder / "2.parquet")
+    >>> read = ParquetBlocks(folder, "y")
+    >>> read.n_records, [labels.tolist() for _, labels in read()]
+    (3, [[0, 1], [1]])
+    """
+
+    @guard_private_rows()
+    def __init__(
+        self,
+        path: Path | str,
+        target: str,
+        *,
+        unit: str | None = None,
+        drop: Sequence[str] = (),
+        rows: int = ROWS_AT_ONCE,
+        keep_bad: bool = False,
+    ) -> None:
+        self._table, self._target, self._rows = ParquetTable(path), target, rows
+        for parameter, name in (("target", target), ("unit", unit)):
+            if name is not None and name not in self._table.columns:
+                raise DataError(f"{parameter}={name!r} is not a column of {path}: name one of its columns.")
+        if unit is not None:
+            self._table.require_unit(unit)
+        self._features = [name for name in self._table.columns if name not in (target, unit, *drop)]
+        self.n_records = self._table.n_rows
+        self.units = None if unit is None else _unit_numbers(self._table, unit, keep_bad)
+
+    def __call__(self) -> Iterator[tuple[pd.DataFrame, Any]]:
+        """Yield records and their labels, block by block."""
+        for block in self._table.blocks([*self._features, self._target], self._rows):
+            yield block[self._features], labels_of(block[self._target])
+
+
+class _UnitNumbers:
+    """A number for each unit, the same for every block of a table. `dpensemble._units` states which are equal."""
+
+    def __init__(self) -> None:
+        self._number_of: dict[bytes, int] = {}
+
+    def of(self, column: pd.Series) -> Integers:
+        """Return the number of each record's unit, -1 without a unit."""
+        places, ids = distinct_ids(column)
+        numbers = [self._number_of.setdefault(one, len(self._number_of)) for one in ids]
+        # A missing id has place -1, which would be that of the last number.
+        return np.asarray([*numbers, -1], dtype=np.int64)[places]
+
+
+def _unit_numbers(table: _InBlocks, unit: str, keep_bad: bool, units: _UnitNumbers | None = None) -> Integers:
+    """Return a number for the unit of each record, in any part of the table.
+
+    A record without a unit raises an error, or has the number -1.
+    """
+    units = _UnitNumbers() if units is None else units
+    numbers = [units.of(block[unit]) for block in table.blocks([unit], 2**20)]
+    if not keep_bad and any((part < 0).any() for part in numbers):
+        raise DataError(
+            f"the private table has rows without a unit in column {unit!r}: fill in what is missing, or leave such "
+            "records out (keep_bad=True, or --on-bad-record zero)."
+        )
+    return np.concatenate(numbers)
+
+
+def rows_without(tables: Iterator[pd.DataFrame], held: NDArray[np.bool_]) -> Iterator[pd.DataFrame]:
+    """Yield tables without the rows at some places. `held` has an entry for each row of all tables, in order."""
+    start = 0
+    for table in tables:
+        yield table[~held[start : start + len(table)]]
+        start += len(table)
+
+
+def stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return stacked tables. A column with several types keeps the types of its parts, entry by entry."""
+    mixed = [name for name in tables[0].columns if len({table[name].dtype for table in tables}) > 1]
+    if mixed:
+        # pandas would use one type for all: integers above 2**53 lose digits beside floats.
+        tables = [table.astype(dict.fromkeys(mixed, object)) for table in tables]
+    return pd.concat(tables, ignore_index=True)
+
+
+def is_parquet(path: Path) -> bool:
+    """Return whether a path is a Parquet file or a folder. A folder can only be Parquet here."""
+    return path.suffix.lower() in _ENDINGS or path.is_dir()
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the files of a table in Parquet, in order. Raise if a folder has other files."""
+    if not path.is_dir():
+        return [path]
+    inside = [
+        file.relative_to(path)
+        for file in sorted(path.rglob("*"))
+        if not any(name.startswith((".", "_")) for name in file.relative_to(path).parts)
+    ]
+    if any("=" in folder for part in inside for folder in part.parts[:-1]):
+        raise FileError(f"{path} stores columns in the names of its folders (NAME=VALUE): write them into the parts.")
+    files = [part for part in inside if not (path / part).is_dir()]
+    if not files:
+        raise FileError(f"{path} is a folder without Parquet files: name one with Parquet files.")
+    if any(part.suffix.lower() not in _ENDINGS for part in files):
+        raise FileError(f"{path} is a folder with other files than .parquet: move those elsewhere.")
+    return [path / part for part in files]
+
+
+def _open_part(part: Path, path: Path) -> Any:
+    from pyarrow.parquet import ParquetFile  # noqa: PLC0415  takes long to import
+
+    try:
+        # As a data set, which pandas would use, 100,000 columns take many minutes.
+        file = ParquetFile(part, buffer_size=_BUFFER)
+    except (OSError, ValueError):
+        if part == path:
+            raise
+        raise FileError(f"{path} has a part that cannot be read as Parquet: write it again.") from None
+    groups = file.metadata
+    if any(groups.row_group(place).total_byte_size > _LARGEST_GROUP for place in range(groups.num_row_groups)):
+        file.close()
+        raise FileError(
+            f"{path} has a row group of more than {_LARGEST_GROUP / 10**9:.0f} GB: write smaller row groups."
+        )
+    return file
+
+
+def _names(schema: Any) -> list[str]:
+    """Return names of columns, without an index that pandas wrote."""
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in schema.names if name not in index]
+
+
+def state_of(file: Path) -> tuple[int, ...] | None:
+    """Return the size of a file, the times of its last changes and its number on the disk. None without such a file."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+Report = TypeVar("Report")
 
 
 class ArrowBlocks:
@@ -82,8 +336,8 @@ class ArrowBlocks:
         if unit is not None:
             require_id_type(f"unit={unit!r}", schema.field(unit).type)
         self._features = [name for name in self.columns if name not in (target, unit, *drop)]
-        self._unit, self._numbers = unit, UnitNumbers()
-        self.units = None if unit is None else unit_numbers(self, unit, keep_bad, self._numbers)
+        self._unit, self._numbers = unit, _UnitNumbers()
+        self.units = None if unit is None else _unit_numbers(self, unit, keep_bad, self._numbers)
 
     @guard_private_rows()
     def type_of(self, column: str) -> Rows:

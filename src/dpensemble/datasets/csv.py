@@ -1,31 +1,361 @@
 """CSV files as spreadsheets write them, read so that no row affects how another is read.
 
-The first bytes of a file determine its encoding. After that, each byte that is not UTF-8 is decoded separately. A
-record is a line, and no line affects how another is read.
+The layout of a file is its header line, the separator of its columns, and their names. All lines of a public file may
+decide its layout. Each other file is read as the public file and its own header line show, or as options state. Its
+records decide nothing, so neighbouring files have the same layout and the same error. A record is a line, and no line
+affects how another is read.
 """
 
 from __future__ import annotations
 
-import codecs
+import csv
 import gzip
-import io
 import re
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from io import StringIO, TextIOWrapper
-from itertools import islice
+from io import StringIO
+from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any, TextIO
+from typing import Any, TextIO
 
 import pandas as pd
 
 from dpensemble._checks import integer_between
-from dpensemble.datasets.columns import AS_WINDOWS
-from dpensemble.datasets.csv_layout import CSVLayout, Expected, Stated, entries_of, is_blank, layout_of, separator_words
+from dpensemble._files import text_file
+from dpensemble.datasets.frames import require_names
 from dpensemble.errors import DataError, FileError, InvalidParameterError
+
+#: Names of separators that look odd in a message.
+_SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
+# Lines of a public file that show its layout, and lines among which a header is looked for.
+_SHOWING, _HIGHEST = 1000, 50
+# Longest quoted text. The standard library's limit is 2**17 characters.
+_LONGEST = 2**31 - 1
+# White space of any kind, and invisible characters that editors leave beside a name.
+_SPACES = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff\u200b\u200e\u200f\u2060"
+# Only to tell a header from records: dates count, too.
+_NUMBER = re.compile(r"[+-]?\d[\d.,:/ -]*(e[+-]?\d+)?%?", re.IGNORECASE)
+# The first line of a file for Excel, which may be filled up with separators.
+_SEP_LINE = re.compile(r"[\ufeff\s]*\"?sep=([^\w\".\r\n])\1*\"?\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is known about a file before it is read, from options, the public table, a declaration or a student.
+
+    A column whose name is one of `names` but for spaces gets that name. A header line has all `required` names.
+    `sep` and `lines_above` are those of the public file. With `search`, the header may be any of the first lines, which
+    is only for rows that no guarantee protects. In messages, `whose` table has the names.
+    """
+
+    names: frozenset[str] = frozenset()
+    required: frozenset[str] = frozenset()
+    sep: str | None = None
+    lines_above: int = 0
+    search: bool = False
+    whose: str = "the public table"
+
+
+@dataclass(frozen=True, slots=True)
+class CSVLayout:
+    """The layout of one file.
+
+    `header` is the place of the header line, counted from 0, and `lines_above` counts the lines above it that are not
+    blank, without a line that names the separator (`has_sep_line`). The last `n_optional` columns of `names` have no
+    name in the file, so records may lack them. `n_entries` counts all entries of the header, and `n_spaced` names with
+    spaces around them.
+    """
+
+    sep: str
+    header: int
+    names: tuple[str, ...]
+    n_optional: int = 0
+    n_entries: int = 0
+    lines_above: int = 0
+    has_sep_line: bool = False
+    n_spaced: int = 0
+
+    def words(self, stated_sep: str | None) -> str:
+        """Return the layout in words, and what decided it. `stated_sep` is the separator that an option states."""
+        by = "sep= in its first line" if self.has_sep_line else "--sep" if stated_sep else "usual, or as public"
+        facts = [f"{_separator_words(self.sep)} separates columns ({by})", f"the header is line {self.header + 1:,}"]
+        if self.lines_above:
+            facts.append(f"lines above the header that are skipped: {self.lines_above:,}")
+        if self.n_entries > len(self.names) - self.n_optional:
+            facts.append("separators at the ends of lines are left out")
+        if self.n_spaced:
+            facts.append(f"names without the spaces around them: {self.n_spaced:,}")
+        return "; ".join(facts)
+
+
+_Lines = Sequence[tuple[int, list[str]]]
+
+
+class _Top:
+    """The first lines of a file, read as far as needed."""
+
+    def __init__(self, path: Path, lines: Iterator[str], how: CSVFormat, like: Expected) -> None:
+        self.path, self.how, self.like = path, how, like
+        self._stated_sep, self._usual_sep = _as_character(how.sep), how.separator(path)
+        self._rest, self._lines = lines, list[str]()
+        self._known = _known_names(like.names)
+        first = self._first_at(0, self._usual_sep)
+        named = _SEP_LINE.fullmatch(self.line(first))
+        self.has_sep_line = named is not None
+        self.start = first + 1 if named else 0
+        self.seps = self._seps(named and named[1])
+
+    def _seps(self, named: str | None) -> list[str]:
+        if named is None:
+            own, usual = self._stated_sep, [self.like.sep, self._usual_sep]
+            return [own] if own is not None else list(dict.fromkeys(one for one in usual if one is not None))
+        if self._stated_sep not in (None, named):
+            raise DataError(
+                f"{self.path} names another separator in its first line (sep=) than --sep does: leave out --sep, or "
+                "correct that line."
+            )
+        return [named]
+
+    def line(self, place: int) -> str:
+        """Return a line, or an empty text after the last line."""
+        while len(self._lines) <= place:
+            line = next(self._rest, None)
+            if line is None:
+                return ""
+            self._lines.append(line)
+        return self._lines[place]
+
+    def _first_at(self, place: int, sep: str) -> int:
+        """Return the place of the first line from `place` on that is not blank."""
+        start = place
+        while (line := self.line(place)) and _is_blank(line, sep):
+            place += 1
+        return place if line else start
+
+    def place(self, lines_above: int, sep: str) -> int:
+        """Return the place of the header if so many lines stand above it, blank ones included."""
+        return self._first_at(self.start + lines_above, sep)
+
+    def place_below(self, texts_above: int, sep: str) -> int:
+        """Return the place of the header if so many lines that are not blank stand above it."""
+        place = self.place(0, sep)
+        for _ in range(texts_above):
+            place = self._first_at(place + 1, sep)
+        return place
+
+    def shown(self, sep: str) -> _Lines:
+        """Return places and entries of many lines at the top. Only for public files."""
+        self.line(self.start + _SHOWING)
+        places = range(self.start, min(len(self._lines), self.start + _SHOWING))
+        read = ((place, _entries_of(self._lines[place].rstrip("\r\n"), sep)) for place in places)
+        return [(place, entries) for place, entries in read if entries and not _is_blank(self._lines[place], sep)]
+
+    def header(self, place: int, sep: str) -> CSVLayout:
+        """Return the layout if a line is the header."""
+        entries = self._entries(place, sep)
+        names = [self._name(entry, number) for number, entry in enumerate(entries)]
+        n_named = len(entries)
+        while n_named > 1 and not entries[n_named - 1].strip(_SPACES):
+            n_named -= 1
+        # A trailing column without a name is one only if the public table has it.
+        width = max([n_named, *(number + 1 for number, name in enumerate(names) if name in self.like.names)])
+        return CSVLayout(
+            sep=sep,
+            header=place,
+            names=tuple(names[:width]),
+            n_optional=width - n_named,
+            n_entries=len(entries),
+            lines_above=sum(not _is_blank(self.line(above), sep) for above in range(self.start, place)),
+            has_sep_line=self.has_sep_line,
+            n_spaced=sum(entry != entry.strip(_SPACES) != "" for entry in entries),
+        )
+
+    def names(self, place: int, sep: str) -> set[str]:
+        """Return the names in a line, none if it cannot be read."""
+        try:
+            return set(self.header(place, sep).names)
+        except FileError:
+            return set()
+
+    def _entries(self, place: int, sep: str) -> list[str]:
+        line = self.line(place).rstrip("\r\n")
+        if _is_blank(line, sep):
+            raise FileError(f"{self.path} cannot be read: it is empty.")
+        entries = _entries_of(line, sep)
+        if entries is None and self.how.multiline_text:
+            with _long_fields():
+                entries = next(csv.reader(chain(self._lines[place:], self._rest), delimiter=sep), None)
+        if entries is None:
+            raise FileError(f"{self.path} cannot be read: a quotation mark in its header is never closed; close it.")
+        return entries
+
+    def _name(self, entry: str, number: int) -> str:
+        if entry in self.like.names and entry:
+            return entry
+        name = _stripped(entry)
+        return self._known.get(name, name) if name else f"Unnamed: {number}"
+
+
+def _stripped(entry: str) -> str:
+    """Return a name without spaces around it, and without quotation marks that stood between spaces."""
+    name = entry.strip(_SPACES)
+    if name != entry and len(name) > 1 and name[0] == name[-1] == '"':
+        name = name[1:-1].replace('""', '"').strip(_SPACES)
+    return name
+
+
+def _known_names(names: Collection[str]) -> dict[str, str]:
+    """Return names by their form without spaces, if no two of them have the same."""
+    counts = Counter(map(_stripped, names))
+    return {_stripped(name): name for name in names if counts[_stripped(name)] == 1}
+
+
+def _of_other(top: _Top) -> tuple[int, str]:
+    """Return place and separator of the header of a file whose records decide nothing."""
+    like, required, stated = top.like, top.like.required, top.how.skip_lines
+    firsts = [(top.place(0, sep), sep) for sep in top.seps]
+    # Options count all lines. Files may have other blank lines than the public one.
+    numbers = range(like.lines_above, like.lines_above + 1) if not like.search else range(1, _HIGHEST)
+    below = [
+        (top.place_below(number, sep) if stated is None else top.place(stated, sep), sep)
+        for number in (numbers if stated is None else (stated,))
+        for sep in top.seps
+    ]
+    if not required:
+        return below[0]
+    for place, sep in firsts:
+        # The first line is a title or a header, but never a record.
+        if 2 * len(required & top.names(place, sep)) > len(required):
+            return place, sep
+    for place, sep in below:
+        # All names, since part of them could be a record of a file without lines above its header.
+        if required <= top.names(place, sep):
+            return place, sep
+    if (like.lines_above if stated is None else stated) and not like.search:
+        raise DataError(
+            f"the columns of {like.whose} are neither in the first line of {top.path} nor below as many lines as "
+            "--skip-lines or the public table shows: give --skip-lines with the number of lines above the header, or "
+            "write both files alike."
+        )
+    return firsts[0]
+
+
+def _of_public(top: _Top) -> tuple[int, str]:
+    """Return place and separator of the header of a public file, all of whose lines may be looked at."""
+    sep, stated = top.seps[0], top.how.skip_lines
+    first = top.place(0, sep)
+    lines = top.shown(sep)
+    if not lines or lines[0][0] != first:
+        return first, sep
+    if stated is None:
+        return _below_titles(lines), sep
+    place, entries = top.place(stated, sep), dict(lines)
+    numeric = _number_columns(lines)
+    # The lines above a header may stand in another file of the run only.
+    plain = _like_records(entries.get(place, []), numeric) and not _like_records(entries[first], numeric)
+    return first if plain else place, sep
+
+
+def _below_titles(lines: _Lines) -> int:
+    """Return the place of the first line that can be the header, if all lines above it are titles."""
+    width = _usual_length(lines)
+    filled = sorted(_n_core(entries) for _, entries in lines if len(entries) == width)
+    # Columns without those at the end that are blank in all rows but a few. A title or a header may be longer.
+    n_filled = filled[-1 - len(filled) // 20]
+    titles: list[list[str]] = []
+    for place, entries in lines[:_HIGHEST]:
+        enough = len(entries) == width and _n_filled(entries) >= max(2, (n_filled + 1) // 2)
+        if not (enough or n_filled <= _n_core(entries) <= width):
+            titles.append(entries)
+            continue
+        if not titles:
+            return place
+        numeric = _number_columns(lines)
+        # Without numbers, only a title of a single entry is surely no header.
+        sure = not _like_records(entries, numeric) and (numeric or all(_n_filled(title) == 1 for title in titles))
+        return place if sure else lines[0][0]
+    return lines[0][0]
+
+
+def _usual_length(lines: _Lines) -> int:
+    """Return the number of entries of most lines below the top ones."""
+    counts = Counter(len(entries) for _, entries in lines[len(lines) // 2 :])
+    return max(counts, key=lambda length: (counts[length], length))
+
+
+def _n_core(entries: Sequence[str]) -> int:
+    """Return the number of entries without blank ones at the end."""
+    return max((number + 1 for number, entry in enumerate(entries) if entry.strip(_SPACES)), default=0)
+
+
+def _n_filled(entries: Sequence[str]) -> int:
+    return sum(bool(entry.strip(_SPACES)) for entry in entries)
+
+
+def _number_columns(lines: _Lines) -> set[int]:
+    """Return the columns that hold numbers in most lines of the usual length."""
+    width = _usual_length(lines)
+    rows = [entries for _, entries in lines if len(entries) == width]
+    return {
+        place for place, column in enumerate(zip(*rows, strict=True)) if 2 * sum(map(_is_number, column)) > len(rows)
+    }
+
+
+def _like_records(entries: Sequence[str], numeric: Collection[int]) -> bool:
+    """Return whether an entry is a number in a column of numbers, so that the line is no header."""
+    return any(_is_number(entry) for number, entry in enumerate(entries) if number in numeric)
+
+
+def _is_number(entry: str) -> bool:
+    return _NUMBER.fullmatch(entry.strip(_SPACES)) is not None
+
+
+def _check(path: Path, layout: CSVLayout, sep: str, *, public: bool) -> None:
+    """Raise for repeated names, and if the file has another separator."""
+    require_names(str(path), layout.names, quoted=public)
+    if layout.n_entries == 1:
+        # The name itself is not shown: without a header, it is a record.
+        for other, sign_words in ((",", "','"), *_SEPARATORS.items()):
+            if other in layout.names[0]:
+                flag = "tab" if other == "\t" else other
+                raise DataError(
+                    f"{path} has only one column if {_separator_words(sep)} separates columns, but {sign_words} in its "
+                    f'first line: give --sep "{flag}".'
+                )
+
+
+def _separator_words(sep: str) -> str:
+    """Return a separator as it is written in messages."""
+    return _SEPARATORS.get(sep, f"'{sep}'")
+
+
+class _long_fields:  # noqa: N801
+    """Let the standard library read long quoted texts in the block."""
+
+    def __enter__(self) -> None:
+        self._usual = csv.field_size_limit(_LONGEST)
+
+    def __exit__(self, *_: object) -> None:
+        csv.field_size_limit(self._usual)
+
+
+def _entries_of(line: str, sep: str) -> list[str] | None:
+    """Return the entries of a line without its end, or None if a quotation mark is never closed."""
+    if '"' not in line:
+        return line.split(sep)
+    with _long_fields():
+        reader = csv.reader([line, "x"], delimiter=sep)
+        entries = next(reader)
+        return entries if reader.line_num == 1 else None
+
+
+def _is_blank(line: str, sep: str) -> bool:
+    """Return whether a line holds nothing but spaces."""
+    return not line.strip(" \t\r\n".replace(sep, ""))
+
 
 #: Texts that pandas reads as blanks.
 BLANKS = frozenset(
@@ -110,13 +440,13 @@ def _whole_lines(path: Path, text: TextIO, layout: CSVLayout, keep_broken: bool)
     sep, n_names, header = layout.sep, len(layout.names), layout.header + 1
     broken = _broken(n_names, sep)
     for number, line in enumerate(text, start=header + 1):
-        if is_blank(line, sep):
+        if _is_blank(line, sep):
             continue
         bare = line.rstrip("\r\n")
         if '"' not in bare and bare.count(sep) == n_names - 1:
             yield bare + "\n"
             continue
-        entries = entries_of(bare, sep)
+        entries = _entries_of(bare, sep)
         fitting = None if entries is None else _fitting(entries, n_names, layout.n_optional)
         if fitting is not None:
             yield sep.join(f'"{entry.replace(chr(34), chr(34) * 2)}"' for entry in fitting) + "\n"
@@ -154,15 +484,6 @@ def _wrong_length(line: int, n_entries: int, n_names: int, header: int = 1) -> s
 
 #: Endings of text files, optionally followed by ``.gz`` or ``.zip``.
 _ENDINGS = (".csv", ".tsv", ".txt")
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-# Longest line, and bytes that are read together.
-_LONGEST_LINE, _CHUNK = 64 * 10**6, 2**16
 # Digits in groups of three, and a decimal comma: 1.234,5.
 _COMMA_NUMBER = r"^(?=.*\d)\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d*)(?:,(\d+))?((?:[eE][+-]?\d+)?)\s*$"
 
@@ -240,7 +561,7 @@ def read_csv(
     mean a blank elsewhere.
     """
     layout = csv_layout(path, how, like=like, public=public)
-    tables = list(_tables(path, how, layout, None, keep_broken, not_blank))
+    tables = list(_read_tables(path, how, layout, None, keep_broken, not_blank))
     table = tables[0] if len(tables) == 1 else pd.concat(tables)
     if not public:
         return table
@@ -253,15 +574,22 @@ def read_csv(
 
 def csv_chunks(path: Path, how: CSVFormat, rows: int, like: Expected | None = None) -> Iterator[pd.DataFrame]:
     """Yield the table in a file in chunks of `rows` rows, with consecutive row numbers."""
-    return _tables(path, how, csv_layout(path, how, like=like), rows, keep_broken=False, not_blank={})
+    return _read_tables(path, how, csv_layout(path, how, like=like), rows, keep_broken=False, not_blank={})
 
 
 def csv_layout(path: Path, how: CSVFormat, *, like: Expected | None = None, public: bool = False) -> CSVLayout:
     """Return the layout of a file. Records of a file that is not `public` do not decide it."""
     like = Expected() if like is None else like
-    stated = Stated(how.separator(path), _as_character(how.sep), how.skip_lines, how.multiline_text)
-    with _open_text(path) as file:
-        layout = layout_of(path, file, stated, like, public=public)
+    with text_file(path, _ENDINGS) as file:
+        top = _Top(path, file, how, like)
+        place, sep = _of_public(top) if public else _of_other(top)
+        layout = top.header(place, sep)
+    _check(path, layout, sep, public=public)
+    if like.required and not set(like.required) & set(layout.names):
+        raise DataError(
+            f"the first line of {path} names none of the columns of {like.whose}: write names there, or give "
+            "--skip-lines with the number of lines above the header."
+        )
     if how.decimal == "," == layout.sep:
         raise DataError(f"{path} has commas between columns, but decimal={how.decimal!r}: leave out --decimal.")
     if public and layout.n_entries > len(layout.names):
@@ -270,7 +598,7 @@ def csv_layout(path: Path, how: CSVFormat, *, like: Expected | None = None, publ
     return layout
 
 
-def _tables(
+def _read_tables(
     path: Path,
     how: CSVFormat,
     layout: CSVLayout,
@@ -278,7 +606,7 @@ def _tables(
     keep_broken: bool,
     not_blank: Mapping[str, Collection[str]],
 ) -> Iterator[pd.DataFrame]:
-    with _open_text(path) as file:
+    with text_file(path, _ENDINGS) as file:
         if how.multiline_text:
             tables = _multiline_tables(path, file, layout, rows, not_blank)
         else:
@@ -307,80 +635,10 @@ def _multiline_tables(
             # A long first row would shift the columns of all other rows.
             raise DataError(
                 f"{path} cannot be read: its rows have more entries than its header; separate columns only by "
-                f"{separator_words(layout.sep)}, or name another separator (--sep)."
+                f"{_separator_words(layout.sep)}, or name another separator (--sep)."
             )
         named = table.iloc[:, : len(layout.names)]
         yield named.set_axis(list(layout.names), axis=1)
-
-
-@contextmanager
-def _open_text(path: Path) -> Iterator[TextIOWrapper]:
-    """Open a file as text, in the encoding that its first bytes show."""
-    with _binary(path) as start:
-        first = start.read(4)
-    encoding = next((name for mark, name in _BOMS if first.startswith(mark)), "utf-8")
-    if encoding == "utf-8" and b"\0" in first:
-        raise FileError(f"{path} cannot be read: it is not in UTF-8; save it as UTF-8.")
-    with (
-        _binary(path) as file,
-        TextIOWrapper(
-            io.BufferedReader(_ShortLines(file, path, encoding), _CHUNK), encoding, errors=AS_WINDOWS, newline=""
-        ) as text,
-    ):
-        yield text
-
-
-class _ShortLines(io.RawIOBase):
-    """A file with short lines, so that a small archive cannot fill the memory with one line."""
-
-    def __init__(self, file: IO[bytes], path: Path, encoding: str) -> None:
-        self._file, self._path, self._end, self._line = file, path, 0, 0
-        width = {"utf-16": 2, "utf-32": 4}.get(encoding, 1)
-        self._marks = [sign + bytes(width - 1) for sign in (b"\n", b"\r")]
-        self._marks += [mark[::-1] for mark in self._marks if width > 1]
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
-        """Read the next bytes, or raise if the last line is too long."""
-        part = self._file.read(len(buffer))
-        buffer[: len(part)] = part
-        last = max(self._last(part, mark) for mark in self._marks)
-        if last >= 0:
-            self._line = self._end + last
-        self._end += len(part)
-        if self._end - self._line > _LONGEST_LINE:
-            raise FileError(
-                f"{self._path} cannot be read: it has a line of more than {_LONGEST_LINE / 10**6:.0f} MB; end each "
-                "record with a line break."
-            )
-        return len(part)
-
-    def _last(self, part: bytes, mark: bytes) -> int:
-        """Return the last place of a mark that is a whole character, or -1."""
-        place = part.rfind(mark)
-        while place >= 0 and (self._end + place) % len(mark):
-            place = part.rfind(mark, 0, place + len(mark) - 1)
-        return place
-
-
-@contextmanager
-def _binary(path: Path) -> Iterator[IO[bytes]]:
-    outer = _endings(path)[1]
-    if outer == ".zip":
-        with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if Path(name).suffix.lower() in _ENDINGS and name[:2] != "__"]
-            if len(names) != 1:
-                raise FileError(f"{path} holds {len(names)} CSV files: put one table into it.")
-            with archive.open(names[0]) as file:
-                yield file
-    elif outer == ".gz":
-        with gzip.open(path) as file:
-            yield file  # type: ignore[misc]
-    else:
-        with path.open("rb") as file:
-            yield file
 
 
 def _endings(path: Path) -> tuple[str, str]:

@@ -24,9 +24,9 @@ from sklearn import config_context
 
 from dpensemble._arrays import Rows
 from dpensemble._checks import is_missing, shown
+from dpensemble._files import AS_WINDOWS
 from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
 from dpensemble._refusals import require_labels, require_readable
-from dpensemble.datasets.columns import AS_WINDOWS
 from dpensemble.errors import DataError
 
 # Types of texts and bytes that are stored apart, and the usual types.

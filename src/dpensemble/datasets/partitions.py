@@ -13,7 +13,8 @@ import pickle
 import shutil
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from copy import copy
@@ -21,6 +22,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -29,13 +31,16 @@ from numpy.typing import NDArray
 from dpensemble._arrays import Integers, Rows
 from dpensemble._checks import number_of_workers
 from dpensemble._hide_private_rows import guarded_rows
-from dpensemble._identity import require_id_type
-from dpensemble._progress import bars_are_shown, pass_bar
-from dpensemble.clusters.base import Report, results_of
-from dpensemble.clusters.vetting import is_here, other_versions, require_unchanged, versions
+from dpensemble._same_code import other_versions, require_unchanged, versions
+from dpensemble._units import require_id_type
+from dpensemble._work import bars_are_shown, pass_bar, private_workers
+from dpensemble.clusters.cluster import active_cluster, is_here
+from dpensemble.datasets.arrow import ROWS_AT_ONCE, ParquetTable, rows_without
 from dpensemble.datasets.frames import exact_frame
-from dpensemble.datasets.parquet import ROWS_AT_ONCE, ParquetTable, rows_without
 from dpensemble.errors import DataError, FileError, InvalidParameterError
+
+Report = TypeVar("Report")
+
 
 # Smaller row groups are read as one part.
 _ROWS_OF_A_PART = 2**17
@@ -117,9 +122,7 @@ class ParquetParts:
     ) -> None:
         table = ParquetTable(path)
         self.target, self.unit, self.n_jobs = target, unit, number_of_workers("n_jobs", n_jobs)
-        for parameter, name in (("target", target), ("unit", unit)):
-            if name is not None and name not in table.columns:
-                raise DataError(f"{parameter}={name!r} is not a column of {path}: name one of its columns.")
+        _require_columns(str(path), table.columns, target, unit)
         if unit is not None:
             table.require_unit(unit)
         others = [name for name in (columns or table.columns) if name not in (target, unit)]
@@ -140,6 +143,12 @@ class ParquetParts:
         rest = copy(self)
         rest.parts = [replace(part, held=np.flatnonzero(own)) for part, own in zip(self.parts, marks, strict=True)]
         return rest
+
+
+def _require_columns(table: str, columns: Collection[str], target: str, unit: str | None) -> None:
+    for parameter, name in (("target", target), ("unit", unit)):
+        if name is not None and name not in columns:
+            raise DataError(f"{parameter}={name!r} is not a column of {table}: name one of its columns.")
 
 
 def _parts_of(path: Path, columns: tuple[str, ...]) -> Iterator[RowGroups]:
@@ -183,9 +192,7 @@ class DaskParts:
     """
 
     def __init__(self, frame: Rows, target: str, *, unit: str | None = None) -> None:
-        for parameter, name in (("target", target), ("unit", unit)):
-            if name is not None and name not in frame.columns:
-                raise DataError(f"{parameter}={name!r} is not a column of the frame: name one of its columns.")
+        _require_columns("the frame", frame.columns, target, unit)
         if unit is not None:
             # The declared type. A partition of another type is refused when it is read.
             require_id_type(f"unit={unit!r}", frame.dtypes[unit])
@@ -419,9 +426,7 @@ class SparkParts:
     """
 
     def __init__(self, frame: Rows, target: str, *, unit: str | None = None, columns: tuple[str, ...] = ()) -> None:
-        for parameter, name in (("target", target), ("unit", unit)):
-            if name is not None and name not in frame.columns:
-                raise DataError(f"{parameter}={name!r} is not a column of the DataFrame: name one of its columns.")
+        _require_columns("the DataFrame", frame.columns, target, unit)
         if unit is not None:
             require_id_type(f"unit={unit!r}", dict(frame.dtypes)[unit])
         _require_encryption(frame.sparkSession, has_units=unit is not None)
@@ -467,7 +472,7 @@ class ParquetOnSpark:
         # A partition of the range holds one number: the place of a part.
         parts = self._files.parts
         places = self._session.range(0, len(parts), 1, len(parts))
-        reports = list(_results(places, partial(_on_part, work, parts)))
+        reports = list(_results(places, partial(_on_numbered_part, work, parts)))
         if len(reports) != len(parts):
             raise DataError("Spark lost a part of the private records, so nothing more was released.")
         yield from reports
@@ -483,7 +488,9 @@ def _on_rows(work: Callable[[Iterator[Rows]], Report], batches: Iterator[Rows]) 
     return work(exact_frame(batch) for batch in batches)
 
 
-def _on_part(work: Callable[[Iterator[Rows]], Report], parts: Sequence[RowGroups], batches: Iterator[Rows]) -> Report:
+def _on_numbered_part(
+    work: Callable[[Iterator[Rows]], Report], parts: Sequence[RowGroups], batches: Iterator[Rows]
+) -> Report:
     (place,) = (place for batch in batches for place in batch.column(0).to_pylist())
     return work(parts[place].tables())
 
@@ -545,3 +552,46 @@ def _task(payload: bytes, wanted: dict[str, str]) -> Callable[[Iterator[Rows]], 
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+class _Part(Protocol):
+    """A part of a table that can be read where it is needed. It holds a place, and no rows."""
+
+    def tables(self) -> Iterator[Rows]:
+        """Yield the rows of the part in tables, the same at every call."""
+        ...
+
+
+def results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[_Part], n_jobs: int = 1) -> Iterator[Report]:
+    """Yield what `work` returns for each part, on the cluster in use, else in `n_jobs` processes of this machine."""
+    with pass_bar(len(parts), "parts") as advance:
+        for result in _results_of(work, parts, n_jobs):
+            advance(1)
+            yield result
+
+
+def _results_of(work: Callable[[Iterator[Rows]], Report], parts: Sequence[_Part], n_jobs: int) -> Iterator[Report]:
+    cluster = active_cluster()
+    if cluster is not None:
+        yield from cluster.results(_on_part, ((work, part) for part in parts))
+    elif n_jobs == 1:
+        yield from (work(part.tables()) for part in parts)
+    else:
+        from joblib import Parallel, delayed  # noqa: PLC0415  takes long to import
+
+        require_unchanged("n_jobs")
+        parallel = Parallel(n_jobs=n_jobs, return_as="generator", **private_workers())
+        reports = parallel(delayed(_on_part)(work, part) for part in parts)
+        try:
+            # "yield from" would end joblib's generator before the block below.
+            for report in reports:  # noqa: UP028
+                yield report
+        finally:
+            # If a run is interrupted, joblib warns of as many tasks as are under way in that moment.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                reports.close()
+
+
+def _on_part(work: Callable[[Iterator[Rows]], Report], part: _Part) -> Report:
+    return work(part.tables())

@@ -7,7 +7,7 @@ may decide how a column is read. So the numbers of such a column become categori
 the public rows. Estimators judge what they get by the same parts: `declared_classes` for their classes, and
 `warn_of_columns` for their public rows.
 
-To add a check, write a function of `PublicFacts` that raises an error or yields notes, and add the function to
+To add a check, write a function of `FactsToJudge` that raises an error or yields notes, and add the function to
 `_CHECKS`. A check is silent if its facts are not known yet.
 """
 
@@ -405,7 +405,7 @@ _FEWEST_DECLARED = 0.5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PublicFacts:
+class FactsToJudge:
     """Public facts of a run. What is not known yet is None.
 
     `purposes` has the column of each purpose, such as ``{"unit": "patient"}``. `groups` are columns of groups, and
@@ -432,7 +432,7 @@ class _Judgement:
     notes: tuple[Note, ...]
 
 
-def judge(facts: PublicFacts) -> _Judgement:
+def judge(facts: FactsToJudge) -> _Judgement:
     """Return how columns are read, and notes. Raise if a setting or a public table shows that a run is a mistake."""
     notes = [note for check in _CHECKS for note in check(facts)]
     if facts.rows is None or not len(facts.rows):
@@ -449,7 +449,7 @@ def ids_of_two_forms(ids: Sequence[object]) -> int:
     return sum(whole in texts for one in texts if (whole := re.sub(r"\.0+$", "", one)) != one)
 
 
-def _ids_have_one_form(facts: PublicFacts) -> Iterator[Note]:
+def _ids_have_one_form(facts: FactsToJudge) -> Iterator[Note]:
     if number := ids_of_two_forms(facts.units or ()):
         unit = str(facts.purposes["unit"])
         yield Note(
@@ -459,7 +459,7 @@ def _ids_have_one_form(facts: PublicFacts) -> Iterator[Note]:
         )
 
 
-def _columns_have_one_purpose(facts: PublicFacts) -> Iterator[Note]:
+def _columns_have_one_purpose(facts: FactsToJudge) -> Iterator[Note]:
     contents = {"unit": "identifies whose record it is", "budgets": "holds the budgets"}
     for purpose, column in facts.purposes.items():
         if column == facts.target:
@@ -480,7 +480,7 @@ def _columns_have_one_purpose(facts: PublicFacts) -> Iterator[Note]:
     yield from ()
 
 
-def _no_needed_column_is_dropped(facts: PublicFacts) -> Iterator[Note]:
+def _no_needed_column_is_dropped(facts: FactsToJudge) -> Iterator[Note]:
     for purpose, column in {"target": facts.target, **facts.purposes}.items():
         if column in facts.drop:
             raise InvalidParameterError(
@@ -490,7 +490,7 @@ def _no_needed_column_is_dropped(facts: PublicFacts) -> Iterator[Note]:
     yield from ()
 
 
-def _public_labels_are_declared(facts: PublicFacts) -> Iterator[Note]:
+def _public_labels_are_declared(facts: FactsToJudge) -> Iterator[Note]:
     for name, (written, read) in facts.labels.items():
         present = written.notna().to_numpy()
         declared = read.isin(facts.classes).to_numpy()

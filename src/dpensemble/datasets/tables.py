@@ -3,38 +3,41 @@
 Readers that guess types let one odd entry turn a whole column from numbers into text. Here types are guessed only for
 public tables. Private and test tables take the public columns' kinds, and labels and units are read as they are
 written.
+
+A transformer of this library states how it reads rows. Any other gets safe defaults, and a fingerprint of its state
+shows whether rows change it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import hashlib
+import pickle
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from dpensemble._arrays import Rows, is_table
-from dpensemble._checks import by_name, in_words
+from dpensemble._arrays import Floats, Rows, is_table
+from dpensemble._checks import shown
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble._refusals import require_readable
-from dpensemble.datasets.columns import (
-    assembled,
-    in_parts,
-    infinite_columns,
-    is_number,
-    number_columns,
-    numbers_of,
-    texts_of,
-)
-from dpensemble.datasets.csv import CSVFormat, advice, csv_chunks, is_csv, looks_like_decimal_comma, read_csv
-from dpensemble.datasets.csv_layout import Expected
+from dpensemble.datasets.arrow import ParquetTable, is_parquet
+from dpensemble.datasets.columns import assembled, in_parts, is_number, number_columns, numbers_of, texts_of
+from dpensemble.datasets.csv import CSVFormat, Expected, advice, csv_chunks, is_csv, looks_like_decimal_comma, read_csv
 from dpensemble.datasets.frames import as_given, require_names
-from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.errors import DataError, FileError, InvalidParameterError
+
+#: How one column of a table is read: its name, kind, knots or categories, and the places of its features.
+ColumnReading = dict[str, Any]
+
 
 _MOST_NAMED = 20
 # What usually holds a database, and how its addresses begin.
@@ -209,7 +212,7 @@ def same_columns(name: str, X: Any, public: pd.DataFrame, *, keep_bad: bool = Fa
     """
     # No kinds are guessed, because an odd entry would change how all others are read.
     table = take_kinds(name, named_by(public, X), public, keep_bad=keep_bad)
-    infinite = infinite_columns(table)
+    infinite = _infinite_columns(table)
     if infinite.any() and not keep_bad:
         column = table.columns[int(np.argmax(infinite))]
         raise DataError(f"{name} has infinite values in column {column!r}: leave those entries blank.")
@@ -242,7 +245,7 @@ def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame, *, keep_bad
     lacks = [str(column) for column in public.columns[~public.columns.isin(table.columns)]]
     extra = [str(column) for column in table.columns[~table.columns.isin(public.columns)]]
     if lacks or extra:
-        raise DataError(_other_columns(name, lacks, in_words(extra, table.columns)))
+        raise DataError(_other_columns(name, lacks, _in_words(extra, table.columns)))
     numeric = list(public.columns[number_columns(public)])
     return as_kinds(name, table[list(public.columns)], numeric, keep_bad=keep_bad)
 
@@ -307,7 +310,7 @@ def require_complete(name: str, table: pd.DataFrame, *, blanks: bool = False, pr
 
     Rows of a `private` table should not be dropped, because that changes how many there are.
     """
-    spoiled = infinite_columns(table)
+    spoiled = _infinite_columns(table)
     if not blanks:
         spoiled |= table.isna().to_numpy().any(axis=0)
     bad = [str(column) for column in table.columns[spoiled]]
@@ -327,3 +330,138 @@ def _first_spoiled(values: pd.Series, blanks: bool) -> int:
     if is_number(values):
         wrong = wrong | np.isinf(values.to_numpy(dtype=float, na_value=np.nan))
     return int(wrong.argmax())
+
+
+def _infinite_columns(table: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which columns hold an infinite number."""
+    infinite_here = number_columns(table)
+    for part, infinite in in_parts(table, np.flatnonzero(infinite_here), _any_infinite):
+        infinite_here[part] = infinite
+    return infinite_here
+
+
+def _any_infinite(part: pd.DataFrame) -> NDArray[np.bool_]:
+    return np.isinf(part.to_numpy(dtype=np.float64, na_value=np.nan)).any(axis=0)
+
+
+class LibraryTransformer:
+    """What a transformer of this library states about how it reads rows. Other transformers get safe defaults."""
+
+    #: The step that first converts dates and blanks, a fitted `TablePreparation`.
+    preparation_: Any = None
+    #: Whether entries may be missing.
+    takes_blanks: bool = False
+    #: Required columns, or None for all.
+    needed_columns: list[str] | None = None
+    #: Known categories, by column.
+    known_categories: Mapping[str, set[str]] = MappingProxyType({})
+    #: Whether a row's features depend only on that row and its place among the rows, to the last digit.
+    reads_rows_by_place = False
+    #: Whether an encoded row depends only on that row, for rows of any type. Then private rows may be encoded together.
+    encodes_rows_alone = False
+    #: The map whose features the published model reads, or None for this map.
+    decoder_: LibraryTransformer | None = None
+    #: The map whose features have their private and public means compared, or None for this map.
+    compared_: LibraryTransformer | None = None
+    #: Returns the same features of rows as `transform`, in the form that is summed up fastest. None for `transform`.
+    for_sums: Callable[[Rows], Rows] | None = None
+    #: The same, in the form that is multiplied fastest by an array with many columns.
+    for_products: Callable[[Rows], Rows] | None = None
+    #: Whether a row's features depend only on that row, to the last digit, in tables of the public rows' kinds.
+    reads_rows_alone: bool = False
+    #: Whether each feature depends on only one column, so that the columns of made-up rows may be drawn separately.
+    reads_columns_apart = False
+
+    #: How `column_parts` divides a row among its columns. None if the features have no parts by column.
+    attribution: str | None = None
+    #: How each column of a table is read, as `TableMap.columns_` describes it. None if that is not known.
+    table_columns: list[ColumnReading] | None = None
+    #: The column of the rows before the transformation that each column of the rows after it comes from, by place.
+    source_columns: list[str] | None = None
+
+    def as_declared(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return a table in which declared categories are texts, even if they are written as numbers."""
+        return table
+
+    def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[LibraryTransformer, Floats] | None:  # noqa: ARG002
+        """Return a map that reads columns separately, and coefficients of its features, or None."""
+        return (self, coefficients) if self.reads_columns_apart else None
+
+
+def as_library_transformer(transformer: Any) -> Any:
+    """Return a transformer of this library itself, or the safe defaults for any other transformer."""
+    # By class, because another transformer may copy attributes of this library's and still read rows together.
+    return transformer if isinstance(transformer, LibraryTransformer) else LibraryTransformer()
+
+
+def fingerprint(thing: object) -> str:
+    """Return a hash of an object's whole content: attributes, arrays, containers, and states of random generators."""
+    digest = hashlib.sha256()
+    _add(thing, digest, [])
+    return digest.hexdigest()
+
+
+def _add(thing: Any, digest: Any, above: list[Any]) -> None:
+    digest.update(f"<{type(thing).__module__}.{type(thing).__qualname__}>".encode())
+    if any(thing is one for one in above):
+        return
+    if thing is None or isinstance(thing, (bool, int, float, complex, str, bytes, np.generic)):
+        digest.update(repr(thing).encode())
+    elif isinstance(thing, np.ndarray) and thing.dtype != object:
+        digest.update(f"{thing.shape}{thing.dtype}".encode() + np.ascontiguousarray(thing).tobytes())
+    elif hasattr(thing, "tocoo"):
+        entries = thing.tocoo()
+        _add_all([thing.shape, entries.row, entries.col, entries.data], digest, [*above, thing])
+    elif isinstance(thing, np.ndarray):
+        _add_all([thing.shape, *thing.ravel().tolist()], digest, [*above, thing])
+    elif isinstance(thing, dict):
+        _add_all([part for item in thing.items() for part in item], digest, [*above, thing])
+    elif isinstance(thing, (list, tuple)):
+        _add_all(thing, digest, [*above, thing])
+    elif isinstance(thing, (set, frozenset)):
+        digest.update("".join(sorted(fingerprint(one) for one in thing)).encode())
+    elif hasattr(thing, "__dict__") and not isinstance(thing, type) and not callable(getattr(thing, "__code__", None)):
+        _add_all([part for item in sorted(vars(thing).items()) for part in item], digest, [*above, thing])
+    else:
+        _add_foreign(thing, digest)
+
+
+def _add_all(parts: Any, digest: Any, above: list[Any]) -> None:
+    for part in parts:
+        _add(part, digest, above)
+
+
+def _add_foreign(thing: Any, digest: Any) -> None:
+    """Add an object without attributes: a function, a class, or an object of compiled code."""
+    try:
+        digest.update(pickle.dumps(thing))
+    except Exception:
+        digest.update(getattr(thing, "__qualname__", type(thing).__qualname__).encode())
+
+
+def by_name(X: Any, names: Sequence[str], *, needed: Sequence[str] | None = None) -> Any:
+    """Return a table with the columns `names` in this order, without others. Raise if a needed column is missing."""
+    columns, names = list(X.columns), list(names)
+    if columns == names:
+        return X
+    own = set(columns)
+    if len(own) < len(columns):
+        raise DataError("X names a column twice: give each column once.")
+    missing = [str(name) for name in (names if needed is None else needed) if name not in own]
+    if missing:
+        rest = len(missing) - _MOST_NAMED
+        lacks = ", ".join(map(shown, missing[:_MOST_NAMED])) + (f" and {rest:,} more" if rest > 0 else "")
+        raise DataError(
+            f"X must have the columns that the student was trained on: it lacks {lacks}; rename or add columns."
+        )
+    return X[[name for name in names if name in own]]
+
+
+def _in_words(extra: Sequence[str], columns: Collection[Any]) -> str:
+    """Quote only names that look like names: without a header, or in a transposed table, names are records."""
+    names = [name for name in extra if re.fullmatch(r"[A-Za-z_][\w.-]*", name)]
+    numbered = any(str(column).strip()[:1].isdigit() for column in columns)
+    if numbered or not names or len(extra) == len(columns):
+        return f"{len(extra)} of {len(columns)}"
+    rest = len(extra) - len(names[:_MOST_NAMED])
+    return ", ".join(map(repr, names[:_MOST_NAMED])) + (f" and {rest:,} more" if rest else "")

@@ -34,10 +34,10 @@ from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule, too_smal
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.budget_groups import Census
 from dpensemble.allocation.partition import teachers_of_groups
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
 from dpensemble.design.voting import Partitioned, VotingDesign
 from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Relation
 

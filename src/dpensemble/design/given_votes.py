@@ -12,10 +12,10 @@ from typing import Any, Self
 
 from dpensemble._checks import integer_between, real_between, shown
 from dpensemble.accounting import Accounting, Group
-from dpensemble.budget import Budget
 from dpensemble.cost import Cost
 from dpensemble.design.voting import Design
 from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.relations import Relation
 from dpensemble.releases import Release, Voters
 

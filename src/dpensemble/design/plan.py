@@ -15,13 +15,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._checks import delta_of, integer_between, real_between
-from dpensemble._wording import round_up
+from dpensemble._checks import delta_of, integer_between, real_between, round_up
 from dpensemble.accounting import Accounting
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
 from dpensemble.design.voting import Partitioned, VotingDesign
 from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LawChoice, ReleaseLaw, mixed_probabilities
 
 _AnyDesign = TypeVar("_AnyDesign", bound=VotingDesign)
@@ -271,7 +270,7 @@ def with_least_error(
 
     Examples
     --------
-    >>> from dpensemble.budget import Budget
+    >>> from dpensemble.guarantee import Budget
     >>> from dpensemble.design import Partitioned
     >>> design = Partitioned(name="pate", choice=LawChoice.of("optimal"), n_teachers=50,
     ...                      budget=Budget(epsilon=2.0, delta=1e-5))

@@ -40,13 +40,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._checks import delta_of, epsilon_of, integer_between, member, real_between
-from dpensemble.budget import Budget
 from dpensemble.cost import optimal_composition
 from dpensemble.darrm.allowance import Allowance
 from dpensemble.darrm.gamma import AlikeTeachers, optimise_gamma, private_version
 from dpensemble.design.plan import with_least_noise
 from dpensemble.design.voting import Partitioned
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LawChoice, RandomizedResponseMajority, ReleaseLaw
 
 

@@ -18,12 +18,12 @@ from dpensemble._checks import integer_between, real_between, shown
 from dpensemble.accounting.base import EVERYONE, Group, Meter
 from dpensemble.accounting.meters.worst_case import ScheduledMeter
 from dpensemble.accounting.schedule import VotingSchedule
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost, PureCost, optimal_composition
 from dpensemble.darrm import AlikeTeachers
 from dpensemble.design.private_answers import Plurality, fitted_answer
 from dpensemble.design.voting import Partitioned
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LawChoice, RandomizedResponseMajority
 from dpensemble.relations import Relation
 from dpensemble.votes import Votes

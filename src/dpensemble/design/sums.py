@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from dpensemble.accounting import Accounting, GaussianSum, Group, SumsMeter
-from dpensemble.budget import Budget
 from dpensemble.design.voting import Design
 from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.relations import Relation
 
 # Shares of the budget's ``mu**2``: for a private number of units, for the mean of features that public rows are

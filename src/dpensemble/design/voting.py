@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
-from dpensemble._checks import integer_between
+from dpensemble._checks import integer_between, round_up
 from dpensemble._random import NoiseSource
-from dpensemble._wording import round_up
 from dpensemble.accounting import EVERYONE, Accounting, Change, Group, Meter
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter
 from dpensemble.accounting.meters.worst_case import Certificate, FilterMeter, ScheduledMeter
@@ -27,9 +26,9 @@ from dpensemble.accounting.published import has_published
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme, everyone, partitions
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
 from dpensemble.errors import AccountingError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LawChoice, ReleaseLaw
 from dpensemble.relations import Relation
 

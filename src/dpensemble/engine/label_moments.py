@@ -15,19 +15,19 @@ from sklearn.utils.validation import validate_data
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, member
 from dpensemble._hide_private_rows import on_public_rows
-from dpensemble._progress import ShownPasses
 from dpensemble._random import Stream, seed_integer
 from dpensemble._units import unit_numbers
+from dpensemble._work import ShownPasses
 from dpensemble.accounting import Group, SumsMeter
-from dpensemble.budget import Budget
-from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.public_facts import warn_of_columns
+from dpensemble.datasets.tables import as_library_transformer
 from dpensemble.design.sums import NoisySums
 from dpensemble.engine import classifier
 from dpensemble.engine.records import ReleasedLabels, groups_by_epsilon, require_small_delta
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
+from dpensemble.guarantee import Budget
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.learning import (
     MANY_COLUMNS,
@@ -113,7 +113,7 @@ class _MomentsSteps(Steps):
                 n_classes=len(self.classes),
                 epsilon=method.epsilon,
             )
-        has_decoder = statements_of(self.feature_map).decoder_ is not None
+        has_decoder = as_library_transformer(self.feature_map).decoder_ is not None
         if has_decoder and method.rounds is None:
             # More rounds would release the same class sums again.
             design = replace(design, rounds=1)
@@ -132,7 +132,7 @@ class _MomentsSteps(Steps):
         """Return the source that sums over private records and releases the sums."""
         zeroes, map_, grid = zeroes_bad(self.method), self.feature_map, self.grid
         blocks = self.records.behind(
-            (statements_of(map_).for_sums or map_.transform) if grid is None else grid.one_hot,
+            (as_library_transformer(map_).for_sums or map_.transform) if grid is None else grid.one_hot,
             alone=grid is None and self._reads_alone(zeroes),
             zeroes_bad=zeroes,
             n_features=0 if map_ is None else len(map_.blocks_),
@@ -147,7 +147,7 @@ class _MomentsSteps(Steps):
             return False
         # Other maps may read rows together. If a unit can have more or fewer records, the places of others depend on
         # it. An image with an unusable pixel is a bad record, and must not end the reading of all rows.
-        by_place = statements_of(self.feature_map).reads_rows_by_place
+        by_place = as_library_transformer(self.feature_map).reads_rows_by_place
         return not by_place or zeroes or self.units.private or self.relation is not Relation.REPLACE_ONE
 
     def release(self, advance: Callable[[float], None]) -> None:

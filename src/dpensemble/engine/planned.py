@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Self
 
 from dpensemble._checks import integer_between, member
 from dpensemble.accounting import Accounting
-from dpensemble.budget import Budget
 from dpensemble.design import Census, VotingDesign
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LawChoice, ReleaseLaw
 from dpensemble.relations import Relation
 

@@ -16,8 +16,8 @@ from dpensemble._refusals import blanked, read_rows, require_labels, require_row
 from dpensemble._units import number_units
 from dpensemble.accounting import Group, weighted_groups
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
-from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.relations import Relation
 from dpensemble.rows.arguments import require_as_many, require_dense, require_workers, required, width_of
 from dpensemble.rows.bad_records import BAD, as_numbers, zeroes_bad

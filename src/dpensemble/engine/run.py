@@ -31,14 +31,13 @@ from dpensemble._announce import Spending, announce, listen
 from dpensemble._arrays import Floats, Integers, Rows
 from dpensemble._checks import integer_between, member
 from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
-from dpensemble._progress import progress_bar
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_sequence
-from dpensemble.budget import Budget
-from dpensemble.datasets.columns import row_hashes
-from dpensemble.datasets.equal_rows import Blocks, ComparedOnce, EqualRows, equal_rows, share_memory
+from dpensemble._work import progress_bar
+from dpensemble.datasets.columns import ComparedOnce, EqualRows, ReadBlocks, equal_rows, row_hashes, share_memory
 from dpensemble.engine.classifier import PrivateClassifier
 from dpensemble.engine.result import Result
 from dpensemble.errors import EqualRowsWarning, InvalidParameterError, RepeatedReleaseWarning
+from dpensemble.guarantee import Budget
 from dpensemble.relations import Basis, Relation
 from dpensemble.student.published import default_student
 
@@ -163,7 +162,7 @@ def _warn_of_equal_rows(equal: EqualRows | None) -> None:
     )
 
 
-def compared_once(read: Blocks, public: Rows) -> Blocks:
+def compared_once(read: ReadBlocks, public: Rows) -> ReadBlocks:
     """Return a reader of private blocks whose first pass compares them with public rows, and then warns the owner."""
     if public is None or _INSIDE.get():
         return read

@@ -17,13 +17,12 @@ from sklearn.utils.validation import validate_data
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import member
 from dpensemble._draw_once import drawn_once, drawn_together
-from dpensemble._progress import progress_bar
 from dpensemble._random import NoiseSource, Stream, noise_source, seed_integer
 from dpensemble._units import declared_units, number_units
+from dpensemble._work import progress_bar
 from dpensemble.accounting import Meter
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.allocation import Allocation
-from dpensemble.budget import Budget
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.design import VotingDesign, with_least_error
 from dpensemble.engine import classifier
@@ -33,7 +32,7 @@ from dpensemble.engine.records import DeclaredBudgets, PrivateRecords, ReleasedL
 from dpensemble.engine.result import LABELS, Result
 from dpensemble.engine.run import Steps, compared_once, run
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
-from dpensemble.guarantee import Guarantee
+from dpensemble.guarantee import Budget, Guarantee
 from dpensemble.laws import sample
 from dpensemble.relations import Basis, Relation
 from dpensemble.rows import arguments as inputs

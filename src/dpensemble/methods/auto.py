@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 
-from dpensemble._class_names import declared_classes
+from dpensemble._checks import declared_classes
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._units import unit_numbers
-from dpensemble.budget import Budget
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.engine.classifier import PrivateClassifier, TableClassifier
 from dpensemble.engine.planned import store_params
 from dpensemble.engine.result import PublicFacts, recommend
 from dpensemble.engine.run import all_or_nothing
+from dpensemble.guarantee import Budget
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.relations import Relation

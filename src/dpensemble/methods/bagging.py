@@ -12,14 +12,12 @@ from sklearn.dummy import DummyClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
-from dpensemble._checks import integer_between, member
+from dpensemble._checks import integer_between, member, round_up
 from dpensemble._random import Stream, seed_integer
-from dpensemble._wording import round_up
 from dpensemble.accounting import EVERYONE, Accounting, Group, largest_subsample, published_bagging
 from dpensemble.accounting.subsampling import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.allocation.partition import number_units
-from dpensemble.budget import Budget
 from dpensemble.design.voting import Design
 from dpensemble.engine.classifier import UNITS_TOGETHER, ArrayClassifier
 from dpensemble.engine.planned import store_params
@@ -27,7 +25,7 @@ from dpensemble.engine.records import PrivateRecords, ReleasedLabels, private_re
 from dpensemble.engine.result import MODELS, Result
 from dpensemble.engine.run import Steps, run
 from dpensemble.errors import InvalidParameterError
-from dpensemble.guarantee import Guarantee
+from dpensemble.guarantee import Budget, Guarantee
 from dpensemble.relations import Basis, Relation
 from dpensemble.rows import arguments
 from dpensemble.rows.bad_records import BAD

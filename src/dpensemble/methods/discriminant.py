@@ -14,7 +14,6 @@ from dpensemble._checks import integer_between, member
 from dpensemble._random import Stream, seed_integer
 from dpensemble._units import number_units
 from dpensemble.accounting import EVERYONE, Group, SumsMeter
-from dpensemble.budget import Budget
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.design.sums import NoisySums
 from dpensemble.engine import classifier
@@ -23,6 +22,7 @@ from dpensemble.engine.planned import store_params
 from dpensemble.engine.records import PrivateRecords, ReleasedLabels, private_records
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, run
+from dpensemble.guarantee import Budget
 from dpensemble.moments.discriminant import (
     ClassMeans,
     ClassProducts,

@@ -15,12 +15,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats, dense, is_table, own_copy, row_count, rows_at
 from dpensemble._checks import names_checked
-from dpensemble._fingerprint import fingerprint
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._refusals import require_labels, require_readable
 from dpensemble.datasets import TableEncoder, as_table
-from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.public_facts import warn_of_columns
+from dpensemble.datasets.tables import as_library_transformer, fingerprint
 from dpensemble.engine.classifier import PrivateClassifier, explained
 from dpensemble.engine.planned import store_params
 from dpensemble.engine.run import all_or_nothing
@@ -149,7 +148,7 @@ class EncodedClassifier(PrivateClassifier):
                 _warn_unless_alone(encoder, X_public)
                 public = _encoded(encoder, X_public)
             _require_state(encoder, state)
-            together = (self.in_batches or statements_of(encoder).encodes_rows_alone) and not zeroes
+            together = (self.in_batches or as_library_transformer(encoder).encodes_rows_alone) and not zeroes
             private = _of_private(encoder, X) if together else _each_of_private(encoder, X, public.shape[1], zeroes)
             _require_state(encoder, state)
             model = clone(self.method).fit(private, y, X_public=public, **more)

@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike
 
 from dpensemble._checks import integer_between, member
 from dpensemble.accounting import Group
-from dpensemble.budget import Budget
 from dpensemble.design.sums import NoisySums
 from dpensemble.engine.classifier import TableClassifier
 from dpensemble.engine.label_moments import of_blocks, of_tables
 from dpensemble.engine.planned import store_params
 from dpensemble.engine.run import compared_once, run
+from dpensemble.guarantee import Budget
 from dpensemble.moments.queries import statistics_of
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments

@@ -13,12 +13,11 @@ from sklearn.linear_model import LogisticRegression
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member
-from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, seed_integer
+from dpensemble._work import progress_bar
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.allocation import Allocation, partitions
 from dpensemble.allocation.partition import number_units, teachers_of_groups
-from dpensemble.budget import Budget
 from dpensemble.design.sums import NoisySums
 from dpensemble.engine import classifier
 from dpensemble.engine.classifier import ArrayClassifier
@@ -27,6 +26,7 @@ from dpensemble.engine.records import PrivateRecords, ReleasedLabels, groups_by_
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, run
 from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.moments.averages import AnswerBound, noisy_average
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser

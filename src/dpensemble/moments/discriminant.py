@@ -31,8 +31,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble.datasets.preparation import statements_of
-from dpensemble.datasets.tables import as_table
+from dpensemble.datasets.tables import as_library_transformer, as_table
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.explanation import Explanation, by_source, centred, completed, gathered, through
 from dpensemble.moments.maps.base import ALONG_PATH
@@ -292,7 +291,7 @@ class DiscriminantModel(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "means_")
         table = as_table(rows)
         table = table.set_axis(list(map(str, names or table.columns)), axis=1)
-        columns, owners = by_source(list(map(statements_of, steps)), list(table.columns))
+        columns, owners = by_source(list(map(as_library_transformer, steps)), list(table.columns))
         numbers = np.asarray(through(steps, table), dtype=np.float64)
         base = self._logits(np.zeros((1, self.directions_.shape[1])))
         parts = [

@@ -19,7 +19,7 @@ from sklearn.base import TransformerMixin
 from dpensemble._arrays import Floats, dense
 from dpensemble._checks import integer_between
 from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.preparation import ColumnReading, LibraryTransformer, statements_of
+from dpensemble.datasets.tables import ColumnReading, LibraryTransformer, as_library_transformer
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.tables import feature_values
 from dpensemble.moments.whole import UNIT, whole_features
@@ -352,13 +352,13 @@ def column_effects(
     >>> effects[0]["column"], [[name, round(values[0], 2)] for name, values in effects[0]["points"]][:2]
     ('sex', [['f', -0.71], ['m', 0.71]])
     """
-    behind = statements_of(feature_map).on_table(coefficients, public)
+    behind = as_library_transformer(feature_map).on_table(coefficients, public)
     if behind is None:
         return _dependences(feature_map, coefficients, public, uncertainty)
     table_map, coefficients = behind
     basis = None
     if uncertainty is not None:
-        _, basis = statements_of(feature_map).on_table(uncertainty.basis.astype(np.float64), public)
+        _, basis = as_library_transformer(feature_map).on_table(uncertainty.basis.astype(np.float64), public)
     features = whole_features(table_map.transform(public)) / UNIT
     middle = np.asarray(features.mean(axis=0)).ravel()
     columns = table_map.columns_
@@ -389,7 +389,7 @@ def _dependences(
     feature_map: LibraryTransformer, coefficients: Floats, public: pd.DataFrame, uncertainty: Uncertainty | None
 ) -> list[Effect]:
     """Return effects of columns that act together: mean logits of some public rows with other entries in a column."""
-    columns = statements_of(feature_map).table_columns
+    columns = as_library_transformer(feature_map).table_columns
     if columns is None or len(columns) > _MOST_COLUMNS:
         return []
     size = int(np.clip(_EVALUATIONS // (_ENTRIES * len(columns)), *_ROWS))
@@ -403,7 +403,9 @@ def _dependences(
         name = replaced.columns[number]
         replaced[name] = np.repeat([entry for entry, _ in entries], len(some))
         features = (
-            dense(statements_of(feature_map).transform(replaced)).reshape(len(entries), len(some), -1).mean(axis=1)
+            dense(as_library_transformer(feature_map).transform(replaced))
+            .reshape(len(entries), len(some), -1)
+            .mean(axis=1)
         )
         counts = np.array(_rows_at(entries, public.iloc[:, number], column["kind"]))
         shares = counts / counts.sum()

@@ -24,11 +24,10 @@ from sklearn.utils.validation import has_fit_parameter
 
 from dpensemble._arrays import Floats, Rows
 from dpensemble._hide_private_rows import on_public_rows
-from dpensemble._processes import one_thread
-from dpensemble._progress import pass_named
+from dpensemble._work import one_thread, pass_named
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.preparation import ColumnReading, statements_of
+from dpensemble.datasets.tables import ColumnReading, as_library_transformer
 from dpensemble.design.sums import NoisySums
 from dpensemble.errors import DataError
 from dpensemble.moments.drift import Drift, drift
@@ -383,7 +382,7 @@ def release_and_fit(
     rows = _public_rows(features, feature_map, public, len(classes), units)
     compared_source, compared = source, features
     # The compared map takes private rows in blocks, which a map that reads rows together must not get.
-    compared_map = None if source.blocks.alone else statements_of(feature_map).compared_
+    compared_map = None if source.blocks.alone else as_library_transformer(feature_map).compared_
     if compared_map is not None:
         compared_source = source.reading(compared_map.transform, nonnegative=bool(compared_map.nonnegative_))
         compared = whole_features(compared_map.transform(public)) / UNIT
@@ -503,7 +502,7 @@ def _learned(
 ) -> Learned:
     model = MomentsModel.of(rounds.fitted.coefficients, classes)
     releases = tuple(rounds.source.sums.released)
-    read_by = statements_of(rounds.feature_map).decoder_ or rounds.feature_map
+    read_by = as_library_transformer(rounds.feature_map).decoder_ or rounds.feature_map
     _explain(model, read_by, rounds.fitted, table, synthetic=synthetic)
     return Learned(model, read_by, tuple(rounds.released), difference, table, synthetic, releases, readable)
 
@@ -512,7 +511,7 @@ def _explain(model: MomentsModel, read_by: FeatureMap, fitted: Fit, table: pd.Da
     """Store in a model what explanations need: released quantities, and means of public or synthetic rows."""
     uncertainty = None if fitted.information is None else Uncertainty.of(fitted.information)
     model.effects_text_ = json.dumps(column_effects(read_by, model.coefficients_, table, uncertainty))
-    if statements_of(read_by).attribution is None:
+    if as_library_transformer(read_by).attribution is None:
         return
     model.reference_ = read_by.reference(table)
     model.uncertainty_ = None if uncertainty is None else vars(uncertainty).copy()
@@ -524,7 +523,7 @@ def _public_rows(
     features: Any, feature_map: Any, public: pd.DataFrame, n_classes: int, units: PublicUnits
 ) -> PublicRows:
     """Return features of public rows. If these are few, add features of rows with columns drawn independently."""
-    if not statements_of(feature_map).reads_columns_apart or len(public) >= _FEW_ROWS:
+    if not as_library_transformer(feature_map).reads_columns_apart or len(public) >= _FEW_ROWS:
         return _read_by(feature_map, features, public, n_classes, units)
     # In few rows, entries go together by chance. Made-up rows keep the fit from relying on that.
     more = whole_features(feature_map.transform(_apart(public, units))) / UNIT
@@ -535,7 +534,7 @@ def _read_by(
     feature_map: Any, released: Floats, public: pd.DataFrame, n_classes: int, units: PublicUnits
 ) -> PublicRows:
     """Return public rows with the features that the model reads, and the released features if these differ."""
-    decoder = statements_of(feature_map).decoder_
+    decoder = as_library_transformer(feature_map).decoder_
     read, others = (feature_map, None) if decoder is None else (decoder, released)
     features = released if decoder is None else decoder.transform(public)
     return PublicRows(features, read.blocks_, n_classes, shares=units.shares, units=units.numbers, released=others)
@@ -543,7 +542,7 @@ def _read_by(
 
 def _every_kind_of_row(measured: FeatureMap, public: pd.DataFrame, units: PublicUnits) -> pd.DataFrame | None:
     """Return rows with all entries that private rows may have, or None if the map does not state how it reads them."""
-    about = statements_of(measured)
+    about = as_library_transformer(measured)
     if about.table_columns is None:
         return None
     return _unusual_rows(_apart(public, units) if about.reads_columns_apart else public, about.table_columns)

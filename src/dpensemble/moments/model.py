@@ -15,8 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
-from dpensemble.datasets.preparation import statements_of
-from dpensemble.datasets.tables import as_table
+from dpensemble.datasets.tables import as_library_transformer, as_table
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.explanation import (
     Effect,
@@ -173,7 +172,7 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
     ) -> Explanation:
         """Return what each column of rows adds to the logits. The last of the `steps` makes the model's features."""
         check_is_fitted(self, "coefficients_")
-        *before, feature_map = map(statements_of, steps)
+        *before, feature_map = map(as_library_transformer, steps)
         if feature_map.attribution is None:
             raise InvalidParameterError(
                 f"explain cannot divide the features of {type(steps[-1]).__name__} among columns: train with the "

@@ -19,7 +19,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
-from dpensemble._processes import private_workers
+from dpensemble._work import private_workers
 from dpensemble.errors import TeacherError
 from dpensemble.neural._torch import Device, Module, Tensor, one_thread, require_torch
 from dpensemble.neural.stacked import Network

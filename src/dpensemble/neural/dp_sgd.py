@@ -20,16 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Integers
-from dpensemble._checks import delta_of, member, real_between
-from dpensemble._class_names import declared_classes
+from dpensemble._checks import declared_classes, delta_of, member, real_between, round_up
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import NoiseSource, noise_source
 from dpensemble._refusals import require_labels, require_rows
-from dpensemble._wording import round_up
-from dpensemble.budget import Budget
 from dpensemble.datasets.frames import reads_frames
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
-from dpensemble.guarantee import Guarantee
+from dpensemble.guarantee import Budget, Guarantee
 from dpensemble.neural._torch import Module, Tensor, require_torch
 from dpensemble.neural.classifier import TorchClassifier
 from dpensemble.neural.networks import hidden_layer_network

@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats, Integers
+from dpensemble._checks import plural
 from dpensemble._random import NoiseSource
-from dpensemble._wording import plural
 from dpensemble.accounting import Group, SumsMeter
-from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError
+from dpensemble.guarantee import Budget
 from dpensemble.quality.figures import ABOVE_HALF, FROM_END
 from dpensemble.relations import Relation
 from dpensemble.releases import SumQuery, SumReleaser

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from dpensemble._wording import plural, round_up, with_article
+from dpensemble._checks import plural, round_up, with_article
 from dpensemble.relations import Basis, Relation
 from dpensemble.report.charts import GROUP_COLOURS, Bar, Limit, Series, Words, bar_chart, histogram, line_chart
 from dpensemble.report.quality import KnownArea, quality_lines, quality_sections

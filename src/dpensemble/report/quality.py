@@ -19,7 +19,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from dpensemble._wording import plural
+from dpensemble._checks import plural
 from dpensemble.relations import Basis, Relation
 from dpensemble.report.charts import Bar, Drawing, Words, interval_chart, nice_ticks
 from dpensemble.report.record import RecordPart, RunRecord

@@ -21,8 +21,8 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from dpensemble import _untrusted
-from dpensemble._wording import plural, with_article
+from dpensemble import _files
+from dpensemble._checks import plural, with_article
 from dpensemble.cost import gaussian_mu
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
@@ -430,7 +430,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
     try:
         # Earlier versions wrote NaN and infinity, and the checks of a record refuse them where they do not belong.
-        values = _untrusted.read_json(path, failed, special_numbers=True)
+        values = _files.read_json(path, failed, special_numbers=True)
     except FileNotFoundError:
         raise failed("there is no such file") from None
     if not isinstance(values, dict):

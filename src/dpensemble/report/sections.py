@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from dpensemble._wording import plural, round_up
+from dpensemble._checks import plural, round_up
 from dpensemble.relations import Basis
 from dpensemble.report.charts import GROUP_COLOURS, Drawing, Limit, Series, Words, line_chart, nice_ticks
 from dpensemble.report.record import PrivateRecord, RecordPart, RunRecord

@@ -28,7 +28,7 @@ from dpensemble._refusals import (
 )
 from dpensemble._units import unit_numbers
 from dpensemble.datasets import as_table, same_columns
-from dpensemble.datasets.equal_rows import share_memory
+from dpensemble.datasets.columns import share_memory
 from dpensemble.datasets.tables import kinds_by
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.maps.grid import declared_grid, with_texts

@@ -4,7 +4,7 @@ Every route runs `RowCheck.over`: rows in memory, blocks, parts on this machine,
 of methods that vote. Four things in the loop change how far one unit can move a sum, and no result on clean data:
 
 - All of a unit's records count in its weight, bad ones too. `dpensemble.rows.bad_records` states why.
-- `dpensemble._identity` decides which ids of units are equal, and nothing else does.
+- `dpensemble._units` decides which ids of units are equal, and nothing else does.
 - Rows that may change between two passes have a checksum. `dpensemble.rows.source.Facts` states which rows may.
 - Rows are held back by place only if their places are fixed.
 """
@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers, Rows, rows_at
-from dpensemble._identity import is_id_type
 from dpensemble._refusals import blanked, read_rows, require_labels, require_rows, row_array
+from dpensemble._units import is_id_type
 from dpensemble.datasets.frames import as_given
 from dpensemble.errors import DataError
 from dpensemble.rows.arguments import block, require_dense, require_finite

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble._checks import shown
-from dpensemble._class_names import sorted_array
+from dpensemble._checks import shown, sorted_array
 from dpensemble._refusals import kinds_of, label_array, require_one_per_record, require_readable
 from dpensemble._units import declared_units, present_numbers, units_or_none
 from dpensemble.errors import DataError, InvalidParameterError

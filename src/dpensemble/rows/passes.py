@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpensemble._arrays import Integers, Rows, rows_at
-from dpensemble._fingerprint import fingerprint
 from dpensemble._hide_private_rows import guard_private_rows
-from dpensemble._processes import one_thread
-from dpensemble.clusters.vetting import versions
+from dpensemble._same_code import versions
+from dpensemble._work import one_thread
+from dpensemble.datasets.tables import fingerprint
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.moments.learning import Transform
 from dpensemble.moments.queries import AnyQuery, partial_sums

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Rows
-from dpensemble._progress import ShownPasses
+from dpensemble._work import ShownPasses
 from dpensemble.datasets.frames import as_given
 from dpensemble.errors import DataError
 

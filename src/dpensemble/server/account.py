@@ -16,9 +16,9 @@ from typing import Any
 from dpensemble._announce import Spending
 from dpensemble._no_copies import Original
 from dpensemble.aggregation.aggregator import PaidAnswers
-from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_epsilon
 from dpensemble.errors import BudgetError, LedgerError, TamperedLedgerError
+from dpensemble.guarantee import Budget
 from dpensemble.server.entries import EVERYONE, Entry, GrantStanding, Transaction, check_name, require_new_name
 from dpensemble.server.entry_log import EntryLog
 from dpensemble.server.filters import Amount, Terms

@@ -19,8 +19,8 @@ from markupsafe import Markup
 from pydantic import BaseModel, StrictFloat, StrictInt, StrictStr
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse
 
-from dpensemble._untrusted import UnfitJSONError, parse_json
-from dpensemble._wording import round_up
+from dpensemble._checks import round_up
+from dpensemble._files import UnfitJSONError, parse_json
 from dpensemble.aggregation.aggregator import check_key
 from dpensemble.errors import BudgetError, DataError, DPEnsembleError, InvalidParameterError
 from dpensemble.report.charts import Limit, Series, Words, line_chart

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dpensemble._checks import integer_between
-from dpensemble._state_home import state_home
+from dpensemble._files import state_home
 from dpensemble.errors import DPEnsembleError, LedgerError, TamperedLedgerError
 from dpensemble.server.entries import SCHEMAS, Entry, Standing, Transaction
 from dpensemble.server.store import LockedLedgerError, Store

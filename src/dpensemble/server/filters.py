@@ -64,10 +64,10 @@ import numpy as np
 
 from dpensemble._announce import Spending
 from dpensemble._checks import member, real_between
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost, gaussian_mu, pure_mu
 from dpensemble.cost.privacy_cost import renyi_allowance
 from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.relations import Relation
 
 # Whole units in a loss of 1 and in a delta of 1.

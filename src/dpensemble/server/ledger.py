@@ -21,7 +21,7 @@ from typing import Any, NoReturn, Self
 
 from dpensemble._announce import Spending
 from dpensemble._checks import integer_between
-from dpensemble._state_home import state_home
+from dpensemble._files import state_home
 from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.server.account import LedgerAccount
 from dpensemble.server.entries import (

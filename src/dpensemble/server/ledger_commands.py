@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dpensemble.budget import Budget
 from dpensemble.errors import InvalidParameterError, file_errors
+from dpensemble.guarantee import Budget
 from dpensemble.server import AccountState, Ledger
 from dpensemble.server.ledger import StatedRelease
 from dpensemble.server.witness import read_statement

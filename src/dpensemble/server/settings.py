@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dpensemble._checks import integer_between, real_between
-from dpensemble._untrusted import file_bytes
-from dpensemble.budget import Budget
+from dpensemble._files import file_bytes
 from dpensemble.errors import FileError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LawChoice
 from dpensemble.releases import RELEASES
 from dpensemble.rows.bad_records import OnBadRecord

@@ -32,8 +32,7 @@ from filelock import FileLock
 from starlette.requests import HTTPConnection
 
 from dpensemble._checks import integer_between, member
-from dpensemble._folders import make_folder
-from dpensemble._untrusted import JSON, LARGEST_JSON, file_bytes, parse_json
+from dpensemble._files import JSON, LARGEST_JSON, file_bytes, make_folder, parse_json
 from dpensemble.errors import DPEnsembleError, FileError, InvalidParameterError, file_errors
 from dpensemble.server.entries import look_alike
 from dpensemble.workflow.disk import OWN_FILE, replace_file

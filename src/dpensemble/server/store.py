@@ -54,7 +54,7 @@ def _vetted_url(address: str) -> tuple[sa.URL, str]:
     Raises `LedgerError` otherwise. The error does not quote the address.
     """
     # Rarely needed, and imports libraries for tables.
-    from dpensemble.datasets.databases import vetted_address  # noqa: PLC0415
+    from dpensemble.datasets.arrow_sources import vetted_address  # noqa: PLC0415
 
     if not address.startswith(_SCHEME):
         raise _malformed()

@@ -27,9 +27,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from filelock import FileLock
 
-from dpensemble._folders import make_folder, sync_folder
-from dpensemble._state_home import state_home
-from dpensemble._untrusted import LARGEST_JSON, file_bytes, parse_json
+from dpensemble._files import LARGEST_JSON, file_bytes, make_folder, parse_json, state_home, sync_folder
 from dpensemble.errors import LedgerError, ReplacedLedgerError, UnknownLedgerError
 from dpensemble.server.entries import Entry, Standing, Transaction, canonical
 from dpensemble.server.store import Store, two_names

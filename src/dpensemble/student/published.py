@@ -19,9 +19,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from dpensemble._arrays import is_table
-from dpensemble._checks import by_name
 from dpensemble._refusals import read_rows, require_labels, require_readable
 from dpensemble.datasets.frames import as_given, reads_frames
+from dpensemble.datasets.tables import by_name
 from dpensemble.errors import DataError
 
 # Variance of averages of probabilities that a linear student cannot learn, and the weakest penalty on a student.

@@ -28,9 +28,9 @@ from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from dpensemble._arrays import Ballots, Floats, Integers
-from dpensemble._processes import one_thread, private_workers
 from dpensemble._random import Stream, seed_integer
-from dpensemble.clusters.base import active_cluster, refuse_cluster
+from dpensemble._work import one_thread, private_workers
+from dpensemble.clusters.cluster import active_cluster, refuse_cluster
 from dpensemble.errors import InvalidParameterError, TeacherError
 from dpensemble.teachers.logistic import BatchedLogistic
 from dpensemble.votes import Votes, ballot_dtype

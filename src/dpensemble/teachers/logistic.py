@@ -33,7 +33,7 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 from dpensemble._arrays import Ballots, Integers
-from dpensemble._processes import one_thread
+from dpensemble._work import one_thread
 from dpensemble.votes import ballot_dtype
 
 _Array = NDArray[np.float64]

@@ -27,9 +27,9 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from dpensemble._checks import delta_of, epsilon_of, integer_between, member, real_between
-from dpensemble._processes import private_workers
 from dpensemble._random import NoiseSource
-from dpensemble.clusters.base import refuse_cluster
+from dpensemble._work import private_workers
+from dpensemble.clusters.cluster import refuse_cluster
 from dpensemble.errors import InvalidParameterError, TeacherError
 from dpensemble.laws import RandomizedResponse, sample
 from dpensemble.relations import Relation

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from dpensemble import methods
 from dpensemble._checks import integer_between, member
-from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, public_entropy, seed_integer
+from dpensemble._work import progress_bar
 from dpensemble.accounting import largest_subsample
-from dpensemble.budget import Budget
 from dpensemble.design import plan
 from dpensemble.design.private_answers import fitted_answer
 from dpensemble.engine.run import uncounted
 from dpensemble.errors import DPEnsembleError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LawChoice
 from dpensemble.methods import (
     BaggedPATEClassifier,

@@ -13,7 +13,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between, member
-from dpensemble.budget import Budget
 from dpensemble.datasets import (
     ImageDataset,
     TableEncoder,
@@ -26,6 +25,7 @@ from dpensemble.datasets import (
 from dpensemble.datasets.columns import as_text, number_columns
 from dpensemble.datasets.tables import as_kinds, require_complete
 from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.neural import SGD, DPSGDClassifier, TorchClassifier, bagging_cnn, digit_cnn, linear_network
 from dpensemble.relations import Relation
 from dpensemble.workflow.learners import LEARNERS, learner

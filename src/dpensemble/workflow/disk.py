@@ -29,9 +29,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from dpensemble._folders import sync_folder
-from dpensemble._state_home import NO_LINK
-from dpensemble._untrusted import UnfitJSONError, file_bytes, parse_json
+from dpensemble._files import (
+    NO_LINK,
+    UnfitJSONError,
+    file_bytes,
+    parse_json,
+    sync_folder,
+)
 from dpensemble.errors import FileError, file_errors
 
 OWN_FILE, _OWN_FOLDER, ANY_FILE = 0o600, 0o700, 0o666

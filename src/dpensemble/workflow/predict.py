@@ -21,14 +21,14 @@ import pandas as pd
 
 from dpensemble._arrays import Rows
 from dpensemble._checks import real_between
-from dpensemble.clusters.vetting import other_versions as difference_from
-from dpensemble.clusters.vetting import versions
+from dpensemble._same_code import other_versions as difference_from
+from dpensemble._same_code import versions
 from dpensemble.datasets.arrow_sources import names_source, opened_source, source_frames
 from dpensemble.datasets.columns import as_text, unreadable_dates
-from dpensemble.datasets.csv_layout import Expected
+from dpensemble.datasets.csv import Expected
 from dpensemble.datasets.frames import exact_frame
-from dpensemble.datasets.preparation import numeric_columns, statements_of
-from dpensemble.datasets.tables import as_kinds, require_complete, table_chunks
+from dpensemble.datasets.preparation import numeric_columns
+from dpensemble.datasets.tables import as_kinds, as_library_transformer, require_complete, table_chunks
 from dpensemble.engine.classifier import explained, require_explainable
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.moments.explanation import Explanation
@@ -46,7 +46,7 @@ class UnseenValues:
         self.rows = 0
         self.dates: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
-        encoder = statements_of(student.named_steps["encoder"])
+        encoder = as_library_transformer(student.named_steps["encoder"])
         preparation = student.named_steps.get("table", encoder.preparation_)
         self._formats = {} if preparation is None else preparation.dates_
         self._categories = encoder.known_categories
@@ -274,7 +274,7 @@ def _rule(names: Sequence[str], threshold: float | None, positive_class: str | N
 
 def _needed_columns(student: Rows) -> list[str]:
     """Return the columns that a student was trained on."""
-    first = statements_of(student.steps[0][1])
+    first = as_library_transformer(student.steps[0][1])
     return list(student.feature_names_in_ if first.needed_columns is None else first.needed_columns)
 
 
@@ -291,7 +291,7 @@ def _require_columns(student: Rows, columns: Sequence[str], name: str) -> list[s
 
 def _features_of(student: Any, table: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the columns that a student was trained on, with the kinds of its public rows."""
-    first, encoder = statements_of(student.steps[0][1]), statements_of(student.named_steps["encoder"])
+    first, encoder = as_library_transformer(student.steps[0][1]), as_library_transformer(student.named_steps["encoder"])
     expected = _require_columns(student, list(table.columns), name)
     # The student's public rows define the kinds of columns. The new rows never do.
     features = as_kinds("new", first.as_declared(table[expected]), numeric_columns(student.steps[0][1]))

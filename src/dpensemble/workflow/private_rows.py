@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from dpensemble._arrays import Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble.datasets import ParquetBlocks
-from dpensemble.datasets.arrow import ArrowBlocks
+from dpensemble.datasets.arrow import ArrowBlocks, files_of, stacked, state_of
 from dpensemble.datasets.arrow_sources import ArrowSource
-from dpensemble.datasets.parquet import files_of, stacked, state_of
 from dpensemble.errors import DataError
 from dpensemble.rows.source import Blocks, Convert, Read, RowSource, converted, rows_here, without
 from dpensemble.workflow.table_files import TableFiles, Workers, require_two_records

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dpensemble._checks import printable
-from dpensemble._folders import sync_folder
-from dpensemble._state_home import state_home
+from dpensemble._files import state_home, sync_folder
 from dpensemble.errors import FileError, file_errors
 from dpensemble.workflow.disk import Claim, journal_path
 from dpensemble.workflow.outputs import RunFile

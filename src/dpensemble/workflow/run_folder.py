@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dpensemble._announce import Spending
-from dpensemble._state_home import is_signature_of, note_of, noted_once, signature_of, state_home
-from dpensemble._untrusted import file_bytes, read_json
+from dpensemble._files import file_bytes, is_signature_of, note_of, noted_once, read_json, signature_of, state_home
 from dpensemble.errors import FileError, LedgerError, file_errors, known_text
 from dpensemble.workflow import disk
 from dpensemble.workflow.disk import Claim, DrawnFile, journal_path, replace_own_file, signals_later

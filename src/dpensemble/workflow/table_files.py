@@ -17,16 +17,13 @@ from typing import Any
 import pandas as pd
 
 from dpensemble._arrays import Rows
-from dpensemble._checks import member, number_of_workers
-from dpensemble._class_names import Label, declared_labels, folded
-from dpensemble._untrusted import JSON, LARGEST_JSON, UnfitJSONError, file_bytes, parse_json
+from dpensemble._checks import Label, declared_labels, folded, member, number_of_workers
+from dpensemble._files import JSON, LARGEST_JSON, UnfitJSONError, file_bytes, parse_json
 from dpensemble.clusters import on_cluster
 from dpensemble.datasets import CSVFormat, read_table
-from dpensemble.datasets.arrow import ArrowPart
+from dpensemble.datasets.arrow import ArrowPart, ParquetTable, is_parquet
 from dpensemble.datasets.arrow_sources import ArrowSource, names_source, opened_source
-from dpensemble.datasets.csv import BLANKS, csv_layout, is_csv, with_point
-from dpensemble.datasets.csv_layout import CSVLayout, Expected
-from dpensemble.datasets.parquet import ParquetTable, is_parquet
+from dpensemble.datasets.csv import BLANKS, CSVLayout, Expected, csv_layout, is_csv, with_point
 from dpensemble.datasets.partitions import ParquetOnSpark, ParquetParts, SparkParts, spark_session
 from dpensemble.datasets.tables import readable
 from dpensemble.errors import DataError, FileError, InvalidParameterError

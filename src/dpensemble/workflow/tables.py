@@ -16,13 +16,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Integers, Rows
-from dpensemble._class_names import Label, bare, folded
+from dpensemble._checks import Label, bare, folded
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble._refusals import SEVERAL_LABELS
 from dpensemble._units import named_units, number_units, units_or_none
 from dpensemble.allocation.budget_groups import BudgetRequest, parse_budgets
 from dpensemble.datasets import load_adult, three_way_split
+from dpensemble.datasets.arrow import ParquetTable, is_parquet
 from dpensemble.datasets.columns import (
     as_text,
     is_number,
@@ -32,10 +33,8 @@ from dpensemble.datasets.columns import (
     release_unused,
     unit_entries,
 )
-from dpensemble.datasets.csv import is_csv
-from dpensemble.datasets.csv_layout import Expected
-from dpensemble.datasets.parquet import ParquetTable, is_parquet
-from dpensemble.datasets.public_facts import Note, PublicFacts, judge
+from dpensemble.datasets.csv import Expected, is_csv
+from dpensemble.datasets.public_facts import FactsToJudge, Note, judge
 from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, kinds_by, require_complete, take_kinds
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.maps.grid import declared_grid, with_texts
@@ -471,9 +470,9 @@ def file_tables(
     return _with_budgets(tables, budgets, entries, seed)
 
 
-def _judged_options(files: TableFiles, budgets_column: str | None) -> PublicFacts:
+def _judged_options(files: TableFiles, budgets_column: str | None) -> FactsToJudge:
     """Return the public facts that options state, or raise if they contradict each other."""
-    facts = PublicFacts(
+    facts = FactsToJudge(
         classes=files.labels,
         target=files.target,
         purposes={"unit": files.unit, "budgets": budgets_column},
@@ -485,8 +484,8 @@ def _judged_options(files: TableFiles, budgets_column: str | None) -> PublicFact
 
 
 def _with_public_labels(
-    facts: PublicFacts, written: pd.Series | None, classes: Sequence[Label]
-) -> tuple[PublicFacts, pd.Series | None]:
+    facts: FactsToJudge, written: pd.Series | None, classes: Sequence[Label]
+) -> tuple[FactsToJudge, pd.Series | None]:
     """Return the facts with the labels of public rows, and these labels if all of them are declared classes."""
     if written is None:
         return facts, None

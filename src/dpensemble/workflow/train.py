@@ -23,8 +23,7 @@ from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.datasets import TableEncoder, TablePreparation
-from dpensemble.datasets.columns import number_columns
-from dpensemble.datasets.equal_rows import ComparedOnce, EqualRows, equal_rows
+from dpensemble.datasets.columns import ComparedOnce, EqualRows, equal_rows, number_columns
 from dpensemble.engine.result import Result
 from dpensemble.engine.voting import PrivateDiagnostics
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError

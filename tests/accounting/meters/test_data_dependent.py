@@ -20,10 +20,10 @@ from dpensemble.accounting.published import (
 )
 from dpensemble.accounting.worst_case import reachable_offsets, worst_case_cost
 from dpensemble.allocation import Allocation, partitions
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs, PrivacyCost
 from dpensemble.cost.privacy_cost import improved_epsilon
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import (
     ConfidentNoisyMax,
     GaussianNoisyMax,

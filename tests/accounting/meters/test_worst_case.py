@@ -24,10 +24,10 @@ from dpensemble.accounting.meters.worst_case import FilterMeter, ScheduledMeter,
 from dpensemble.accounting.published import PublishedPerRecordMeter, gnmax_rdp, lnmax_rdp, published_group_rdp
 from dpensemble.accounting.schedule import Pool, Stage, VotingSchedule
 from dpensemble.allocation import partitions
-from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
 from dpensemble.design.by_group import _vanishing_end
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import (
     ConfidentNoisyMax,
     GaussianNoisyMax,

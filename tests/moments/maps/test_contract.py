@@ -8,7 +8,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
 from dpensemble.datasets import TableEncoder, TablePreparation
-from dpensemble.datasets.preparation import LibraryTransformer, statements_of
+from dpensemble.datasets.tables import LibraryTransformer, as_library_transformer
 from dpensemble.moments import BoundedMap, DirectionsMap, ImageMap, TableMap
 from dpensemble.moments.explanation import column_effects
 from dpensemble.moments.maps.base import FeatureMap, MapOnBase
@@ -148,12 +148,12 @@ def test_a_transformer_of_others_states_nothing_even_if_it_passes_attributes_on(
     """The frozen one may read rows together, for every statement of the class behind it."""
     frozen = FrozenEstimator(TableEncoder().fit(table()))
     assert frozen.encodes_rows_alone
-    assert not statements_of(frozen).encodes_rows_alone
-    assert not statements_of(FrozenEstimator(TableMap().fit(table()))).reads_columns_apart
-    assert not statements_of(FrozenEstimator(MAPS["image"])).reads_rows_by_place
+    assert not as_library_transformer(frozen).encodes_rows_alone
+    assert not as_library_transformer(FrozenEstimator(TableMap().fit(table()))).reads_columns_apart
+    assert not as_library_transformer(FrozenEstimator(MAPS["image"])).reads_rows_by_place
     assert column_effects(StandardScaler(), np.zeros((2, 1)), table()) == []
-    assert type(statements_of(StandardScaler())) is LibraryTransformer
-    assert statements_of(MAPS["table"]) is MAPS["table"]
+    assert type(as_library_transformer(StandardScaler())) is LibraryTransformer
+    assert as_library_transformer(MAPS["table"]) is MAPS["table"]
 
 
 class Plain(StandardScaler):

@@ -11,8 +11,8 @@ from sklearn.preprocessing import StandardScaler
 from dpensemble import LabelMomentsClassifier
 from dpensemble._random import SeededNoise
 from dpensemble.accounting import Group, SumsMeter
-from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_mu
+from dpensemble.guarantee import Budget
 from dpensemble.moments import DirectionsMap, TableMap
 from dpensemble.moments.maps import curved as landmarks
 from dpensemble.moments.maps.curved import CurvedMap, WhitenedNumbers, _are_measured, _chosen_landmarks

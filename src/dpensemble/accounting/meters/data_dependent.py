@@ -66,9 +66,9 @@ from dpensemble.accounting.worst_case import (
     worst_case_cost,
 )
 from dpensemble.allocation import Allocation
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, DominatingPairs, PrivacyCost
 from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ReleaseLaw, mixed_probabilities
 from dpensemble.laws.choice import is_proven
 from dpensemble.laws.sampling import PROBABILITY_ERROR

@@ -24,10 +24,10 @@ from dpensemble.accounting.schedule import VotingSchedule, too_small_for_one_lab
 from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.accounting.worst_case import Change
 from dpensemble.allocation import BootstrapScheme
-from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, Cost, GatedComposition, GatedCost, PrivacyCost
 from dpensemble.cost.privacy_cost import renyi_allowance
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.laws import ReleaseLaw
 from dpensemble.votes import Votes
 

@@ -12,9 +12,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, own_copy
-from dpensemble._fingerprint import fingerprint
 from dpensemble.datasets.frames import reads_frames
-from dpensemble.datasets.preparation import LibraryTransformer, statements_of
+from dpensemble.datasets.tables import LibraryTransformer, as_library_transformer, fingerprint
 from dpensemble.errors import DataError, InvalidParameterError
 
 #: How a map divides a row among its columns: each column adds a part that depends only on its own entry.
@@ -79,7 +78,7 @@ class MapOnBase(FeatureMap):
     @property
     def reads_rows_alone(self) -> bool:  # type: ignore[override]
         """Whether a row's features depend only on that row, to the last digit."""
-        return bool(statements_of(self.base_).reads_rows_alone)
+        return bool(as_library_transformer(self.base_).reads_rows_alone)
 
     @property
     def numeric_columns(self) -> list[str]:
@@ -89,12 +88,12 @@ class MapOnBase(FeatureMap):
     @property
     def takes_blanks(self) -> bool:  # type: ignore[override]
         """Whether the base map accepts missing entries."""
-        return bool(statements_of(self.base_).takes_blanks)
+        return bool(as_library_transformer(self.base_).takes_blanks)
 
     @property
     def known_categories(self) -> dict[str, set[str]]:  # type: ignore[override]
         """Categories that the base map has a place for, by column."""
-        return statements_of(self.base_).known_categories
+        return as_library_transformer(self.base_).known_categories
 
     def _take_columns(self) -> None:
         """Take number and names of columns from the fitted base map."""

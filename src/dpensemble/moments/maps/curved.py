@@ -15,10 +15,9 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, dense
-from dpensemble._processes import one_thread
+from dpensemble._work import one_thread
 from dpensemble.datasets.columns import in_parts, is_number, numbers_of
-from dpensemble.datasets.preparation import ColumnReading, statements_of
-from dpensemble.datasets.tables import as_fitted_table, as_table
+from dpensemble.datasets.tables import ColumnReading, as_fitted_table, as_library_transformer, as_table
 from dpensemble.moments.maps.base import ALONG_PATH, FeatureMap, MapOnBase, octaves_of
 
 # Distinct public values from which a column counts as measured.
@@ -321,13 +320,13 @@ class CurvedDecoder(MapOnBase):
     @property
     def table_columns(self) -> list[ColumnReading] | None:  # type: ignore[override]
         """How the base map reads each column."""
-        columns: list[ColumnReading] | None = statements_of(self.base_).table_columns
+        columns: list[ColumnReading] | None = as_library_transformer(self.base_).table_columns
         return columns
 
     @property
     def attribution(self) -> str | None:  # type: ignore[override]
         """How a row is divided among its columns, if the base map divides rows."""
-        return ALONG_PATH if statements_of(self.base_).attribution is not None else None
+        return ALONG_PATH if as_library_transformer(self.base_).attribution is not None else None
 
     def reference(self, public: pd.DataFrame) -> Floats:
         """Return the features that parts start from: those of the row of public means, and the base map's."""

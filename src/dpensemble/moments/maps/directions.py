@@ -22,7 +22,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, Rows, dense, row_count, rows_at
-from dpensemble.datasets.preparation import ColumnReading, statements_of
+from dpensemble.datasets.tables import ColumnReading, as_library_transformer
 from dpensemble.moments.maps.base import ADDITIVE, SCALED, FeatureMap, MapOnBase, octaves_of
 
 # Bits of the lengths of features, of a direction and of a row of products, in whole units.
@@ -178,7 +178,7 @@ class DirectionsMap(MapOnBase):
         """Return rows along the directions, in blocks of rows if there are very many features."""
         if not self.reads_rows_alone:
             return np.asarray(self.base_.transform(X) @ self.directions_) - self.mean_ @ self.directions_
-        n_rows, features_of = row_count(X), statements_of(self.base_).for_products or self.base_.transform
+        n_rows, features_of = row_count(X), as_library_transformer(self.base_).for_products or self.base_.transform
         size = max(1, _FEATURES_AT_ONCE // self.directions_.shape[0])
         blocks = [rows_at(X, slice(start, start + size)) for start in range(0, max(n_rows, 1), size)]
         products = [_exact_products(features_of(block), self.directions_) for block in blocks]
@@ -195,13 +195,13 @@ class DirectionsMap(MapOnBase):
     @property
     def table_columns(self) -> list[ColumnReading] | None:  # type: ignore[override]
         """How the base map reads each column."""
-        columns: list[ColumnReading] | None = statements_of(self.base_).table_columns
+        columns: list[ColumnReading] | None = as_library_transformer(self.base_).table_columns
         return columns
 
     @property
     def attribution(self) -> str | None:  # type: ignore[override]
         """How a row is divided among its columns, if the base map reads columns apart."""
-        return SCALED if statements_of(self.base_).attribution == ADDITIVE else None
+        return SCALED if as_library_transformer(self.base_).attribution == ADDITIVE else None
 
     def reference(self, public: pd.DataFrame) -> Floats:  # noqa: ARG002
         """Return the features of the public mean, which lies in the middle of all directions: only the constant."""
@@ -219,7 +219,7 @@ class DirectionsMap(MapOnBase):
 
     def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[FeatureMap, Floats] | None:
         """Return the base map, if it reads columns apart, and coefficients of its features."""
-        if not statements_of(self.base_).reads_columns_apart:
+        if not as_library_transformer(self.base_).reads_columns_apart:
             return None
         return self.base_, self.coefficients_of_base(coefficients, public)
 

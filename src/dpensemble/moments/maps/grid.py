@@ -18,8 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpensemble._arrays import Floats
 from dpensemble._checks import is_missing
 from dpensemble.datasets.columns import as_text, is_number
-from dpensemble.datasets.preparation import LibraryTransformer, statements_of
-from dpensemble.datasets.tables import as_fitted_table, as_table, named_by
+from dpensemble.datasets.tables import LibraryTransformer, as_fitted_table, as_library_transformer, as_table, named_by
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.tables import quantiles
@@ -291,7 +290,7 @@ class SnappedMap(FeatureMap):
     @property
     def attribution(self) -> str | None:  # type: ignore[override]
         """How the base map divides a row among its columns."""
-        return statements_of(self.base_).attribution
+        return as_library_transformer(self.base_).attribution
 
     def reference(self, public: pd.DataFrame) -> Floats:
         """Return the base map's mean features of synthetic rows."""
@@ -304,7 +303,7 @@ class SnappedMap(FeatureMap):
 
     def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[LibraryTransformer, Floats] | None:
         """Return the table map that reads the cells, and its coefficients."""
-        return statements_of(self.base_).on_table(coefficients, public)
+        return as_library_transformer(self.base_).on_table(coefficients, public)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return what each feature stands for."""

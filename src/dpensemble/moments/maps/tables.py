@@ -19,8 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, Rows
 from dpensemble.datasets.columns import as_text, in_parts, is_number, numbers_of
-from dpensemble.datasets.preparation import ColumnReading
-from dpensemble.datasets.tables import as_fitted_table, as_table
+from dpensemble.datasets.tables import ColumnReading, as_fitted_table, as_table
 from dpensemble.errors import DataError
 from dpensemble.moments.maps.base import ADDITIVE, FeatureMap
 from dpensemble.moments.maps.directions import DENSE

@@ -8,8 +8,10 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import PrivateMajorityClassifier, SubsampleAggregateClassifier, on_cluster
+from dpensemble._same_code import versions
 from dpensemble.cli import main
-from dpensemble.clusters import base, vetting
+from dpensemble.clusters import cluster
+from dpensemble.clusters.cluster import _OpaqueTask
 from dpensemble.errors import InvalidParameterError
 
 
@@ -24,9 +26,9 @@ class NoCluster:
 
 @pytest.fixture
 def somewhere():
-    token = base._ACTIVE.set(NoCluster())
+    token = cluster._ACTIVE.set(NoCluster())
     yield
-    base._ACTIVE.reset(token)
+    cluster._ACTIVE.reset(token)
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ def test_addresses_without_a_scheduler_are_refused_at_once(backend, scheduler, m
         pytest.importorskip("distributed")
     with pytest.raises(InvalidParameterError, match=message), on_cluster(backend, scheduler.format(port=closed_port())):
         pass
-    assert base.active_cluster() is None
+    assert cluster.active_cluster() is None
 
 
 def test_dask_that_is_not_installed_is_one_sentence(monkeypatch):
@@ -113,7 +115,14 @@ def test_the_command_refuses_in_one_sentence_and_leaves_nothing(tmp_path, option
 )
 def test_a_network_in_the_clear_is_refused(scheduler, workers, encrypted):
     if encrypted:
-        vetting.require_encrypted(scheduler, workers)
+        cluster._require_encrypted(scheduler, workers)
         return
     with pytest.raises(InvalidParameterError, match="without encryption"):
-        vetting.require_encrypted(scheduler, workers)
+        cluster._require_encrypted(scheduler, workers)
+
+
+def test_a_worker_of_other_versions_does_not_load_the_task(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(distributed, "get_worker", lambda: None)
+    with pytest.raises(InvalidParameterError, match=r"a worker with python .* must have 3.2"):
+        _OpaqueTask(b"no pickle", versions() | {"python": "3.2"})()

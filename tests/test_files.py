@@ -1,4 +1,7 @@
-"""Files of strangers: within limits of size, depth and length of numbers, and one sentence for all others."""
+"""The name of a new folder is on the disk before anything in the folder counts.
+
+Files of strangers: within limits of size, depth and length of numbers, and one sentence for all others.
+"""
 
 import contextlib
 import errno
@@ -7,6 +10,7 @@ import io
 import json
 import math
 import os
+import sys
 import zipfile
 
 import numpy as np
@@ -15,19 +19,73 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpensemble import _untrusted
-from dpensemble._untrusted import UnfitJSONError, file_bytes, parse_json, read_json
+from dpensemble import _files
+from dpensemble._files import UnfitJSONError, file_bytes, parse_json, read_json
 from dpensemble.cli import main
-from dpensemble.datasets import csv, parquet
+from dpensemble.datasets import arrow, csv
 from dpensemble.datasets.tables import table_chunks
 from dpensemble.errors import DPEnsembleError, FileError
 from dpensemble.persistence import load_classifier
+from dpensemble.server import Ledger
 from dpensemble.server.settings import read_settings
 from dpensemble.server.sign_in import KeyFile
+from dpensemble.workflow import disk
 from dpensemble.workflow.disk import _kept_in
 from dpensemble.workflow.outputs import load_run
-from dpensemble.workflow.run_folder import Journal
+from dpensemble.workflow.run_folder import Journal, claimed_folder
 from dpensemble.workflow.table_files import TableFiles
+
+reads_open_folders = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="reads names of open folders from /proc"
+)
+
+
+@pytest.fixture
+def flushed(monkeypatch):
+    """Return the paths that were flushed, in their order."""
+    paths, fsync = [], os.fsync
+
+    def note(handle):
+        paths.append(os.readlink(f"/proc/self/fd/{handle}"))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", note)
+    return paths
+
+
+@reads_open_folders
+def test_each_missing_folder_is_flushed_to_the_folder_above(tmp_path, flushed):
+    _files.make_folder(tmp_path / "a" / "b", 0o700)
+    assert flushed == [str(tmp_path), str(tmp_path / "a")]
+    assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+    # A killed process may have made the folder without a flush.
+    _files.make_folder(tmp_path / "a" / "b")
+    assert flushed[2:] == [str(tmp_path / "a")]
+
+
+@reads_open_folders
+def test_a_run_is_claimed_in_a_folder_whose_name_is_on_the_disk(tmp_path, flushed, monkeypatch):
+    before = {}
+    monkeypatch.setattr(disk, "step", lambda name: before.setdefault(name, list(flushed)))
+    with claimed_folder(tmp_path / "runs" / "out"):
+        pass
+    assert before["claimed"] == [str(tmp_path), str(tmp_path / "runs")]
+
+
+@reads_open_folders
+def test_keys_are_in_a_state_folder_whose_name_is_on_the_disk(tmp_path, flushed, monkeypatch):
+    monkeypatch.setenv("DPENSEMBLE_STATE", str(tmp_path / "state"))
+    assert _files.signature_of(b"journal")
+    assert flushed[0] == str(tmp_path)
+    assert flushed[-1] == str(tmp_path / "state")
+
+
+@reads_open_folders
+def test_a_ledger_begins_with_its_folders_on_the_disk(tmp_path, flushed, monkeypatch):
+    monkeypatch.setenv("DPENSEMBLE_STATE", str(tmp_path / "home" / "state"))
+    Ledger.create(tmp_path / "ledger.db")
+    assert flushed[:2] == [str(tmp_path), str(tmp_path / "home")]
+
 
 HOSTILE = {
     "deep": b"[" * 200_000,
@@ -111,7 +169,7 @@ def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path, plant):
     def small(handle):
         return os.stat_result((*status(handle)[:6], 1, *status(handle)[7:10]))
 
-    plant(_untrusted.os, "fstat", small)
+    plant(_files.os, "fstat", small)
     with pytest.raises(OSError, match="changed"):
         file_bytes(path, largest=3)
 
@@ -198,7 +256,7 @@ def test_no_generated_file_ends_in_an_unforeseen_error(tmp_path, content):
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".csv.zip"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
 def test_a_long_line_of_a_table_is_refused(tmp_path, monkeypatch, ending, encoding):
-    monkeypatch.setattr(csv, "_LONGEST_LINE", 200_000)
+    monkeypatch.setattr(_files, "_LONGEST_LINE", 200_000)
     path, pack = tmp_path / f"rows{ending}", {"gz": gzip.compress, "zip": lambda raw: zipped([("rows.csv", raw)])}
     ends = pack.get(ending.rpartition(".")[2], bytes)
     # The sign has the bytes of a line break in UTF-16, in the wrong places.
@@ -219,7 +277,7 @@ def test_lines_that_are_read_together_fit_into_memory(tmp_path, monkeypatch):
 
 
 def test_a_large_row_group_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "_LARGEST_GROUP", 1000)
+    monkeypatch.setattr(arrow, "_LARGEST_GROUP", 1000)
     table = pd.DataFrame({"a": np.arange(1000)})
     table.to_parquet(tmp_path / "rows.parquet", index=False)
     with pytest.raises(FileError, match="smaller row groups"):

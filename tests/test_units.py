@@ -14,11 +14,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpensemble._identity import entries_of, identity, is_id_type, require_id_type
-from dpensemble._units import named_units, number_units, unit_numbers
+from dpensemble._units import (
+    _entries_of,
+    identity,
+    is_id_type,
+    named_units,
+    number_units,
+    require_id_type,
+    unit_numbers,
+)
 from dpensemble.allocation import partitions
-from dpensemble.datasets.arrow import ArrowBlocks
-from dpensemble.datasets.parquet import UnitNumbers
+from dpensemble.datasets.arrow import ArrowBlocks, _UnitNumbers
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.relations import Relation
 from dpensemble.rows.checksums import RowChecksums
@@ -151,7 +157,7 @@ def in_parts(entries, *, rows=2):
 
 
 def in_blocks(entries, *, rows=2):
-    numbers = UnitNumbers()
+    numbers = _UnitNumbers()
     blocks = [column(entries[start : start + rows]) for start in range(0, len(entries), rows)]
     return np.concatenate([numbers.of(block) for block in blocks])
 
@@ -247,7 +253,7 @@ def test_ids_of_a_declared_type_are_those_of_their_entries(kind):
     assert equal_pairs(places(given_ids)) == wanted
     if not hasattr(given_ids, "to_pylist") and kind != "polars":
         series = pd.Series(given_ids)
-        assert equal_pairs(UnitNumbers().of(series)) == wanted
+        assert equal_pairs(_UnitNumbers().of(series)) == wanted
         hashes, present = RowChecksums(bytes(32)).ids(series)
         alone = [RowChecksums(bytes(32)).ids(column([one]))[0][0] for one in entries]
         assert np.array_equal(hashes[present], np.array(alone)[present])
@@ -338,6 +344,6 @@ def test_given_columns_of_other_types_are_refused(given_ids):
 def test_a_list_has_no_type_that_its_entries_decide():
     # NumPy makes one type of a list: texts beside a text, and 1 of True beside a number.
     for entries in ([1, True], [1, "1"], [1, 2.5], [2**63, -1]):
-        assert entries_of("units", entries).tolist() == entries
-        assert list(map(type, entries_of("units", entries).tolist())) == list(map(type, entries))
+        assert _entries_of("units", entries).tolist() == entries
+        assert list(map(type, _entries_of("units", entries).tolist())) == list(map(type, entries))
     assert unit_numbers([1, True, "1", "True"], 4).tolist() == [0, 1, 0, 1]

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from dpensemble.datasets.databases import PostgreSQLAddress, file_and_table
+from dpensemble.datasets.arrow_sources import _file_and_table, _PostgreSQLAddress
 from dpensemble.errors import InvalidParameterError
 
 ELSEWHERE = "192.0.2.7"
 
 
 def test_a_file_may_hold_colons():
-    assert file_and_table("duckdb:C:/data/a.duckdb:main.visits", "duckdb:") == (
+    assert _file_and_table("duckdb:C:/data/a.duckdb:main.visits", "duckdb:") == (
         Path("C:/data/a.duckdb"),
         "main.visits",
     )
@@ -20,7 +20,7 @@ def test_a_file_may_hold_colons():
 @pytest.mark.parametrize("text", ["duckdb:a.duckdb", "duckdb::visits", "duckdb:a.duckdb:", "duckdb://ann:hunter2@a:b"])
 def test_a_file_and_a_table_are_needed(text):
     with pytest.raises(InvalidParameterError, match="write duckdb:FILE:TABLE") as refusal:
-        file_and_table(text, "duckdb:")
+        _file_and_table(text, "duckdb:")
     assert "hunter2" not in str(refusal.value)
 
 
@@ -52,7 +52,7 @@ def test_a_file_and_a_table_are_needed(text):
     ],
 )
 def test_rows_are_encrypted_on_their_way_here(text, environment, uri):
-    address = PostgreSQLAddress.of(text, environment)
+    address = _PostgreSQLAddress.of(text, environment)
     assert (address.uri, address.table) == (uri, "a.t")
 
 
@@ -65,7 +65,7 @@ def test_rows_are_encrypted_on_their_way_here(text, environment, uri):
 )
 def test_a_connection_in_the_clear_is_refused(text, environment):
     with pytest.raises(InvalidParameterError, match="cross a network in the clear"):
-        PostgreSQLAddress.of(text, environment)
+        _PostgreSQLAddress.of(text, environment)
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_a_connection_in_the_clear_is_refused(text, environment):
 )
 def test_passwords_and_mistakes_are_refused_without_repeating_them(text):
     with pytest.raises(InvalidParameterError, match="private must") as refusal:
-        PostgreSQLAddress.of(text, {})
+        _PostgreSQLAddress.of(text, {})
     assert "hunter2" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("name", ["scram_client_key", "oauth_client_secret", "passfile", "options"])
 def test_settings_that_may_hold_a_secret_are_refused(name):
     with pytest.raises(InvalidParameterError, match=f"must not set {name}") as refusal:
-        PostgreSQLAddress.of(f"postgresql://ann@localhost/c?table=t&{name}=hunter2", {})
+        _PostgreSQLAddress.of(f"postgresql://ann@localhost/c?table=t&{name}=hunter2", {})
     assert "hunter2" not in str(refusal.value)

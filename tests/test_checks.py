@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpensemble._class_names import declared_classes, declared_labels, folded, sorted_array, split_names
+from dpensemble._checks import declared_classes, declared_labels, folded, round_up, sorted_array, split_names
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow.tables import _labels_as_classes, _read_labels
 
@@ -161,3 +161,14 @@ def test_labels_in_marks_are_their_classes(read):
     assert read(pd.Series([9007199254740993, 5]), ["9007199254740993", "9007199254740992"]).tolist() == [
         *("9007199254740993", "5")
     ]
+
+
+@given(st.floats(1e-300, 1e300), st.integers(2, 8))
+def test_never_below_and_within_one_unit_of_the_last_digit(value, digits):
+    shown = round_up(value, digits)
+    assert value <= shown <= value * (1 + 10.0 ** (1 - digits)) * (1 + 1e-12)
+    assert float(f"{shown:.{digits - 1}e}") == shown
+
+
+def test_what_people_typed_stays():
+    assert [round_up(x, 4) for x in (1.0, 0.1, 1e-5, 2.5e-7)] == [1.0, 0.1, 1e-5, 2.5e-7]

@@ -1,6 +1,8 @@
 """Private records stay in the memory of the processes that need them, and go when those go.
 
 One thread for libraries of linear algebra.
+
+Bars of passes over private records: on the screen of their owner, and in no event.
 """
 
 import os
@@ -18,9 +20,19 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin
 from threadpoolctl import threadpool_info
 
-from dpensemble import _processes
-from dpensemble._processes import one_thread, private_workers
+from dpensemble import LabelMomentsClassifier, _work, show_progress
+from dpensemble._work import (
+    ShownPasses,
+    one_thread,
+    pass_bar,
+    pass_named,
+    private_workers,
+    progress_bar,
+    progress_heard_by,
+)
 from dpensemble.allocation import partitions
+from dpensemble.datasets.partitions import results_of
+from dpensemble.moments import learning
 from dpensemble.teachers import TeacherEnsemble
 
 from .deadline import DeadlineError, deadline, until
@@ -153,7 +165,7 @@ def test_workers_of_every_kind_end_with_their_parent(tmp_path, backend):
     code = f"""
 import os, sys, threading
 from joblib import Parallel, delayed, parallel_config
-from dpensemble._processes import private_workers
+from dpensemble._work import private_workers
 def work(path):
     open(path, "a").write(str(os.getpid()) + "\\n")
     threading.Event().wait()
@@ -197,7 +209,7 @@ def test_locks_that_an_interrupt_leaves_behind_are_removed_without_a_word():
     code = """
 from joblib.externals.loky.backend.resource_tracker import register
 import _multiprocessing, os, sys
-from dpensemble._processes import private_workers
+from dpensemble._work import private_workers
 private_workers()
 _multiprocessing.SemLock(0, 1, 1, sys.argv[1], False)
 # One lock that is there, and one that was removed in the moment of the interrupt.
@@ -239,9 +251,77 @@ def test_libraries_use_one_thread_and_as_many_as_before_afterwards(user_api):
 
 def test_libraries_are_looked_up_again_only_after_an_import(monkeypatch):
     one_thread()
-    looked_up = _processes._controller.cache_info().misses
+    looked_up = _work._controller.cache_info().misses
     one_thread()
-    assert _processes._controller.cache_info().misses == looked_up
+    assert _work._controller.cache_info().misses == looked_up
     monkeypatch.setitem(sys.modules, "a module that may load a library", ModuleType("another"))
     one_thread()
-    assert _processes._controller.cache_info().misses == looked_up + 1
+    assert _work._controller.cache_info().misses == looked_up + 1
+
+
+class Rows:
+    def __init__(self, n):
+        self.n = n
+
+    def tables(self):
+        yield range(self.n)
+
+
+@pytest.mark.usefixtures("few_synthetic_rows")
+def test_a_pass_counts_its_parts(capsys):
+    with show_progress(), pass_named("Round 2 of 3"):
+        assert list(results_of(lambda tables: sum(map(len, tables)), [Rows(3), Rows(4)])) == [3, 4]
+    assert "Round 2 of 3: 2 of 2 parts" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("few_synthetic_rows")
+def test_the_first_pass_over_blocks_counts_for_the_next_ones(capsys):
+    passes = ShownPasses()
+    with show_progress():
+        for _ in range(2):
+            assert len(list(passes.over(iter([([1, 2], [0, 1]), ([3], [0])])))) == 2
+    shown = capsys.readouterr().err
+    assert "Checking records: 3 records" in shown
+    assert "Checking records: 3 of 3 records" in shown
+
+
+@pytest.mark.usefixtures("few_synthetic_rows")
+def test_a_pass_within_other_work_is_shown_below_it(capsys):
+    with show_progress(), progress_bar("Releasing moments", 3), pass_bar(5, "parts") as advance:
+        advance(1)
+    shown = capsys.readouterr().err
+    assert "Releasing moments" in shown
+    # It is removed when it ends.
+    assert "1 of 5 parts" not in shown.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("few_synthetic_rows")
+def test_nothing_is_shown_by_default_and_programs_hear_nothing(capsys):
+    heard = []
+    with progress_heard_by(lambda *event: heard.append(event)), pass_bar(5, "parts") as advance:
+        advance(5)
+    with show_progress(), progress_heard_by(lambda *event: heard.append(event)), pass_bar(7, "parts") as advance:
+        advance(7)
+    shown = capsys.readouterr().err
+    assert heard == []
+    assert "of 5 parts" not in shown
+    assert "7 of 7 parts" in shown
+
+
+@pytest.mark.usefixtures("few_synthetic_rows")
+def test_a_fit_to_blocks_shows_its_passes_and_reports_rounds_only(capsys, monkeypatch):
+    titles = []
+    monkeypatch.setattr(learning, "pass_named", lambda title: titles.append(title) or pass_named(title))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(137, 2))
+    y = (X[:, 0] > 0).astype(int)
+    events = []
+    model = LabelMomentsClassifier(classes=[0, 1], delta=1e-3, rounds=2, insecure_release_seed=0)
+    with show_progress(), progress_heard_by(lambda *event: events.append(event)):
+        public = rng.normal(size=(40, 2))
+        model.fit_blocks(lambda: iter([(X[:100], y[:100]), (X[100:], y[100:])]), X_public=public)
+    # Bars of rounds vanish when the round ends.
+    assert "Checking records: 137 records" in capsys.readouterr().err
+    assert [title for title in titles if title != "Statistics"] == ["Round 1 of 2", "Round 2 of 2"]
+    assert events
+    assert "137" not in str(events)

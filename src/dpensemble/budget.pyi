@@ -1,0 +1,1 @@
+from dpensemble.guarantee import *
