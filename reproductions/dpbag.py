@@ -26,7 +26,7 @@ from dpensemble.datasets import fit_encoder, three_way_split
 from dpensemble.design import plan
 from dpensemble.laws import LaplaceNoisyMax, sample
 from dpensemble.methods import DPBaggingClassifier, LabelMomentsClassifier
-from dpensemble.student.published import class_probabilities, fit_student
+from dpensemble.student import class_probabilities, fit_student
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.votes import Votes
 from dpensemble.workflow.learners import scores

@@ -103,7 +103,9 @@ MODULES: dict[str, str] = {
     "dpensemble.methods.weighting": "dpensemble.methods.pate",
     "dpensemble.moments.base_rate": "dpensemble.moments.fits",
     "dpensemble.moments.class_sums": "dpensemble.moments.discriminant",
+    "dpensemble.moments.drift": "dpensemble.moments.public_rows",
     "dpensemble.moments.evidence": "dpensemble.moments.fits",
+    "dpensemble.moments.explanation": "dpensemble.moments.model",
     "dpensemble.moments.grid": "dpensemble.moments.maps.grid",
     "dpensemble.moments.linear": "dpensemble.moments.fits",
     "dpensemble.moments.maps.exact_products": "dpensemble.moments.maps.directions",
@@ -128,7 +130,8 @@ MODULES: dict[str, str] = {
     "dpensemble.service.app": "dpensemble.server.app",
     "dpensemble.service.serve": "dpensemble.server.app",
     "dpensemble.service.settings": "dpensemble.server.settings",
-    "dpensemble.student.fitting": "dpensemble.student.published",
+    "dpensemble.student.fitting": "dpensemble.student",
+    "dpensemble.student.published": "dpensemble.student",
     "dpensemble.teachers.accountants": "dpensemble.teachers.private",
     "dpensemble.teachers.batched_lbfgs": "dpensemble.teachers.logistic",
     "dpensemble.teachers.gradient_perturbed": "dpensemble.teachers.noisy_descent",
@@ -174,6 +177,7 @@ SAVED_CLASSES: dict[str, str] = {
     "dpensemble.moments.maps.landmarks:KernelDirections": "dpensemble.moments.maps.curved:KernelDirections",
     "dpensemble.moments.maps.landmarks:WhitenedNumbers": "dpensemble.moments.maps.curved:WhitenedNumbers",
     "dpensemble.moments.maps.snapped:SnappedMap": "dpensemble.moments.maps.grid:SnappedMap",
+    "dpensemble.student.published:NamedPipeline": "dpensemble.student:NamedPipeline",
 }
 
 # Code between an import and the line that asks for it.

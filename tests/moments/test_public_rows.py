@@ -1,17 +1,35 @@
 """Whose each public row is, and means that weigh people equally.
 
 Synthetic rows: shares as released, correlations as released, and nothing that noise alone would produce.
+
+Whether public rows look like private ones.
 """
+
+import math
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.optimize import minimize
 
+from dpensemble import AutoClassifier, LabelMomentsClassifier
+from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.moments.fits import fit_softmax
 from dpensemble.moments.maps.grid import declared_grid
-from dpensemble.moments.public_rows import PublicRows, PublicUnits, Scores, Shares, _on_simplex
+from dpensemble.moments.public_rows import (
+    _CAUTION,
+    PublicRows,
+    PublicUnits,
+    Scores,
+    Shares,
+    Undecided,
+    _on_simplex,
+    drift,
+)
 
 ROWS = np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 4.0], [5.0, 5.0]])
 UNITS = PublicUnits(np.array([0, 0, 1, 2]), private=True)
@@ -146,3 +164,247 @@ def test_cells_that_hold_little_but_noise_are_joined():
     found = Shares.of(grid, released + np.random.default_rng(0).normal(size=len(released)) * 0.01, 0.01)
     assert 2 <= len(found.shares[0]) - 1 < 20
     assert found.shares[0].sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("n_rows", [60, 2000])
+def test_alarms_without_drift_are_as_rare_as_stated(n_rows):
+    # 300 draws at a rate of at most 1e-3: more than 4 happen with a probability below 2e-5.
+    rng, alarms = np.random.default_rng(0), 0
+    for _ in range(300):
+        private = rng.normal(size=(3000, 8)) / 4
+        mean = private.mean(axis=0) + 0.01 * rng.normal(size=8)
+        alarms += drift(mean, 0.01, rng.normal(size=(n_rows, 8)) / 4, 3000).alarm
+    assert alarms <= 4
+
+
+def test_alarms_stay_rare_with_many_features_and_little_noise():
+    # 40 draws at a rate of at most 1e-3: more than 2 happen with a probability below 1e-5. Chi-square raised 40 alarms.
+    rng, alarms = np.random.default_rng(0), 0
+    for _ in range(40):
+        mean = (rng.normal(size=(2000, 60)) / 8).mean(axis=0) + 1e-6 * rng.normal(size=60)
+        alarms += drift(mean, 1e-6, rng.normal(size=(150, 60)) / 8, 2000).alarm
+    assert alarms <= 2
+
+
+def test_a_shift_larger_than_chance_and_noise_is_found():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(1000, 8)) / 4
+    assert drift(features.mean(axis=0) + 0.1, 0.01, features, 3000).alarm
+    assert not drift(features.mean(axis=0) + 0.1, 1.0, features, 3000).alarm
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+@pytest.mark.parametrize("n_public", [300, 1500])
+def test_people_are_warned_within_the_same_budget(relation, n_public):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 3))
+    y = (X[:, 0] > 0).astype(int)
+    model = LabelMomentsClassifier(classes=[0, 1], relation=relation, epsilon=2.0, insecure_release_seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y, X_public=rng.normal(size=(n_public, 3)))
+    assert not model.drift_.alarm
+    assert 1.99 < model.guarantee_.epsilon <= 2.0
+    with pytest.warns(UserWarning, match="public rows do not look like the private ones"):
+        model.fit(X, y, X_public=rng.normal(loc=[0, 1.5, 0], size=(n_public, 3)))
+    assert model.drift_.alarm
+    assert 1.99 < model.guarantee_.epsilon <= 2.0
+
+
+def people(rng, n_people, kind):
+    """Return rows of 8 features of people with 1 to 20 rows each, and whose each row is."""
+    whose = np.repeat(np.arange(n_people), rng.integers(1, 21, size=n_people))
+    each = rng.normal(size=(n_people, 8)) / 4
+    if kind == "rare marks":
+        return ((rng.random((n_people, 8)) < 0.1) / 4)[whose], whose
+    if kind == "more rows, other features":
+        return each[whose] + np.bincount(whose)[whose, None] / 80, whose
+    if kind == "alike rows":
+        return (each[whose] + rng.normal(size=(len(whose), 8)) / 4) / 2, whose
+    return each[whose], whose
+
+
+def mean_of_people(rows, whose, rng, spread):
+    return PublicUnits(whose).shares @ rows + spread * rng.normal(size=rows.shape[1])
+
+
+KINDS = ["equal rows", "alike rows", "rare marks", "more rows, other features"]
+
+
+@pytest.mark.parametrize(("n_people", "spread"), [(30, 0.01), (80, 0.001)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_people_with_several_rows_raise_no_false_alarm(kind, n_people, spread):
+    # 300 draws at a rate of at most 1e-3: more than 4 happen with a probability below 2e-5.
+    rng, alarms, decided = np.random.default_rng(0), 0, 0
+    for _ in range(300):
+        private, public = people(rng, 60, kind), people(rng, n_people, kind)
+        mean = mean_of_people(*private, rng, spread)
+        found = drift(mean, spread, public[0], 60, PublicUnits(public[1], private=True))
+        alarms, decided = alarms + found.alarm, decided + (found.undecided is None)
+    assert alarms <= 4
+    assert decided >= 290
+
+
+def test_the_tail_has_an_even_distribution():
+    """Kolmogorov's test with a false-alarm rate of 1e-4, where the covariance is known badly and noise is small."""
+    rng, tails = np.random.default_rng(0), []
+    for _ in range(300):
+        private, public = people(rng, 100, "equal rows"), people(rng, 60, "equal rows")
+        mean = mean_of_people(*private, rng, 0.001)
+        tails.append(drift(mean, 0.001, public[0], 100, PublicUnits(public[1], private=True)).tail)
+    # A feature counts as seen in one unit more, so tails may be too large, not too small.
+    assert stats.kstest(tails, "uniform", alternative="greater").pvalue > 1e-4
+
+
+def test_rows_taken_for_independent_would_raise_false_alarms():
+    rng, alarms = np.random.default_rng(0), 0
+    for _ in range(30):
+        private, public = people(rng, 1000, "equal rows"), people(rng, 100, "equal rows")
+        alarms += drift(mean_of_people(*private, rng, 0.001), 0.001, public[0], 1000).alarm
+    assert alarms > 10
+
+
+def test_drift_is_found_as_well_as_with_one_row_of_each_person():
+    """The mean statistic less its value without drift, in both tests: within 5 % over 60 draws."""
+    rng, sums = np.random.default_rng(0), np.zeros(2)
+    for _ in range(60):
+        private, (rows, whose) = people(rng, 1000, "equal rows"), people(rng, 400, "equal rows")
+        mean = mean_of_people(*private, rng, 0.005) + 0.04
+        by_people = drift(mean, 0.005, rows, 1000, PublicUnits(whose, private=True))
+        one_each = drift(mean, 0.005, rows[np.unique(whose, return_index=True)[1]], 1000)
+        assert by_people.alarm == one_each.alarm
+        sums += [by_people.statistic - 8, one_each.statistic - 8]
+    assert sums[0] / sums[1] == pytest.approx(1, abs=0.05)
+    assert sums[0] > 60 * 8
+
+
+def test_many_rows_of_each_person_do_not_hide_drift():
+    rng = np.random.default_rng(0)
+    private, (rows, whose) = people(rng, 1000, "alike rows"), people(rng, 400, "alike rows")
+    mean = mean_of_people(*private, rng, 0.005) + 0.04
+    one_each = drift(mean, 0.005, rows[np.unique(whose, return_index=True)[1]], 1000)
+    by_people = drift(mean, 0.005, rows, 1000, PublicUnits(whose, private=True))
+    assert by_people.alarm
+    assert by_people.statistic > one_each.statistic
+
+
+def test_private_records_without_units_are_people_with_one_record():
+    # 300 draws at a rate of at most 1e-3: more than 4 happen with a probability below 2e-5.
+    rng, alarms = np.random.default_rng(0), 0
+    for _ in range(300):
+        private, (rows, whose) = people(rng, 60, "alike rows"), people(rng, 80, "alike rows")
+        firsts = private[0][np.unique(private[1], return_index=True)[1]]
+        mean = firsts.mean(axis=0) + 0.001 * rng.normal(size=8)
+        alarms += drift(mean, 0.001, rows, 60, PublicUnits(whose)).alarm
+    assert alarms <= 4
+
+
+def test_without_units_each_row_is_a_unit():
+    rng = np.random.default_rng(0)
+    rows, mean = rng.normal(size=(500, 4)) / 4, rng.normal(size=4) / 50
+    assert drift(mean, 0.01, rows, 3000) == drift(mean, 0.01, rows, 3000, PublicUnits(np.arange(500), private=True))
+
+
+def test_with_much_noise_the_test_is_the_chi_square_test():
+    rng = np.random.default_rng(0)
+    rows, gap = rng.normal(size=(500, 4)) / 4, rng.normal(size=4)
+    found = drift(rows.mean(axis=0) + gap, 0.5, rows, 3000)
+    assert found.statistic == pytest.approx(gap @ gap / 0.5**2, rel=0.01)
+    assert found.tail == pytest.approx(stats.chi2.sf(found.statistic, 4), rel=0.01)
+
+
+def test_the_test_cannot_decide_when_public_units_are_unknown():
+    rows = np.random.default_rng(0).normal(size=(1000, 8)) / 4
+    found = drift(rows.mean(axis=0) + 1, 0.01, rows, 3000, PublicUnits(private=True))
+    assert found.undecided is Undecided.UNKNOWN_UNITS
+    assert math.isnan(found.tail)
+    assert not found.alarm
+    assert not found.trusted
+    assert "cannot decide" in found.warning()
+
+
+@pytest.mark.parametrize("n_units", [1, 2, 9])
+def test_the_test_cannot_decide_when_public_units_are_few(n_units):
+    rows = np.random.default_rng(0).normal(size=(1000, 8)) / 4
+    found = drift(rows.mean(axis=0) + 1, 0.001, rows, 3000, PublicUnits(np.arange(1000) % n_units, private=True))
+    assert found.undecided is Undecided.FEW_UNITS
+    assert not found.alarm
+    assert "too few units" in found.warning()
+
+
+def test_the_test_cannot_decide_when_public_rows_are_few():
+    rows = np.random.default_rng(0).normal(size=(9, 8)) / 4
+    found = drift(rows.mean(axis=0) + 1, 0.001, rows, 3000)
+    assert found.undecided is Undecided.FEW_ROWS
+    assert "public rows are too few" in found.warning()
+
+
+@pytest.fixture(scope="module")
+def visits():
+    """1,500 private visits of 300 people, and 1,000 public ones of 200 others; the visits of one person are alike."""
+    rng = np.random.default_rng(0)
+    whose, public_whose = np.repeat(np.arange(300), 5), np.repeat(np.arange(200), 5)
+    X, public = rng.normal(size=(300, 3))[whose], rng.normal(size=(200, 3))[public_whose]
+    return X, (X[:, 0] > 0).astype(int), whose, public, public_whose
+
+
+def moments(**settings):
+    return LabelMomentsClassifier(classes=[0, 1], epsilon=8.0, delta=1e-4, insecure_release_seed=0, **settings)
+
+
+def test_a_run_with_units_on_both_sides_decides(visits):
+    X, y, whose, public, public_whose = visits
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = moments().fit(X, y, X_public=public, units=whose, public_units=public_whose)
+    assert found.drift_.trusted
+    with pytest.warns(UserWarning, match="public rows do not look like the private ones"):
+        found = moments().fit(X, y, X_public=public + np.array([0, 2, 0]), units=whose, public_units=public_whose)
+    assert found.drift_.alarm
+
+
+def test_a_run_that_cannot_decide_trusts_public_rows_less(visits, monkeypatch):
+    X, y, whose, public, _ = visits
+    trusted = []
+
+    def fit_and_note(rounds, public_rows, **more):
+        trusted.append(public_rows)
+        return fit_softmax(rounds, public_rows, **more)
+
+    monkeypatch.setattr("dpensemble.moments.learning.fit_softmax", fit_and_note)
+    with pytest.warns(UserWarning, match="the test cannot decide whether public rows look like the private ones"):
+        found = moments(rounds=1).fit(X, y, X_public=public, units=whose)
+    assert found.drift_.undecided is Undecided.UNKNOWN_UNITS
+    assert not found.design_.synthetic_rows
+    assert [rows.kappa for rows in trusted] == [_CAUTION]
+
+
+@pytest.mark.parametrize(
+    ("public_units", "words"),
+    [
+        (np.arange(7), "one entry for each of the 1000 rows of X_public"),
+        (np.zeros((1000, 1)), "one entry for each of the 1000 rows of X_public"),
+        ([None, *range(999)], "missing value .* at row 0"),
+        (np.r_[np.arange(999.0), np.nan], "missing value .* at row 999"),
+    ],
+)
+@pytest.mark.parametrize("method", [LabelMomentsClassifier, AutoClassifier])
+def test_wrong_public_units_are_refused(visits, method, public_units, words):
+    X, y, whose, public, _ = visits
+    with pytest.raises(DataError, match=words):
+        method(classes=[0, 1]).fit(X, y, X_public=public, units=whose, public_units=public_units)
+
+
+def test_public_units_without_public_rows_are_refused(visits):
+    X, y, whose, _, public_whose = visits
+    declared = dict.fromkeys(range(3), (-4, 4))
+    with pytest.raises(InvalidParameterError, match="public_units"):
+        moments(declared_columns=declared).fit(X, y, units=whose, public_units=public_whose)
+
+
+def test_blocks_and_records_in_memory_give_the_same_outcome(visits):
+    X, y, whose, public, public_whose = visits
+    units = {"units": whose, "public_units": public_whose}
+    whole = moments(rounds=1).fit(X, y, X_public=public, **units)
+    parts = moments(rounds=1).fit_blocks(lambda: [(X[:700], y[:700]), (X[700:], y[700:])], X_public=public, **units)
+    assert whole.drift_ == parts.drift_

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpensemble.moments.drift import Drift, Undecided
+from dpensemble.moments.public_rows import Drift, Undecided
 from dpensemble.report import RunRecord
 from dpensemble.report.usefulness import remarks
 

@@ -32,7 +32,7 @@ from dpensemble.moments.averages import AnswerBound, noisy_average
 from dpensemble.relations import Basis, Relation
 from dpensemble.releases import SumReleaser
 from dpensemble.rows.bad_records import BAD
-from dpensemble.student.published import fit_soft_student, published
+from dpensemble.student import fit_soft_student, publishable
 from dpensemble.teachers import SoftTeacherEnsemble
 from dpensemble.teachers.ensemble import constant_voters, fit_separately, require_linear
 
@@ -135,7 +135,7 @@ class AveragesSteps(Steps):
                 student = fit_soft_student(estimator, rows, student.predict_proba(rows), classes, seed)
         answers = student.predict(rows[self._asked]) if len(self._asked) else classes[:0]
         self._labels = ReleasedLabels(self._asked, answers, len(self._asked))
-        return published(student, for_release=self.noise.for_release, names=self.method.column_names)
+        return publishable(student, for_release=self.noise.for_release, names=self.method.column_names)
 
     def state(self, student: Any) -> Result:
         """Return the result of the run. The estimator also stores the average itself."""
@@ -267,7 +267,7 @@ class BaggingSteps(Steps):
     def learn(self) -> list[Any]:
         """Return the models for publication."""
         names = self.method.column_names
-        return [published(model, for_release=self.noise.for_release, names=names) for model in self._models]
+        return [publishable(model, for_release=self.noise.for_release, names=names) for model in self._models]
 
     def state(self, student: list[Any]) -> Result:
         """Return the result of the run. The estimator also stores the paper's pair."""

@@ -20,10 +20,10 @@ from dpensemble.engine.planned import Analysis
 from dpensemble.engine.result import Result
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import GroupGuarantee, Guarantee
-from dpensemble.moments.explanation import Explanation
+from dpensemble.moments.model import Explanation
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments
-from dpensemble.student.published import class_probabilities
+from dpensemble.student import class_probabilities
 
 UNITS_TOGETHER = (
     "A unit is all records that share a value of the unit column, for example those of one person; "

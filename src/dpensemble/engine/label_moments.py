@@ -49,7 +49,7 @@ from dpensemble.rows.checked import EACH_ALONE, AsTables, RowCheck, RowRules, Un
 from dpensemble.rows.labels_and_units import Owners, sorted_classes
 from dpensemble.rows.passes import CheckedRecords
 from dpensemble.rows.source import Blocks, InMemory, Read, RowSource
-from dpensemble.student.published import marked, with_names
+from dpensemble.student import marked, with_names
 
 
 class _MomentsSteps(Steps):

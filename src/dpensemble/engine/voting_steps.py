@@ -33,7 +33,7 @@ from dpensemble.guarantee import Guarantee
 from dpensemble.laws import sample
 from dpensemble.relations import Basis
 from dpensemble.rows.bad_records import BAD
-from dpensemble.student.published import Learner, default_student, published
+from dpensemble.student import Learner, default_student, publishable
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.votes import Votes
 
@@ -370,7 +370,7 @@ class VotingSteps(Steps):
     def learn(self) -> Any:
         """Train the student on the released labels."""
         student = self._learner.fit(self._released.lesson_rows, self._released.lesson_labels)
-        return published(student, for_release=self.noise.for_release, names=self.method.column_names)
+        return publishable(student, for_release=self.noise.for_release, names=self.method.column_names)
 
     def state(self, student: Any) -> Result:
         """Return the result of the run."""

@@ -17,7 +17,7 @@ from dpensemble.engine.records import private_records
 from dpensemble.engine.run import run
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments
-from dpensemble.student.published import class_probabilities
+from dpensemble.student import class_probabilities
 from dpensemble.votes import Votes
 
 

@@ -42,7 +42,7 @@ from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
 from dpensemble.rows import arguments
 from dpensemble.rows.bad_records import BAD
-from dpensemble.student.published import fit_soft_student, published
+from dpensemble.student import fit_soft_student, publishable
 
 # Number of records whose points are in memory at a time.
 _ROWS_AT_ONCE = 8192
@@ -267,7 +267,7 @@ class DiscriminantSteps(Steps):
             probabilities = self._model.predict_proba(self.rows)
             student = fit_soft_student(self.method.student, self.rows, probabilities, self.classes, seed)
         self._labels = ReleasedLabels(np.arange(len(self.rows)), student.predict(self.rows), len(self.rows))
-        return published(student, for_release=self.noise.for_release, names=self.method.column_names)
+        return publishable(student, for_release=self.noise.for_release, names=self.method.column_names)
 
     def state(self, student: Any) -> Result:
         """Return the result of the run."""

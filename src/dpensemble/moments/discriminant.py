@@ -34,8 +34,8 @@ from dpensemble._arrays import Floats, Integers
 from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.tables import as_table
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments.explanation import Explanation, by_source, centred, completed, gathered, through
 from dpensemble.moments.maps.base import ALONG_PATH
+from dpensemble.moments.model import Explanation, by_source, centred, completed, gathered, through
 from dpensemble.moments.queries import RecordsQuery
 from dpensemble.moments.whole import UNIT, WHOLE, whole_answers, whole_features, whole_products
 

@@ -69,8 +69,7 @@ from numpy.typing import NDArray
 from scipy import linalg, optimize, stats
 
 from dpensemble._arrays import Floats
-from dpensemble.moments.explanation import Information
-from dpensemble.moments.model import columns, expected
+from dpensemble.moments.model import Information, columns, expected
 from dpensemble.moments.public_rows import CONSTANT_LOGIT, PublicRows
 from dpensemble.moments.queries import Moments
 

@@ -31,16 +31,14 @@ from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.preparation import ColumnReading, statements_of
 from dpensemble.design.sums import NoisySums
 from dpensemble.errors import DataError
-from dpensemble.moments.drift import Drift, drift
-from dpensemble.moments.explanation import Uncertainty, column_effects
 from dpensemble.moments.fits import Fit, fit_moments, fit_softmax, starting_fit
 from dpensemble.moments.maps.base import BoundedMap, FeatureMap
 from dpensemble.moments.maps.curved import CurvedMap
 from dpensemble.moments.maps.directions import DirectionsMap
 from dpensemble.moments.maps.grid import Grid, SnappedMap, observed_grid
 from dpensemble.moments.maps.tables import TableMap, feature_values
-from dpensemble.moments.model import MomentsModel
-from dpensemble.moments.public_rows import PublicRows, PublicUnits, Scores, Shares
+from dpensemble.moments.model import MomentsModel, Uncertainty, column_effects
+from dpensemble.moments.public_rows import Drift, PublicRows, PublicUnits, Scores, Shares, drift
 from dpensemble.moments.queries import (
     STATISTICS,
     AnyQuery,

@@ -48,7 +48,7 @@ from dpensemble.relations import Relation
 from dpensemble.report import RunRecord
 from dpensemble.rows.bad_records import BAD, class_ids_or_bad, readable_array, readable_rows, zeroes_bad
 from dpensemble.rows.source import RowSource, converted
-from dpensemble.student.published import marked, release_mark, with_names
+from dpensemble.student import marked, release_mark, with_names
 from dpensemble.workflow.column_kinds import group_places
 from dpensemble.workflow.holdout import ASSUMPTIONS, positive_place
 from dpensemble.workflow.tables import Tables

@@ -26,7 +26,7 @@ from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord, declared_noun
 from dpensemble.rows.bad_records import readable_rows, zeroes_bad
 from dpensemble.rows.source import Blocks, Facts, RowSource, rows_here
-from dpensemble.student.published import class_probabilities, default_student, fit_student
+from dpensemble.student import class_probabilities, default_student, fit_student
 from dpensemble.workflow.holdout import HeldBack, WithScore, hold_back, require_scorable, scored
 from dpensemble.workflow.learners import scores
 from dpensemble.workflow.outputs import CERTIFICATE, Outcome

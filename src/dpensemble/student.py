@@ -1,6 +1,7 @@
 """The student, trained on public rows and released labels, and its published form.
 
-A published student finds columns by their names, and states whether its run is a release.
+The student is trained only on released labels, so it may be published. A published student finds columns by their
+names, and states whether its run is a release.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ class NamedPipeline(Pipeline):
     >>> from sklearn.linear_model import LogisticRegression
     >>> table = pd.DataFrame({"age": [0.0, 0.0, 1.0, 1.0], "dose": [5.0, 7.0, 6.0, 6.0]})
     >>> plain = LogisticRegression().fit(table.to_numpy(), [0, 0, 1, 1])
-    >>> student = published(plain, for_release=True, names=table.columns)
+    >>> student = publishable(plain, for_release=True, names=table.columns)
     >>> student.predict(table[["dose", "age"]]).tolist()
     [0, 0, 1, 1]
     """
@@ -252,7 +253,7 @@ class NamedPipeline(Pipeline):
     @_last_step_has("explanation")
     @reads_frames
     def explain(self, X: ArrayLike, *, bands: bool = True) -> object:
-        """Return what each column adds to the logits of rows, an `Explanation` of `dpensemble.moments.explanation`.
+        """Return what each column adds to the logits of rows, an `Explanation` of `dpensemble.moments.model`.
 
         Parameters
         ----------
@@ -279,7 +280,7 @@ class NamedPipeline(Pipeline):
         return super().score(self.in_order(X), y, sample_weight, **params)
 
 
-def published(student: Any, *, for_release: bool, names: Any = None) -> Any:
+def publishable(student: Any, *, for_release: bool, names: Any = None) -> Any:
     """Return a student that was trained on arrays for publication: marked, and with columns by name if named."""
     if names is not None:
         student = NamedPipeline([("student", student)], names=list(map(str, names)), as_array=True)
