@@ -37,6 +37,7 @@ MODULES: dict[str, str] = {
     "dpensemble.accounting.smooth.sensitivity": "dpensemble.accounting.smooth",
     "dpensemble.accounting.sparse": "dpensemble.accounting.price",
     "dpensemble.accounting.subsampled": "dpensemble.accounting.subsampling",
+    "dpensemble.accounting.sums": "dpensemble.releases.sums",
     "dpensemble.accounting.worst_case.gates": "dpensemble.accounting.worst_case",
     "dpensemble.accounting.worst_case.lattice": "dpensemble.accounting.worst_case",
     "dpensemble.accounting.worst_case.listed": "dpensemble.accounting.worst_case",
@@ -112,6 +113,7 @@ MODULES: dict[str, str] = {
     "dpensemble.moments.maps.general": "dpensemble.moments.maps.base",
     "dpensemble.moments.maps.landmarks": "dpensemble.moments.maps.curved",
     "dpensemble.moments.maps.snapped": "dpensemble.moments.maps.grid",
+    "dpensemble.moments.queries": "dpensemble.moments.learning",
     "dpensemble.moments.rounds": "dpensemble.moments.learning",
     "dpensemble.moments.softmax": "dpensemble.moments.fits",
     "dpensemble.neural.augmentation": "dpensemble.neural.training",
@@ -146,9 +148,11 @@ MODULES: dict[str, str] = {
 #: "module:name" -> "module:name", for a name that left its neighbours, has a new name, or whose old module stays.
 NAMES: dict[str, str] = {
     "dpensemble.accounting.worst_case.two_gaps.covering:GapLaw": "dpensemble.accounting.two_gaps:_GapLaw",
+    "dpensemble.accounting:SumsMeter": "dpensemble.releases.sums:SumsMeter",
     "dpensemble.accounting:gaussian_delta": "dpensemble.cost.gaussian:gaussian_delta",
     "dpensemble.accounting:gaussian_epsilon": "dpensemble.cost.gaussian:gaussian_epsilon",
     "dpensemble.accounting:gaussian_mu": "dpensemble.cost.gaussian:gaussian_mu",
+    "dpensemble.accounting:weighted_groups": "dpensemble.releases.sums:weighted_groups",
     "dpensemble.darrm:MajorityAggregator": "dpensemble.design.private_answers:MajorityAggregator",
     "dpensemble.design:AggregatorComparison": "dpensemble.design.private_answers:AggregatorComparison",
     "dpensemble.design:Answers": "dpensemble.design.sums:Answers",
@@ -169,6 +173,7 @@ NAMES: dict[str, str] = {
     "dpensemble.design:noisy_sums": "dpensemble.design.sums:noisy_sums",
     "dpensemble.design:parse_budgets": "dpensemble.design.by_group:parse_budgets",
     "dpensemble.design:quality_table": "dpensemble.design.plan:quality_table",
+    "dpensemble.moments.queries:Moments": "dpensemble.moments.fits:Moments",
     "dpensemble.teachers.noisy_descent:noisy_descent": "dpensemble.teachers.noisy_descent:_binary_descent",
 }
 

@@ -21,7 +21,9 @@ from sklearn.utils.validation import has_fit_parameter
 
 from dpensemble._arrays import is_table
 from dpensemble._checks import by_name
+from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._refusals import read_rows, require_labels, require_readable
+from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.frames import as_given, reads_frames
 from dpensemble.errors import DataError
 
@@ -99,6 +101,31 @@ def _penalty(X: NDArray[np.float64], averages: NDArray[np.float64], spread: floa
     variances = (sizes[positive, None] * taus / factor) ** 2 + noise / n_rows * sizes[positive, None]
     evidence = -(g.shape[1] * np.log(variances) + (g**2).sum(axis=1)[:, None] / variances).sum(axis=0)
     return float(np.clip(taus[evidence.argmax()] ** 2 / (factor * noise), 1e-6, _LARGEST_C))
+
+
+def require_no_blanks(student: Any, rows: Any) -> None:
+    """Refuse public rows that a student could not be trained on, before anything is released."""
+    if student is not None and rows.isna().to_numpy().any():
+        raise DataError(f"student={type(student).__name__} cannot learn from blanks (NaN): leave student out.")
+
+
+@on_public_rows()
+def distilled(student: Any, model: Any, rows: Any, seed: int) -> Any:
+    """Return a student fitted to a published model's predictions for public (or synthetic) rows without blanks.
+
+    If the student takes weights, every row teaches each class, with the probability of the class as weight.
+    """
+    encoder = fit_encoder(rows)
+    fresh, encoded = clone(student), encoder.transform(rows)
+    unseeded = [name for name, value in fresh.get_params().items() if name.endswith("random_state") and value is None]
+    fresh.set_params(**dict.fromkeys(unseeded, seed))
+    probable, n_classes = model.predict_proba(rows), len(model.classes_)
+    if has_fit_parameter(fresh, "sample_weight"):
+        every = np.repeat(np.arange(len(probable)), n_classes)
+        fresh.fit(encoded[every], np.tile(model.classes_, len(probable)), sample_weight=probable.ravel())
+    else:
+        fresh.fit(encoded, model.classes_[probable.argmax(axis=1)])
+    return Pipeline([("encoder", encoder), ("student", fresh)])
 
 
 def seeded(estimator: Any, seed: int) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpensemble import PATEClassifier, plan
-from dpensemble.accounting import Change, Group, SumsMeter, price
+from dpensemble.accounting import Change, Group, price
 from dpensemble.budget import Budget
 from dpensemble.certificates import (
     certificate_of,
@@ -32,6 +32,7 @@ from dpensemble.laws import (
     RandomizedResponseMajority,
     TableLaw,
 )
+from dpensemble.releases import SumsMeter
 
 from ..counting import work_of
 from ..tiny_votes import sampled_pairs, strongest_delta

@@ -11,13 +11,13 @@ import pytest
 
 from dpensemble import Aggregator, Budget
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import GaussianSum, Group, SumsMeter
+from dpensemble.accounting import GaussianSum, Group
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, SparseNoisyMax
 from dpensemble.moments import Moments, MomentsSource
 from dpensemble.moments.averages import AnswerBound, noisy_average
-from dpensemble.moments.queries import ClassSums, FeatureMean, FeatureProducts, Residuals, UnitCount
+from dpensemble.moments.learning import ClassSums, FeatureMean, FeatureProducts, Residuals, UnitCount
 from dpensemble.relations import Relation
-from dpensemble.releases import SumReleaser
+from dpensemble.releases import SumReleaser, SumsMeter
 from tests.records import records_behind
 
 CASES = json.loads(Path(__file__).with_name("released_sums.json").read_text())

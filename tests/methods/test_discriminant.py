@@ -11,8 +11,7 @@ from dpensemble.certificates import certificate_of_fit
 from dpensemble.cli import main
 from dpensemble.errors import BudgetError, DataError
 from dpensemble.moments.discriminant import ClassMeans, ClassProducts, OwnScore, PublicDirections, _exact_product
-from dpensemble.moments.queries import partial_sums
-from dpensemble.moments.whole import UNIT, WHOLE, WholeBlock, whole_features
+from dpensemble.moments.whole import UNIT, WHOLE, WholeBlock, partial_sums, whole_features
 
 N_CLASSES = 3
 entries = st.floats(-1e6, 1e6)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dpensemble.moments import Moments
-from dpensemble.moments.model import even_weight, expected, probabilities
 from dpensemble.moments.public_rows import PublicRows
+from dpensemble.moments.whole import even_weight, expected, probabilities
 
 
 @pytest.fixture

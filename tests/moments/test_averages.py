@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import Group, SumsMeter
+from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.averages import _UNIT, AnswerBound, _AnswersSum, noisy_average
 from dpensemble.relations import Relation
-from dpensemble.releases import SumReleaser
+from dpensemble.releases import SumReleaser, SumsMeter
 
 BOUNDS = {
     "probabilities of two": AnswerBound.of_probabilities(3, 2, clip=1.0),

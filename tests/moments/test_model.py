@@ -21,13 +21,12 @@ from dpensemble.moments.model import (
     Explanation,
     Information,
     Uncertainty,
-    _logits_of,
     _rows_at,
     column_effects,
     completed,
     gathered,
-    probabilities,
 )
+from dpensemble.moments.whole import _logits_of, probabilities
 
 
 @given(arrays(np.float64, (3, 4), elements=st.floats(-1e6, 1e6)), st.sampled_from([1, 3, 7]))

@@ -11,20 +11,20 @@ from scipy.stats import norm
 
 from dpensemble import moments
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import Group, SumsMeter
+from dpensemble.accounting import Group
 from dpensemble.audit import audit_pipeline
 from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_mu
 from dpensemble.engine import label_moments
 from dpensemble.errors import DataError
 from dpensemble.methods.label_moments import LabelMomentsClassifier
-from dpensemble.moments import MomentsSource, queries
+from dpensemble.moments import MomentsSource, learning
+from dpensemble.moments.learning import FeatureMean, FeatureProducts, Residuals, UnitCount
 from dpensemble.moments.maps import curved
 from dpensemble.moments.maps.curved import CurvedMap
-from dpensemble.moments.queries import FeatureMean, FeatureProducts, Residuals, UnitCount
 from dpensemble.moments.whole import UNIT, WHOLE, whole_features
 from dpensemble.relations import Relation
-from dpensemble.releases import SumReleaser
+from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.rows import passes as blocks
 from tests.records import records_behind, whole_blocks
 
@@ -197,7 +197,7 @@ def test_a_forgotten_clip_is_caught(plant, thin):
 
 
 def test_a_sensitivity_of_one_for_class_sums_is_caught(plant):
-    plant(queries.ClassSums, "replacing", WHOLE)
+    plant(learning.ClassSums, "replacing", WHOLE)
     settings = {"thin": False, "n_classes": 2, "relation": Relation.REPLACE_ONE, "nonnegative": True}
     assert largest_ratio(MAPS["corners"], kind=ROUNDS[0], **settings)[0] > 1.41
     assert largest_ratio(MAPS["corners"], kind=ROUNDS[1], **settings)[0] <= 1
@@ -282,7 +282,7 @@ def few_landmarks(monkeypatch):
 @pytest.mark.parametrize("relation", [one.value for one in Relation])
 def test_whole_runs_with_landmarks_charge_for_what_a_unit_can_do(monkeypatch, relation, n_classes):
     """Made-up sums would raise an alarm and lead to synthetic rows, so alarms are switched off."""
-    monkeypatch.setattr(moments.drift, "_FALSE_ALARM", -1.0)
+    monkeypatch.setattr(moments.public_rows, "_FALSE_ALARM", -1.0)
     public = np.random.default_rng(5).normal(size=(1000, 2))
     ratios = ratios_of_runs(monkeypatch, relation, n_classes=n_classes, public=public)
     # The number of units if it is private, the mean of the base map, and two rounds of class sums.
@@ -294,8 +294,8 @@ def test_whole_runs_with_landmarks_charge_for_what_a_unit_can_do(monkeypatch, re
 @pytest.mark.usefixtures("few_landmarks")
 def test_signed_landmark_features_are_caught(monkeypatch, plant):
     """A planted bug: class sums of the signed features of the base map, which nothing cuts."""
-    monkeypatch.setattr(moments.drift, "_FALSE_ALARM", -1.0)
-    plant(moments.queries, "cut", lambda features: features)
+    monkeypatch.setattr(moments.public_rows, "_FALSE_ALARM", -1.0)
+    plant(moments.learning, "cut", lambda features: features)
     plant(CurvedMap, "transform", lambda self, X: self.base_.transform(X))
     public = np.random.default_rng(5).normal(size=(1000, 2))
     assert max(ratios_of_runs(monkeypatch, "replace-one", public=public)) > 1.01
@@ -450,7 +450,7 @@ def test_a_row_answers_alike_whoever_else_is_there():
     rng = np.random.default_rng(3)
     features = whole_features(rng.normal(size=(6667, 50))) / UNIT
     centre = rng.normal(size=(50, 3))
-    few, more = (moments.model.expected(centre, features[:n], 3, 1.0) for n in (6666, 6667))
+    few, more = (moments.whole.expected(centre, features[:n], 3, 1.0) for n in (6666, 6667))
     assert np.array_equal(few[0], more[0][:6666])
     assert np.array_equal(few[1], more[1][:6666])
 
@@ -513,7 +513,7 @@ def test_a_sensitivity_of_one_for_means_is_caught(monkeypatch, plant, release):
 
 
 def test_entries_below_zero_that_are_not_cut_are_caught(monkeypatch, plant):
-    plant(queries, "cut", lambda features: features)
+    plant(learning, "cut", lambda features: features)
     query = FeatureMean(nonnegative=True)
     assert max(means_of_neighbours(monkeypatch, query, Relation.REPLACE_ONE, nonnegative=True)) > 1.4
 

@@ -11,14 +11,14 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import SoftVotesClassifier
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import Group, SumsMeter
+from dpensemble.accounting import Group
 from dpensemble.audit import audit_pipeline
 from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_mu
 from dpensemble.moments import averages
 from dpensemble.moments.averages import AnswerBound, noisy_average
 from dpensemble.relations import Relation
-from dpensemble.releases import SumReleaser
+from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.teachers import SoftTeacherEnsemble
 
 ROWS = np.array([[-1.5, 0.2], [1.5, -0.3], [0.1, 2.0]])

@@ -6,7 +6,6 @@ from dpensemble.accounting.neighbours import Change
 from dpensemble.accounting.price import GaussianSum, Price, price, sparse_cost
 from dpensemble.accounting.published import gnmax_rdp, lnmax_rdp, threshold_rdp
 from dpensemble.accounting.subsampling import bagging_delta, fresh_cost, largest_subsample, published_bagging
-from dpensemble.accounting.sums import SumsMeter, weighted_groups
 
 __all__ = [
     "EVERYONE",
@@ -16,7 +15,6 @@ __all__ = [
     "Group",
     "Meter",
     "Price",
-    "SumsMeter",
     "bagging_delta",
     "exact_query_rdp",
     "fresh_cost",
@@ -27,5 +25,4 @@ __all__ = [
     "published_bagging",
     "sparse_cost",
     "threshold_rdp",
-    "weighted_groups",
 ]

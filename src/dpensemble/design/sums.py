@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between, member
-from dpensemble.accounting import EVERYONE, Accounting, GaussianSum, Group, SumsMeter
+from dpensemble.accounting import EVERYONE, Accounting, GaussianSum, Group
 from dpensemble.allocation import Allocation, BootstrapScheme, partitions
 from dpensemble.allocation.partition import grouped_partitions, teachers_of_groups
 from dpensemble.budget import Budget
 from dpensemble.design.voting import Design
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
+from dpensemble.releases import SumsMeter
 
 # Shares of the budget's ``mu**2``: for a private number of units, for the mean of features that public rows are
 # compared with, for the shares of cells and the products of scores for synthetic rows, and for each statistic.

@@ -15,7 +15,7 @@ from dpensemble._checks import integer_between, member
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, seed_integer
 from dpensemble._wording import round_up
-from dpensemble.accounting import Group, SumsMeter, largest_subsample, published_bagging
+from dpensemble.accounting import Group, largest_subsample, published_bagging
 from dpensemble.accounting.subsampling import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.allocation.partition import number_units
@@ -30,7 +30,7 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.moments.averages import AnswerBound, noisy_average
 from dpensemble.relations import Basis, Relation
-from dpensemble.releases import SumReleaser
+from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.rows.bad_records import BAD
 from dpensemble.student import fit_soft_student, publishable
 from dpensemble.teachers import SoftTeacherEnsemble

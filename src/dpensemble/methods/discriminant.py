@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpensemble._arrays import BigIntegers, Floats, Integers
 from dpensemble._checks import integer_between, member
 from dpensemble._random import Stream, seed_integer
-from dpensemble.accounting import EVERYONE, Group, SumsMeter
+from dpensemble.accounting import EVERYONE, Group
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.datasets.public_facts import warn_of_columns
@@ -36,10 +36,9 @@ from dpensemble.moments.discriminant import (
     squared_radius,
     with_covariances,
 )
-from dpensemble.moments.queries import AnyQuery, partial_sums, total_of
-from dpensemble.moments.whole import WholeBlock, whole_features
+from dpensemble.moments.whole import AnyQuery, WholeBlock, partial_sums, total_of, whole_features
 from dpensemble.relations import Relation
-from dpensemble.releases import SumReleaser
+from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.rows import arguments
 from dpensemble.rows.bad_records import BAD
 from dpensemble.student import fit_soft_student, publishable

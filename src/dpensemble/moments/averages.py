@@ -22,7 +22,7 @@ Lengths are enforced, not trusted. A vector is scaled to ``(1 - 1e-9)`` of the a
 is cut towards zero to whole multiples of ``1 / _UNIT``, which makes no entry longer. The length is computed in doubles.
 Its relative error is below ``(n + 4) 2**-53``, less than 1e-9 for up to `_MOST_ENTRIES` entries. Sums of whole numbers
 are exact in 64 bits, in any order. Every entry gets discrete Gaussian noise, which is charged before it is drawn
-(`dpensemble.releases.SumReleaser`). `dpensemble.accounting.SumsMeter` computes its cost.
+(`dpensemble.releases.SumReleaser`). `dpensemble.releases.SumsMeter` computes its cost.
 """
 
 from __future__ import annotations

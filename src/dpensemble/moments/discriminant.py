@@ -36,8 +36,7 @@ from dpensemble.datasets.tables import as_table
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.base import ALONG_PATH
 from dpensemble.moments.model import Explanation, by_source, centred, completed, gathered, through
-from dpensemble.moments.queries import RecordsQuery
-from dpensemble.moments.whole import UNIT, WHOLE, whole_answers, whole_features, whole_products
+from dpensemble.moments.whole import UNIT, WHOLE, RecordsQuery, whole_answers, whole_features, whole_products
 
 #: Least variance in a direction, within classes.
 _LEAST_VARIANCE = 0.05

@@ -69,9 +69,42 @@ from numpy.typing import NDArray
 from scipy import linalg, optimize, stats
 
 from dpensemble._arrays import Floats
-from dpensemble.moments.model import Information, columns, expected
+from dpensemble.moments.model import Information
 from dpensemble.moments.public_rows import CONSTANT_LOGIT, PublicRows
-from dpensemble.moments.queries import Moments
+from dpensemble.moments.whole import columns, expected
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Moments:
+    """The moments that one round released. Public.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_features, n_columns)
+        Noisy mean of ``phi (onehot(y) - c) omega`` over units. Two classes have one column, for the second class.
+    spread : float
+        Standard deviation of the noise on each entry. With several classes it is that of the noise along any contrast
+        of classes (a vector of length 1 whose entries sum to 0).
+    scale : ndarray of shape (n_features,)
+        Public weights of the features in this round. `values` are of weighted features.
+    centre : ndarray of shape (n_features, n_columns) or None
+        Coefficients of the published model whose probabilities are the centre, or None for even shares.
+    even_weight : float
+        The weight omega of every row if `centre` is None.
+    mean : ndarray of shape (n_features,) or None
+        Noisy mean of the features, if class sums were released.
+    mean_spread : float
+        Standard deviation of the noise on its entries.
+    """
+
+    values: Floats
+    spread: float
+    scale: Floats
+    centre: Floats | None
+    even_weight: float = 1.0
+    mean: Floats | None = None
+    mean_spread: float = math.nan
+
 
 # Weight of the estimate if a class has no members, in multiples of its precision. Chosen on generated tables.
 _WEIGHT = 12.0

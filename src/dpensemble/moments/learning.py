@@ -1,8 +1,11 @@
-"""A complete run of label moments, from the choice of a map and the first release to a published model.
+"""A run of label moments: what each record adds to each released sum, and the order from the first sum to the model.
+
+A record ``(x, y)`` of a unit with ``k`` records and weight ``a`` adds ``(a / k) (phi(x) outer r)`` to a sum, where
+phi is public, ``|phi| <= 1``, and ``r`` depends on the query. So a unit adds a vector of length ``a |r|`` at most.
+`dpensemble.moments.whole` enforces the lengths on whole numbers. A sensitivity is proved beside its query.
 
 A round puts private records behind a map, releases their moments and fits a model to them. Features have public weights
-before a later round, so that sensitivity is spent where signal is. A released mean of features also estimates how many
-private records could be read.
+before a later round, so that sensitivity is spent where signal is.
 """
 
 from __future__ import annotations
@@ -17,172 +20,274 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import lsqr
-from sklearn.base import clone
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import has_fit_parameter
 
-from dpensemble._arrays import Floats, Rows
-from dpensemble._hide_private_rows import on_public_rows
+from dpensemble._arrays import Floats, Integers, Rows
 from dpensemble._processes import one_thread
 from dpensemble._progress import pass_named
-from dpensemble.datasets import fit_encoder
-from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.preparation import ColumnReading, statements_of
+from dpensemble.datasets.preparation import statements_of
 from dpensemble.design.sums import NoisySums
-from dpensemble.errors import DataError
-from dpensemble.moments.fits import Fit, fit_moments, fit_softmax, starting_fit
-from dpensemble.moments.maps.base import BoundedMap, FeatureMap
-from dpensemble.moments.maps.curved import CurvedMap
-from dpensemble.moments.maps.directions import DirectionsMap
-from dpensemble.moments.maps.grid import Grid, SnappedMap, observed_grid
+from dpensemble.errors import InvalidParameterError
+from dpensemble.moments.fits import Fit, Moments, fit_moments, fit_softmax, starting_fit
+from dpensemble.moments.maps.base import FeatureMap
+from dpensemble.moments.maps.grid import Grid, Scores, Shares, SnappedMap, observed_grid
 from dpensemble.moments.maps.tables import TableMap, feature_values
 from dpensemble.moments.model import MomentsModel, Uncertainty, column_effects
-from dpensemble.moments.public_rows import Drift, PublicRows, PublicUnits, Scores, Shares, drift
-from dpensemble.moments.queries import (
-    STATISTICS,
-    AnyQuery,
-    ClassSums,
-    FeatureMean,
-    FeatureProducts,
-    Moments,
-    RecordsQuery,
-    Residuals,
-    UnitCount,
-    total_of,
+from dpensemble.moments.public_rows import (
+    Drift,
+    PublicRows,
+    PublicUnits,
+    ReadableShare,
+    _always_one,
+    _always_one_of_cells,
+    _every_kind_of_row,
+    _public_rows,
+    _rows,
+    _trusted,
+    drift,
+    readable_share,
 )
-from dpensemble.moments.whole import UNIT, whole_features
+from dpensemble.moments.whole import (
+    _SQRT_2,
+    UNIT,
+    WHOLE,
+    AnyQuery,
+    RecordsQuery,
+    columns,
+    even_weight,
+    expected,
+    scaled,
+    total_of,
+    whole_answers,
+    whole_features,
+    whole_products,
+)
 from dpensemble.relations import Relation
-from dpensemble.releases import ReleasedSum, SumReleaser
+from dpensemble.releases import ReleasedSum, ReleasedTable, SumReleaser
 from dpensemble.releases.sums import Outcome, PartialSums, SameRecords
-
-# Rows that decide which combination of features is always 1, and how far from 1 the combination may be. Features are
-# rounded to whole numbers of 2**-14, and rounding averages out over rows.
-_ROWS, _CLOSE = 2000, 5e-3
-# A number and a category beyond those of public rows.
-_FAR, _NEW = 1e12, "a category that no public row has"
 
 
 @dataclass(frozen=True)
-class ReadableShare:
-    """An estimate of the share of private records that could be read, and the deviation of its noise. Public."""
+class UnitCount(RecordsQuery[tuple[float, float]]):
+    """The weighted number of units. Every unit adds its weight."""
 
-    share: float
-    error: float
+    description = "the number of units"
+    replacing = WHOLE
+    never_negative = True
+
+    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+        """Return ones, and weights that are cut to whole numbers."""
+        return np.ones((len(weights), 1)), np.floor(weights * WHOLE)[:, None]
+
+    def read(self, sums: Floats, spread: float) -> tuple[float, float]:
+        """Return the number, at least 1, and the standard deviation of its noise."""
+        return max(float(sums[0, 0]), 1.0), spread
+
+    def table(self, outcome: tuple[float, float]) -> ReleasedTable:
+        """Return a table of the number."""
+        return ReleasedTable("Number of units", (("units", *outcome),))
 
 
-def readable_share(
-    mean: Floats, spread: float, weights: Floats | None, *, relative_error: float = 0.0
-) -> ReadableShare | None:
-    """Estimate the share of records that could be read. This costs no privacy.
+@dataclass(frozen=True)
+class FeatureMean(RecordsQuery[tuple[Floats, float]]):
+    """The mean of features, without labels.
 
-    A bad record adds zeros to the mean. So if a combination of features is 1 for every row, the same combination
-    of their mean is the share of records that are not bad.
+    A unit adds a vector that is at most as long as the unit's weight. So replacing a unit moves the sum by at most 2,
+    and by at most sqrt(2) if no entry is negative. Adding or removing a unit moves the sum by at most 1.
     """
-    if weights is None:
-        return None
-    share = float(weights @ mean)
-    error = math.hypot(float(np.linalg.norm(weights)) * spread, share * relative_error)
-    return ReadableShare(round(share, 6), error)
+
+    nonnegative: bool
+    description: str = "the mean of the features, without labels"
+
+    @property
+    def replacing(self) -> int:  # type: ignore[override]
+        """Whole units by which replacing a unit moves the sum."""
+        return _SQRT_2 if self.nonnegative else 2 * WHOLE
+
+    @property
+    def never_negative(self) -> bool:  # type: ignore[override]
+        """Whether no record adds a negative entry."""
+        return self.nonnegative
+
+    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+        """Return features and weights."""
+        return cut(features) if self.nonnegative else features, whole_answers(weights[:, None], weights)
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the mean, shape (n_features,), and the standard deviation of its noise."""
+        return sums[:, 0], spread
 
 
-def _always_one(features: Any) -> Floats | None:
-    """Return the shortest weights with which features of every row add up to 1, or None if there are none."""
-    rows = features[:_ROWS]
-    # Half of the rows find the weights, and the other half show that they do not fit by chance.
-    fitted, held = rows[::2], rows[1::2]
-    if not held.shape[0]:
-        return None
-    weights: Floats = lsqr(fitted, np.ones(fitted.shape[0]), atol=1e-12, btol=1e-12, iter_lim=1000)[0]
-    return weights if np.abs(np.asarray(held @ weights) - 1).max() < _CLOSE else None
+@dataclass(frozen=True)
+class FeatureProducts(RecordsQuery[tuple[Floats, float]]):
+    """Mean products of two features.
 
-
-def _unusual_rows(table: pd.DataFrame, columns: Sequence[ColumnReading]) -> pd.DataFrame:
-    """Return the rows that `_always_one` takes, half of them with entries that public rows may lack.
-
-    These are new categories, missing entries and very large or small numbers. `columns` states how a map reads them.
+    A record adds ``z outer z``, ``|z| <= 1``, which is ``|z|**2`` long. The inner product of two such products is a
+    square. So replacing a unit moves the sum by at most sqrt(2), and adding or removing a unit by at most 1.
     """
-    draw, table = np.random.default_rng(0), table.iloc[:_ROWS]
-    parts = {}
-    for place, column in enumerate(columns):
-        entries = table.iloc[:, place]
-        replaced = (np.arange(len(table)) % 4 > 1) & (draw.random(len(table)) < 0.5)
-        if column["kind"] == "number":
-            values = entries.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
-            values[replaced] = draw.choice([np.nan, -_FAR, _FAR], replaced.sum())
+
+    description = "which values go together"
+
+    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+        """Return products and weights."""
+        return whole_products(features), whole_answers(weights[:, None], weights)
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the products, shape (n_features, n_features), and the standard deviation of their noise."""
+        size = math.isqrt(len(sums))
+        square = sums[:, 0].reshape(size, size)
+        # Both halves have noise of their own.
+        return (square + square.T) / 2, spread * math.sqrt(0.5)
+
+
+@dataclass(frozen=True)
+class ClassSums(RecordsQuery[Moments]):
+    """The sum of features of each class.
+
+    ``r`` is the label as a vector of zeros and a one, and features are cut at 0 from below. Vectors ``u, v`` of two
+    units then have no negative entry, so that ``|u - v|**2 <= |u|**2 + |v|**2 <= 2``. So replacing a unit moves the
+    sum by at most ``sqrt(2)``, and adding or removing a unit by at most 1.
+
+    Two class sums hold the same information as one column of residuals with the centre 1/2. If units are replaced,
+    half their difference has exactly the noise of that column. Their sum, the mean of features, costs nothing more.
+    """
+
+    n_classes: int
+    description = "the mean of the features of each class"
+    never_negative = True
+
+    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
+        """Return features without negative entries, and weights in the columns of their classes."""
+        return cut(features), whole_answers(_by_class(targets, weights, self.n_classes), weights)
+
+    def read(self, sums: Floats, spread: float) -> Moments:
+        """Return the moments of a round that expects even shares of the classes."""
+        mean = sums.sum(axis=1)
+        if self.n_classes == 2:
+            values, share_of_noise = (sums[:, [1]] - sums[:, [0]]) / 2, math.sqrt(0.5)
         else:
-            values = as_text(entries).to_numpy(dtype=object, copy=True)
-            values[replaced] = draw.choice(np.array([None, _NEW], dtype=object), replaced.sum())
-        parts[table.columns[place]] = values
-    return pd.DataFrame(parts)
+            values, share_of_noise = sums - mean[:, None] / self.n_classes, 1.0
+        return Moments(
+            values=values,
+            spread=spread * share_of_noise,
+            scale=np.ones(len(mean)),
+            centre=None,
+            mean=mean,
+            mean_spread=spread * math.sqrt(self.n_classes),
+        )
 
 
-def _always_one_of_cells(sizes: Sequence[int]) -> Floats:
-    """Return these weights for one-hot cells of columns of these sizes. Each cell is ``1 / sqrt(n_columns)``."""
-    # The shortest weights are in inverse proportion to the number of a column's cells.
-    parts = 1 / np.asarray(sizes, dtype=np.float64)
-    weights: Floats = np.repeat(math.sqrt(len(parts)) * parts / parts.sum(), sizes)
-    return weights
+@dataclass(frozen=True, eq=False)
+class Residuals(RecordsQuery[Moments]):
+    """The differences between labels and the expectation of a published model.
 
-
-# Directions of a table's features, in multiples of the root of records times epsilon: two classes, more classes.
-_DIRECTIONS, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS, _MOST_EPSILON = (2.0, 1.2), 60, 500, 10.0
-# Length of the constant of two classes, over records times epsilon. Its noise is the error of the base rate, which
-# matters most if one class is rare.
-_CONSTANT, _SHORTEST_CONSTANT, _LONGEST_CONSTANT = 1400.0, 0.1, 0.2
-# Landmarks among public rows, as multiples of the same root, and their part of the squared length.
-_LANDMARKS, _FEWEST_LANDMARKS, _MOST_LANDMARKS, _PARTS = (5.0, 3.0), 100, 800, (0.5, 0.75)
-#: Public rows below which directions are those of chance, so that a table's features are taken as they are.
-_FEW_ROWS = 1000
-#: Columns above which directions are always taken, since a fit cannot use that many features.
-MANY_COLUMNS = 2000
-#: Public rows below which the shares of entries are released with noise, since public rows do not show them well.
-VERY_FEW_ROWS = 200
-
-
-def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, epsilon: float) -> Any:
-    """Return a map of rows to features, fitted on public rows: the default map of tables, or the given map, bounded."""
-    if feature_map is not None:
-        bounded = clone(feature_map) if hasattr(feature_map, "is_bounded") else BoundedMap(feature_map)
-        return bounded.fit(public)
-    n_public, n_columns = public.shape
-    if n_public < _FEW_ROWS and n_columns <= MANY_COLUMNS:
-        return TableMap().fit(public)
-    # Noise falls with the number of records and the budget, and more classes leave less of the budget to each.
-    root = np.sqrt(n_rows * min(epsilon, _MOST_EPSILON))
-    n_directions = int(np.clip(_DIRECTIONS[n_classes > 2] * root, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS))
-    n_landmarks = int(np.clip(_LANDMARKS[n_classes > 2] * root, _FEWEST_LANDMARKS, _MOST_LANDMARKS))
-    longest = _LONGEST_CONSTANT if n_classes == 2 else _SHORTEST_CONSTANT
-    constant = float(np.clip(_CONSTANT / root**2, _SHORTEST_CONSTANT, longest))
-    directions = DirectionsMap(TableMap(), n_directions=n_directions, constant=constant)
-    curved = CurvedMap(directions, n_landmarks=n_landmarks, part=_PARTS[n_classes > 2]).fit(public)
-    # Without landmarks, rounds of residuals serve two classes better than one round of class sums.
-    return curved.base_ if n_classes == 2 and curved.landmarks_ is None else curved
-
-
-def require_no_blanks(student: Any, rows: Any) -> None:
-    """Refuse public rows that a student could not be trained on, before anything is released."""
-    if student is not None and rows.isna().to_numpy().any():
-        raise DataError(f"student={type(student).__name__} cannot learn from blanks (NaN): leave student out.")
-
-
-@on_public_rows()
-def distilled(student: Any, model: Any, rows: Any, seed: int) -> Any:
-    """Return a student fitted to a published model's predictions for public (or synthetic) rows without blanks.
-
-    If the student takes weights, every row teaches each class, with the probability of the class as weight.
+    ``r = omega (onehot(y) - c)`` (for two classes one number, ``omega (y - c)``). The centre ``c`` is the expectation
+    of an already published model for ``x``, or an even share. The public weight is ``omega = 0.5 / max over y of
+    |onehot(y) - c|``, which makes ``|r| <= 1/2`` for every label. Replacing a unit moves the sum by at most 1. Adding
+    or removing a unit moves the sum by at most 1/2. Nothing is clipped, so that the expectation of the sum is known for
+    every model. Features weighted by a public `scale` are shortened if they are longer than 1.
     """
-    encoder = fit_encoder(rows)
-    fresh, encoded = clone(student), encoder.transform(rows)
-    unseeded = [name for name, value in fresh.get_params().items() if name.endswith("random_state") and value is None]
-    fresh.set_params(**dict.fromkeys(unseeded, seed))
-    probable, n_classes = model.predict_proba(rows), len(model.classes_)
-    if has_fit_parameter(fresh, "sample_weight"):
-        every = np.repeat(np.arange(len(probable)), n_classes)
-        fresh.fit(encoded[every], np.tile(model.classes_, len(probable)), sample_weight=probable.ravel())
-    else:
-        fresh.fit(encoded, model.classes_[probable.argmax(axis=1)])
-    return Pipeline([("encoder", encoder), ("student", fresh)])
+
+    n_classes: int
+    centre: Floats | None = None
+    scale: Floats | None = None
+    replacing = WHOLE
+    removing = WHOLE // 2
+
+    @property
+    def description(self) -> str:
+        """The released sum in words."""
+        expected_label = "equal chances for all classes" if self.centre is None else "what the model so far predicts"
+        return (
+            f"the mean of the features, with each record weighted by how much its label differs from {expected_label}"
+        )
+
+    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
+        """Return weighted features, and weighted residuals."""
+        c, omega = expected(self.centre, features, self.n_classes, even_weight(self.n_classes), whole=True)
+        # Features of a bad record are zeros, which make its residual count nothing.
+        labels = _by_class(targets, np.ones(len(targets)), self.n_classes)[:, -columns(self.n_classes) :]
+        return scaled(features, self.scale), whole_answers(
+            weights[:, None] * omega[:, None] * (labels - c), weights / 2
+        )
+
+    def read(self, sums: Floats, spread: float) -> Moments:
+        """Return the moments of the round."""
+        scale = np.ones(len(sums)) if self.scale is None else self.scale
+        return Moments(
+            values=sums, spread=spread, scale=scale, centre=self.centre, even_weight=even_weight(self.n_classes)
+        )
+
+
+@dataclass(frozen=True)
+class _ClassShares(RecordsQuery[tuple[Floats, float]]):
+    """The share of each class among units. A unit with several classes has a part of each.
+
+    A bad record adds nothing to any class, but counts in its unit, so shares of all classes add up to the share of
+    records that could be read.
+
+    A unit adds the weight of each class, numbers from 0 that add up to its weight at most. Vectors of two units have no
+    negative entry and are at most 1 long. So replacing a unit moves the sum by at most sqrt(2), and adding or removing
+    a unit by at most 1.
+    """
+
+    classes: tuple[str, ...]
+    description = "the share of each class"
+    never_negative = True
+
+    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+        """Return ones, and weights in the columns of their classes."""
+        labels = _by_class(targets, weights, len(self.classes))
+        return np.full((len(targets), 1), float(UNIT)), whole_answers(labels, weights)
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the shares, shape (n_classes,), and the standard deviation of their noise."""
+        return sums[0], spread
+
+    def table(self, outcome: tuple[Floats, float]) -> ReleasedTable:
+        """Return the share of each class. Noise may drive the share of a rare class below 0."""
+        shares, spread = outcome
+        rows = tuple((name, float(share), spread) for name, share in zip(self.classes, shares, strict=True))
+        return ReleasedTable("Share of each class", rows)
+
+
+#: Statistics that a run may release besides its model, by name: each takes the names of the declared classes.
+STATISTICS: dict[str, Callable[[tuple[str, ...]], RecordsQuery[Any]]] = {"class-shares": _ClassShares}
+
+
+def statistics_of(names: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of requested statistics, from a list or from a text with commas."""
+    given = names.split(",") if isinstance(names, str) else names
+    if given is not None and not (isinstance(given, list | tuple) and all(isinstance(name, str) for name in given)):
+        raise InvalidParameterError(
+            f"statistics={names!r} is not a list of names: use some of {', '.join(STATISTICS)}.", parameter="statistics"
+        )
+    asked = tuple(name.strip() for name in given) if names and given else ()
+    for name in asked:
+        if name not in STATISTICS:
+            raise InvalidParameterError(
+                f"statistics={names!r} names {name!r}, which is unknown: use {', '.join(STATISTICS)}.",
+                parameter="statistics",
+            )
+    if len(set(asked)) < len(asked):
+        raise InvalidParameterError(
+            f"statistics={names!r} names a statistic twice: name each once.", parameter="statistics"
+        )
+    return asked
+
+
+def _by_class(targets: Integers, weights: Floats, n_classes: int) -> Floats:
+    """Return weights in the columns of classes, zeros for bad records, shape (n_records, n_classes)."""
+    labels = np.zeros((len(targets), n_classes))
+    good = np.flatnonzero(targets >= 0)
+    labels[good, targets[good]] = weights[good]
+    return labels
+
+
+def cut(features: Any) -> Any:
+    """Return features without negative entries, even if the map falsely states so. Sensitivities rest on this."""
+    if (features.data if sparse.issparse(features) else features).min(initial=0.0) >= 0:
+        return features
+    return features.maximum(0.0) if sparse.issparse(features) else np.maximum(features, 0.0)
 
 
 # Share of its present part that every block keeps.
@@ -337,10 +442,8 @@ class _Rounds:
             self.fitted = fit_softmax(self.released, self.rows, n_units=self.total_weight, with_linear=residuals)
 
 
-# Synthetic rows, their knots, how much worse than a sample they count, and public rows that count as half.
-_SYNTHETIC_ROWS, _KNOTS, _KAPPA, _HALF = 16_000, (2, 3, 5, 9), 3.0, 300
-# Rows with columns drawn apart beside public ones that are few, and their share.
-_ROWS_APART, _SHARE_APART = 2000, 0.3
+# Synthetic rows, and their knots.
+_SYNTHETIC_ROWS, _KNOTS = 16_000, (2, 3, 5, 9)
 _EACH_ROW = PublicUnits()
 
 
@@ -516,78 +619,6 @@ def _explain(model: MomentsModel, read_by: FeatureMap, fitted: Fit, table: pd.Da
     model.uncertainty_ = None if uncertainty is None else vars(uncertainty).copy()
     if synthetic:
         model.reference_rows_ = "synthetic rows, which were drawn from released sums"
-
-
-def _public_rows(
-    features: Any, feature_map: Any, public: pd.DataFrame, n_classes: int, units: PublicUnits
-) -> PublicRows:
-    """Return features of public rows. If these are few, add features of rows with columns drawn independently."""
-    if not statements_of(feature_map).reads_columns_apart or len(public) >= _FEW_ROWS:
-        return _read_by(feature_map, features, public, n_classes, units)
-    # In few rows, entries go together by chance. Made-up rows keep the fit from relying on that.
-    more = whole_features(feature_map.transform(_apart(public, units))) / UNIT
-    return _beside(features, more, 1 - _SHARE_APART, feature_map, n_classes, units)
-
-
-def _read_by(
-    feature_map: Any, released: Floats, public: pd.DataFrame, n_classes: int, units: PublicUnits
-) -> PublicRows:
-    """Return public rows with the features that the model reads, and the released features if these differ."""
-    decoder = statements_of(feature_map).decoder_
-    read, others = (feature_map, None) if decoder is None else (decoder, released)
-    features = released if decoder is None else decoder.transform(public)
-    return PublicRows(features, read.blocks_, n_classes, shares=units.shares, units=units.numbers, released=others)
-
-
-def _every_kind_of_row(measured: FeatureMap, public: pd.DataFrame, units: PublicUnits) -> pd.DataFrame | None:
-    """Return rows with all entries that private rows may have, or None if the map does not state how it reads them."""
-    about = statements_of(measured)
-    if about.table_columns is None:
-        return None
-    return _unusual_rows(_apart(public, units) if about.reads_columns_apart else public, about.table_columns)
-
-
-def _apart(public: pd.DataFrame, units: PublicUnits) -> pd.DataFrame:
-    """Return rows whose entries were drawn from public rows, independently for each column."""
-    draw, shares = np.random.default_rng(0), units.shares
-
-    def places() -> NDArray[np.int64]:
-        if shares is None:
-            return draw.integers(len(public), size=_ROWS_APART)
-        return draw.choice(len(public), size=_ROWS_APART, p=shares)
-
-    apart = {name: public[name].to_numpy()[places()] for name in public.columns}
-    return pd.DataFrame(apart).astype(public.dtypes)
-
-
-def _beside(features: Any, more: Any, part: float, feature_map: Any, n_classes: int, units: PublicUnits) -> PublicRows:
-    """Return features of real rows with a part in every mean, and of made-up rows with the rest."""
-    n_real, n_more = features.shape[0], more.shape[0]
-    both = sparse.vstack([features, more], format="csr")
-    shares = np.repeat([part / n_real, (1 - part) / n_more], [n_real, n_more])
-    owners = None
-    if units.numbers is not None and units.shares is not None:
-        shares[:n_real] = part * units.shares
-        # Each made-up row is a unit of its own.
-        owners = np.append(units.numbers, units.count(n_real) + np.arange(n_more))
-    return PublicRows(both, feature_map.blocks_, n_classes, shares=shares, units=owners)
-
-
-def _trusted(rows: PublicRows, difference: Drift | None) -> PublicRows:
-    """Return public rows. They count less than a sample unless they look like the private ones."""
-    return rows if difference is None or difference.trusted else replace(rows, kappa=difference.kappa)
-
-
-def _rows(
-    snapped: SnappedMap, table: pd.DataFrame, public: pd.DataFrame | None, n_classes: int, units: PublicUnits
-) -> PublicRows:
-    """Return features of synthetic rows and, with a share that grows with the number of units, of a few public ones."""
-    features = whole_features(snapped.transform(table)) / UNIT
-    if public is None:
-        return PublicRows(features, snapped.blocks_, n_classes, kappa=_KAPPA)
-    real, count = whole_features(snapped.transform(public)) / UNIT, units.count(len(public))
-    both = _beside(real, features, count / (count + _HALF), snapped, n_classes, units)
-    return replace(both, kappa=_KAPPA)
 
 
 def _effects_of_cells(snapped: SnappedMap, grid: Grid, coefficients: Floats) -> list[Floats]:

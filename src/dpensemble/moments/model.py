@@ -7,7 +7,6 @@ class. Coefficients and effects have standard deviations by the known noise of w
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -26,7 +25,7 @@ from dpensemble.datasets.preparation import ColumnReading, LibraryTransformer, s
 from dpensemble.datasets.tables import as_table
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.tables import feature_values
-from dpensemble.moments.whole import UNIT, whole_features
+from dpensemble.moments.whole import UNIT, _logits_of, probabilities, rounded, whole_features
 from dpensemble.report.effects import Step, waterfall
 
 Singles = NDArray[np.float32]
@@ -463,81 +462,8 @@ def _entries(column: ColumnReading, seen: pd.Series) -> list[_Entry]:
     return [*pairs, (None, _MISSING)] if missing.any() else pairs
 
 
-# Units in 1 of coefficients, and of probabilities and odds.
-_COEFFICIENT, _CHANCE = 2.0**16, 2.0**24
-_LARGEST_COEFFICIENT = 2.0**12
 # Rows, and numbers about them, that are explained together.
 _ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 512, 2**22
-
-
-def probabilities(features: Any, coefficients: Floats) -> Floats:
-    """Return the probability of each class, shape (n_rows, n_columns). One column is the second class of two.
-
-    Sums are over whole numbers below ``2**53``, so they are exact in any order. A row's probabilities depend only on
-    that row and on the coefficients, not on the rows read together with it. A private row's centre rests on that.
-    """
-    return chances_of(_logits_of(features, coefficients))
-
-
-def chances_of(scores: Floats) -> Floats:
-    """Return the probability of each class by `_logits_of`, shape (n_rows, n_columns)."""
-    if scores.shape[1] == 1:
-        # The logistic function, without overflow on either side.
-        return np.rint(0.5 * (1 + np.tanh(scores / 2)) * _CHANCE) / _CHANCE
-    odds = np.rint(np.exp(scores - scores.max(axis=1, keepdims=True)) * _CHANCE)
-    # No release can show that a probability is 0.
-    chances: Floats = np.maximum(np.rint(odds / odds.sum(axis=1, keepdims=True) * _CHANCE), 1.0) / _CHANCE
-    return chances
-
-
-def _logits_of(features: Floats | sparse.csr_matrix, coefficients: Floats) -> Floats:
-    """Return the logit of each column of coefficients, shape (n_rows, n_columns)."""
-    return logits_of_whole(whole_units(features), coefficients)
-
-
-def whole_units(features: Floats | sparse.csr_matrix) -> Floats | sparse.csr_matrix:
-    """Return features as whole numbers of ``1 / UNIT``."""
-    return np.rint(features * UNIT) if isinstance(features, np.ndarray) else (features * UNIT).rint()
-
-
-def logits_of_whole(whole: Floats | sparse.csr_matrix, coefficients: Floats) -> Floats:
-    """Return the same as `_logits_of`, of features in whole units."""
-    # Products stay below 2**14 * 2**28 in length, since rows are at most 1 long.
-    return np.asarray(whole @ (rounded(coefficients) * _COEFFICIENT)) / (UNIT * _COEFFICIENT)
-
-
-def rounded(coefficients: Floats) -> Floats:
-    """Return the coefficients that a model reads: whole multiples of ``2**-16`` in a wide range."""
-    limited = np.clip(coefficients, -_LARGEST_COEFFICIENT, _LARGEST_COEFFICIENT)
-    return np.asarray(np.rint(limited * _COEFFICIENT) / _COEFFICIENT)
-
-
-def expected(
-    centre: Floats | None, features: Any, n_classes: int, even_weight: float, *, whole: bool = False
-) -> tuple[Floats, Floats]:
-    """Return what a published model expects of rows, and the public weight of each row.
-
-    Features are numbers up to 1, or `whole` numbers of ``1 / UNIT``.
-    """
-    n_rows, n_columns = features.shape[0], columns(n_classes)
-    if centre is None:
-        return np.full((n_rows, n_columns), 1 / n_classes), np.full(n_rows, even_weight)
-    c = chances_of(logits_of_whole(features if whole else whole_units(features), centre))
-    if n_columns == 1:
-        return c, 0.5 / np.maximum(c, 1 - c)[:, 0]
-    # Chances are whole numbers of 2**-24, so this sum of squares is exact in any order.
-    longest = np.sqrt(1 - 2 * c.min(axis=1) + (c**2).sum(axis=1))
-    return c, 0.5 / longest
-
-
-def columns(n_classes: int) -> int:
-    """Return the number of columns of coefficients: one for two classes, otherwise one a class."""
-    return 1 if n_classes == 2 else n_classes
-
-
-def even_weight(n_classes: int) -> float:
-    """Return the weight of rows where residuals are taken from even shares of the classes."""
-    return 1.0 if n_classes == 2 else 0.5 / math.sqrt((n_classes - 1) / n_classes)
 
 
 class MomentsModel(ClassifierMixin, BaseEstimator):

@@ -1,4 +1,4 @@
-r"""Bounded vectors as whole numbers, and their exact sum.
+r"""Whole numbers: bounded vectors of records and their exact sum, and the chances that a published model gives rows.
 
 A record answers with ``phi(x) outer r``: features of a public map, times a short vector ``r`` of its label. The length
 of ``r`` is at most the record's public weight ``w``. Both factors are cut towards zero to whole numbers of ``1 / UNIT``
@@ -6,11 +6,16 @@ and ``1 / _ANSWER_UNIT``, which makes no entry longer. Lengths are then compared
 every label, features are at most ``UNIT`` long and `r` is at most ``w _ANSWER_UNIT`` long. A unit's records share a
 weight of at most 1. So by the triangle inequality the unit's sum is at most ``WHOLE`` times the unit's weight long.
 Sums of whole numbers below ``2**53`` are exact in doubles, in any order.
+
+Chances are sums of that kind as well. So a row's chances depend only on that row and on the coefficients, not on the
+rows that are read together with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +23,8 @@ from scipy import sparse
 
 from dpensemble._arrays import BigIntegers, Floats, Integers, Rows
 from dpensemble.errors import DataError
-from dpensemble.releases.sums import python_integers
+from dpensemble.releases import SumQuery
+from dpensemble.releases.sums import CHECKSUMS, Outcome, PartialSums, python_integers
 
 #: Whole units in 1, of features (which then fit 16 bits) and of answers.
 UNIT = 2**14
@@ -180,3 +186,130 @@ class ExactSum:
         if self._total is None or recent is None:
             return recent if self._total is None else self._total
         return self._total + recent
+
+
+# Distance of two vectors of length 1 whose inner product is not negative.
+_SQRT_2 = math.isqrt(2 * WHOLE**2) + 1
+
+
+class RecordsQuery(SumQuery[Outcome]):
+    """A sum over records, each of which adds the outer product of two short vectors of whole numbers."""
+
+    unit = WHOLE
+    replacing = _SQRT_2
+    removing = WHOLE
+    #: Whether no record adds a negative entry.
+    never_negative = False
+
+    def allows(self, sums: PartialSums, weight: float) -> bool:
+        """Return whether records with a total weight can have a sum. Private.
+
+        A unit adds a vector of at most its weight times `removing`, which is what removing the unit changes. By the
+        triangle inequality the sum of several units is at most their total weight times `removing` long.
+        """
+        # The margin covers the rounding of weights that are fractions.
+        longest = math.ceil(weight * (1 + 1e-9) * self.removing)
+        return sums.fits(longest, never_negative=self.never_negative)
+
+    @abstractmethod
+    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
+        """Return both factors of a block's records, shapes (n_records, n_rows) and (n_records, n_columns). Private."""
+
+
+#: A query for which only its exact sum matters, and not how the noisy sum is read.
+AnyQuery = RecordsQuery[Any]
+
+
+def partial_sums(query: AnyQuery, blocks: Iterable[WholeBlock], *, number: int = 0) -> PartialSums:
+    """Return the exact sum of blocks of records for the release with a number. Private.
+
+    Every sum of records is computed here: of all records on this machine, or of a part of them in another process or on
+    a cluster.
+    """
+    total, rows, checksum = ExactSum(), 0, 0
+    for features, targets, weights, hashes in blocks:
+        total.add(*query.factors(features, targets, weights))
+        rows, checksum = rows + len(targets), (checksum + hashes) % CHECKSUMS
+    return PartialSums(total.total, rows, checksum, number)
+
+
+def total_of(sums: PartialSums) -> BigIntegers:
+    """Return the exact sum of all records, or raise if there are none."""
+    if sums.total is None:
+        raise DataError("there are no private records; a reader of blocks must give all records on every call.")
+    return sums.total
+
+
+# Units in 1 of coefficients, and of probabilities and odds.
+_COEFFICIENT, _CHANCE = 2.0**16, 2.0**24
+_LARGEST_COEFFICIENT = 2.0**12
+
+
+def probabilities(features: Any, coefficients: Floats) -> Floats:
+    """Return the probability of each class, shape (n_rows, n_columns). One column is the second class of two.
+
+    Sums are over whole numbers below ``2**53``, so they are exact in any order. A row's probabilities depend only on
+    that row and on the coefficients, not on the rows read together with it. A private row's centre rests on that.
+    """
+    return chances_of(_logits_of(features, coefficients))
+
+
+def chances_of(scores: Floats) -> Floats:
+    """Return the probability of each class by `_logits_of`, shape (n_rows, n_columns)."""
+    if scores.shape[1] == 1:
+        # The logistic function, without overflow on either side.
+        return np.rint(0.5 * (1 + np.tanh(scores / 2)) * _CHANCE) / _CHANCE
+    odds = np.rint(np.exp(scores - scores.max(axis=1, keepdims=True)) * _CHANCE)
+    # No release can show that a probability is 0.
+    chances: Floats = np.maximum(np.rint(odds / odds.sum(axis=1, keepdims=True) * _CHANCE), 1.0) / _CHANCE
+    return chances
+
+
+def _logits_of(features: Floats | sparse.csr_matrix, coefficients: Floats) -> Floats:
+    """Return the logit of each column of coefficients, shape (n_rows, n_columns)."""
+    return logits_of_whole(whole_units(features), coefficients)
+
+
+def whole_units(features: Floats | sparse.csr_matrix) -> Floats | sparse.csr_matrix:
+    """Return features as whole numbers of ``1 / UNIT``."""
+    return np.rint(features * UNIT) if isinstance(features, np.ndarray) else (features * UNIT).rint()
+
+
+def logits_of_whole(whole: Floats | sparse.csr_matrix, coefficients: Floats) -> Floats:
+    """Return the same as `_logits_of`, of features in whole units."""
+    # Products stay below 2**14 * 2**28 in length, since rows are at most 1 long.
+    return np.asarray(whole @ (rounded(coefficients) * _COEFFICIENT)) / (UNIT * _COEFFICIENT)
+
+
+def rounded(coefficients: Floats) -> Floats:
+    """Return the coefficients that a model reads: whole multiples of ``2**-16`` in a wide range."""
+    limited = np.clip(coefficients, -_LARGEST_COEFFICIENT, _LARGEST_COEFFICIENT)
+    return np.asarray(np.rint(limited * _COEFFICIENT) / _COEFFICIENT)
+
+
+def expected(
+    centre: Floats | None, features: Any, n_classes: int, even_weight: float, *, whole: bool = False
+) -> tuple[Floats, Floats]:
+    """Return what a published model expects of rows, and the public weight of each row.
+
+    Features are numbers up to 1, or `whole` numbers of ``1 / UNIT``.
+    """
+    n_rows, n_columns = features.shape[0], columns(n_classes)
+    if centre is None:
+        return np.full((n_rows, n_columns), 1 / n_classes), np.full(n_rows, even_weight)
+    c = chances_of(logits_of_whole(features if whole else whole_units(features), centre))
+    if n_columns == 1:
+        return c, 0.5 / np.maximum(c, 1 - c)[:, 0]
+    # Chances are whole numbers of 2**-24, so this sum of squares is exact in any order.
+    longest = np.sqrt(1 - 2 * c.min(axis=1) + (c**2).sum(axis=1))
+    return c, 0.5 / longest
+
+
+def columns(n_classes: int) -> int:
+    """Return the number of columns of coefficients: one for two classes, otherwise one a class."""
+    return 1 if n_classes == 2 else n_classes
+
+
+def even_weight(n_classes: int) -> float:
+    """Return the weight of rows where residuals are taken from even shares of the classes."""
+    return 1.0 if n_classes == 2 else 0.5 / math.sqrt((n_classes - 1) / n_classes)

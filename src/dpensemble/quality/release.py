@@ -28,13 +28,13 @@ from numpy.typing import NDArray
 from dpensemble._arrays import Floats, Integers
 from dpensemble._random import NoiseSource
 from dpensemble._wording import plural
-from dpensemble.accounting import Group, SumsMeter
+from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
 from dpensemble.errors import BudgetError
 from dpensemble.quality.areas import FEWEST_BINS, area_edges, pairs_inside
 from dpensemble.relations import Relation
-from dpensemble.releases import SumQuery, SumReleaser
+from dpensemble.releases import SumQuery, SumReleaser, SumsMeter
 
 #: The name of the group of all values that were not declared.
 OTHER_GROUP = "other"

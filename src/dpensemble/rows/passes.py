@@ -23,8 +23,7 @@ from dpensemble._processes import one_thread
 from dpensemble.clusters.vetting import versions
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.moments.learning import Transform
-from dpensemble.moments.queries import AnyQuery, partial_sums
-from dpensemble.moments.whole import WholeBlock, whole_features
+from dpensemble.moments.whole import AnyQuery, WholeBlock, partial_sums, whole_features
 from dpensemble.releases.sums import CHECKSUMS, PartialSums, SameRecords
 from dpensemble.rows.bad_records import BAD
 from dpensemble.rows.checked import Block, RowCheck, UnitCounts, UnitsByEntry, UnitTypeError, as_hashes

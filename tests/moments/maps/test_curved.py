@@ -10,17 +10,17 @@ from sklearn.preprocessing import StandardScaler
 
 from dpensemble import LabelMomentsClassifier
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import Group, SumsMeter
+from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_mu
 from dpensemble.moments import DirectionsMap, TableMap
+from dpensemble.moments.learning import ClassSums
 from dpensemble.moments.maps import curved as landmarks
 from dpensemble.moments.maps.curved import CurvedMap, WhitenedNumbers, _are_measured, _chosen_landmarks
-from dpensemble.moments.queries import ClassSums, partial_sums, total_of
-from dpensemble.moments.whole import WHOLE
+from dpensemble.moments.whole import WHOLE, partial_sums, total_of
 from dpensemble.persistence import load_classifier, save_classifier
 from dpensemble.relations import Relation
-from dpensemble.releases import SumReleaser
+from dpensemble.releases import SumReleaser, SumsMeter
 from tests.records import records_behind, whole_blocks
 
 

@@ -1,30 +1,43 @@
-"""Sums of label moments: order of charge and noise, size, independence. False-alarm rate 1e-6 a test."""
+"""Sums of label moments: order of charge and noise, size, independence. False-alarm rate 1e-6 a test.
+
+Statistics that a run of label moments releases besides its model.
+
+Public weights of features: what they may depend on, and that no row becomes longer.
+"""
 
 import itertools
+import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import chi2, kstest, norm
 
+from dpensemble import LabelMomentsClassifier
 from dpensemble._random import SeededNoise, SystemNoise
-from dpensemble.accounting import Group, SumsMeter
+from dpensemble.accounting import Group
 from dpensemble.budget import Budget
+from dpensemble.certificates import certificate_of_fit
+from dpensemble.cli import main
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
-from dpensemble.moments import MomentsSource
-from dpensemble.moments.model import expected, probabilities
-from dpensemble.moments.queries import (
+from dpensemble.moments import MomentsSource, TableMap
+from dpensemble.moments.fits import Fit, starting_fit
+from dpensemble.moments.learning import (
+    STATISTICS,
     ClassSums,
     FeatureMean,
     FeatureProducts,
     Residuals,
     UnitCount,
     _ClassShares,
-    partial_sums,
+    _weights_of_features,
+    statistics_of,
 )
-from dpensemble.moments.whole import WHOLE, WholeBlock, whole_features
+from dpensemble.moments.public_rows import PublicRows
+from dpensemble.moments.whole import UNIT, WHOLE, WholeBlock, expected, partial_sums, probabilities, whole_features
 from dpensemble.relations import Relation
-from dpensemble.releases import DiscreteNoise, ReleasedTable, SumReleaser, sums
+from dpensemble.releases import DiscreteNoise, ReleasedTable, SumReleaser, SumsMeter, sums
 from dpensemble.releases.sums import PartialSums
 from tests.records import records_behind, whole_blocks
 
@@ -366,3 +379,148 @@ def test_a_negative_entry_is_no_sum_of_records_that_add_none():
     for query in (UnitCount(), FeatureMean(nonnegative=True), ClassSums(2), _ClassShares(("a", "b"))):
         assert not query.allows(PartialSums(total, 1), 1.0)
     assert FeatureMean(nonnegative=False).allows(PartialSums(total, 1), 1.0)
+
+
+NAMES = ("no", "yes", "unknown")
+
+
+def one_unit(targets):
+    """Return the exact sum of one unit with these records."""
+    weights = np.full(len(targets), 1 / len(targets))
+    blocks = [WholeBlock(np.full((len(targets), 2), float(UNIT)), np.array(targets), weights)]
+    return partial_sums(_ClassShares(NAMES), blocks).total.astype(float)
+
+
+def test_no_two_units_differ_by_more_than_the_sensitivity():
+    units = [one for size in (1, 2, 3) for one in itertools.product(range(3), repeat=size)]
+    sums = [one_unit(one) for one in units]
+    largest = max(np.linalg.norm(u - v) for u in sums for v in sums)
+    # A unit of class a against one of class b needs all of it.
+    assert _ClassShares.replacing * (1 - 1e-5) <= largest <= _ClassShares.replacing
+    assert max(np.linalg.norm(u) for u in sums) <= _ClassShares.removing == WHOLE
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    return X, np.array(["no", "yes"])[(X[:, 0] > 0.5).astype(int)], rng.normal(size=(300, 3))
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+def test_shares_are_released_charged_and_certified(rows, relation):
+    X, y, public = rows
+    model = LabelMomentsClassifier(
+        classes=["no", "yes"], statistics="class-shares", relation=relation, insecure_release_seed=0
+    ).fit(X, y, X_public=public)
+    (table,) = [one.table for one in model.result_.releases if one.description == "the share of each class"]
+    assert [row[0] for row in table.rows] == ["no", "yes"]
+    for name, share, error in table.rows:
+        assert abs(share - np.mean(y == name)) < 5 * error < 0.2
+    assert len(model.charges_) == len(model.result_.releases)
+    assert sum(1 / one["sigma"] ** 2 for one in model.charges_) == pytest.approx(
+        model.design_.meter().mu ** 2, rel=1e-9
+    )
+    assert model.guarantee_.epsilon <= 1.0
+    assert len(certificate_of_fit(model)["parts"][0]["body"]["rounds"]) == len(model.charges_)
+
+
+def test_a_run_without_statistics_releases_what_it_did(rows):
+    X, y, public = rows
+    settings = {"classes": ["no", "yes"], "insecure_release_seed": 0}
+    plain = LabelMomentsClassifier(**settings).fit(X, y, X_public=public)
+    assert all(one.table is None for one in plain.result_.releases)
+    assert sum(plain.design_.shares) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ("x", "unknown"),
+        ("class-shares,class-shares", "twice"),
+        (",", "unknown"),
+        (["class-shares", "x"], "unknown"),
+        (7, "not a list of names"),
+        ([7], "not a list of names"),
+    ],
+)
+def test_unknown_and_repeated_names_are_refused(names, text):
+    with pytest.raises(InvalidParameterError, match=text):
+        LabelMomentsClassifier(statistics=names).design(n_classes=2)
+
+
+def test_names_may_have_spaces():
+    assert statistics_of(" class-shares ") == tuple(STATISTICS)
+    assert statistics_of(["class-shares"]) == statistics_of(("class-shares",)) == ("class-shares",)
+    assert statistics_of(None) == statistics_of("") == statistics_of([]) == ()
+
+
+def test_page_terminal_and_json_show_the_shares(tmp_path, monkeypatch, capsys, rows):
+    import pandas as pd
+
+    X, y, public = rows
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame(X, columns=list("abc")).assign(y=y).to_csv("private.csv", index=False)
+    pd.DataFrame(public, columns=list("abc")).to_csv("public.csv", index=False)
+    line = "train label-moments --private private.csv --public public.csv --target y --classes no,yes --out run --quiet"
+    assert main([*line.split(), "--statistics", "class-shares"]) == 0
+    assert "Share of each class: no 0." in capsys.readouterr().out
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "<h3>Share of each class</h3>" in page
+    # The noise of one sum among the settings would contradict the list of all.
+    assert ">Sigma<" not in page
+    card = json.loads((tmp_path / "run" / "card.json").read_text(encoding="utf-8"))
+    assert card["privacy"]["released"][0]["table"]["title"] == "Share of each class"
+    words = (tmp_path / "run" / "card.md").read_text(encoding="utf-8")
+    assert "## Released sums, and their noise in sensitivities" in words
+    assert "## Share of each class" in words
+    assert " ± 0." in words
+    releases = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["releases"]
+    assert [one["table"]["title"] for one in releases if one["table"]] == ["Share of each class"]
+
+
+def table(n, seed=0):
+    rng = np.random.default_rng(seed)
+    numbers = np.where(rng.random((n, 2)) < 0.2, np.nan, rng.normal(size=(n, 2)))
+    return pd.DataFrame(
+        {"a": numbers[:, 0], "b": numbers[:, 1], "c": rng.choice(["x", "y", None], n), "d": rng.choice(["p", "q"], n)}
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    feature_map = TableMap().fit(table(200))
+    features = whole_features(feature_map.transform(table(200))) / UNIT
+    return feature_map, PublicRows(features, feature_map.blocks_, 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("spread", [1e-4, 1e-2, 10.0])
+def test_weighted_rows_stay_within_length_one(fitted, seed, spread):
+    feature_map, public = fitted
+    rng = np.random.default_rng(seed)
+    start = starting_fit(public)
+    scales = start.scales * np.exp(rng.normal(scale=1.5, size=len(start.scales)))
+    fit = Fit(3 * rng.normal(size=start.coefficients.shape), scales)
+    factors = _weights_of_features(fit, public, feature_map, spread)
+    assert np.isfinite(factors).all()
+    assert factors.min() > 0
+    # Also for rows that no public row is like.
+    rows = table(500, seed + 1)
+    rows.loc[0] = [np.nan, np.nan, None, None]
+    rows.loc[1] = [1e12, -1e12, "other", "other"]
+    weighted = feature_map.transform(rows).multiply(factors)
+    lengths = np.sqrt(np.asarray(weighted.power(2).sum(axis=1)).ravel())
+    assert lengths == pytest.approx(np.ones(500), abs=1e-9)
+
+
+def test_sensitivity_goes_where_signal_is(fitted):
+    feature_map, public = fitted
+    start = starting_fit(public)
+    scales = np.full_like(start.scales, 0.3)
+    owners = feature_map.columns_of_blocks_
+    scales[owners == 1] = 30.0
+    factors = _weights_of_features(Fit(start.coefficients, scales), public, feature_map, 1e-2)
+    mean = [factors[owners[feature_map.blocks_] == column].mean() for column in range(4)]
+    assert mean[1] > 1 > max(mean[0], mean[2], mean[3])
+    assert factors[-1] == 1
