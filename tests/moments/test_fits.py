@@ -30,17 +30,16 @@ from dpensemble.moments.fits import (
     _within,
     fit_moments,
     fit_softmax,
-    starting_fit,
 )
 from dpensemble.moments.fits import _softmax as softmax_of_rows
 from dpensemble.moments.learning import ClassSums, Residuals
 from dpensemble.moments.public_rows import PublicRows
-from dpensemble.moments.whole import UNIT, expected, probabilities
+from dpensemble.moments.whole import UNIT, centres_and_weights, probabilities
 
 
 def test_without_noise_the_truth_is_found(made):
     public, p, rounds = made(2, spread=1e-7)
-    fit = fit_moments(rounds, public, starting_fit(public), n_units=1e9)
+    fit = fit_moments(rounds, public, Fit.start(public), n_units=1e9)
     assert np.abs(probabilities(public.features, fit.coefficients) - p).mean() < 0.01
 
 
@@ -48,7 +47,7 @@ def test_more_noise_means_a_model_that_says_less(made):
     errors, sizes = [], []
     for spread in (1e-5, 3e-2, 30.0):
         public, p, rounds = made(2, spread)
-        fit = fit_moments(rounds, public, starting_fit(public), n_units=10_000)
+        fit = fit_moments(rounds, public, Fit.start(public), n_units=10_000)
         guess = probabilities(public.features, fit.coefficients)
         errors.append(np.abs(guess - p).mean())
         sizes.append(np.abs(guess - 0.5).mean())
@@ -59,7 +58,7 @@ def test_more_noise_means_a_model_that_says_less(made):
 
 def test_fits_by_evidence_repeat(made):
     public, _, rounds = made(2, 1e-2)
-    one, other = (fit_moments(rounds, public, starting_fit(public), n_units=1000) for _ in range(2))
+    one, other = (fit_moments(rounds, public, Fit.start(public), n_units=1000) for _ in range(2))
     assert np.array_equal(one.coefficients, other.coefficients)
     assert np.array_equal(one.scales, other.scales)
 
@@ -85,7 +84,7 @@ def test_a_rare_class_has_its_base_rate_though_the_constant_is_short():
     p = probabilities(features, np.append(np.zeros(8), -46.0)[:, None])
     values = features.T @ (p - 0.5) / len(features)
     moments = Moments(values=values, spread=1e-5, scale=np.ones(9), centre=None)
-    fit = fit_moments([moments], public, starting_fit(public), n_units=1e3)
+    fit = fit_moments([moments], public, Fit.start(public), n_units=1e3)
     assert probabilities(features, fit.coefficients).mean() == pytest.approx(p.mean(), rel=0.1)
 
 
@@ -118,13 +117,13 @@ def test_noise_does_not_set_the_scale_of_a_small_block():
     for seed in range(30):
         noise = np.random.default_rng(seed).normal(size=(13, 1)) * 0.05
         moments = Moments(values=noise, spread=0.05, scale=np.ones(13), centre=None)
-        scales.append(fit_moments([moments], public, starting_fit(public), n_units=1e4).scales)
+        scales.append(fit_moments([moments], public, Fit.start(public), n_units=1e4).scales)
     ratio = np.array(scales)[:, 0] / np.array(scales)[:, 1]
     assert ratio.max() < 4
 
 
 def linear(rounds, public, n_units):
-    about = [expected(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
+    about = [centres_and_weights(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
     return 10 * _fit_linear(rounds, about, public, n_units=n_units).coefficients
 
 
@@ -304,7 +303,7 @@ def test_fits_repeat():
 def test_rounds_of_residuals_and_of_class_sums_are_fitted_together():
     public, truth, moments, (private, labels) = made(3, 20_000, 1e-3)
     centre = fit_softmax([moments], public, n_units=20_000).coefficients
-    c, omega = expected(centre, private, 3, 1.0)
+    c, omega = centres_and_weights(centre, private, 3, 1.0)
     sums = private.T @ (omega[:, None] * (np.eye(3)[labels] - c)) / 20_000
     later = Moments(values=sums, spread=1e-5, scale=np.ones(8), centre=centre)
     fitted = fit_softmax([moments, later], public, n_units=20_000)
@@ -455,7 +454,7 @@ def test_much_noise_keeps_one_half(rows_of_300):
 def test_rounds_of_residuals_stay_as_they_are(rows_of_300):
     fit = Fit(np.zeros((5, 1)), np.ones(2))
     moments = Residuals(2, fit.coefficients).read(np.full((5, 1), 0.01), 1e-3)
-    about = expected(moments.centre, rows_of_300.features, 2, moments.even_weight)
+    about = centres_and_weights(moments.centre, rows_of_300.features, 2, moments.even_weight)
     assert _around_share(moments, about, rows_of_300, n_units=300) == (moments, about)
 
 

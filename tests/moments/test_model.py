@@ -12,21 +12,21 @@ from hypothesis.extra.numpy import arrays
 from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import StandardScaler
 
+from dpensemble.datasets.preparation import LibraryTransformer
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments import BoundedMap, DirectionsMap, MomentsModel, TableMap
-from dpensemble.moments.fits import fit_moments, fit_softmax, starting_fit
+from dpensemble.moments.fits import Fit, fit_moments, fit_softmax
 from dpensemble.moments.maps.curved import CurvedMap, KernelDirections
 from dpensemble.moments.maps.grid import SnappedMap, observed_grid
 from dpensemble.moments.model import (
     Explanation,
     Information,
+    Sources,
     Uncertainty,
     _rows_at,
     column_effects,
-    completed,
-    gathered,
 )
-from dpensemble.moments.whole import _logits_of, probabilities
+from dpensemble.moments.whole import logits, probabilities
 
 
 @given(arrays(np.float64, (3, 4), elements=st.floats(-1e6, 1e6)), st.sampled_from([1, 3, 7]))
@@ -100,7 +100,7 @@ def test_stated_deviations_are_those_of_fits_to_other_noise(made, n_classes, dra
         other = np.random.default_rng(seed).normal(size=rounds[0].values.shape) * 0.004
         moved = type(rounds[0])(**{**vars_of(rounds[0]), "values": rounds[0].values + other})
         if n_classes == 2:
-            fit = fit_moments([moved], public, starting_fit(public), n_units=1e6)
+            fit = fit_moments([moved], public, Fit.start(public), n_units=1e6)
         else:
             fit = fit_softmax([moved], public, n_units=1e6)
         uncertainty = Uncertainty.of(fit.information)
@@ -181,10 +181,10 @@ def test_parts_add_up_before_the_remainder_is_divided(name):
 def test_contributions_and_base_are_the_logit_of_the_model(name, n_columns):
     feature_map, public, model = model_of(name, n_columns)
     found = model.explanation([feature_map], public)
-    logits = _logits_of(feature_map.transform(public), model.coefficients_)
+    wanted = logits(feature_map.transform(public), model.coefficients_)
     if n_columns > 1:
-        logits -= logits.mean(axis=1, keepdims=True)
-    np.testing.assert_allclose(found.logits, logits, atol=1e-9)
+        wanted -= wanted.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.logits, wanted, atol=1e-9)
     np.testing.assert_array_equal(found.predicted, model.predict(feature_map.transform(public)))
     assert found.columns == list(public)
     assert found.classes == list(model.classes_[-n_columns:])
@@ -250,15 +250,20 @@ def test_slopes_along_a_path_are_those_of_brute_force(monkeypatch, nodes):
 
 def test_the_remainder_goes_to_columns_that_have_a_part():
     parts = np.array([[[1.0], [-3.0], [0.0]], [[0.0], [0.0], [0.0]]])
-    found = completed(parts, np.array([[-1.6], [0.3]]))
+    found = Sources.completed(parts, np.array([[-1.6], [0.3]]))
     np.testing.assert_allclose(found[0, :, 0], [1.1, -2.7, 0.0])
     np.testing.assert_allclose(found[1, :, 0], 0.1)
 
 
+class Repeated(LibraryTransformer):
+    source_columns = property(lambda _: ["a", "b", "a"])
+
+
 def test_parts_of_one_source_are_added():
     parts = np.arange(12.0).reshape(2, 3, 2)
-    np.testing.assert_array_equal(gathered(parts, np.array([0, 1, 0]), 2)[:, 0], parts[:, 0] + parts[:, 2])
-    assert gathered(parts, np.arange(3), 3) is parts
+    gathered = Sources([Repeated()], ["a", "b"]).gathered(parts)
+    np.testing.assert_array_equal(gathered[:, 0], parts[:, 0] + parts[:, 2])
+    assert Sources([], ["a", "b", "c"]).gathered(parts) is parts
 
 
 def test_a_row_that_is_the_public_mean_has_no_contributions():

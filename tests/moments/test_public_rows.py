@@ -21,16 +21,16 @@ from scipy.optimize import minimize
 from dpensemble import AutoClassifier, LabelMomentsClassifier
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.fits import fit_softmax
-from dpensemble.moments.maps.grid import Scores, Shares, _on_simplex, declared_grid
+from dpensemble.moments.maps.grid import Shares, _on_simplex, declared_grid
 from dpensemble.moments.public_rows import (
     _CAUTION,
+    Drift,
     PublicRows,
     PublicUnits,
     Undecided,
     _always_one,
     _always_one_of_cells,
-    drift,
-    readable_share,
+    _readable_share,
 )
 
 ROWS = np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 4.0], [5.0, 5.0]])
@@ -109,7 +109,7 @@ def test_independent_rows_have_exactly_the_shares():
 
 @pytest.mark.parametrize("rho", [0.6, -0.6])
 def test_rows_together_have_the_shares_and_go_together(rho):
-    scores = Scores.of(THREE, EFFECTS)
+    scores = THREE.scores(EFFECTS)
     wanted = np.array([[1.0, rho, 0], [rho, 1.0, 0], [0, 0, 1.0]])
     cells = scores.draw(wanted, 8000)
     for number, share in enumerate(THREE.shares):
@@ -122,14 +122,14 @@ def test_correlations_come_back_from_products_of_rows():
     wanted = np.array([[1.0, 0.5, 0.0], [0.5, 1.0, -0.3], [0.0, -0.3, 1.0]])
     even = shares_of(*[[0.1] * 10 + [0.0, 0.0]] * 3)
     effects = [np.arange(12.0)[:, None]] * 3
-    scores = Scores.of(even, effects)
+    scores = even.scores(effects)
     rows = even.grid.rows(scores.draw(wanted, 40_000))
     z = scores.of_rows(rows)
     assert scores.correlation(z.T @ z / len(z), 1e-6) == pytest.approx(wanted, abs=0.05)
 
 
 def test_what_noise_alone_would_say_is_taken_back():
-    scores = Scores.of(THREE, EFFECTS)
+    scores = THREE.scores(EFFECTS)
     noise = np.random.default_rng(0).normal(size=(3, 3)) * 0.01
     assert np.abs(scores.correlation((noise + noise.T) / 2, 0.05) - np.eye(3)).max() == 0
     strong = scores.correlation(np.full((3, 3), 10.0), 0.05)
@@ -138,7 +138,7 @@ def test_what_noise_alone_would_say_is_taken_back():
 
 
 def test_scores_of_rows_are_seldom_longer_than_one():
-    scores = Scores.of(THREE, EFFECTS)
+    scores = THREE.scores(EFFECTS)
     lengths = np.linalg.norm(scores.of_rows(THREE.grid.rows(THREE.draw(1000))), axis=1)
     assert np.mean(lengths > 1) < 0.4
     blank = scores.of_rows(pd.DataFrame({"c0": [None], "c1": ["unheard"], "c2": ["0"]}))
@@ -147,14 +147,14 @@ def test_scores_of_rows_are_seldom_longer_than_one():
 
 def test_columns_that_say_most_are_taken_first(monkeypatch):
     monkeypatch.setattr("dpensemble.moments.maps.grid._MOST_COLUMNS", 2)
-    scores = Scores.of(THREE, [EFFECTS[0] * 0.01, EFFECTS[1], np.array([[9.0], [0.0], [0.0], [0.0]])])
+    scores = THREE.scores([EFFECTS[0] * 0.01, EFFECTS[1], np.array([[9.0], [0.0], [0.0], [0.0]])])
     assert scores.columns.tolist() == [1, 2]
     assert scores.draw(np.array([[1.0, 0.9], [0.9, 1.0]]), 100).shape == (100, 3)
 
 
 def test_effects_on_several_classes_count_along_what_differs_most():
     two = np.array([[5.0, 0.1], [-5.0, 0.0], [0.0, 0.1], [1.0, 0.0], [0.0, 0.0]])
-    scores = Scores.of(THREE, [two, np.hstack([EFFECTS[1], EFFECTS[1]]), np.zeros((4, 2))])
+    scores = THREE.scores([two, np.hstack([EFFECTS[1], EFFECTS[1]]), np.zeros((4, 2))])
     order = np.argsort(scores.values[0][:4])
     assert order.tolist() in ([1, 2, 3, 0], [0, 3, 2, 1])
 
@@ -163,7 +163,7 @@ def test_cells_that_hold_little_but_noise_are_joined():
     grid = declared_grid({"x": (0.0, 1.0)})
     released = np.zeros(int(grid.sizes.sum()))
     released[3], released[40] = 0.5, 0.5
-    found = Shares.of(grid, released + np.random.default_rng(0).normal(size=len(released)) * 0.01, 0.01)
+    found = grid.shares(released + np.random.default_rng(0).normal(size=len(released)) * 0.01, 0.01)
     assert 2 <= len(found.shares[0]) - 1 < 20
     assert found.shares[0].sum() == pytest.approx(1)
 
@@ -175,7 +175,7 @@ def test_alarms_without_drift_are_as_rare_as_stated(n_rows):
     for _ in range(300):
         private = rng.normal(size=(3000, 8)) / 4
         mean = private.mean(axis=0) + 0.01 * rng.normal(size=8)
-        alarms += drift(mean, 0.01, rng.normal(size=(n_rows, 8)) / 4, 3000).alarm
+        alarms += Drift.of(mean, 0.01, rng.normal(size=(n_rows, 8)) / 4, 3000).alarm
     assert alarms <= 4
 
 
@@ -184,15 +184,15 @@ def test_alarms_stay_rare_with_many_features_and_little_noise():
     rng, alarms = np.random.default_rng(0), 0
     for _ in range(40):
         mean = (rng.normal(size=(2000, 60)) / 8).mean(axis=0) + 1e-6 * rng.normal(size=60)
-        alarms += drift(mean, 1e-6, rng.normal(size=(150, 60)) / 8, 2000).alarm
+        alarms += Drift.of(mean, 1e-6, rng.normal(size=(150, 60)) / 8, 2000).alarm
     assert alarms <= 2
 
 
 def test_a_shift_larger_than_chance_and_noise_is_found():
     rng = np.random.default_rng(0)
     features = rng.normal(size=(1000, 8)) / 4
-    assert drift(features.mean(axis=0) + 0.1, 0.01, features, 3000).alarm
-    assert not drift(features.mean(axis=0) + 0.1, 1.0, features, 3000).alarm
+    assert Drift.of(features.mean(axis=0) + 0.1, 0.01, features, 3000).alarm
+    assert not Drift.of(features.mean(axis=0) + 0.1, 1.0, features, 3000).alarm
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
@@ -241,7 +241,7 @@ def test_people_with_several_rows_raise_no_false_alarm(kind, n_people, spread):
     for _ in range(300):
         private, public = people(rng, 60, kind), people(rng, n_people, kind)
         mean = mean_of_people(*private, rng, spread)
-        found = drift(mean, spread, public[0], 60, PublicUnits(public[1], private=True))
+        found = Drift.of(mean, spread, public[0], 60, PublicUnits(public[1], private=True))
         alarms, decided = alarms + found.alarm, decided + (found.undecided is None)
     assert alarms <= 4
     assert decided >= 290
@@ -253,7 +253,7 @@ def test_the_tail_has_an_even_distribution():
     for _ in range(300):
         private, public = people(rng, 100, "equal rows"), people(rng, 60, "equal rows")
         mean = mean_of_people(*private, rng, 0.001)
-        tails.append(drift(mean, 0.001, public[0], 100, PublicUnits(public[1], private=True)).tail)
+        tails.append(Drift.of(mean, 0.001, public[0], 100, PublicUnits(public[1], private=True)).tail)
     # A feature counts as seen in one unit more, so tails may be too large, not too small.
     assert stats.kstest(tails, "uniform", alternative="greater").pvalue > 1e-4
 
@@ -262,7 +262,7 @@ def test_rows_taken_for_independent_would_raise_false_alarms():
     rng, alarms = np.random.default_rng(0), 0
     for _ in range(30):
         private, public = people(rng, 1000, "equal rows"), people(rng, 100, "equal rows")
-        alarms += drift(mean_of_people(*private, rng, 0.001), 0.001, public[0], 1000).alarm
+        alarms += Drift.of(mean_of_people(*private, rng, 0.001), 0.001, public[0], 1000).alarm
     assert alarms > 10
 
 
@@ -272,8 +272,8 @@ def test_drift_is_found_as_well_as_with_one_row_of_each_person():
     for _ in range(60):
         private, (rows, whose) = people(rng, 1000, "equal rows"), people(rng, 400, "equal rows")
         mean = mean_of_people(*private, rng, 0.005) + 0.04
-        by_people = drift(mean, 0.005, rows, 1000, PublicUnits(whose, private=True))
-        one_each = drift(mean, 0.005, rows[np.unique(whose, return_index=True)[1]], 1000)
+        by_people = Drift.of(mean, 0.005, rows, 1000, PublicUnits(whose, private=True))
+        one_each = Drift.of(mean, 0.005, rows[np.unique(whose, return_index=True)[1]], 1000)
         assert by_people.alarm == one_each.alarm
         sums += [by_people.statistic - 8, one_each.statistic - 8]
     assert sums[0] / sums[1] == pytest.approx(1, abs=0.05)
@@ -284,8 +284,8 @@ def test_many_rows_of_each_person_do_not_hide_drift():
     rng = np.random.default_rng(0)
     private, (rows, whose) = people(rng, 1000, "alike rows"), people(rng, 400, "alike rows")
     mean = mean_of_people(*private, rng, 0.005) + 0.04
-    one_each = drift(mean, 0.005, rows[np.unique(whose, return_index=True)[1]], 1000)
-    by_people = drift(mean, 0.005, rows, 1000, PublicUnits(whose, private=True))
+    one_each = Drift.of(mean, 0.005, rows[np.unique(whose, return_index=True)[1]], 1000)
+    by_people = Drift.of(mean, 0.005, rows, 1000, PublicUnits(whose, private=True))
     assert by_people.alarm
     assert by_people.statistic > one_each.statistic
 
@@ -297,27 +297,28 @@ def test_private_records_without_units_are_people_with_one_record():
         private, (rows, whose) = people(rng, 60, "alike rows"), people(rng, 80, "alike rows")
         firsts = private[0][np.unique(private[1], return_index=True)[1]]
         mean = firsts.mean(axis=0) + 0.001 * rng.normal(size=8)
-        alarms += drift(mean, 0.001, rows, 60, PublicUnits(whose)).alarm
+        alarms += Drift.of(mean, 0.001, rows, 60, PublicUnits(whose)).alarm
     assert alarms <= 4
 
 
 def test_without_units_each_row_is_a_unit():
     rng = np.random.default_rng(0)
     rows, mean = rng.normal(size=(500, 4)) / 4, rng.normal(size=4) / 50
-    assert drift(mean, 0.01, rows, 3000) == drift(mean, 0.01, rows, 3000, PublicUnits(np.arange(500), private=True))
+    by_rows = Drift.of(mean, 0.01, rows, 3000)
+    assert by_rows == Drift.of(mean, 0.01, rows, 3000, PublicUnits(np.arange(500), private=True))
 
 
 def test_with_much_noise_the_test_is_the_chi_square_test():
     rng = np.random.default_rng(0)
     rows, gap = rng.normal(size=(500, 4)) / 4, rng.normal(size=4)
-    found = drift(rows.mean(axis=0) + gap, 0.5, rows, 3000)
+    found = Drift.of(rows.mean(axis=0) + gap, 0.5, rows, 3000)
     assert found.statistic == pytest.approx(gap @ gap / 0.5**2, rel=0.01)
     assert found.tail == pytest.approx(stats.chi2.sf(found.statistic, 4), rel=0.01)
 
 
 def test_the_test_cannot_decide_when_public_units_are_unknown():
     rows = np.random.default_rng(0).normal(size=(1000, 8)) / 4
-    found = drift(rows.mean(axis=0) + 1, 0.01, rows, 3000, PublicUnits(private=True))
+    found = Drift.of(rows.mean(axis=0) + 1, 0.01, rows, 3000, PublicUnits(private=True))
     assert found.undecided is Undecided.UNKNOWN_UNITS
     assert math.isnan(found.tail)
     assert not found.alarm
@@ -328,7 +329,7 @@ def test_the_test_cannot_decide_when_public_units_are_unknown():
 @pytest.mark.parametrize("n_units", [1, 2, 9])
 def test_the_test_cannot_decide_when_public_units_are_few(n_units):
     rows = np.random.default_rng(0).normal(size=(1000, 8)) / 4
-    found = drift(rows.mean(axis=0) + 1, 0.001, rows, 3000, PublicUnits(np.arange(1000) % n_units, private=True))
+    found = Drift.of(rows.mean(axis=0) + 1, 0.001, rows, 3000, PublicUnits(np.arange(1000) % n_units, private=True))
     assert found.undecided is Undecided.FEW_UNITS
     assert not found.alarm
     assert "too few units" in found.warning()
@@ -336,7 +337,7 @@ def test_the_test_cannot_decide_when_public_units_are_few(n_units):
 
 def test_the_test_cannot_decide_when_public_rows_are_few():
     rows = np.random.default_rng(0).normal(size=(9, 8)) / 4
-    found = drift(rows.mean(axis=0) + 1, 0.001, rows, 3000)
+    found = Drift.of(rows.mean(axis=0) + 1, 0.001, rows, 3000)
     assert found.undecided is Undecided.FEW_ROWS
     assert "public rows are too few" in found.warning()
 
@@ -373,7 +374,7 @@ def test_a_run_that_cannot_decide_trusts_public_rows_less(visits, monkeypatch):
         trusted.append(public_rows)
         return fit_softmax(rounds, public_rows, **more)
 
-    monkeypatch.setattr("dpensemble.moments.learning.fit_softmax", fit_and_note)
+    monkeypatch.setattr("dpensemble.moments.fits.fit_softmax", fit_and_note)
     with pytest.warns(UserWarning, match="the test cannot decide whether public rows look like the private ones"):
         found = moments(rounds=1).fit(X, y, X_public=public, units=whose)
     assert found.drift_.undecided is Undecided.UNKNOWN_UNITS
@@ -493,7 +494,7 @@ def test_a_combination_that_fits_by_chance_is_not_used():
     rows = RNG.normal(size=(40, 100))
     assert _always_one(rows) is None
     assert _always_one(rows[:1]) is None
-    assert readable_share(np.zeros(100), 0.1, None) is None
+    assert _readable_share(np.zeros(100), 0.1, None) is None
 
 
 def test_weights_of_cells_are_the_shortest_that_add_up_to_1():
@@ -505,6 +506,6 @@ def test_weights_of_cells_are_the_shortest_that_add_up_to_1():
 
 def test_the_error_is_that_of_the_combination():
     rows = np.eye(3)[[0, 1, 2, 0, 1, 2]] / 2
-    found = readable_share(np.array([0.2, 0.1, 0.15]), 0.01, _always_one(rows), relative_error=0.03)
+    found = _readable_share(np.array([0.2, 0.1, 0.15]), 0.01, _always_one(rows), relative_error=0.03)
     assert found.share == pytest.approx(0.9)
     assert found.error == pytest.approx(np.hypot(2 * np.sqrt(3) * 0.01, 0.9 * 0.03))

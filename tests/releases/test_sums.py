@@ -24,7 +24,8 @@ from dpensemble.errors import BudgetError, DataError, DuplicateError, InvalidPar
 from dpensemble.moments.learning import ClassSums
 from dpensemble.relations import Relation
 from dpensemble.releases import DiscreteNoise, ReleasedSum, ReleasedTable, SumQuery, SumReleaser, SumsMeter
-from dpensemble.releases.sums import CHECKSUMS, PaidSums, PartialSums, SameRecords, _whole_numbers, python_integers
+from dpensemble.releases.answers import PaidSums
+from dpensemble.releases.sums import CHECKSUMS, PartialSums, SameRecords, _whole_numbers
 from dpensemble.workflow.disk import DrawnFile
 
 from ..tiny_votes import gaussian_delta_in_digits
@@ -87,7 +88,7 @@ def test_the_order_of_parts_does_not_matter(a, b, c):
 
 
 def test_merged_sums_have_no_limit():
-    largest = PartialSums(python_integers(np.array([[2**62]])), 2**28)
+    largest = PartialSums(np.array([[2**62]], dtype=object), 2**28)
     merged = sum([largest] * 9, PartialSums(None))
     assert merged.total.tolist() == [[9 * 2**62]]
     assert merged.rows == 9 * 2**28
@@ -113,7 +114,7 @@ def test_other_records_are_refused_without_their_number(changed):
 
 def test_python_integers_get_the_same_noise_as_those_of_numpy():
     total = np.arange(6).reshape(3, 2)
-    one, other = (releaser().release(ClassSums(2), values, 0.5) for values in (total, python_integers(total)))
+    one, other = (releaser().charge_and_draw(ClassSums(2), values, 0.5) for values in (total, total.astype(object)))
     assert np.array_equal(one.values, other.values)
 
 
@@ -123,7 +124,7 @@ def test_python_integers_get_the_same_noise_as_those_of_numpy():
 def test_fractions_get_no_noise(total):
     assert not _whole_numbers(total)
     with pytest.raises(DataError, match="whole numbers"):
-        releaser().release(ClassSums(2), total, 0.5)
+        releaser().charge_and_draw(ClassSums(2), total, 0.5)
 
 
 UNIT = 2**30
@@ -153,7 +154,7 @@ def releaser(relation=Relation.REPLACE_ONE, noise=None, epsilon=1.0):
 
 def test_a_query_is_all_that_a_new_kind_of_sum_needs():
     one, total = releaser(epsilon=1e6), UNIT * np.array([600, 300, 100])
-    values, spread = one.release(Shares(), total, 0.5, weight=1000.0)
+    values, spread = one.charge_and_draw(Shares(), total, 0.5, weight=1000.0)
     assert values == pytest.approx([0.6, 0.3, 0.1], abs=6 * spread)
     (released,) = one.released
     sigma = one.meter.charges[0]["sigma"]
@@ -163,7 +164,7 @@ def test_a_query_is_all_that_a_new_kind_of_sum_needs():
 
 def test_the_noise_is_that_of_the_relation():
     total = np.zeros(3, dtype=np.int64)
-    spreads = {relation: releaser(relation).release(Shares(), total, 1.0)[1] for relation in Relation}
+    spreads = {relation: releaser(relation).charge_and_draw(Shares(), total, 1.0)[1] for relation in Relation}
     assert spreads[Relation.REPLACE_ONE] == pytest.approx(2 * spreads[Relation.ADD_OR_REMOVE_ONE], rel=1e-9)
     for relation in Relation:
         assert releaser(relation).spread(Shares(), 1.0) == pytest.approx(spreads[relation], rel=1e-9)
@@ -173,16 +174,16 @@ def test_what_was_drawn_is_not_drawn_twice(tmp_path):
     total, found = np.arange(3) * UNIT, []
     for _ in range(2):
         with kept_in(DrawnFile(tmp_path / "drawn")):
-            found.append(releaser(noise=SystemNoise()).release(Shares(), total, 1.0))
+            found.append(releaser(noise=SystemNoise()).charge_and_draw(Shares(), total, 1.0))
     assert found[0] == found[1]
 
 
 def test_what_does_not_fit_is_neither_drawn_nor_described():
     one = releaser()
-    one.release(Shares(), np.zeros(3, dtype=np.int64), 0.9)
+    one.charge_and_draw(Shares(), np.zeros(3, dtype=np.int64), 0.9)
     one.noise.uniform_bits = None
     with pytest.raises(BudgetError, match="does not fit"):
-        one.release(Shares(), np.zeros(3, dtype=np.int64), 0.2)
+        one.charge_and_draw(Shares(), np.zeros(3, dtype=np.int64), 0.2)
     assert len(one.released) == 1
 
 
@@ -212,7 +213,7 @@ def test_what_was_paid_once_is_drawn_once():
 def test_a_total_that_is_not_of_whole_numbers_is_refused_before_it_is_charged():
     one = releaser()
     with pytest.raises(DataError, match="whole numbers"):
-        one.release(Shares(), np.array([0.5, 0.25, np.nan]), 0.5)
+        one.charge_and_draw(Shares(), np.array([0.5, 0.25, np.nan]), 0.5)
     assert one.meter.charges == ()
 
 

@@ -218,7 +218,7 @@ def test_what_was_charged_stays_charged(world, plant):
 
 def test_a_worker_that_no_longer_bounds_labels_is_refused(world, plant):
     _, public, folder = world
-    plant(learning, "whole_answers", lambda answers, _: np.trunc(answers * 2.0**24))
+    plant(learning, "bounded_answers", lambda answers, _: np.trunc(answers * 2.0**24))
     with pytest.raises(DataError) as found:
         LabelMomentsClassifier(**SETTINGS).fit_blocks(ParquetParts(folder, "y", unit="who"), X_public=public)
     assert str(found.value) == PROBLEMS["report"]

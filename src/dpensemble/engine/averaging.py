@@ -28,7 +28,7 @@ from dpensemble.engine.result import MODELS, Result
 from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Guarantee
-from dpensemble.moments.averages import AnswerBound, noisy_average
+from dpensemble.moments.averages import AnswerBound
 from dpensemble.relations import Basis, Relation
 from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.rows.bad_records import BAD
@@ -119,7 +119,7 @@ class AveragesSteps(Steps):
         """Release the noisy average of all answers."""
         answers = _answers(self._ensemble, self.design.answers, self.rows[self._asked], len(self.classes))
         self._sums = SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise)
-        self._average, self._spread = noisy_average(answers, self._weights, self._bound, self._sums)
+        self._average, self._spread = self._bound.noisy_average(answers, self._weights, self._sums)
 
     def learn(self) -> Any:
         """Fit the student to averaged probabilities, or make it from averaged parameters."""

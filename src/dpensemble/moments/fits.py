@@ -70,8 +70,8 @@ from scipy import linalg, optimize, stats
 
 from dpensemble._arrays import Floats
 from dpensemble.moments.model import Information
-from dpensemble.moments.public_rows import CONSTANT_LOGIT, PublicRows
-from dpensemble.moments.whole import columns, expected
+from dpensemble.moments.public_rows import PublicRows
+from dpensemble.moments.whole import centres_and_weights
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -198,18 +198,25 @@ class Fit:
     scales: Floats
     information: Information | None = None
 
+    @classmethod
+    def start(cls, public: PublicRows) -> Fit:
+        """Return coefficients of 0 and wide priors."""
+        scales = public.typical_scales()
+        scales[:-1] *= _FIRST
+        n_columns = 1 if public.n_classes == 2 else public.n_classes
+        return cls(np.zeros((public.features.shape[1], n_columns)), scales)
 
-def starting_fit(public: PublicRows) -> Fit:
-    """Return coefficients of 0 and wide priors."""
-    scales = public.typical_scales()
-    scales[:-1] *= _FIRST
-    return Fit(np.zeros((public.features.shape[1], columns(public.n_classes))), scales)
+    def to_rounds(self, rounds: Sequence[Moments], public: PublicRows, *, n_units: float, class_sums: bool) -> Fit:
+        """Return the fit to all rounds together. `class_sums` states whether no round can be of residuals."""
+        if public.n_classes == 2 and not class_sums:
+            return fit_moments(rounds, public, self, n_units=n_units)
+        return fit_softmax(rounds, public, n_units=n_units, with_linear=not class_sums)
 
 
 def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float) -> Fit:
     """Fit coefficients to all rounds together."""
     coefficients, scales, typical = start.coefficients, start.scales, public.typical_scales()
-    about = [expected(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
+    about = [centres_and_weights(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
     p = public.probabilities(coefficients)
     for _ in range(_MOST_STEPS):
         by_round = [_ObservedOfTwo.of(m, c, w, public, p, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
@@ -492,15 +499,15 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
 
     If `with_linear`, logits are the mean of those of the softmax and of those of linear chances, at equal size.
     """
-    of_two = columns(public.n_classes) == 1
-    about = [expected(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
+    of_two = public.n_classes == 2
+    about = [centres_and_weights(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
     if of_two:
         pairs = [_around_share(m, one, public, n_units) for m, one in zip(rounds, about, strict=True)]
         rounds = [_of_both(m) for m, _ in pairs]
         about = [(np.hstack([1 - c, c]), omega) for _, (c, omega) in pairs]
     linear = _fit_linear(rounds, about, public, n_units=n_units)
     coefficients, scales = _FIRST_SHARPNESS * linear.coefficients, _FIRST_SHARPNESS * linear.scales
-    scales[-1] = CONSTANT_LOGIT / public.constant
+    scales[-1] = public.constant_scale
     for turn in range(_TURNS):
         chances = _softmax(np.asarray(public.features @ coefficients)).astype(np.float64)
         observed = [_observed(m, c, w, chances, public, n_units) for m, (c, w) in zip(rounds, about, strict=True)]

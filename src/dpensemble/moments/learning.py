@@ -10,7 +10,6 @@ before a later round, so that sensitivity is spent where signal is.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,39 +26,26 @@ from dpensemble._progress import pass_named
 from dpensemble.datasets.preparation import statements_of
 from dpensemble.design.sums import NoisySums
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments.fits import Fit, Moments, fit_moments, fit_softmax, starting_fit
+from dpensemble.moments.fits import Fit, Moments
 from dpensemble.moments.maps.base import FeatureMap
-from dpensemble.moments.maps.grid import Grid, Scores, Shares, SnappedMap, observed_grid
-from dpensemble.moments.maps.tables import TableMap, feature_values
-from dpensemble.moments.model import MomentsModel, Uncertainty, column_effects
+from dpensemble.moments.maps.grid import Grid, SnappedMap, observed_grid
+from dpensemble.moments.maps.tables import TableMap
+from dpensemble.moments.model import MomentsModel
 from dpensemble.moments.public_rows import (
     Drift,
     PublicRows,
     PublicUnits,
     ReadableShare,
-    _always_one,
-    _always_one_of_cells,
-    _every_kind_of_row,
-    _public_rows,
-    _rows,
-    _trusted,
-    drift,
-    readable_share,
 )
 from dpensemble.moments.whole import (
-    _SQRT_2,
     UNIT,
     WHOLE,
     AnyQuery,
     RecordsQuery,
-    columns,
-    even_weight,
-    expected,
-    scaled,
-    total_of,
-    whole_answers,
-    whole_features,
-    whole_products,
+    bounded_answers,
+    bounded_features,
+    bounded_products,
+    centres_and_weights,
 )
 from dpensemble.relations import Relation
 from dpensemble.releases import ReleasedSum, ReleasedTable, SumReleaser
@@ -74,7 +60,7 @@ class UnitCount(RecordsQuery[tuple[float, float]]):
     replacing = WHOLE
     never_negative = True
 
-    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
         """Return ones, and weights that are cut to whole numbers."""
         return np.ones((len(weights), 1)), np.floor(weights * WHOLE)[:, None]
 
@@ -101,16 +87,16 @@ class FeatureMean(RecordsQuery[tuple[Floats, float]]):
     @property
     def replacing(self) -> int:  # type: ignore[override]
         """Whole units by which replacing a unit moves the sum."""
-        return _SQRT_2 if self.nonnegative else 2 * WHOLE
+        return RecordsQuery.replacing if self.nonnegative else 2 * WHOLE
 
     @property
     def never_negative(self) -> bool:  # type: ignore[override]
         """Whether no record adds a negative entry."""
         return self.nonnegative
 
-    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
         """Return features and weights."""
-        return cut(features) if self.nonnegative else features, whole_answers(weights[:, None], weights)
+        return cut(features) if self.nonnegative else features, bounded_answers(weights[:, None], weights)
 
     def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
         """Return the mean, shape (n_features,), and the standard deviation of its noise."""
@@ -127,9 +113,9 @@ class FeatureProducts(RecordsQuery[tuple[Floats, float]]):
 
     description = "which values go together"
 
-    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
         """Return products and weights."""
-        return whole_products(features), whole_answers(weights[:, None], weights)
+        return bounded_products(features), bounded_answers(weights[:, None], weights)
 
     def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
         """Return the products, shape (n_features, n_features), and the standard deviation of their noise."""
@@ -155,9 +141,9 @@ class ClassSums(RecordsQuery[Moments]):
     description = "the mean of the features of each class"
     never_negative = True
 
-    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
+    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
         """Return features without negative entries, and weights in the columns of their classes."""
-        return cut(features), whole_answers(_by_class(targets, weights, self.n_classes), weights)
+        return cut(features), bounded_answers(_by_class(targets, weights, self.n_classes), weights)
 
     def read(self, sums: Floats, spread: float) -> Moments:
         """Return the moments of a round that expects even shares of the classes."""
@@ -201,20 +187,19 @@ class Residuals(RecordsQuery[Moments]):
             f"the mean of the features, with each record weighted by how much its label differs from {expected_label}"
         )
 
-    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
+    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
         """Return weighted features, and weighted residuals."""
-        c, omega = expected(self.centre, features, self.n_classes, even_weight(self.n_classes), whole=True)
+        c, omega = centres_and_weights(self.centre, features, self.n_classes, _even_weight(self.n_classes), whole=True)
         # Features of a bad record are zeros, which make its residual count nothing.
-        labels = _by_class(targets, np.ones(len(targets)), self.n_classes)[:, -columns(self.n_classes) :]
-        return scaled(features, self.scale), whole_answers(
-            weights[:, None] * omega[:, None] * (labels - c), weights / 2
-        )
+        labels = _by_class(targets, np.ones(len(targets)), self.n_classes)[:, -c.shape[1] :]
+        weighted = features if self.scale is None else bounded_features(features, self.scale / UNIT)
+        return weighted, bounded_answers(weights[:, None] * omega[:, None] * (labels - c), weights / 2)
 
     def read(self, sums: Floats, spread: float) -> Moments:
         """Return the moments of the round."""
         scale = np.ones(len(sums)) if self.scale is None else self.scale
         return Moments(
-            values=sums, spread=spread, scale=scale, centre=self.centre, even_weight=even_weight(self.n_classes)
+            values=sums, spread=spread, scale=scale, centre=self.centre, even_weight=_even_weight(self.n_classes)
         )
 
 
@@ -234,10 +219,10 @@ class _ClassShares(RecordsQuery[tuple[Floats, float]]):
     description = "the share of each class"
     never_negative = True
 
-    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
         """Return ones, and weights in the columns of their classes."""
         labels = _by_class(targets, weights, len(self.classes))
-        return np.full((len(targets), 1), float(UNIT)), whole_answers(labels, weights)
+        return np.full((len(targets), 1), float(UNIT)), bounded_answers(labels, weights)
 
     def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
         """Return the shares, shape (n_classes,), and the standard deviation of their noise."""
@@ -275,6 +260,11 @@ def statistics_of(names: str | Sequence[str] | None) -> tuple[str, ...]:
     return asked
 
 
+def _even_weight(n_classes: int) -> float:
+    """Return the weight of rows where residuals are taken from even shares of the classes."""
+    return 1.0 if n_classes == 2 else 0.5 / math.sqrt((n_classes - 1) / n_classes)
+
+
 def _by_class(targets: Integers, weights: Floats, n_classes: int) -> Floats:
     """Return weights in the columns of classes, zeros for bad records, shape (n_records, n_classes)."""
     labels = np.zeros((len(targets), n_classes))
@@ -294,7 +284,7 @@ def cut(features: Any) -> Any:
 _FLOOR = 0.2
 
 
-def _weights_of_features(fitted: Fit, public: PublicRows, feature_map: Any, spread: float) -> Floats:
+def _scale_of_features(fitted: Fit, public: PublicRows, feature_map: Any, spread: float) -> Floats:
     """Return factors for the features of the next round, from the model published so far.
 
     A block with squared length ``a`` of prior scale ``tau`` leaves an uncertainty of about ``sum of h tau**2 / (1 + a
@@ -372,19 +362,19 @@ class MomentsSource:
     sums: SumReleaser
     same: SameRecords = field(default_factory=SameRecords)
 
-    def release(
+    def noisy_sum(
         self, query: RecordsQuery[Outcome], share: float, total_weight: float = 1.0, *, title: str = "Statistics"
     ) -> Outcome:
-        """Sum the records exactly, and release the sum for a share of the budget, per unit of weight.
+        """Sum the records exactly, and let `SumReleaser.charge_and_draw` release the sum for a share of the budget.
 
         The order is: pass over the records, compare them with those of the first pass, charge, draw. Bars show the
-        `title` of the pass.
+        `title` of the pass. The noisy sum is per unit of weight.
         """
         with pass_named(title):
             sums = self.blocks.sums(query, len(self.sums.released))
-        total = total_of(sums)
-        self.same.require(sums.records)
-        return self.sums.release(query, total, share, weight=total_weight)
+        if sums.total is not None:
+            self.same.require(sums.records)
+        return self.sums.charge_and_draw(query, sums.total, share, weight=total_weight)
 
     def reading(self, transform: Any, *, nonnegative: bool) -> MomentsSource:
         """Return the same records behind another map of the library."""
@@ -404,7 +394,7 @@ class _Rounds:
         # A model that reads other features than the released ones cannot be the centre of residuals.
         self.class_sums_only = rows.released is not None
         self.released: list[Moments] = []
-        self.fitted: Fit = starting_fit(rows)
+        self.fitted = Fit.start(rows)
 
     def run(
         self, shares: tuple[float, ...], after_first: Callable[[Moments], None], on_done: Callable[[int], None]
@@ -413,7 +403,7 @@ class _Rounds:
         for number, share in enumerate(shares):
             query = self._query(share, first=not number)
             title = f"Round {number + 1} of {len(shares)}"
-            self.released.append(self.source.release(query, share, self.total_weight, title=title))
+            self.released.append(self.source.noisy_sum(query, share, self.total_weight, title=title))
             if not number:
                 after_first(self.released[0])
             self.fit()
@@ -425,21 +415,16 @@ class _Rounds:
             return ClassSums(self.rows.n_classes)
         if first:
             return self.source.first_query(self.rows.n_classes)
-        return Residuals(self.rows.n_classes, self.fitted.coefficients, self._weights(share))
-
-    def _weights(self, share: float) -> Floats | None:
-        if getattr(self.feature_map, "squares_", None) is None:
-            return None
-        spread = self.source.sums.spread(Residuals(self.rows.n_classes), share, weight=self.total_weight)
-        return _weights_of_features(self.fitted, self.rows, self.feature_map, spread)
+        scale = None
+        if getattr(self.feature_map, "squares_", None) is not None:
+            spread = self.source.sums.spread(Residuals(self.rows.n_classes), share, weight=self.total_weight)
+            scale = _scale_of_features(self.fitted, self.rows, self.feature_map, spread)
+        return Residuals(self.rows.n_classes, self.fitted.coefficients, scale)
 
     def fit(self) -> None:
         """Fit the coefficients to all that was released."""
-        if self.rows.n_classes == 2 and not self.class_sums_only:
-            self.fitted = fit_moments(self.released, self.rows, self.fitted, n_units=self.total_weight)
-        else:
-            residuals = not self.class_sums_only
-            self.fitted = fit_softmax(self.released, self.rows, n_units=self.total_weight, with_linear=residuals)
+        more: dict[str, Any] = {"n_units": self.total_weight, "class_sums": self.class_sums_only}
+        self.fitted = self.fitted.to_rounds(self.released, self.rows, **more)
 
 
 # Synthetic rows, and their knots.
@@ -459,6 +444,24 @@ class Learned:
     synthetic: bool
     releases: tuple[ReleasedSum, ...]
     readable: ReadableShare | None = None
+
+    @classmethod
+    def of(
+        cls,
+        rounds: _Rounds,
+        classes: NDArray[Any],
+        table: pd.DataFrame,
+        difference: Drift | None,
+        *,
+        synthetic: bool,
+        readable: ReadableShare | None,
+    ) -> Learned:
+        """Return what follows from all rounds: the model with its explanations, and the map that reads rows for it."""
+        read_by = statements_of(rounds.feature_map).decoder_ or rounds.feature_map
+        model = MomentsModel.of(rounds.fitted.coefficients, classes)
+        model.describe(read_by, rounds.fitted.information, table, synthetic=synthetic)
+        releases = tuple(rounds.source.sums.released)
+        return cls(model, read_by, tuple(rounds.released), difference, table, synthetic, releases, readable)
 
 
 def release_and_fit(
@@ -480,14 +483,14 @@ def release_and_fit(
     design `after_alarm`. Without `after_alarm` public rows are trusted less. They are also trusted less when the
     comparison cannot decide.
     """
-    features = whole_features(feature_map.transform(public)) / UNIT
-    rows = _public_rows(features, feature_map, public, len(classes), units)
+    features = bounded_features(feature_map.transform(public)) / UNIT
+    rows = PublicRows.behind(feature_map, features, public, len(classes), units)
     compared_source, compared = source, features
     # The compared map takes private rows in blocks, which a map that reads rows together must not get.
     compared_map = None if source.blocks.alone else statements_of(feature_map).compared_
     if compared_map is not None:
         compared_source = source.reading(compared_map.transform, nonnegative=bool(compared_map.nonnegative_))
-        compared = whole_features(compared_map.transform(public)) / UNIT
+        compared = bounded_features(compared_map.transform(public)) / UNIT
     difference: Drift | None = None
     mean: tuple[Floats, float] | None = None
     # Many small products: threads that wait for each other take many times as long on a busy machine.
@@ -496,29 +499,28 @@ def release_and_fit(
         _release_statistics(source, design, classes, total_weight)
         if design.mean_share:
             query = FeatureMean(compared_source.nonnegative)
-            mean = compared_source.release(query, design.mean_share, total_weight)
-            difference = drift(*mean, compared, total_weight, units)
+            mean = compared_source.noisy_sum(query, design.mean_share, total_weight)
+            difference = Drift.of(*mean, compared, total_weight, units)
             if difference.alarm and after_alarm is not None:
                 grid = observed_grid(public)
                 learned = _by_synthetic_rows(source, grid, None, classes, after_alarm, total_weight, on_done)
                 return replace(learned, drift=difference)
-        rounds = _Rounds(source, feature_map, _trusted(rows, difference), total_weight)
+        rounds = _Rounds(source, feature_map, rows.trusted_by(difference), total_weight)
 
         def compare(first: Moments) -> None:
             nonlocal mean, difference
             if first.mean is not None and compared_map is None:
                 mean = first.mean, first.mean_spread
-                difference = drift(*mean, compared, total_weight, units)
-                rounds.rows = _trusted(rows, difference)
+                difference = Drift.of(*mean, compared, total_weight, units)
+                rounds.rows = rows.trusted_by(difference)
 
         rounds.run(design.shares, compare, on_done)
     readable = None
     if source.blocks.zeroes_bad and mean is not None:
         measured = feature_map if compared_map is None else compared_map
-        every_kind = _every_kind_of_row(measured, public, units)
-        made_up = compared if every_kind is None else whole_features(measured.transform(every_kind)) / UNIT
-        readable = readable_share(*mean, _always_one(made_up), relative_error=count_error / total_weight)
-    return _learned(rounds, classes, public, difference, synthetic=False, readable=readable)
+        error = count_error / total_weight
+        readable = ReadableShare.of_rows(*mean, measured, public, compared, units, relative_error=error)
+    return Learned.of(rounds, classes, public, difference, synthetic=False, readable=readable)
 
 
 def release_and_fit_synthetic_rows(
@@ -549,13 +551,13 @@ def release_and_fit_synthetic_rows(
 
 def _units(source: MomentsSource, design: NoisySums, total_weight: float) -> tuple[float, float]:
     """Return the number of units and its error: the public number, or a noisy number if the number is private."""
-    return source.release(UnitCount(), design.count_share) if design.count_share else (total_weight, 0.0)
+    return source.noisy_sum(UnitCount(), design.count_share) if design.count_share else (total_weight, 0.0)
 
 
 def _release_statistics(source: MomentsSource, design: NoisySums, classes: NDArray[Any], total_weight: float) -> None:
     """Release the requested statistics. Reports show their tables."""
     for name in design.statistics:
-        source.release(STATISTICS[name](tuple(map(str, classes))), design.statistic_share, total_weight)
+        source.noisy_sum(STATISTICS[name](tuple(map(str, classes))), design.statistic_share, total_weight)
 
 
 def _by_synthetic_rows(
@@ -569,65 +571,25 @@ def _by_synthetic_rows(
     units: PublicUnits = _EACH_ROW,
 ) -> Learned:
     cells = FeatureMean(nonnegative=True, description="how common each value of a column is")
-    released = source.reading(grid.one_hot, nonnegative=True).release(cells, design.cells_share, total_weight)
-    shares = Shares.of(grid, *released)
+    released = source.reading(grid.one_hot, nonnegative=True).noisy_sum(cells, design.cells_share, total_weight)
+    shares = grid.shares(*released)
     table = shares.grid.rows(shares.draw(_SYNTHETIC_ROWS))
     snapped = SnappedMap(TableMap(knots=_KNOTS, fewest=1), shares.grid.columns).fit(table)
     source = source.reading(snapped.transform, nonnegative=snapped.nonnegative_)
-    rounds = _Rounds(source, snapped, _rows(snapped, table, public, len(classes), units), total_weight)
+    rounds = _Rounds(source, snapped, PublicRows.synthetic(snapped, table, public, len(classes), units), total_weight)
 
     def draw_again(_: Moments) -> None:
         """Draw rows again, with the correlations of their columns' scores in the first round."""
         nonlocal table
         rounds.fit()
-        scores = Scores.of(shares, _effects_of_cells(snapped, shares.grid, rounds.fitted.coefficients))
+        scores = shares.scores(snapped.effects_of_cells(rounds.fitted.coefficients))
         scored = source.reading(scores.of_rows, nonnegative=False)
-        products = scored.release(FeatureProducts(), design.products_share, total_weight)
+        products = scored.noisy_sum(FeatureProducts(), design.products_share, total_weight)
         table = shares.grid.rows(scores.draw(scores.correlation(*products), _SYNTHETIC_ROWS))
-        rounds.rows = _rows(snapped, table, public, len(classes), units)
+        rounds.rows = PublicRows.synthetic(snapped, table, public, len(classes), units)
 
     rounds.run(design.shares, draw_again, on_done)
     readable = None
     if source.blocks.zeroes_bad:
-        readable = readable_share(*released, _always_one_of_cells(grid.sizes.tolist()))
-    return _learned(rounds, classes, table, None, synthetic=True, readable=readable)
-
-
-def _learned(
-    rounds: _Rounds,
-    classes: NDArray[Any],
-    table: pd.DataFrame,
-    difference: Drift | None,
-    *,
-    synthetic: bool,
-    readable: ReadableShare | None,
-) -> Learned:
-    model = MomentsModel.of(rounds.fitted.coefficients, classes)
-    releases = tuple(rounds.source.sums.released)
-    read_by = statements_of(rounds.feature_map).decoder_ or rounds.feature_map
-    _explain(model, read_by, rounds.fitted, table, synthetic=synthetic)
-    return Learned(model, read_by, tuple(rounds.released), difference, table, synthetic, releases, readable)
-
-
-def _explain(model: MomentsModel, read_by: FeatureMap, fitted: Fit, table: pd.DataFrame, *, synthetic: bool) -> None:
-    """Store in a model what explanations need: released quantities, and means of public or synthetic rows."""
-    uncertainty = None if fitted.information is None else Uncertainty.of(fitted.information)
-    model.effects_text_ = json.dumps(column_effects(read_by, model.coefficients_, table, uncertainty))
-    if statements_of(read_by).attribution is None:
-        return
-    model.reference_ = read_by.reference(table)
-    model.uncertainty_ = None if uncertainty is None else vars(uncertainty).copy()
-    if synthetic:
-        model.reference_rows_ = "synthetic rows, which were drawn from released sums"
-
-
-def _effects_of_cells(snapped: SnappedMap, grid: Grid, coefficients: Floats) -> list[Floats]:
-    """Return a model's effect of each cell of each column, shape (n_cells, n_model_columns) each."""
-    effects = []
-    for number, column in enumerate(snapped.base_.columns_):
-        cells = np.zeros((grid.sizes[number], len(grid.columns)), dtype=np.int64)
-        cells[:, number] = np.arange(len(cells))
-        part = slice(column["start"], column["start"] + sum(column["sizes"]) + 1)
-        values = grid.rows(cells).iloc[:, number]
-        effects.append(feature_values(snapped.base_, column, values) @ coefficients[part])
-    return effects
+        readable = ReadableShare.of_cells(*released, grid.sizes.tolist())
+    return Learned.of(rounds, classes, table, None, synthetic=True, readable=readable)

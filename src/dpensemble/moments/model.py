@@ -24,8 +24,8 @@ from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.preparation import ColumnReading, LibraryTransformer, statements_of
 from dpensemble.datasets.tables import as_table
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments.maps.tables import feature_values
-from dpensemble.moments.whole import UNIT, _logits_of, probabilities, rounded, whole_features
+from dpensemble.moments.maps.base import FeatureMap
+from dpensemble.moments.whole import UNIT, bounded_features, logits, probabilities, rounded_coefficients
 from dpensemble.report.effects import Step, waterfall
 
 Singles = NDArray[np.float32]
@@ -258,52 +258,67 @@ class Explanation:
         )
 
 
-def completed(parts: Floats, differences: Floats) -> Floats:
-    """Return parts, shape (n_rows, n_columns, n_outputs), that add up to differences, shape (n_rows, n_outputs).
+class Sources:
+    """The user's columns behind some steps, and what each of them adds to the logits.
 
-    The remainder comes from whole features, and from the integral along a path. Each part takes a share of it that is
-    in proportion to the size of the part, so that a column without a part gets none.
+    Parameters
+    ----------
+    steps : sequence of transformers
+        What the pipeline does before features are made.
+    columns : sequence of str
+        The user's columns.
+
+    Attributes
+    ----------
+    columns : list of str
+        Columns that the steps use.
+    owners : ndarray of int
+        The place in `columns` of the source of each column that comes out of the steps.
     """
-    sizes = np.abs(parts)
-    totals = sizes.sum(axis=1)
-    remainder = differences - parts.sum(axis=1)
-    even = np.full(parts.shape, 1 / parts.shape[1])
-    shares = np.divide(sizes, totals[:, None], out=even, where=totals[:, None] > 0)
-    return parts + shares * remainder[:, None]
+
+    def __init__(self, steps: Sequence[TransformerMixin], columns: Sequence[str]) -> None:
+        self._steps, sources = steps, list(columns)
+        for step in map(statements_of, steps):
+            if step.source_columns is None:
+                raise InvalidParameterError(
+                    "explain cannot trace what an encoder of your own makes of columns: use the default encoder.",
+                    parameter="explain",
+                )
+            sources = step.source_columns
+        self.columns = [name for name in columns if name in set(sources)]
+        places = {name: place for place, name in enumerate(self.columns)}
+        self.owners = np.array([places[name] for name in sources])
+
+    def transform(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return rows behind the steps."""
+        for step in self._steps:
+            rows = step.transform(rows)
+        return rows
+
+    def gathered(self, parts: Floats) -> Floats:
+        """Return sums of the parts of each source column."""
+        if len(self.columns) == parts.shape[1]:
+            return parts
+        return np.stack([parts[:, self.owners == place].sum(axis=1) for place in range(len(self.columns))], axis=1)
+
+    @staticmethod
+    def completed(parts: Floats, differences: Floats) -> Floats:
+        """Return parts, shape (n_rows, n_columns, n_outputs), that add up to differences, shape (n_rows, n_outputs).
+
+        The remainder comes from whole features, and from the integral along a path. Each part takes a share of the
+        remainder in proportion to its size, so that a column without a part gets none.
+        """
+        sizes = np.abs(parts)
+        totals = sizes.sum(axis=1)
+        remainder = differences - parts.sum(axis=1)
+        even = np.full(parts.shape, 1 / parts.shape[1])
+        shares = np.divide(sizes, totals[:, None], out=even, where=totals[:, None] > 0)
+        return parts + shares * remainder[:, None]
 
 
-def centred(logits: Floats) -> Floats:
+def _centred(logits: Floats) -> Floats:
     """Return logits less their mean over the classes. The only logit of two classes is the logarithm of the odds."""
     return logits if logits.shape[1] == 1 else logits - logits.mean(axis=1, keepdims=True)
-
-
-def by_source(steps: Sequence[LibraryTransformer], columns: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the user's columns, and the place of the source of each column that comes out of the steps."""
-    sources = list(columns)
-    for step in steps:
-        if step.source_columns is None:
-            raise InvalidParameterError(
-                "explain cannot trace what an encoder of your own makes of columns: use the default encoder.",
-                parameter="explain",
-            )
-        sources = step.source_columns
-    names = [name for name in columns if name in set(sources)]
-    places = {name: place for place, name in enumerate(names)}
-    return names, np.array([places[name] for name in sources])
-
-
-def through(steps: Sequence[TransformerMixin], rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows behind some steps."""
-    for step in steps:
-        rows = step.transform(rows)
-    return rows
-
-
-def gathered(parts: Floats, owners: NDArray[np.int64], n_columns: int) -> Floats:
-    """Return sums of the parts of each source column."""
-    if n_columns == parts.shape[1]:
-        return parts
-    return np.stack([parts[:, owners == place].sum(axis=1) for place in range(n_columns)], axis=1)
 
 
 def _plain(value: object) -> float | str | None:
@@ -364,7 +379,7 @@ def column_effects(
     basis = None
     if uncertainty is not None:
         _, basis = statements_of(feature_map).on_table(uncertainty.basis.astype(np.float64), public)
-    features = whole_features(table_map.transform(public)) / UNIT
+    features = bounded_features(table_map.transform(public)) / UNIT
     middle = np.asarray(features.mean(axis=0)).ravel()
     columns = table_map.columns_
     lengths = [sum(column["sizes"]) + 1 for column in columns]
@@ -379,7 +394,7 @@ def column_effects(
         part = slice(column["start"], column["start"] + lengths[number])
         entries = _entries(column, public.iloc[:, number])
         values = pd.Series([entry for entry, _ in entries], dtype=float if column["kind"] == "number" else object)
-        of_entries = feature_values(table_map, column, values)
+        of_entries = table_map.features_of_column(column, values)
         summary = _summary(
             column, entries, public.iloc[:, number], of_entries @ coefficients[part] - means[number], spreads[number]
         )
@@ -505,6 +520,22 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
         model.coefficients_, model.classes_ = coefficients, classes
         return model
 
+    def describe(
+        self, read_by: FeatureMap, information: Information | None, table: pd.DataFrame, *, synthetic: bool
+    ) -> None:
+        """Store what explanations need: released quantities, and means of public or `synthetic` rows of a table.
+
+        `read_by` is the map that the model reads rows by. `information` is that of the fit, if it has any.
+        """
+        uncertainty = None if information is None else Uncertainty.of(information)
+        self.effects_text_ = json.dumps(column_effects(read_by, self.coefficients_, table, uncertainty))
+        if statements_of(read_by).attribution is None:
+            return
+        self.reference_ = read_by.reference(table)
+        self.uncertainty_ = None if uncertainty is None else vars(uncertainty).copy()
+        if synthetic:
+            self.reference_rows_ = "synthetic rows, which were drawn from released sums"
+
     @property
     def effects_(self) -> list[Effect]:
         """How far each column pushes towards each class."""
@@ -531,7 +562,7 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
     ) -> Explanation:
         """Return what each column of rows adds to the logits. The last of the `steps` makes the model's features."""
         check_is_fitted(self, "coefficients_")
-        *before, feature_map = map(statements_of, steps)
+        feature_map = statements_of(steps[-1])
         if feature_map.attribution is None:
             raise InvalidParameterError(
                 f"explain cannot divide the features of {type(steps[-1]).__name__} among columns: train with the "
@@ -542,30 +573,33 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
             raise InvalidParameterError("the student was saved before explanations existed: train again to explain it.")
         table = as_table(rows)
         table = table.set_axis(list(map(str, names or table.columns)), axis=1)
-        columns, owners = by_source(before, list(table.columns))
-        weights, uncertainty = centred(rounded(self.coefficients_)), self._uncertainty() if bands else None
+        sources = Sources(steps[:-1], list(table.columns))
+        weights, uncertainty = (
+            _centred(rounded_coefficients(self.coefficients_)),
+            self._uncertainty() if bands else None,
+        )
         n_outputs = weights.shape[1]
         both = weights if uncertainty is None else np.hstack([weights, uncertainty.basis])
-        parts = np.empty((len(table), len(columns), n_outputs))
+        parts = np.empty((len(table), len(sources.columns), n_outputs))
         deviations = None if uncertainty is None else np.empty_like(parts)
         base, labels = self.reference_ @ weights, np.empty(len(table), dtype=self.classes_.dtype)
-        size = max(1, min(_ROWS_AT_ONCE, _NUMBERS_AT_ONCE // (len(owners) * both.shape[1])))
+        size = max(1, min(_ROWS_AT_ONCE, _NUMBERS_AT_ONCE // (len(sources.owners) * both.shape[1])))
         for part in (slice(start, start + size) for start in range(0, len(table), size)):
-            prepared = through(before, table[part])
-            raw = gathered(feature_map.column_parts(prepared, both, self.reference_), owners, len(columns))
+            prepared = sources.transform(table[part])
+            raw = sources.gathered(feature_map.column_parts(prepared, both, self.reference_))
             features = feature_map.transform(prepared)
             labels[part] = self.predict(features)
-            differences = centred(_logits_of(features, self.coefficients_)) - base
-            parts[part] = completed(raw[..., :n_outputs], differences)
+            differences = _centred(logits(features, self.coefficients_)) - base
+            parts[part] = sources.completed(raw[..., :n_outputs], differences)
             if uncertainty is not None and deviations is not None:
                 deviations[part] = uncertainty.deviations(raw[..., n_outputs:])
         return Explanation(
-            columns=columns,
+            columns=sources.columns,
             classes=self.classes_[-n_outputs:].tolist(),
             base=base,
             contributions=parts,
             deviations=deviations,
-            values=table[columns],
+            values=table[sources.columns],
             predicted=labels,
             attribution=feature_map.attribution,
             reference=f"the mean of the {self.reference_rows_}",

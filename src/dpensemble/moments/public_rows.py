@@ -2,7 +2,7 @@ r"""Public rows, which stand for the private ones in a fit, and what a released 
 
 Means over public rows weigh their units equally. Where few public rows are known, made-up rows stand beside them.
 
-**The test** (`drift`) whether public rows look like the private ones. The released mean of private features weighs
+**The test** (`Drift.of`) whether public rows look like the private ones. The released mean of private features weighs
 units equally. It is compared with the public mean that does the same: the mean ``b`` of unit means ``u_1, ..., u_m``.
 Units are independent, and rows of one unit are not. So the difference of both means has the covariance
 ``B (1/n + 1/m) + spread**2 I``, where ``B`` is the covariance of unit means, estimated from public units, and ``n`` the
@@ -40,7 +40,7 @@ from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.preparation import ColumnReading, statements_of
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.grid import SnappedMap
-from dpensemble.moments.whole import UNIT, chances_of, logits_of_whole, whole_features, whole_units
+from dpensemble.moments.whole import UNIT, bounded_features, probabilities, whole_units
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +92,8 @@ class PublicUnits:
         return np.asarray(average @ features)
 
 
-#: Standard deviation of the constant's part of a logit, before any data.
-CONSTANT_LOGIT = 5.0
+# Standard deviation of the constant's part of a logit, before any data.
+_CONSTANT_LOGIT = 5.0
 # The same of the other features together, and the smallest mean square of a block that is assumed.
 _LOGIT, _SMALLEST_SQUARE = 1.0, 1e-6
 # Rows from which curvatures are estimated: limited by the number of products, but never fewer than these.
@@ -114,6 +114,14 @@ class _RowsInMemory:
         weighted = features * (weights[self.rows] * self.shares)[:, None].astype(np.float32)
         means: Floats = (self.released.T @ weighted).astype(np.float64)
         return means
+
+
+# Rows with columns drawn apart beside public ones that are few, and their share.
+_ROWS_APART, _SHARE_APART = 2000, 0.3
+# How much worse than a sample synthetic rows count, and public rows that count as half beside them.
+_KAPPA, _HALF = 3.0, 300
+# Public rows below which rows with columns drawn apart stand beside them.
+_FEW_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,15 +166,20 @@ class PublicRows:
         return (self.features if self.released is None else self.released).T
 
     def probabilities(self, coefficients: Floats) -> Floats:
-        """Return the probability of each class in each row, as `dpensemble.moments.whole.probabilities` does."""
+        """Return the probability of each class in each row, as a published model does."""
         # Whole units of a dense matrix would take as much memory as the matrix.
         whole = whole_units(self.features) if isinstance(self.features, np.ndarray) else self._sparse_whole
-        return chances_of(logits_of_whole(whole, coefficients))
+        return probabilities(whole, coefficients, whole=True)
 
     @property
     def constant(self) -> float:
         """The value of the last feature, the same in every row."""
         return float(self._some.features[0, -1])
+
+    @property
+    def constant_scale(self) -> float:
+        """Standard deviation of the constant's coefficient, before any data."""
+        return _CONSTANT_LOGIT / self.constant
 
     @property
     def doubt(self) -> float:
@@ -219,12 +232,70 @@ class PublicRows:
         others = self.blocks < len(scales) - 1
         variance = float(squares[others] @ scales[self.blocks[others]] ** 2)
         scales *= _LOGIT / np.sqrt(max(variance, _SMALLEST_SQUARE**2))
-        scales[-1] = CONSTANT_LOGIT / self.constant
+        scales[-1] = self.constant_scale
         return scales
 
     def slope(self, weights: Floats) -> Floats:
         """Return how means of released features grow with coefficients, shape (n_released, n_features)."""
         return self._some.products(weights, self._some.features)
+
+    def trusted_by(self, difference: Drift | None) -> PublicRows:
+        """Return the rows. They count less than a sample unless they look like the private ones."""
+        return self if difference is None or difference.trusted else replace(self, kappa=difference.kappa)
+
+    @classmethod
+    def behind(
+        cls, feature_map: Any, features: Any, public: pd.DataFrame, n_classes: int, units: PublicUnits
+    ) -> PublicRows:
+        """Return public rows behind a map, with their features.
+
+        If these are few, add features of rows with columns drawn independently.
+        """
+        if not statements_of(feature_map).reads_columns_apart or len(public) >= _FEW_ROWS:
+            return cls._read_by(feature_map, features, public, n_classes, units)
+        # In few rows, entries go together by chance. Made-up rows keep the fit from relying on that.
+        more = bounded_features(feature_map.transform(_apart(public, units))) / UNIT
+        return cls._beside(features, more, 1 - _SHARE_APART, feature_map, n_classes, units)
+
+    @classmethod
+    def _read_by(
+        cls, feature_map: Any, released: Floats, public: pd.DataFrame, n_classes: int, units: PublicUnits
+    ) -> PublicRows:
+        """Return public rows with the features that the model reads, and the released features if these differ."""
+        decoder = statements_of(feature_map).decoder_
+        read, others = (feature_map, None) if decoder is None else (decoder, released)
+        features = released if decoder is None else decoder.transform(public)
+        return cls(features, read.blocks_, n_classes, shares=units.shares, units=units.numbers, released=others)
+
+    @classmethod
+    def _beside(
+        cls, features: Any, more: Any, part: float, feature_map: Any, n_classes: int, units: PublicUnits
+    ) -> PublicRows:
+        """Return features of real rows with a part in every mean, and of made-up rows with the rest."""
+        n_real, n_more = features.shape[0], more.shape[0]
+        both = sparse.vstack([features, more], format="csr")
+        shares = np.repeat([part / n_real, (1 - part) / n_more], [n_real, n_more])
+        owners = None
+        if units.numbers is not None and units.shares is not None:
+            shares[:n_real] = part * units.shares
+            # Each made-up row is a unit of its own.
+            owners = np.append(units.numbers, units.count(n_real) + np.arange(n_more))
+        return cls(both, feature_map.blocks_, n_classes, shares=shares, units=owners)
+
+    @classmethod
+    def synthetic(
+        cls, snapped: SnappedMap, table: pd.DataFrame, public: pd.DataFrame | None, n_classes: int, units: PublicUnits
+    ) -> PublicRows:
+        """Return features of synthetic rows, and of a few public ones if there are any.
+
+        The share of the public ones grows with the number of their units.
+        """
+        features = bounded_features(snapped.transform(table)) / UNIT
+        if public is None:
+            return cls(features, snapped.blocks_, n_classes, kappa=_KAPPA)
+        real, count = bounded_features(snapped.transform(public)) / UNIT, units.count(len(public))
+        both = cls._beside(real, features, count / (count + _HALF), snapped, n_classes, units)
+        return replace(both, kappa=_KAPPA)
 
 
 #: Chance of a false alarm, and how much worse than a sample public rows count: after an alarm, and if undecided.
@@ -262,6 +333,60 @@ class Drift:
     statistic: float
     tail: float
     undecided: Undecided | None = None
+
+    @classmethod
+    def of(cls, mean: Floats, spread: float, features: Any, n_units: float, units: PublicUnits = _EACH_ROW) -> Drift:
+        """Compare a released mean of private features with public rows. This costs no privacy.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (n_features,)
+            Noisy mean of private features, which weighs units equally.
+        spread : float
+            Standard deviation of the noise on each entry.
+        features : ndarray or sparse matrix of shape (n_public, n_features)
+            Features of public rows.
+        n_units : float
+            Number of private units, public or released.
+        units : PublicUnits
+            The unit of each public row. By default each public row and each private record is a unit of its own.
+        """
+        if units.private and not units.known:
+            return cls(math.nan, math.nan, Undecided.UNKNOWN_UNITS)
+        few = Undecided.FEW_UNITS if units.known else Undecided.FEW_ROWS
+        features = dense(features)
+        means = units.means(features)
+        count, size = means.shape
+        if count < 2:
+            return cls(math.nan, math.nan, few)
+        own = means.mean(axis=0)
+        apart = means - own
+        between = apart.T @ apart / (count - 1)
+        # The factor of the covariance of unit means, and the covariance that is known beside it.
+        factor, fixed = 1 / count, np.zeros_like(between)
+        if units.private or not units.known:
+            factor += 1 / n_units
+        else:
+            # Each private record is a unit of one record, so its features vary like those of one row of a public unit.
+            fixed += units.covariance(features) / n_units
+        fixed[np.diag_indices(size)] += spread**2
+        covariance = factor * between + fixed
+        # A feature counts as seen in one unit more, at its largest. One that was never seen may be as large as any.
+        largest = np.abs(features).max(axis=0)
+        largest[largest == 0] = largest.max()
+        covariance[np.diag_indices(size)] += largest**2 / count * (1 / n_units + 1 / count)
+        root = linalg.cholesky(covariance, lower=True)
+        statistic = float(np.sum(linalg.solve_triangular(root, mean - own, lower=True) ** 2))
+        lengths = np.sum(linalg.solve_triangular(root, apart.T, lower=True) ** 2, axis=0)
+        leverages = np.minimum(factor * lengths * count / (count - 1) ** 2, 1 - 1e-12)
+        estimated = factor * float(np.mean(lengths / (1 - leverages))) * count / (count - 1)
+        expected = max(estimated + float(np.trace(linalg.cho_solve((root, True), fixed))), float(size))
+        free_units = count - float(leverages.sum())
+        if expected > _MOST_EXCESS * size or free_units < _LEAST_FREEDOM:
+            return cls(statistic, math.nan, few)
+        freedom = min(free_units / max(estimated / expected, 1e-6) ** 2, _MOST_FREEDOM)
+        # An F distribution has the mean freedom / (freedom - 2).
+        return cls(statistic, float(stats.f.sf(statistic / expected * freedom / (freedom - 2), size, freedom)))
 
     @property
     def alarm(self) -> bool:
@@ -305,60 +430,6 @@ class Drift:
         )
 
 
-def drift(mean: Floats, spread: float, features: Any, n_units: float, units: PublicUnits = _EACH_ROW) -> Drift:
-    """Compare a released mean of private features with public rows. This costs no privacy.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (n_features,)
-        Noisy mean of private features, which weighs units equally.
-    spread : float
-        Standard deviation of the noise on each entry.
-    features : ndarray or sparse matrix of shape (n_public, n_features)
-        Features of public rows.
-    n_units : float
-        Number of private units, public or released.
-    units : PublicUnits
-        The unit of each public row. By default each public row and each private record is a unit of its own.
-    """
-    if units.private and not units.known:
-        return Drift(math.nan, math.nan, Undecided.UNKNOWN_UNITS)
-    few = Undecided.FEW_UNITS if units.known else Undecided.FEW_ROWS
-    features = dense(features)
-    means = units.means(features)
-    count, size = means.shape
-    if count < 2:
-        return Drift(math.nan, math.nan, few)
-    own = means.mean(axis=0)
-    apart = means - own
-    between = apart.T @ apart / (count - 1)
-    # The factor of the covariance of unit means, and the covariance that is known beside it.
-    factor, fixed = 1 / count, np.zeros_like(between)
-    if units.private or not units.known:
-        factor += 1 / n_units
-    else:
-        # Each private record is a unit of one record, so its features vary like those of one row of a public unit.
-        fixed += units.covariance(features) / n_units
-    fixed[np.diag_indices(size)] += spread**2
-    covariance = factor * between + fixed
-    # A feature counts as seen in one unit more, at its largest. A feature that was never seen may be as large as any.
-    largest = np.abs(features).max(axis=0)
-    largest[largest == 0] = largest.max()
-    covariance[np.diag_indices(size)] += largest**2 / count * (1 / n_units + 1 / count)
-    root = linalg.cholesky(covariance, lower=True)
-    statistic = float(np.sum(linalg.solve_triangular(root, mean - own, lower=True) ** 2))
-    lengths = np.sum(linalg.solve_triangular(root, apart.T, lower=True) ** 2, axis=0)
-    leverages = np.minimum(factor * lengths * count / (count - 1) ** 2, 1 - 1e-12)
-    estimated = factor * float(np.mean(lengths / (1 - leverages))) * count / (count - 1)
-    expected = max(estimated + float(np.trace(linalg.cho_solve((root, True), fixed))), float(size))
-    free_units = count - float(leverages.sum())
-    if expected > _MOST_EXCESS * size or free_units < _LEAST_FREEDOM:
-        return Drift(statistic, math.nan, few)
-    freedom = min(free_units / max(estimated / expected, 1e-6) ** 2, _MOST_FREEDOM)
-    # An F distribution has the mean freedom / (freedom - 2).
-    return Drift(statistic, float(stats.f.sf(statistic / expected * freedom / (freedom - 2), size, freedom)))
-
-
 # Rows that decide which combination of features is always 1, and how far from 1 the combination may be. Features are
 # rounded to whole numbers of 2**-14, and rounding averages out over rows.
 _ROWS, _CLOSE = 2000, 5e-3
@@ -373,8 +444,33 @@ class ReadableShare:
     share: float
     error: float
 
+    @classmethod
+    def of_rows(
+        cls,
+        mean: Floats,
+        spread: float,
+        measured: FeatureMap,
+        public: pd.DataFrame,
+        features: Any,
+        units: PublicUnits,
+        *,
+        relative_error: float = 0.0,
+    ) -> ReadableShare | None:
+        """Return the estimate from the released mean of a measured map, or None if no combination is always 1.
 
-def readable_share(
+        `features` are those of the public rows.
+        """
+        every_kind = _every_kind_of_row(measured, public, units)
+        made_up = features if every_kind is None else bounded_features(measured.transform(every_kind)) / UNIT
+        return _readable_share(mean, spread, _always_one(made_up), relative_error=relative_error)
+
+    @classmethod
+    def of_cells(cls, mean: Floats, spread: float, sizes: Sequence[int]) -> ReadableShare | None:
+        """Return the estimate from a released mean of one-hot cells of columns of these sizes."""
+        return _readable_share(mean, spread, _always_one_of_cells(sizes))
+
+
+def _readable_share(
     mean: Floats, spread: float, weights: Floats | None, *, relative_error: float = 0.0
 ) -> ReadableShare | None:
     """Estimate the share of records that could be read. This costs no privacy.
@@ -436,35 +532,6 @@ def _every_kind_of_row(measured: FeatureMap, public: pd.DataFrame, units: Public
     return _unusual_rows(_apart(public, units) if about.reads_columns_apart else public, about.table_columns)
 
 
-# Rows with columns drawn apart beside public ones that are few, and their share.
-_ROWS_APART, _SHARE_APART = 2000, 0.3
-# How much worse than a sample synthetic rows count, and public rows that count as half beside them.
-_KAPPA, _HALF = 3.0, 300
-# Public rows below which rows with columns drawn apart stand beside them.
-_FEW_ROWS = 1000
-
-
-def _public_rows(
-    features: Any, feature_map: Any, public: pd.DataFrame, n_classes: int, units: PublicUnits
-) -> PublicRows:
-    """Return features of public rows. If these are few, add features of rows with columns drawn independently."""
-    if not statements_of(feature_map).reads_columns_apart or len(public) >= _FEW_ROWS:
-        return _read_by(feature_map, features, public, n_classes, units)
-    # In few rows, entries go together by chance. Made-up rows keep the fit from relying on that.
-    more = whole_features(feature_map.transform(_apart(public, units))) / UNIT
-    return _beside(features, more, 1 - _SHARE_APART, feature_map, n_classes, units)
-
-
-def _read_by(
-    feature_map: Any, released: Floats, public: pd.DataFrame, n_classes: int, units: PublicUnits
-) -> PublicRows:
-    """Return public rows with the features that the model reads, and the released features if these differ."""
-    decoder = statements_of(feature_map).decoder_
-    read, others = (feature_map, None) if decoder is None else (decoder, released)
-    features = released if decoder is None else decoder.transform(public)
-    return PublicRows(features, read.blocks_, n_classes, shares=units.shares, units=units.numbers, released=others)
-
-
 def _apart(public: pd.DataFrame, units: PublicUnits) -> pd.DataFrame:
     """Return rows whose entries were drawn from public rows, independently for each column."""
     draw, shares = np.random.default_rng(0), units.shares
@@ -476,33 +543,3 @@ def _apart(public: pd.DataFrame, units: PublicUnits) -> pd.DataFrame:
 
     apart = {name: public[name].to_numpy()[places()] for name in public.columns}
     return pd.DataFrame(apart).astype(public.dtypes)
-
-
-def _beside(features: Any, more: Any, part: float, feature_map: Any, n_classes: int, units: PublicUnits) -> PublicRows:
-    """Return features of real rows with a part in every mean, and of made-up rows with the rest."""
-    n_real, n_more = features.shape[0], more.shape[0]
-    both = sparse.vstack([features, more], format="csr")
-    shares = np.repeat([part / n_real, (1 - part) / n_more], [n_real, n_more])
-    owners = None
-    if units.numbers is not None and units.shares is not None:
-        shares[:n_real] = part * units.shares
-        # Each made-up row is a unit of its own.
-        owners = np.append(units.numbers, units.count(n_real) + np.arange(n_more))
-    return PublicRows(both, feature_map.blocks_, n_classes, shares=shares, units=owners)
-
-
-def _trusted(rows: PublicRows, difference: Drift | None) -> PublicRows:
-    """Return public rows. They count less than a sample unless they look like the private ones."""
-    return rows if difference is None or difference.trusted else replace(rows, kappa=difference.kappa)
-
-
-def _rows(
-    snapped: SnappedMap, table: pd.DataFrame, public: pd.DataFrame | None, n_classes: int, units: PublicUnits
-) -> PublicRows:
-    """Return features of synthetic rows and, with a share that grows with the number of units, of a few public ones."""
-    features = whole_features(snapped.transform(table)) / UNIT
-    if public is None:
-        return PublicRows(features, snapped.blocks_, n_classes, kappa=_KAPPA)
-    real, count = whole_features(snapped.transform(public)) / UNIT, units.count(len(public))
-    both = _beside(real, features, count / (count + _HALF), snapped, n_classes, units)
-    return replace(both, kappa=_KAPPA)

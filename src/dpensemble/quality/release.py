@@ -502,7 +502,7 @@ def release_histograms(layout: Layout, edges: _Edges, total: Integers, noise: No
     # Holds the noise to the cost that `quality_cost` returns.
     meter.renyi_costs()
     sums = SumReleaser(relation=layout.relation, meter=meter, noise=noise)
-    noisy, spread = sums.release(_QualitySum(len(layout.histograms)), total, 1.0)
+    noisy, spread = sums.charge_and_draw(_QualitySum(len(layout.histograms)), total, 1.0)
     return NoisyHistograms(
         layout=layout,
         edges=edges,

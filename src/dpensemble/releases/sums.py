@@ -23,7 +23,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from dpensemble._arrays import BigIntegers, Floats, Integers
-from dpensemble._checks import integer_between, member, real_between
+from dpensemble._checks import member, real_between
 from dpensemble._draw_once import drawn_once
 from dpensemble._no_copies import Original
 from dpensemble._random import NOISE_BITS, NoiseSource
@@ -206,11 +206,6 @@ def _whole_numbers(entries: Integers | BigIntegers) -> bool:
     )
 
 
-def python_integers(entries: Integers) -> BigIntegers:
-    """Return an array of integers as one of Python integers, which never overflow."""
-    return np.asarray(entries).astype(object)
-
-
 _BUFFER = 256
 
 
@@ -276,15 +271,12 @@ class DiscreteNoise(Original, spends=("laplace", "gaussian", "below")):
         while True:
             value = 0
             for _ in range(n_words):
-                value = value << NOISE_BITS | self._word()
+                if not self._words:
+                    self._words = self._noise.uniform_bits(_BUFFER).tolist()
+                value = value << NOISE_BITS | self._words.pop()
             value >>= n_words * NOISE_BITS - n_bits
             if value < bound:
                 return value
-
-    def _word(self) -> int:
-        if not self._words:
-            self._words = self._noise.uniform_bits(_BUFFER).tolist()
-        return self._words.pop()
 
 
 def _require_positive(name: str, value: int) -> None:
@@ -300,26 +292,6 @@ class SumPayer(Protocol):
 
     def charge(self, sigma: float, *, variance: int, entries: int) -> None:
         """Charge for a sum before its noise is drawn, or refuse."""
-
-
-class PaidSums(Original, spends=("charge",)):
-    """Pays once for sums that the book of an `Aggregator` charged before. Counts entries of all sums together."""
-
-    def __init__(self, noise: float, variance: int, entries: int) -> None:
-        self._noise, self._variance, self._left = noise, variance, integer_between("entries", entries, 1)
-
-    def sigma(self, share: float) -> float:  # noqa: ARG002
-        """Return the noise that was charged for."""
-        return self._noise
-
-    def charge(self, sigma: float, *, variance: int, entries: int) -> None:
-        """Refuse sums with less noise than was charged, or with more entries than were charged and not yet drawn."""
-        if not (sigma >= self._noise and variance >= self._variance and 1 <= entries <= self._left):
-            raise BudgetError(
-                f"sums of {entries:,} entries with noise sigma={sigma:.6g} must match those that were charged before: "
-                f"{self._left:,} entries with noise sigma={self._noise:.6g}."
-            )
-        self._left -= entries
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -349,17 +321,20 @@ class SumReleaser:
     def __post_init__(self) -> None:
         object.__setattr__(self, "relation", member("relation", self.relation, Relation))
 
-    def release(
-        self, query: SumQuery[Outcome], total: Integers | BigIntegers, share: float, *, weight: float = 1.0
+    def charge_and_draw(
+        self, query: SumQuery[Outcome], total: Integers | BigIntegers | None, share: float, *, weight: float = 1.0
     ) -> Outcome:
         """Charge for a sum, then draw the noise of each entry, and return the query's result.
+
+        Every noisy sum of the package is charged and drawn here.
 
         Parameters
         ----------
         query : SumQuery
             What the sum holds, and how far one unit can move the sum.
-        total : ndarray of int, or of Python integers
-            The exact sum in whole units, which may be the total of sums that were computed elsewhere. Private.
+        total : ndarray of int, or of Python integers, or None
+            The exact sum in whole units, which may be the total of sums that were computed elsewhere. Private. None if
+            there are no records.
         share : float
             Share of the budget's ``mu**2``.
         weight : float, default=1.0
@@ -368,10 +343,12 @@ class SumReleaser:
         Raises
         ------
         DataError
-            If the total is not of whole numbers, since noise would not hide fractions.
+            If there are no records, or if the total is not of whole numbers, since noise would not hide fractions.
         BudgetError
             If the budget does not cover the sum. Then no noise is drawn.
         """
+        if total is None:
+            raise DataError("there are no private records; a reader of blocks must give all records on every call.")
         if not _whole_numbers(total):
             raise DataError(f"total must be a sum of whole numbers; got the type {total.dtype}.")
         sigma = self.meter.sigma(share)

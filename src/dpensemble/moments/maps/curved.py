@@ -21,7 +21,7 @@ from dpensemble._processes import one_thread
 from dpensemble.datasets.columns import in_parts, is_number, numbers_of
 from dpensemble.datasets.preparation import ColumnReading, statements_of
 from dpensemble.datasets.tables import as_fitted_table, as_table
-from dpensemble.moments.maps.base import ALONG_PATH, BoundedMap, FeatureMap, MapOnBase, octaves_of
+from dpensemble.moments.maps.base import ALONG_PATH, BoundedMap, FeatureMap, MapOnBase
 from dpensemble.moments.maps.directions import DirectionsMap
 from dpensemble.moments.maps.tables import TableMap
 
@@ -311,7 +311,7 @@ class CurvedDecoder(MapOnBase):
         self._take_columns()
         self.nonnegative_ = False
         # The base map's blocks take the place of the constant that follows the kernel's directions.
-        octaves = octaves_of(self.kernel.matrix_.shape[1])
+        octaves = self.octaves_of(self.kernel.matrix_.shape[1])
         self.blocks_ = np.append(octaves[:-1], octaves[-1] + self.base.blocks_)
         return self
 

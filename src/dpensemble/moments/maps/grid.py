@@ -86,6 +86,13 @@ class Grid:
             (values, (cells + starts[:-1]).ravel(), np.arange(n_rows + 1) * n_columns), shape=shape
         )
 
+    def shares(self, released: Floats, spread: float) -> Shares:
+        """Return shares from the released mean of `one_hot`, with cells joined that hold little but noise."""
+        factor = np.sqrt(len(self.columns))
+        parts = np.split(released * factor, np.cumsum(self.sizes)[:-1])
+        coarse, held = self.joined(parts, _LEAST * spread * factor)
+        return Shares(coarse, [_on_simplex(one) for one in held])
+
     def joined(self, shares: Sequence[Floats], least: float) -> tuple[Grid, list[Floats]]:
         """Return a coarser grid whose cells each hold `least` by their noisy shares, and the shares of its cells.
 
@@ -271,6 +278,17 @@ class SnappedMap(FeatureMap):
         grid = Grid(self.columns)
         return self.base_.transform(grid.rows(grid.cells(as_fitted_table(self, X))))
 
+    def effects_of_cells(self, coefficients: Floats) -> list[Floats]:
+        """Return a model's effect of each cell of each column, shape (n_cells, n_model_columns) each."""
+        grid, effects = Grid(self.columns), []
+        for number, column in enumerate(self.base_.columns_):
+            cells = np.zeros((grid.sizes[number], len(grid.columns)), dtype=np.int64)
+            cells[:, number] = np.arange(len(cells))
+            part = slice(column["start"], column["start"] + sum(column["sizes"]) + 1)
+            values = grid.rows(cells).iloc[:, number]
+            effects.append(self.base_.features_of_column(column, values) @ coefficients[part])
+        return effects
+
     @property
     def blocks_(self) -> Any:
         """Number of the block that each feature is in."""
@@ -334,19 +352,18 @@ class Shares:
     grid: Grid
     shares: list[Floats]
 
-    @classmethod
-    def of(cls, grid: Grid, released: Floats, spread: float) -> Shares:
-        """Return shares from the released mean of `Grid.one_hot`, with cells joined that hold little but noise."""
-        factor = np.sqrt(len(grid.columns))
-        parts = np.split(released * factor, np.cumsum(grid.sizes)[:-1])
-        coarse, held = grid.joined(parts, _LEAST * spread * factor)
-        return cls(coarse, [_on_simplex(one) for one in held])
-
     def draw(self, n_rows: int, seed: int = 0) -> NDArray[np.int64]:
         """Return cells of rows whose columns are independent, each with its shares as exactly as can be."""
         order = np.random.default_rng(seed)
         ranks = np.stack([order.permutation(n_rows) for _ in self.shares], axis=1)
         return self.at(ranks, [np.arange(len(one)) for one in self.shares])
+
+    def scores(self, effects: Sequence[Floats]) -> Scores:
+        """Return the scores by effects, shape (n_cells, n_classes or 1) for each column."""
+        along = [_main_effect(effect, share) for effect, share in zip(effects, self.shares, strict=True)]
+        spreads = [share @ one**2 for one, share in zip(along, self.shares, strict=True)]
+        chosen = np.sort(np.argsort(spreads, kind="stable")[::-1][:_MOST_COLUMNS])
+        return Scores(self, chosen, [_scores(along[number], self.shares[number]) for number in chosen])
 
     def at(self, ranks: NDArray[np.int64], orders: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
         """Return the cells at ranks from 0 of rows in each column, whose cells lie in an order."""
@@ -373,14 +390,6 @@ class Scores:
     shares: Shares
     columns: NDArray[np.int64]
     values: list[Floats]
-
-    @classmethod
-    def of(cls, shares: Shares, effects: Sequence[Floats]) -> Scores:
-        """Return the scores by effects, shape (n_cells, n_classes or 1) for each column."""
-        along = [_main_effect(effect, share) for effect, share in zip(effects, shares.shares, strict=True)]
-        spreads = [share @ one**2 for one, share in zip(along, shares.shares, strict=True)]
-        chosen = np.sort(np.argsort(spreads, kind="stable")[::-1][:_MOST_COLUMNS])
-        return cls(shares, chosen, [_scores(along[number], shares.shares[number]) for number in chosen])
 
     def of_rows(self, X: Any) -> Floats:
         """Return rows' scores over the root of the number of columns, so that they are hardly ever longer than 1."""

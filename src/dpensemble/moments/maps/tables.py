@@ -277,14 +277,14 @@ class TableMap(FeatureMap):
 
     def transform(self, X: Any) -> sparse.csr_matrix:
         """Return the features of rows, shape (n_rows, n_features_out). Every row has length 1."""
-        table = self._checked(X)
+        table = self._fitted_table(X)
         slots = np.cumsum([0, *(_slots(column) for column in self.columns_)])
         per_row, n_rows = int(slots[-1]) + 1, len(table)
         # Numbers of features and entries fit into these, or indices would be copied.
         kind = np.int32 if max(per_row * n_rows, self.n_features_out_) < 2**31 else np.int64
         # Slots of missing entries are left out if all entries of a column are present.
         where, data = np.zeros((per_row, n_rows), dtype=kind), np.zeros((per_row, n_rows))
-        for part, rows, entries in self._entries_of(table):
+        for part, rows, entries in self._places_and_weights(table):
             starts = self._starts[part][:, None]
             for at, (places, weights) in enumerate(entries):
                 where[slots[part] + at, rows] = starts + places
@@ -297,27 +297,27 @@ class TableMap(FeatureMap):
 
     def for_sums(self, X: Rows) -> sparse.csr_matrix | Floats:
         """Return the same features, as an array if that is faster to sum up, because few features are 0."""
-        return self._array(X) if self.n_features_out_ <= _DENSE * self._most_nonzero else self.transform(X)
+        return self._dense_features(X) if self.n_features_out_ <= _DENSE * self._most_nonzero else self.transform(X)
 
     def for_products(self, X: Rows) -> sparse.csr_matrix | Floats:
         """Return the same features, as an array if that is faster to multiply by an array with many columns."""
-        return self._array(X) if self.n_features_out_ <= DENSE * self._most_nonzero else self.transform(X)
+        return self._dense_features(X) if self.n_features_out_ <= DENSE * self._most_nonzero else self.transform(X)
 
     @property
     def _most_nonzero(self) -> int:
         return 1 + sum(_slots(column) for column in self.columns_)
 
-    def _array(self, X: Rows) -> Floats:
-        table = self._checked(X)
+    def _dense_features(self, X: Rows) -> Floats:
+        table = self._fitted_table(X)
         features = np.zeros((self.n_features_out_, len(table)))
         starts = self._starts
-        for part, rows, entries in self._entries_of(table, all_knots=True):
+        for part, rows, entries in self._places_and_weights(table, all_knots=True):
             for some in entries:
                 _write_weights(features, starts[part], rows, some)
         features[-1] = 1.0 / self.length_
         return features.T
 
-    def _checked(self, X: Rows) -> pd.DataFrame:
+    def _fitted_table(self, X: Rows) -> pd.DataFrame:
         check_is_fitted(self)
         table = as_fitted_table(self, X)
         if table.shape[1] != self.n_features_in_:
@@ -330,7 +330,7 @@ class TableMap(FeatureMap):
     def _starts(self) -> NDArray[np.int64]:
         return np.array([column["start"] for column in self.columns_], dtype=np.int64)
 
-    def _entries_of(
+    def _places_and_weights(
         self, table: pd.DataFrame, *, all_knots: bool = False
     ) -> Iterator[tuple[NDArray[np.int64], slice, Iterator[_Weights]]]:
         """Yield similar columns and some rows, with places within columns and weights of their entries."""
@@ -369,6 +369,19 @@ class TableMap(FeatureMap):
             own = slice(column["start"], column["start"] + sum(column["sizes"]) + 1)
             parts[:, number] = features[:, own] @ weights[own] - reference[own] @ weights[own]
         return parts
+
+    def features_of_column(self, column: ColumnReading, values: pd.Series) -> Floats:
+        """Return the features of a single column, shape (n_values, n_features_of_the_column)."""
+        length = self._length_of(column)
+        if column["kind"] == "category":
+            entries = iter([_of_category(column, values, length)])
+        else:
+            numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
+            entries = _weights_of_numbers(_stacked_weights([column["knots"]]), numbers[None], length)
+        features = np.zeros((sum(column["sizes"]) + 1, len(values)))
+        for some in entries:
+            _write_weights(features, np.zeros(1, dtype=np.int64), slice(0, len(values)), some)
+        return features.T
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state with columns in two pieces, since many columns saved one by one would take an hour."""
@@ -413,20 +426,6 @@ class TableMap(FeatureMap):
         """Return what each feature stands for, in words."""
         check_is_fitted(self)
         return np.asarray([*(text for column in self.columns_ for text in _words(column)), "constant"], dtype=object)
-
-
-def feature_values(feature_map: FeatureMap, column: ColumnReading, values: pd.Series) -> Floats:
-    """Return the features of a single column, shape (n_values, n_features_of_the_column)."""
-    length = float(np.sqrt(column["square"]) / feature_map.length_)
-    if column["kind"] == "category":
-        entries = iter([_of_category(column, values, length)])
-    else:
-        numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
-        entries = _weights_of_numbers(_stacked_weights([column["knots"]]), numbers[None], length)
-    features = np.zeros((sum(column["sizes"]) + 1, len(values)))
-    for some in entries:
-        _write_weights(features, np.zeros(1, dtype=np.int64), slice(0, len(values)), some)
-    return features.T
 
 
 def quantiles(values: Floats, n: int) -> Floats:
