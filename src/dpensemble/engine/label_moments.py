@@ -30,8 +30,8 @@ from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.learning import Learned, release_and_fit, release_and_fit_synthetic_rows
-from dpensemble.moments.maps.curved import MANY_COLUMNS, VERY_FEW_ROWS, fitted_map
 from dpensemble.moments.maps.grid import Grid, declared_grid, observed_grid
+from dpensemble.moments.maps.tables import MANY_COLUMNS, VERY_FEW_ROWS, fitted_map
 from dpensemble.moments.public_rows import PublicUnits
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser, SumsMeter

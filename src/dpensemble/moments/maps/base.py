@@ -19,8 +19,6 @@ from dpensemble.errors import DataError, InvalidParameterError
 
 #: How a map divides a row among its columns: each column adds a part that depends only on its own entry.
 ADDITIVE = "exact"
-#: Each column adds such a part, times a factor that depends on the length of the row and so on all of its columns.
-SCALED = "exact sum, scaled by the length of the row"
 #: Columns act together, and an integral along a path from the public mean to the row divides their joint effect.
 ALONG_PATH = "approximate attribution, exact sum"
 

@@ -5,8 +5,6 @@ Landmarks are public rows of numbers. Features are smooth functions of a row's n
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from scipy import linalg, sparse
@@ -21,9 +19,7 @@ from dpensemble._processes import one_thread
 from dpensemble.datasets.columns import in_parts, is_number, numbers_of
 from dpensemble.datasets.preparation import ColumnReading, statements_of
 from dpensemble.datasets.tables import as_fitted_table, as_table
-from dpensemble.moments.maps.base import ALONG_PATH, BoundedMap, FeatureMap, MapOnBase
-from dpensemble.moments.maps.directions import DirectionsMap
-from dpensemble.moments.maps.tables import TableMap
+from dpensemble.moments.maps.base import ALONG_PATH, FeatureMap, MapOnBase
 
 # Distinct public values from which a column counts as measured.
 _FEWEST_VALUES = 10
@@ -38,7 +34,7 @@ _FARTHEST = 0.35
 # Mean squared distances in which nearness falls by e, and median distances in which the kernel falls by e.
 _NEARNESS, _WIDTH = 0.5, 0.6
 # Most directions of the kernel, the power of their public standard deviation, and their least share of the variance.
-_KERNEL_DIRECTIONS, _WHITENING, _LEAST_SHARE = 250, 0.5, 1e-8
+_DIRECTIONS, _WHITENING, _LEAST_SHARE = 250, 0.5, 1e-8
 # Points of Gauss and Legendre at which slopes along a line are taken.
 _NODES = 32
 
@@ -153,7 +149,7 @@ class KernelDirections(TransformerMixin, BaseEstimator):
         features = self._kernel(X) @ root
         mean = features.mean(axis=0)
         variances, directions = linalg.eigh((features - mean).T @ (features - mean) / len(features))
-        order = np.argsort(variances)[::-1][:_KERNEL_DIRECTIONS]
+        order = np.argsort(variances)[::-1][:_DIRECTIONS]
         order = order[variances[order] > _LEAST_SHARE * variances[order[0]]]
         scaled = directions[:, order] * variances[order] ** (-_WHITENING / 2)
         # Rows have a mean squared length of 1.
@@ -354,38 +350,3 @@ class CurvedDecoder(MapOnBase):
 
     def on_table(self, coefficients: Floats, public: pd.DataFrame) -> None:
         """Return None: a curved function of several columns has no effect of a single column."""
-
-
-# Directions of a table's features, in multiples of the root of records times epsilon: two classes, more classes.
-_DIRECTIONS, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS, _MOST_EPSILON = (2.0, 1.2), 60, 500, 10.0
-# Length of the constant of two classes, over records times epsilon. Its noise is the error of the base rate, which
-# matters most if one class is rare.
-_CONSTANT, _SHORTEST_CONSTANT, _LONGEST_CONSTANT = 1400.0, 0.1, 0.2
-# Landmarks among public rows, as multiples of the same root, and their part of the squared length.
-_LANDMARKS, _FEWEST_LANDMARKS, _MOST_LANDMARKS, _PARTS = (5.0, 3.0), 100, 800, (0.5, 0.75)
-#: Public rows below which directions are those of chance, so that a table's features are taken as they are.
-_FEW_ROWS = 1000
-#: Columns above which directions are always taken, since a fit cannot use that many features.
-MANY_COLUMNS = 2000
-#: Public rows below which the shares of entries are released with noise, since public rows do not show them well.
-VERY_FEW_ROWS = 200
-
-
-def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, epsilon: float) -> Any:
-    """Return a map of rows to features, fitted on public rows: the default map of tables, or the given map, bounded."""
-    if feature_map is not None:
-        bounded = clone(feature_map) if hasattr(feature_map, "is_bounded") else BoundedMap(feature_map)
-        return bounded.fit(public)
-    n_public, n_columns = public.shape
-    if n_public < _FEW_ROWS and n_columns <= MANY_COLUMNS:
-        return TableMap().fit(public)
-    # Noise falls with the number of records and the budget, and more classes leave less of the budget to each.
-    root = np.sqrt(n_rows * min(epsilon, _MOST_EPSILON))
-    n_directions = int(np.clip(_DIRECTIONS[n_classes > 2] * root, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS))
-    n_landmarks = int(np.clip(_LANDMARKS[n_classes > 2] * root, _FEWEST_LANDMARKS, _MOST_LANDMARKS))
-    longest = _LONGEST_CONSTANT if n_classes == 2 else _SHORTEST_CONSTANT
-    constant = float(np.clip(_CONSTANT / root**2, _SHORTEST_CONSTANT, longest))
-    directions = DirectionsMap(TableMap(), n_directions=n_directions, constant=constant)
-    curved = CurvedMap(directions, n_landmarks=n_landmarks, part=_PARTS[n_classes > 2]).fit(public)
-    # Without landmarks, rounds of residuals serve two classes better than one round of class sums.
-    return curved.base_ if n_classes == 2 and curved.landmarks_ is None else curved

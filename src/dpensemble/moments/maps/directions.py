@@ -23,8 +23,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, Rows, dense, row_count, rows_at
 from dpensemble.datasets.preparation import ColumnReading, statements_of
-from dpensemble.moments.maps.base import ADDITIVE, SCALED, FeatureMap, MapOnBase
+from dpensemble.moments.maps.base import ADDITIVE, FeatureMap, MapOnBase
 
+# How a map divides a row: each column adds a part, times a factor that depends on the length of the row.
+_SCALED = "exact sum, scaled by the length of the row"
 # Bits of the lengths of features, of a direction and of a row of products, in whole units.
 _HALF_BITS = 26
 _UNITS = 2.0**_HALF_BITS
@@ -201,7 +203,7 @@ class DirectionsMap(MapOnBase):
     @property
     def attribution(self) -> str | None:  # type: ignore[override]
         """How a row is divided among its columns, if the base map reads columns apart."""
-        return SCALED if statements_of(self.base_).attribution == ADDITIVE else None
+        return _SCALED if statements_of(self.base_).attribution == ADDITIVE else None
 
     def reference(self, public: pd.DataFrame) -> Floats:  # noqa: ARG002
         """Return the features of the public mean, which lies in the middle of all directions: only the constant."""

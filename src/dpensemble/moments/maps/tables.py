@@ -1,4 +1,4 @@
-"""A public feature map of tables: numbers in bins at several scales, categories, and a place for missing entries.
+"""A public feature map of tables, by bins at several scales and categories, and the map that a run takes by default.
 
 Numbers lie between public knots, and many columns and rows are read at a time. Columns come first and rows last, so
 that each step works on rows that lie side by side in memory.
@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, Rows
@@ -22,8 +23,9 @@ from dpensemble.datasets.columns import as_text, in_parts, is_number, numbers_of
 from dpensemble.datasets.preparation import ColumnReading
 from dpensemble.datasets.tables import as_fitted_table, as_table
 from dpensemble.errors import DataError
-from dpensemble.moments.maps.base import ADDITIVE, FeatureMap
-from dpensemble.moments.maps.directions import DENSE
+from dpensemble.moments.maps.base import ADDITIVE, BoundedMap, FeatureMap
+from dpensemble.moments.maps.curved import CurvedMap
+from dpensemble.moments.maps.directions import DENSE, DirectionsMap
 
 #: Places of features within a column, or one number if all entries have the same place.
 _Places = NDArray[np.integer] | int
@@ -474,3 +476,38 @@ def _words(column: dict[str, Any]) -> Iterator[str]:
         for knots in column["knots"]:
             yield from (f"{name} near {knot:g} ({len(knots)} knots)" for knot in knots)
     yield f"{name} is missing"
+
+
+# Directions of a table's features, in multiples of the root of records times epsilon: two classes, more classes.
+_DIRECTIONS, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS, _MOST_EPSILON = (2.0, 1.2), 60, 500, 10.0
+# Length of the constant of two classes, over records times epsilon. Its noise is the error of the base rate, which
+# matters most if one class is rare.
+_CONSTANT, _SHORTEST_CONSTANT, _LONGEST_CONSTANT = 1400.0, 0.1, 0.2
+# Landmarks among public rows, as multiples of the same root, and their part of the squared length.
+_LANDMARKS, _FEWEST_LANDMARKS, _MOST_LANDMARKS, _PARTS = (5.0, 3.0), 100, 800, (0.5, 0.75)
+#: Public rows below which directions are those of chance, so that a table's features are taken as they are.
+_FEW_ROWS = 1000
+#: Columns above which directions are always taken, since a fit cannot use that many features.
+MANY_COLUMNS = 2000
+#: Public rows below which the shares of entries are released with noise, since public rows do not show them well.
+VERY_FEW_ROWS = 200
+
+
+def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, epsilon: float) -> Any:
+    """Return a map of rows to features, fitted on public rows: the default map of tables, or the given map, bounded."""
+    if feature_map is not None:
+        bounded = clone(feature_map) if hasattr(feature_map, "is_bounded") else BoundedMap(feature_map)
+        return bounded.fit(public)
+    n_public, n_columns = public.shape
+    if n_public < _FEW_ROWS and n_columns <= MANY_COLUMNS:
+        return TableMap().fit(public)
+    # Noise falls with the number of records and the budget, and more classes leave less of the budget to each.
+    root = np.sqrt(n_rows * min(epsilon, _MOST_EPSILON))
+    n_directions = int(np.clip(_DIRECTIONS[n_classes > 2] * root, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS))
+    n_landmarks = int(np.clip(_LANDMARKS[n_classes > 2] * root, _FEWEST_LANDMARKS, _MOST_LANDMARKS))
+    longest = _LONGEST_CONSTANT if n_classes == 2 else _SHORTEST_CONSTANT
+    constant = float(np.clip(_CONSTANT / root**2, _SHORTEST_CONSTANT, longest))
+    directions = DirectionsMap(TableMap(), n_directions=n_directions, constant=constant)
+    curved = CurvedMap(directions, n_landmarks=n_landmarks, part=_PARTS[n_classes > 2]).fit(public)
+    # Without landmarks, rounds of residuals serve two classes better than one round of class sums.
+    return curved.base_ if n_classes == 2 and curved.landmarks_ is None else curved
