@@ -54,7 +54,7 @@ class _Seen(Exception):  # noqa: N818
 class Watched(SumReleaser):
     """Reports the charge, and the sum to which noise would be added."""
 
-    def release(self, query, total, share, *, weight=1.0):
+    def charge_and_draw(self, query, total, share, *, weight=1.0):
         raise _Seen(total.copy(), query.sensitivity(self.relation))
 
 

@@ -399,27 +399,28 @@ class _Rounds:
     def run(
         self, shares: tuple[float, ...], after_first: Callable[[Moments], None], on_done: Callable[[int], None]
     ) -> None:
-        """Release a round for each share of the budget. `after_first` gets the first round before it is fitted."""
+        """Release a round for each share of the budget. `after_first` gets the first round before it is fitted.
+
+        Later rounds are of residuals around the model that is fitted so far, if the first one may be.
+        """
+        n_classes, weighs = self.rows.n_classes, getattr(self.feature_map, "squares_", None) is not None
         for number, share in enumerate(shares):
-            query = self._query(share, first=not number)
+            if self.class_sums_only:
+                query: RecordsQuery[Moments] = ClassSums(n_classes)
+            elif not number:
+                query = self.source.first_query(n_classes)
+            else:
+                query = Residuals(n_classes, self.fitted.coefficients)
+                if weighs:
+                    spread = self.source.sums.spread(query, share, weight=self.total_weight)
+                    scale = _scale_of_features(self.fitted, self.rows, self.feature_map, spread)
+                    query = Residuals(n_classes, self.fitted.coefficients, scale)
             title = f"Round {number + 1} of {len(shares)}"
             self.released.append(self.source.noisy_sum(query, share, self.total_weight, title=title))
             if not number:
                 after_first(self.released[0])
             self.fit()
             on_done(1)
-
-    def _query(self, share: float, *, first: bool) -> RecordsQuery[Moments]:
-        """Return the query of the next round: class sums, or residuals around the model that is fitted so far."""
-        if self.class_sums_only:
-            return ClassSums(self.rows.n_classes)
-        if first:
-            return self.source.first_query(self.rows.n_classes)
-        scale = None
-        if getattr(self.feature_map, "squares_", None) is not None:
-            spread = self.source.sums.spread(Residuals(self.rows.n_classes), share, weight=self.total_weight)
-            scale = _scale_of_features(self.fitted, self.rows, self.feature_map, spread)
-        return Residuals(self.rows.n_classes, self.fitted.coefficients, scale)
 
     def fit(self) -> None:
         """Fit the coefficients to all that was released."""

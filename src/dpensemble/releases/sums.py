@@ -392,6 +392,11 @@ class SumsMeter(BudgetMeter, spends=("charge",)):
     groups : sequence of Group
         Groups whose units are charged, at one delta. A unit of weight ``a`` moves a sum by at most ``a`` sensitivities.
 
+    Attributes
+    ----------
+    mu : float
+        Gaussian privacy that the budgets allow a unit of weight 1. A small reserve pays for the noise's rounding.
+
     Examples
     --------
     >>> meter = SumsMeter([Group("everyone", Budget(epsilon=1, delta=1e-5))])
@@ -409,19 +414,15 @@ class SumsMeter(BudgetMeter, spends=("charge",)):
                     f"pool={group.pool} and votes={group.votes} of group {group.name!r} are for votes: "
                     "give weight for sums."
                 )
-        self._costs = tuple(GaussianCost(0.0) for _ in self.groups)
-        self._most_slack = math.inf
-        self._charges: list[dict[str, Any]] = []
-
-    @property
-    def mu(self) -> float:
-        """Gaussian privacy that the budgets allow a unit of weight 1. A small reserve pays for the noise's rounding."""
         allowed = [
             gaussian_mu(group.budget.epsilon * (1 - 1e-7), group.budget.delta * (1 - 1e-7)) / group.weight
             for group in self.groups
             if group.weight
         ]
-        return min(allowed, default=0.0)
+        self.mu = min(allowed, default=0.0)
+        self._costs = tuple(GaussianCost(0.0) for _ in self.groups)
+        self._most_slack = math.inf
+        self._charges: list[dict[str, Any]] = []
 
     def sigma(self, share: float) -> float:
         """Return the noise, in sensitivities, of a sum that takes a share of the whole ``mu**2``."""
