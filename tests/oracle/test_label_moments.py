@@ -450,7 +450,7 @@ def test_a_row_answers_alike_whoever_else_is_there():
     rng = np.random.default_rng(3)
     features = bounded_features(rng.normal(size=(6667, 50))) / UNIT
     centre = rng.normal(size=(50, 3))
-    few, more = (moments.whole.expected(centre, features[:n], 3, 1.0) for n in (6666, 6667))
+    few, more = (moments.whole.centres_and_weights(centre, features[:n], 3, 1.0) for n in (6666, 6667))
     assert np.array_equal(few[0], more[0][:6666])
     assert np.array_equal(few[1], more[1][:6666])
 
