@@ -279,7 +279,8 @@ class TableMap(FeatureMap):
 
     def transform(self, X: Any) -> sparse.csr_matrix:
         """Return the features of rows, shape (n_rows, n_features_out). Every row has length 1."""
-        table = self._fitted_table(X)
+        check_is_fitted(self)
+        table = as_fitted_table(self, X)
         slots = np.cumsum([0, *(_slots(column) for column in self.columns_)])
         per_row, n_rows = int(slots[-1]) + 1, len(table)
         # Numbers of features and entries fit into these, or indices would be copied.
@@ -310,7 +311,8 @@ class TableMap(FeatureMap):
         return 1 + sum(_slots(column) for column in self.columns_)
 
     def _dense_features(self, X: Rows) -> Floats:
-        table = self._fitted_table(X)
+        check_is_fitted(self)
+        table = as_fitted_table(self, X)
         features = np.zeros((self.n_features_out_, len(table)))
         starts = self._starts
         for part, rows, entries in self._places_and_weights(table, all_knots=True):
@@ -318,15 +320,6 @@ class TableMap(FeatureMap):
                 _write_weights(features, starts[part], rows, some)
         features[-1] = 1.0 / self.length_
         return features.T
-
-    def _fitted_table(self, X: Rows) -> pd.DataFrame:
-        check_is_fitted(self)
-        table = as_fitted_table(self, X)
-        if table.shape[1] != self.n_features_in_:
-            raise DataError(
-                f"X has {table.shape[1]} columns but the map was fitted on {self.n_features_in_}: use the same."
-            )
-        return table
 
     @property
     def _starts(self) -> NDArray[np.int64]:
@@ -336,6 +329,10 @@ class TableMap(FeatureMap):
         self, table: pd.DataFrame, *, all_knots: bool = False
     ) -> Iterator[tuple[NDArray[np.int64], slice, Iterator[_Weights]]]:
         """Yield similar columns and some rows, with places within columns and weights of their entries."""
+        if table.shape[1] != self.n_features_in_:
+            raise DataError(
+                f"X has {table.shape[1]} columns but the map was fitted on {self.n_features_in_}: use the same."
+            )
         alike: dict[tuple[int, ...], list[int]] = {}
         for number, column in enumerate(self.columns_):
             if column["kind"] == "number":
