@@ -473,7 +473,7 @@ class DiscriminantRelease:
         Declared labels, sorted.
     """
 
-    def __init__(self, rows: Floats, classes: NDArray[Any]) -> None:
+    def __init__(self, rows: Floats, classes: NDArray[np.generic]) -> None:
         self.classes, self._directions = classes, PublicDirections.of(rows)
         self._points = self._directions.points(rows)
 

@@ -424,8 +424,9 @@ class _Rounds:
 
     def fit(self) -> None:
         """Fit the coefficients to all that was released."""
-        more: dict[str, Any] = {"n_units": self.total_weight, "class_sums": self.class_sums_only}
-        self.fitted = self.fitted.to_rounds(self.released, self.rows, **more)
+        self.fitted = self.fitted.to_rounds(
+            self.released, self.rows, n_units=self.total_weight, class_sums=self.class_sums_only
+        )
 
 
 # Synthetic rows, and their knots.
@@ -450,7 +451,7 @@ class Learned:
     def of(
         cls,
         rounds: _Rounds,
-        classes: NDArray[Any],
+        classes: NDArray[np.generic],
         table: pd.DataFrame,
         difference: Drift | None,
         *,

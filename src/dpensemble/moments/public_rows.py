@@ -259,7 +259,7 @@ class PublicRows:
 
     @classmethod
     def _read_by(
-        cls, feature_map: Any, released: Floats, public: pd.DataFrame, n_classes: int, units: PublicUnits
+        cls, feature_map: FeatureMap, released: Floats, public: pd.DataFrame, n_classes: int, units: PublicUnits
     ) -> PublicRows:
         """Return public rows with the features that the model reads, and the released features if these differ."""
         decoder = statements_of(feature_map).decoder_
@@ -451,7 +451,7 @@ class ReadableShare:
         spread: float,
         measured: FeatureMap,
         public: pd.DataFrame,
-        features: Any,
+        features: Floats | sparse.csr_matrix,
         units: PublicUnits,
         *,
         relative_error: float = 0.0,
