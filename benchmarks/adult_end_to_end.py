@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from dpensemble import DPBaggingClassifier
 from dpensemble.datasets import fit_encoder
-from dpensemble.student.published import default_student
+from dpensemble.student import default_student
 from dpensemble.workflow.tables import adult_tables
 
 DELTA = 1e-5

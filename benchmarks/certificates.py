@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from dpensemble import BaggedPATEClassifier, PATEClassifier, WeightingPATEClassifier, plan
-from dpensemble.accounting import Group, SumsMeter
+from dpensemble.accounting import Group
 from dpensemble.allocation import BootstrapScheme
 from dpensemble.certificates import (
     certificate_of,
@@ -24,6 +24,7 @@ from dpensemble.darrm import optimise_gamma
 from dpensemble.design import Census
 from dpensemble.guarantee import Budget
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, OptimalVote
+from dpensemble.releases import SumsMeter
 
 DELTA = 1e-5
 

@@ -19,7 +19,7 @@ from dpensemble.methods import BaggingPrivacyClassifier, LabelMomentsClassifier,
 from dpensemble.moments import ImageMap
 from dpensemble.neural import SGD, Adam, DPSGDClassifier, TorchClassifier, bagging_cnn
 from dpensemble.neural.networks import bagging_vgg16
-from dpensemble.student.published import fit_student
+from dpensemble.student import fit_student
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.votes import Votes
 from reproductions.cifar10 import load_cifar10

@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from dpensemble.allocation import partitions
 from dpensemble.datasets import ImageDataset
 from dpensemble.methods import LabelMomentsClassifier
-from dpensemble.student.published import fit_student
+from dpensemble.student import fit_student
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.votes import Votes
 from reproductions.bagging import (

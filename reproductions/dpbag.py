@@ -25,7 +25,7 @@ from dpensemble.design import plan
 from dpensemble.guarantee import Budget
 from dpensemble.laws import LaplaceNoisyMax, sample
 from dpensemble.methods import DPBaggingClassifier, LabelMomentsClassifier
-from dpensemble.student.published import class_probabilities, fit_student
+from dpensemble.student import class_probabilities, fit_student
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.votes import Votes
 from dpensemble.workflow.learners import scores

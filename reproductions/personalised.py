@@ -24,7 +24,7 @@ from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
 from dpensemble.guarantee import Budget
 from dpensemble.laws import ConfidentNoisyMax, LawChoice
 from dpensemble.neural import ImageAugmentation, TorchClassifier, personalised_pate_cnn
-from dpensemble.student.published import fit_student
+from dpensemble.student import fit_student
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.votes import Votes
 from reproductions.data import Rows

@@ -84,7 +84,7 @@ BUGS = (
     Bug(
         "moments",
         "the sensitivity of means of features is that of one vector, not of a difference",
-        "return _SQRT_2 if self.nonnegative else 2 * WHOLE",
+        "return RecordsQuery.replacing if self.nonnegative else 2 * WHOLE",
         "return WHOLE if self.nonnegative else 2 * WHOLE",
         ("tests/moments", "tests/releases", "tests/oracle"),
     ),

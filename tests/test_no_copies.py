@@ -13,11 +13,12 @@ import dpensemble
 from dpensemble import Aggregator, Budget
 from dpensemble._no_copies import Original
 from dpensemble._random import SystemNoise
-from dpensemble.accounting.sums import Group, SumsMeter
+from dpensemble.accounting import Group
 from dpensemble.aggregation.aggregator import _FreshRecords, _PaidInMemory
 from dpensemble.errors import DuplicateError
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.methods.pate import PATEClassifier
+from dpensemble.releases import SumsMeter
 from dpensemble.releases.sums import DiscreteNoise
 from dpensemble.votes import Votes
 

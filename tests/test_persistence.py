@@ -25,8 +25,7 @@ from dpensemble import Budget, Ledger, load_classifier, save_classifier
 from dpensemble._moved import SAVED_CLASSES
 from dpensemble.errors import FileError
 from dpensemble.moments import MomentsModel
-from dpensemble.student import NamedPipeline
-from dpensemble.student.published import published
+from dpensemble.student import NamedPipeline, publishable
 from dpensemble.workflow.learners import STUDENTS, learner
 
 
@@ -244,7 +243,7 @@ OLD = "dpensemble.students.of_old:Named"
 def renamed_student(path, module, name, kind=NamedPipeline):
     """Write a student whose file names the class `kind` by another path."""
     fitted = LogisticRegression().fit(TABLE.to_numpy(), TABLE["age"] > 20)
-    save_classifier(published(fitted, for_release=True, names=list(TABLE)), path)
+    save_classifier(publishable(fitted, for_release=True, names=list(TABLE)), path)
     with zipfile.ZipFile(path) as archive:
         members = {one: archive.read(one) for one in archive.namelist()}
     schema = json.loads(members["schema.json"])
@@ -294,8 +293,8 @@ NOT_IN_THE_TABLE = {
     "the key of the table as a class": ("", OLD),
     "a real module of ours": (Ledger.__module__, "Ledger"),
     "a real class that another package defines": (Budget.__module__, "Budget"),
-    "a function beside a trusted class": (HERE, "published"),
-    "a trusted class where it is imported": ("dpensemble.student", "NamedPipeline"),
+    "a function beside a trusted class": (HERE, "publishable"),
+    "a trusted class where it is imported": ("dpensemble.moments", "MomentsModel"),
     "a library within a module of ours": (MomentsModel.__module__, "np.load"),
     "a library as a module of ours": (f"{MomentsModel.__module__}.np", "load"),
     "a class of the standard library": ("subprocess", "Popen"),

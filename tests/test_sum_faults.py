@@ -33,7 +33,7 @@ def runs(tmp_path_factory):
         faults = importlib.import_module("sum_faults")
         patch.setitem(faults.ENGINES, "dask", Engine)
         # The script counts releases there.
-        patch.setattr(SumReleaser, "release", SumReleaser.release)
+        patch.setattr(SumReleaser, "charge_and_draw", SumReleaser.charge_and_draw)
         yield faults.Runs("dask", tmp_path_factory.mktemp("runs"))
 
 

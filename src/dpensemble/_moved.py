@@ -39,6 +39,7 @@ MODULES: dict[str, str] = {
     "dpensemble.accounting.sparse": "dpensemble.accounting.price",
     "dpensemble.accounting.subsampled": "dpensemble.accounting.subsampling",
     "dpensemble.accounting.worst_case.gates": "dpensemble.accounting.price",
+    "dpensemble.accounting.sums": "dpensemble.releases.sums",
     "dpensemble.accounting.worst_case.lattice": "dpensemble.accounting.worst_case",
     "dpensemble.accounting.worst_case.listed": "dpensemble.accounting.worst_case",
     "dpensemble.accounting.worst_case.several_votes": "dpensemble.accounting.worst_case",
@@ -111,13 +112,16 @@ MODULES: dict[str, str] = {
     "dpensemble.methods.weighting": "dpensemble.methods.pate",
     "dpensemble.moments.base_rate": "dpensemble.moments.fits",
     "dpensemble.moments.class_sums": "dpensemble.moments.discriminant",
+    "dpensemble.moments.drift": "dpensemble.moments.public_rows",
     "dpensemble.moments.evidence": "dpensemble.moments.fits",
+    "dpensemble.moments.explanation": "dpensemble.moments.model",
     "dpensemble.moments.grid": "dpensemble.moments.maps.grid",
     "dpensemble.moments.linear": "dpensemble.moments.fits",
     "dpensemble.moments.maps.exact_products": "dpensemble.moments.maps.directions",
     "dpensemble.moments.maps.general": "dpensemble.moments.maps.base",
     "dpensemble.moments.maps.landmarks": "dpensemble.moments.maps.curved",
     "dpensemble.moments.maps.snapped": "dpensemble.moments.maps.grid",
+    "dpensemble.moments.queries": "dpensemble.moments.learning",
     "dpensemble.moments.rounds": "dpensemble.moments.learning",
     "dpensemble.moments.softmax": "dpensemble.moments.fits",
     "dpensemble.neural.augmentation": "dpensemble.neural.training",
@@ -136,7 +140,8 @@ MODULES: dict[str, str] = {
     "dpensemble.service.app": "dpensemble.server.app",
     "dpensemble.service.serve": "dpensemble.server.app",
     "dpensemble.service.settings": "dpensemble.server.settings",
-    "dpensemble.student.fitting": "dpensemble.student.published",
+    "dpensemble.student.fitting": "dpensemble.student",
+    "dpensemble.student.published": "dpensemble.student",
     "dpensemble.teachers.accountants": "dpensemble.teachers.private",
     "dpensemble.teachers.batched_lbfgs": "dpensemble.teachers.logistic",
     "dpensemble.teachers.gradient_perturbed": "dpensemble.teachers.private_logistic",
@@ -151,10 +156,12 @@ MODULES: dict[str, str] = {
 #: "module:name" -> "module:name", for a name that left its neighbours, has a new name, or whose old module stays.
 NAMES: dict[str, str] = {
     "dpensemble.accounting.worst_case.two_gaps.covering:GapLaw": "dpensemble.accounting.two_gaps:_GapLaw",
+    "dpensemble.accounting:SumsMeter": "dpensemble.releases.sums:SumsMeter",
     "dpensemble.accounting:gaussian_delta": "dpensemble.cost.gaussian:gaussian_delta",
     "dpensemble.accounting:gaussian_epsilon": "dpensemble.cost.gaussian:gaussian_epsilon",
     "dpensemble.accounting:gaussian_mu": "dpensemble.cost.gaussian:gaussian_mu",
     "dpensemble.budget_groups:whole_number_ratios": "dpensemble.design.by_group:_whole_number_ratios",
+    "dpensemble.accounting:weighted_groups": "dpensemble.releases.sums:weighted_groups",
     "dpensemble.darrm:MajorityAggregator": "dpensemble.design.private_answers:MajorityAggregator",
     "dpensemble.design.averages:answers_of": "dpensemble.methods.soft_votes:_answers_of",
     "dpensemble.design.noisy_sums:noisy_sums": "dpensemble.methods.label_moments:_noisy_sums",
@@ -179,6 +186,7 @@ NAMES: dict[str, str] = {
     "dpensemble.design:parse_budgets": "dpensemble.allocation.budget_groups:parse_budgets",
     "dpensemble.design:quality_table": "dpensemble.cli.plan:_quality_table",
     "dpensemble.teachers.noisy_descent:noisy_descent": "dpensemble.teachers.private_logistic:_binary_descent",
+    "dpensemble.moments.queries:Moments": "dpensemble.moments.fits:Moments",
 }
 
 #: The same for the classes of ours that files of earlier versions may name. Loading a file follows no other old path.
@@ -186,6 +194,7 @@ SAVED_CLASSES: dict[str, str] = {
     "dpensemble.moments.maps.landmarks:KernelDirections": "dpensemble.moments.maps.curved:KernelDirections",
     "dpensemble.moments.maps.landmarks:WhitenedNumbers": "dpensemble.moments.maps.curved:WhitenedNumbers",
     "dpensemble.moments.maps.snapped:SnappedMap": "dpensemble.moments.maps.grid:SnappedMap",
+    "dpensemble.student.published:NamedPipeline": "dpensemble.student:NamedPipeline",
 }
 
 # Code between an import and the line that asks for it.

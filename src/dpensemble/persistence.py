@@ -45,8 +45,7 @@ from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, TableMap
 from dpensemble.moments.discriminant import DiscriminantModel
 from dpensemble.moments.maps.curved import CurvedDecoder, KernelDirections, WhitenedNumbers
 from dpensemble.moments.maps.grid import SnappedMap
-from dpensemble.student import NamedPipeline
-from dpensemble.student.published import MARK, release_mark, with_names
+from dpensemble.student import MARK, NamedPipeline, release_mark, with_names
 
 __all__ = ["load_classifier", "require_savable", "save_classifier"]
 

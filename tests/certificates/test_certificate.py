@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from dpensemble import BaggedPATEClassifier, LabelMomentsClassifier, PATEClassifier, PrivateMajorityClassifier, plan
-from dpensemble.accounting import Change, Group, SumsMeter, price
+from dpensemble.accounting import Change, Group, price
 from dpensemble.accounting.meters.worst_case import _UnitBudget
 from dpensemble.certificates import (
     certificate_of,
@@ -44,6 +44,7 @@ from dpensemble.laws import (
     RandomizedResponseMajority,
     TableLaw,
 )
+from dpensemble.releases import SumsMeter
 
 from ..counting import work_of
 from ..tiny_votes import sampled_pairs, strongest_delta, strongest_gated_delta

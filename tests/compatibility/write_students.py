@@ -26,7 +26,7 @@ import dpensemble
 from dpensemble import load_classifier, save_classifier
 from dpensemble.moments import DirectionsMap, ImageMap, TableMap
 from dpensemble.moments.maps.curved import CurvedMap
-from dpensemble.student.published import release_mark
+from dpensemble.student import release_mark
 
 RNG = np.random.default_rng(28)
 RUN = {"classes": ["no", "yes"], "epsilon": 6.0, "delta": 1e-4, "random_state": 0, "insecure_release_seed": 0}

@@ -207,7 +207,7 @@ def moments_model(rows, n_classes, *, relation="replace-one", **settings):
 
 def released_moments(fit, model, rows, **more):
     """Return all that a fit of label moments sums, charges, releases and learns."""
-    sums, noisy, real = [], [], SumReleaser.release
+    sums, noisy, real = [], [], SumReleaser.charge_and_draw
 
     def watched(self, query, total, share, *, weight=1.0):
         outcome = real(self, query, total, share, weight=weight)
@@ -217,7 +217,7 @@ def released_moments(fit, model, rows, **more):
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr(SumReleaser, "release", watched)
+        patch.setattr(SumReleaser, "charge_and_draw", watched)
         fit(model, rows, **more)
     assert len(sums) > 1
     return {

@@ -43,7 +43,7 @@ class _Enough(Exception):  # noqa: N818
 def sums_of(fit, *, relation="replace-one", on_bad_record="zero"):
     """Return the sums of a run before their noise, with the sensitivity of each: counts, statistics and a mean."""
     seen, n_sums = [], 2 if relation == "replace-one" else 3
-    real = SumReleaser.release
+    real = SumReleaser.charge_and_draw
 
     def watched(self, query, total, share, *, weight=1.0):
         seen.append((total.copy(), query.sensitivity(self.relation)))
@@ -54,7 +54,7 @@ def sums_of(fit, *, relation="replace-one", on_bad_record="zero"):
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr(SumReleaser, "release", watched)
+        patch.setattr(SumReleaser, "charge_and_draw", watched)
         try:
             fit(LabelMomentsClassifier(**SETTINGS, relation=relation, on_bad_record=on_bad_record))
         except DPEnsembleError:

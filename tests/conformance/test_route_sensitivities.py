@@ -65,7 +65,7 @@ def sums_of(fit, rows, relation="replace-one"):
     Later sums depend on what was released, so they are of other queries in each table.
     """
     seen, n_sums = [], 2 if relation == "replace-one" else 3
-    real = SumReleaser.release
+    real = SumReleaser.charge_and_draw
 
     def watched(self, query, total, share, *, weight=1.0):
         seen.append((np.asarray(total, dtype=float), query.sensitivity(self.relation)))
@@ -75,7 +75,7 @@ def sums_of(fit, rows, relation="replace-one"):
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr(SumReleaser, "release", watched)
+        patch.setattr(SumReleaser, "charge_and_draw", watched)
         # The guard of private rows hides the kind of other errors.
         with pytest.raises(DataError, match="Enough"):
             fit(moments_model(rows, 2, relation=relation, statistics="class-shares", rounds=1), rows)
@@ -398,7 +398,7 @@ CHANGES += [(route, "another order") for route in BY_PLACE]
 def end_of_changing(written, route, how, since):
     """Return the error of a run whose rows change, or None if it ends well. Nothing more is drawn after the change."""
     rows = written(others())
-    drawn, real = [], SumReleaser.release
+    drawn, real = [], SumReleaser.charge_and_draw
 
     def watched(self, *given, **named):
         drawn.append(1)
@@ -406,7 +406,7 @@ def end_of_changing(written, route, how, since):
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr(SumReleaser, "release", watched)
+        patch.setattr(SumReleaser, "charge_and_draw", watched)
         try:
             by_route(lambda rows: CHANGING[route](rows, how, since))(moments_model(rows, 2, rounds=1), rows)
         except (DataError, FileError) as error:

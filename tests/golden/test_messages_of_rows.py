@@ -495,7 +495,7 @@ def outcome(action):
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        patch.setattr(SumReleaser, "release", accepted)
+        patch.setattr(SumReleaser, "charge_and_draw", accepted)
         patch.setattr(VotingSteps, "release", accepted)
         patch.setattr(_AveragesSteps, "release", accepted)
         try:

@@ -11,13 +11,13 @@ import pytest
 
 from dpensemble import Aggregator, Budget
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import GaussianSum, Group, SumsMeter
+from dpensemble.accounting import GaussianSum, Group
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, SparseNoisyMax
 from dpensemble.moments import Moments, MomentsSource
-from dpensemble.moments.averages import AnswerBound, noisy_average
-from dpensemble.moments.queries import ClassSums, FeatureMean, FeatureProducts, Residuals, UnitCount
+from dpensemble.moments.averages import AnswerBound
+from dpensemble.moments.learning import ClassSums, FeatureMean, FeatureProducts, Residuals, UnitCount
 from dpensemble.relations import Relation
-from dpensemble.releases import SumReleaser
+from dpensemble.releases import SumReleaser, SumsMeter
 from tests.records import records_behind
 
 CASES = json.loads(Path(__file__).with_name("released_sums.json").read_text())
@@ -70,7 +70,7 @@ def test_sums_of_label_moments(kind, n_classes, relation, nonnegative):
     )
     query = query_of(kind, source, n_classes, rng)
     total_weight = 1.0 if kind == "count" else float(weights.sum())
-    outcome = source.release(query, 0.1 if kind in KINDS[:3] else 0.2, total_weight)
+    outcome = source.noisy_sum(query, 0.1 if kind in KINDS[:3] else 0.2, total_weight)
     if isinstance(outcome, Moments):
         names = ("values", "spread", "mean", "mean_spread", "even_weight")
         released = {name: hexadecimal(getattr(outcome, name)) for name in names}
@@ -94,7 +94,7 @@ def test_averages_of_teachers(name):
     answers, weights = np.random.default_rng(1).normal(size=(5, 3)), np.array([1.0, 0.3, 1.0, 0.3, 1.0])
     meter = SumsMeter([Group("low", Budget(epsilon=0.5, delta=1e-5), weight=0.3), Group("high", BUDGET)])
     sums = SumReleaser(relation=Relation.REPLACE_ONE, meter=meter, noise=SeededNoise(6))
-    values, spread = noisy_average([answers[:2], answers[2:]], weights, BOUNDS[name], sums)
+    values, spread = BOUNDS[name].noisy_average([answers[:2], answers[2:]], weights, sums)
     case = dict(CASES[f"average of {name}"])
     assert meter.spent_epsilon == pytest.approx(case.pop("epsilon"), rel=1e-9)
     assert {"values": hexadecimal(values), "spread": hexadecimal(spread)} | charged(meter) == case

@@ -68,13 +68,13 @@ SETTINGS = {"classes": [0, 1], "epsilon": 5.0, "delta": 1e-3, "insecure_release_
 def sums(monkeypatch):
     """Exact sums of a run of label moments, and the sensitivity that each is charged for."""
     seen = []
-    real = SumReleaser.release
+    real = SumReleaser.charge_and_draw
 
     def watched(self, query, total, share, *, weight=1.0):
         seen.append((total.copy(), query.sensitivity(self.relation)))
         return real(self, query, total, share, weight=weight)
 
-    monkeypatch.setattr(SumReleaser, "release", watched)
+    monkeypatch.setattr(SumReleaser, "charge_and_draw", watched)
     return seen
 
 

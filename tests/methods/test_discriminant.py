@@ -11,8 +11,7 @@ from dpensemble.certificates import certificate_of_fit
 from dpensemble.cli import main
 from dpensemble.errors import BudgetError, DataError
 from dpensemble.moments.discriminant import ClassMeans, ClassProducts, OwnScore, PublicDirections, _exact_product
-from dpensemble.moments.queries import partial_sums
-from dpensemble.moments.whole import UNIT, WHOLE, WholeBlock, whole_features
+from dpensemble.moments.whole import UNIT, WHOLE, WholeBlock, bounded_features, partial_sums
 
 N_CLASSES = 3
 entries = st.floats(-1e6, 1e6)
@@ -22,7 +21,7 @@ records = st.lists(st.tuples(st.tuples(entries, entries), st.integers(0, N_CLASS
 def one_unit(query, unit):
     """Return the exact sum of one unit's records, of weight 1 together."""
     rows, targets = np.array([row for row, _ in unit]), np.array([target for _, target in unit])
-    features = np.tanh(rows[:, :1]) / 2 + 0.5 if isinstance(query, OwnScore) else whole_features(rows)
+    features = np.tanh(rows[:, :1]) / 2 + 0.5 if isinstance(query, OwnScore) else bounded_features(rows)
     block = WholeBlock(features, targets, np.full(len(unit), 1 / len(unit)))
     return partial_sums(query, [block]).total.astype(float)
 

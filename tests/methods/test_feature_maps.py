@@ -19,13 +19,13 @@ SETTINGS = {"classes": [0, 1], "epsilon": 3.0, "delta": 1e-3, "insecure_release_
 @pytest.fixture
 def sums(monkeypatch):
     """Exact sums of a run, and the sensitivity that each is charged for."""
-    seen, real = [], SumReleaser.release
+    seen, real = [], SumReleaser.charge_and_draw
 
     def watched(self, query, total, share, *, weight=1.0):
         seen.append((total.astype(float), query.sensitivity(self.relation)))
         return real(self, query, total, share, weight=weight)
 
-    monkeypatch.setattr(SumReleaser, "release", watched)
+    monkeypatch.setattr(SumReleaser, "charge_and_draw", watched)
     return seen
 
 

@@ -183,7 +183,7 @@ def made_up(monkeypatch):
         noisy = np.random.default_rng(total.size).normal(scale=3 * WHOLE, size=total.shape) + 100 * WHOLE
         return query.read(noisy / query.unit / weight, 2**32 / query.unit / weight)
 
-    monkeypatch.setattr(SumReleaser, "release", released)
+    monkeypatch.setattr(SumReleaser, "charge_and_draw", released)
     return calls
 
 
@@ -213,7 +213,7 @@ def test_a_centre_from_private_labels_shows(small, monkeypatch, plant):
     """The test above can fail."""
     X, y, public = small
     made_up(monkeypatch)
-    release = MomentsSource.release
+    release = MomentsSource.noisy_sum
 
     def private(self, query, share, total_weight=1.0, **more):
         labels = np.concatenate([block.targets for block in whole_blocks(self.blocks)])
@@ -221,7 +221,7 @@ def test_a_centre_from_private_labels_shows(small, monkeypatch, plant):
             query = replace(query, centre=query.centre + labels.mean())
         return release(self, query, share, total_weight, **more)
 
-    plant(MomentsSource, "release", private)
+    plant(MomentsSource, "noisy_sum", private)
     other_y = y.copy()
     other_y[7] = 1 - y[7]
     assert published(model(delta=1e-3).fit(X, y, X_public=public)) != published(

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from dpensemble.moments import Moments
-from dpensemble.moments.model import even_weight, expected, probabilities
+from dpensemble.moments.learning import _even_weight
 from dpensemble.moments.public_rows import PublicRows
+from dpensemble.moments.whole import centres_and_weights, probabilities
 
 
 @pytest.fixture
@@ -23,11 +24,11 @@ def _made(n_classes, spread, n_rounds=2, n_features=5, seed=0):
     width = 1 if n_classes == 2 else n_classes
     truth = 3 * rng.normal(size=(n_features, width))
     truth -= truth.mean(axis=1, keepdims=True) if width > 1 else 0
-    p, weight = probabilities(features, truth), even_weight(n_classes)
+    p, weight = probabilities(features, truth), _even_weight(n_classes)
     rounds = []
     for number in range(n_rounds):
         centre = truth * 0.5 if number else None
-        c, omega = expected(centre, features, n_classes, weight)
+        c, omega = centres_and_weights(centre, features, n_classes, weight)
         values = features.T @ (omega[:, None] * (p - c)) / len(features) + spread * rng.normal(size=truth.shape)
         rounds.append(
             Moments(values=values, spread=spread, scale=np.ones(n_features), centre=centre, even_weight=weight)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import Group, SumsMeter
+from dpensemble.accounting import Group
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Budget
-from dpensemble.moments.averages import _UNIT, AnswerBound, _AnswersSum, noisy_average
+from dpensemble.moments.averages import _UNIT, AnswerBound, _AnswersSum
 from dpensemble.relations import Relation
-from dpensemble.releases import SumReleaser
+from dpensemble.releases import SumReleaser, SumsMeter
 
 BOUNDS = {
     "probabilities of two": AnswerBound.of_probabilities(3, 2, clip=1.0),
@@ -91,12 +91,12 @@ def test_both_relations_change_one_answer():
 def test_the_average_is_that_of_all_chunks_and_is_charged_first():
     bound, one = AnswerBound.of_parameters(2, clip=1.0), meter(1e6)
     chunks = [np.array([[0.5, 0.0], [0.0, 0.5]]), np.array([[-0.25, 0.25]])]
-    found, spread = noisy_average(chunks, np.ones(3), bound, releaser(one, SeededNoise(0)))
+    found, spread = bound.noisy_average(chunks, np.ones(3), releaser(one, SeededNoise(0)))
     assert found == pytest.approx([0.25 / 3, 0.75 / 3], abs=6 * spread)
     assert spread == pytest.approx(2 * one.charges[0]["sigma"] / 3, rel=1e-6)
     assert one.charges[0]["entries"] == 2
     weights = np.array([1.0, 0.5, 0.5])
-    found, spread = noisy_average(chunks, weights, bound, releaser(meter(1e6), SeededNoise(0)))
+    found, spread = bound.noisy_average(chunks, weights, releaser(meter(1e6), SeededNoise(0)))
     assert found == pytest.approx([(0.5 - 0.125) / 2, (0.25 + 0.125) / 2], abs=6 * spread)
 
 
@@ -105,7 +105,7 @@ def test_nothing_is_drawn_once_the_budget_is_used_up():
     spent.charge(spent.sigma(1.0), variance=2**60, entries=1)
     bound = AnswerBound.of_parameters(1, clip=1.0)
     with pytest.raises(Exception, match="does not fit"):
-        noisy_average([np.ones((1, 1))], np.ones(1), bound, releaser(spent))
+        bound.noisy_average([np.ones((1, 1))], np.ones(1), releaser(spent))
 
 
 @pytest.mark.parametrize(

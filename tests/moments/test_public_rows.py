@@ -1,17 +1,31 @@
 """Whose each public row is, and means that weigh people equally.
 
-Synthetic rows: shares as released, correlations as released, and nothing that noise alone would produce.
+Whether public rows look like private ones.
+
+The share of readable records is estimated from released means, within its stated error.
 """
+
+import math
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.optimize import minimize
+from scipy import stats
 
-from dpensemble.moments.maps.grid import declared_grid
-from dpensemble.moments.public_rows import PublicRows, PublicUnits, Scores, Shares, _on_simplex
+from dpensemble import AutoClassifier, LabelMomentsClassifier
+from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.moments.fits import fit_softmax
+from dpensemble.moments.public_rows import (
+    _CAUTION,
+    Drift,
+    PublicRows,
+    PublicUnits,
+    Undecided,
+    _always_one,
+    _always_one_of_cells,
+    _readable_share,
+)
 
 ROWS = np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 4.0], [5.0, 5.0]])
 UNITS = PublicUnits(np.array([0, 0, 1, 2]), private=True)
@@ -49,100 +63,344 @@ def test_doubt_counts_units():
     assert by_unit.average(np.ones((4, 1))).ravel() == pytest.approx(UNITS.means(ROWS).mean(axis=0))
 
 
-def shares_of(*columns):
-    declared = {f"c{number}": [str(i) for i in range(len(one) - 2)] for number, one in enumerate(columns)}
-    return Shares(declared_grid(declared), [np.array(one) for one in columns])
+@pytest.mark.parametrize("n_rows", [60, 2000])
+def test_alarms_without_drift_are_as_rare_as_stated(n_rows):
+    # 300 draws at a rate of at most 1e-3: more than 4 happen with a probability below 2e-5.
+    rng, alarms = np.random.default_rng(0), 0
+    for _ in range(300):
+        private = rng.normal(size=(3000, 8)) / 4
+        mean = private.mean(axis=0) + 0.01 * rng.normal(size=8)
+        alarms += Drift.of(mean, 0.01, rng.normal(size=(n_rows, 8)) / 4, 3000).alarm
+    assert alarms <= 4
 
 
-THREE = shares_of([0.5, 0.3, 0.15, 0.05, 0.0], [0.25, 0.25, 0.25, 0.25, 0.0], [0.7, 0.2, 0.1, 0.0])
-EFFECTS = [np.arange(5.0)[:, None], np.array([[3.0], [1.0], [2.0], [0.0], [9.0]]), np.zeros((4, 1))]
+def test_alarms_stay_rare_with_many_features_and_little_noise():
+    # 40 draws at a rate of at most 1e-3: more than 2 happen with a probability below 1e-5. Chi-square raised 40 alarms.
+    rng, alarms = np.random.default_rng(0), 0
+    for _ in range(40):
+        mean = (rng.normal(size=(2000, 60)) / 8).mean(axis=0) + 1e-6 * rng.normal(size=60)
+        alarms += Drift.of(mean, 1e-6, rng.normal(size=(150, 60)) / 8, 2000).alarm
+    assert alarms <= 2
 
 
-@given(st.lists(st.floats(-1, 2), min_size=1, max_size=8))
-def test_shares_are_the_closest_to_what_was_released(values):
-    values = np.array(values)
-    found = _on_simplex(values)
-    assert found.min() >= 0
-    assert found.sum() == pytest.approx(1)
-    # No better: the gradient of the distance allows no step along the simplex.
-    slope = 2 * (found - values)
-    assert (slope[found > 1e-9] <= slope.min() + 1e-6).all()
+def test_a_shift_larger_than_chance_and_noise_is_found():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(1000, 8)) / 4
+    assert Drift.of(features.mean(axis=0) + 0.1, 0.01, features, 3000).alarm
+    assert not Drift.of(features.mean(axis=0) + 0.1, 1.0, features, 3000).alarm
 
 
-def test_the_closest_shares_are_those_of_a_general_solver():
-    values = np.array([0.6, -0.1, 0.45, 0.2])
-    found = minimize(
-        lambda x: ((x - values) ** 2).sum(),
-        np.full(4, 0.25),
-        bounds=[(0, 1)] * 4,
-        constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+@pytest.mark.parametrize("n_public", [300, 1500])
+def test_people_are_warned_within_the_same_budget(relation, n_public):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 3))
+    y = (X[:, 0] > 0).astype(int)
+    model = LabelMomentsClassifier(classes=[0, 1], relation=relation, epsilon=2.0, insecure_release_seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y, X_public=rng.normal(size=(n_public, 3)))
+    assert not model.drift_.alarm
+    assert 1.99 < model.guarantee_.epsilon <= 2.0
+    with pytest.warns(UserWarning, match="public rows do not look like the private ones"):
+        model.fit(X, y, X_public=rng.normal(loc=[0, 1.5, 0], size=(n_public, 3)))
+    assert model.drift_.alarm
+    assert 1.99 < model.guarantee_.epsilon <= 2.0
+
+
+def people(rng, n_people, kind):
+    """Return rows of 8 features of people with 1 to 20 rows each, and whose each row is."""
+    whose = np.repeat(np.arange(n_people), rng.integers(1, 21, size=n_people))
+    each = rng.normal(size=(n_people, 8)) / 4
+    if kind == "rare marks":
+        return ((rng.random((n_people, 8)) < 0.1) / 4)[whose], whose
+    if kind == "more rows, other features":
+        return each[whose] + np.bincount(whose)[whose, None] / 80, whose
+    if kind == "alike rows":
+        return (each[whose] + rng.normal(size=(len(whose), 8)) / 4) / 2, whose
+    return each[whose], whose
+
+
+def mean_of_people(rows, whose, rng, spread):
+    return PublicUnits(whose).shares @ rows + spread * rng.normal(size=rows.shape[1])
+
+
+KINDS = ["equal rows", "alike rows", "rare marks", "more rows, other features"]
+
+
+@pytest.mark.parametrize(("n_people", "spread"), [(30, 0.01), (80, 0.001)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_people_with_several_rows_raise_no_false_alarm(kind, n_people, spread):
+    # 300 draws at a rate of at most 1e-3: more than 4 happen with a probability below 2e-5.
+    rng, alarms, decided = np.random.default_rng(0), 0, 0
+    for _ in range(300):
+        private, public = people(rng, 60, kind), people(rng, n_people, kind)
+        mean = mean_of_people(*private, rng, spread)
+        found = Drift.of(mean, spread, public[0], 60, PublicUnits(public[1], private=True))
+        alarms, decided = alarms + found.alarm, decided + (found.undecided is None)
+    assert alarms <= 4
+    assert decided >= 290
+
+
+def test_the_tail_has_an_even_distribution():
+    """Kolmogorov's test with a false-alarm rate of 1e-4, where the covariance is known badly and noise is small."""
+    rng, tails = np.random.default_rng(0), []
+    for _ in range(300):
+        private, public = people(rng, 100, "equal rows"), people(rng, 60, "equal rows")
+        mean = mean_of_people(*private, rng, 0.001)
+        tails.append(Drift.of(mean, 0.001, public[0], 100, PublicUnits(public[1], private=True)).tail)
+    # A feature counts as seen in one unit more, so tails may be too large, not too small.
+    assert stats.kstest(tails, "uniform", alternative="greater").pvalue > 1e-4
+
+
+def test_rows_taken_for_independent_would_raise_false_alarms():
+    rng, alarms = np.random.default_rng(0), 0
+    for _ in range(30):
+        private, public = people(rng, 1000, "equal rows"), people(rng, 100, "equal rows")
+        alarms += Drift.of(mean_of_people(*private, rng, 0.001), 0.001, public[0], 1000).alarm
+    assert alarms > 10
+
+
+def test_drift_is_found_as_well_as_with_one_row_of_each_person():
+    """The mean statistic less its value without drift, in both tests: within 5 % over 60 draws."""
+    rng, sums = np.random.default_rng(0), np.zeros(2)
+    for _ in range(60):
+        private, (rows, whose) = people(rng, 1000, "equal rows"), people(rng, 400, "equal rows")
+        mean = mean_of_people(*private, rng, 0.005) + 0.04
+        by_people = Drift.of(mean, 0.005, rows, 1000, PublicUnits(whose, private=True))
+        one_each = Drift.of(mean, 0.005, rows[np.unique(whose, return_index=True)[1]], 1000)
+        assert by_people.alarm == one_each.alarm
+        sums += [by_people.statistic - 8, one_each.statistic - 8]
+    assert sums[0] / sums[1] == pytest.approx(1, abs=0.05)
+    assert sums[0] > 60 * 8
+
+
+def test_many_rows_of_each_person_do_not_hide_drift():
+    rng = np.random.default_rng(0)
+    private, (rows, whose) = people(rng, 1000, "alike rows"), people(rng, 400, "alike rows")
+    mean = mean_of_people(*private, rng, 0.005) + 0.04
+    one_each = Drift.of(mean, 0.005, rows[np.unique(whose, return_index=True)[1]], 1000)
+    by_people = Drift.of(mean, 0.005, rows, 1000, PublicUnits(whose, private=True))
+    assert by_people.alarm
+    assert by_people.statistic > one_each.statistic
+
+
+def test_private_records_without_units_are_people_with_one_record():
+    # 300 draws at a rate of at most 1e-3: more than 4 happen with a probability below 2e-5.
+    rng, alarms = np.random.default_rng(0), 0
+    for _ in range(300):
+        private, (rows, whose) = people(rng, 60, "alike rows"), people(rng, 80, "alike rows")
+        firsts = private[0][np.unique(private[1], return_index=True)[1]]
+        mean = firsts.mean(axis=0) + 0.001 * rng.normal(size=8)
+        alarms += Drift.of(mean, 0.001, rows, 60, PublicUnits(whose)).alarm
+    assert alarms <= 4
+
+
+def test_without_units_each_row_is_a_unit():
+    rng = np.random.default_rng(0)
+    rows, mean = rng.normal(size=(500, 4)) / 4, rng.normal(size=4) / 50
+    by_rows = Drift.of(mean, 0.01, rows, 3000)
+    assert by_rows == Drift.of(mean, 0.01, rows, 3000, PublicUnits(np.arange(500), private=True))
+
+
+def test_with_much_noise_the_test_is_the_chi_square_test():
+    rng = np.random.default_rng(0)
+    rows, gap = rng.normal(size=(500, 4)) / 4, rng.normal(size=4)
+    found = Drift.of(rows.mean(axis=0) + gap, 0.5, rows, 3000)
+    assert found.statistic == pytest.approx(gap @ gap / 0.5**2, rel=0.01)
+    assert found.tail == pytest.approx(stats.chi2.sf(found.statistic, 4), rel=0.01)
+
+
+def test_the_test_cannot_decide_when_public_units_are_unknown():
+    rows = np.random.default_rng(0).normal(size=(1000, 8)) / 4
+    found = Drift.of(rows.mean(axis=0) + 1, 0.01, rows, 3000, PublicUnits(private=True))
+    assert found.undecided is Undecided.UNKNOWN_UNITS
+    assert math.isnan(found.tail)
+    assert not found.alarm
+    assert not found.trusted
+    assert "cannot decide" in found.warning()
+
+
+@pytest.mark.parametrize("n_units", [1, 2, 9])
+def test_the_test_cannot_decide_when_public_units_are_few(n_units):
+    rows = np.random.default_rng(0).normal(size=(1000, 8)) / 4
+    found = Drift.of(rows.mean(axis=0) + 1, 0.001, rows, 3000, PublicUnits(np.arange(1000) % n_units, private=True))
+    assert found.undecided is Undecided.FEW_UNITS
+    assert not found.alarm
+    assert "too few units" in found.warning()
+
+
+def test_the_test_cannot_decide_when_public_rows_are_few():
+    rows = np.random.default_rng(0).normal(size=(9, 8)) / 4
+    found = Drift.of(rows.mean(axis=0) + 1, 0.001, rows, 3000)
+    assert found.undecided is Undecided.FEW_ROWS
+    assert "public rows are too few" in found.warning()
+
+
+@pytest.fixture(scope="module")
+def visits():
+    """1,500 private visits of 300 people, and 1,000 public ones of 200 others; the visits of one person are alike."""
+    rng = np.random.default_rng(0)
+    whose, public_whose = np.repeat(np.arange(300), 5), np.repeat(np.arange(200), 5)
+    X, public = rng.normal(size=(300, 3))[whose], rng.normal(size=(200, 3))[public_whose]
+    return X, (X[:, 0] > 0).astype(int), whose, public, public_whose
+
+
+def moments(**settings):
+    return LabelMomentsClassifier(classes=[0, 1], epsilon=8.0, delta=1e-4, insecure_release_seed=0, **settings)
+
+
+def test_a_run_with_units_on_both_sides_decides(visits):
+    X, y, whose, public, public_whose = visits
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = moments().fit(X, y, X_public=public, units=whose, public_units=public_whose)
+    assert found.drift_.trusted
+    with pytest.warns(UserWarning, match="public rows do not look like the private ones"):
+        found = moments().fit(X, y, X_public=public + np.array([0, 2, 0]), units=whose, public_units=public_whose)
+    assert found.drift_.alarm
+
+
+def test_a_run_that_cannot_decide_trusts_public_rows_less(visits, monkeypatch):
+    X, y, whose, public, _ = visits
+    trusted = []
+
+    def fit_and_note(rounds, public_rows, **more):
+        trusted.append(public_rows)
+        return fit_softmax(rounds, public_rows, **more)
+
+    monkeypatch.setattr("dpensemble.moments.fits.fit_softmax", fit_and_note)
+    with pytest.warns(UserWarning, match="the test cannot decide whether public rows look like the private ones"):
+        found = moments(rounds=1).fit(X, y, X_public=public, units=whose)
+    assert found.drift_.undecided is Undecided.UNKNOWN_UNITS
+    assert not found.design_.synthetic_rows
+    assert [rows.kappa for rows in trusted] == [_CAUTION]
+
+
+@pytest.mark.parametrize(
+    ("public_units", "words"),
+    [
+        (np.arange(7), "one entry for each of the 1000 rows of X_public"),
+        (np.zeros((1000, 1)), "one entry for each of the 1000 rows of X_public"),
+        ([None, *range(999)], "missing value .* at row 0"),
+        (np.r_[np.arange(999.0), np.nan], "missing value .* at row 999"),
+    ],
+)
+@pytest.mark.parametrize("method", [LabelMomentsClassifier, AutoClassifier])
+def test_wrong_public_units_are_refused(visits, method, public_units, words):
+    X, y, whose, public, _ = visits
+    with pytest.raises(DataError, match=words):
+        method(classes=[0, 1]).fit(X, y, X_public=public, units=whose, public_units=public_units)
+
+
+def test_public_units_without_public_rows_are_refused(visits):
+    X, y, whose, _, public_whose = visits
+    declared = dict.fromkeys(range(3), (-4, 4))
+    with pytest.raises(InvalidParameterError, match="public_units"):
+        moments(declared_columns=declared).fit(X, y, units=whose, public_units=public_whose)
+
+
+def test_blocks_and_records_in_memory_give_the_same_outcome(visits):
+    X, y, whose, public, public_whose = visits
+    units = {"units": whose, "public_units": public_whose}
+    whole = moments(rounds=1).fit(X, y, X_public=public, **units)
+    parts = moments(rounds=1).fit_blocks(lambda: [(X[:700], y[:700]), (X[700:], y[700:])], X_public=public, **units)
+    assert whole.drift_ == parts.drift_
+
+
+N, RUNS = 3000, 5
+SETTINGS = {"classes": [0, 1], "epsilon": 2.0, "delta": 1e-5, "on_bad_record": "zero"}
+RNG = np.random.default_rng(0)
+
+
+def table(n_rows):
+    return pd.DataFrame(
+        {"x": RNG.normal(size=n_rows), "z": RNG.normal(size=n_rows), "c": RNG.choice(list("abc"), n_rows)}
     )
-    assert _on_simplex(values) == pytest.approx(found.x, abs=2e-3)
 
 
-def test_independent_rows_have_exactly_the_shares():
-    cells = THREE.draw(1000)
-    for number, share in enumerate(THREE.shares):
-        assert np.bincount(cells[:, number], minlength=len(share)) / 1000 == pytest.approx(share, abs=1e-3)
-    assert abs(np.corrcoef(cells.T)[0, 1]) < 0.1
+TABLE, LABELS = table(N), RNG.integers(0, 2, N)
 
 
-@pytest.mark.parametrize("rho", [0.6, -0.6])
-def test_rows_together_have_the_shares_and_go_together(rho):
-    scores = Scores.of(THREE, EFFECTS)
-    wanted = np.array([[1.0, rho, 0], [rho, 1.0, 0], [0, 0, 1.0]])
-    cells = scores.draw(wanted, 8000)
-    for number, share in enumerate(THREE.shares):
-        assert np.bincount(cells[:, number], minlength=len(share)) / 8000 == pytest.approx(share, abs=1e-3)
-    along = [effect[cells[:, number], 0] for number, effect in enumerate(EFFECTS[:2])]
-    assert np.sign(rho) * np.corrcoef(along)[0, 1] > 0.4
+def spoiled(share):
+    """Return labels of which a share is undeclared."""
+    return np.where(np.arange(N) < share * N, 9, LABELS)
 
 
-def test_correlations_come_back_from_products_of_rows():
-    wanted = np.array([[1.0, 0.5, 0.0], [0.5, 1.0, -0.3], [0.0, -0.3, 1.0]])
-    even = shares_of(*[[0.1] * 10 + [0.0, 0.0]] * 3)
-    effects = [np.arange(12.0)[:, None]] * 3
-    scores = Scores.of(even, effects)
-    rows = even.grid.rows(scores.draw(wanted, 40_000))
-    z = scores.of_rows(rows)
-    assert scores.correlation(z.T @ z / len(z), 1e-6) == pytest.approx(wanted, abs=0.05)
+def fit(labels, seed, n_public=500, **more):
+    settings = {
+        "classes": [0, 1],
+        "epsilon": 2.0,
+        "delta": 1e-5,
+        "on_bad_record": "zero",
+        "insecure_release_seed": seed,
+    }
+    model = LabelMomentsClassifier(**settings | more)
+    return model.fit(TABLE, labels, X_public=table(n_public))
 
 
-def test_what_noise_alone_would_say_is_taken_back():
-    scores = Scores.of(THREE, EFFECTS)
-    noise = np.random.default_rng(0).normal(size=(3, 3)) * 0.01
-    assert np.abs(scores.correlation((noise + noise.T) / 2, 0.05) - np.eye(3)).max() == 0
-    strong = scores.correlation(np.full((3, 3), 10.0), 0.05)
-    assert np.linalg.eigvalsh(strong).min() > 0
-    assert np.diag(strong) == pytest.approx(np.ones(3))
+@pytest.mark.filterwarnings("ignore:public rows do not look")
+@pytest.mark.parametrize(
+    ("n_public", "more"),
+    [
+        (500, {}),
+        (2500, {}),
+        (60, {}),
+        (12, {}),
+        (500, {"relation": "add-or-remove-one"}),
+        (2500, {"relation": "add-or-remove-one"}),
+    ],
+    ids=["table map", "directions", "few rows", "very few rows", "add or remove", "directions, add or remove"],
+)
+@pytest.mark.parametrize("bad", [0.0, 0.3])
+def test_the_estimate_is_within_its_error(bad, n_public, more):
+    """Each estimate is within 4.5 standard deviations. A false alarm has chance 1e-3 in all 60 draws."""
+    errors = []
+    for seed in range(RUNS):
+        found = fit(spoiled(bad), seed, n_public, **more).readable_share_
+        if found is None:
+            # Without class sums and with a map that has no mean of its own, no release could show it.
+            assert (more, n_public) == ({"relation": "add-or-remove-one"}, 500)
+            return
+        errors.append((found.share - (1 - bad)) / found.error)
+        assert 0 < found.error < 0.1
+    assert np.abs(errors).max() < 4.5
+    # The stated error is not a wide guess either: a chi-square of 5 is below 0.21 with chance 1e-3.
+    assert np.square(errors).sum() > 0.21
 
 
-def test_scores_of_rows_are_seldom_longer_than_one():
-    scores = Scores.of(THREE, EFFECTS)
-    lengths = np.linalg.norm(scores.of_rows(THREE.grid.rows(THREE.draw(1000))), axis=1)
-    assert np.mean(lengths > 1) < 0.4
-    blank = scores.of_rows(pd.DataFrame({"c0": [None], "c1": ["unheard"], "c2": ["0"]}))
-    assert np.isfinite(blank).all()
+@pytest.mark.filterwarnings("ignore:public rows do not look")
+@pytest.mark.parametrize("n_public", [500, 2500, 60])
+def test_new_categories_missing_entries_and_far_numbers_can_be_read(n_public):
+    """All records are readable, so each estimate is within 4.5 standard deviations (false alarm 1e-4) of 1."""
+    odd = TABLE.assign(c="d")
+    odd.loc[::3, "x"], odd.loc[1::3, "x"] = np.nan, 1e6
+    for seed in range(RUNS):
+        model = LabelMomentsClassifier(**SETTINGS | {"insecure_release_seed": seed})
+        found = model.fit(odd, LABELS, X_public=table(n_public)).readable_share_
+        assert found is None or abs(found.share - 1) < 4.5 * found.error
 
 
-def test_columns_that_say_most_are_taken_first(monkeypatch):
-    monkeypatch.setattr("dpensemble.moments.public_rows._MOST_COLUMNS", 2)
-    scores = Scores.of(THREE, [EFFECTS[0] * 0.01, EFFECTS[1], np.array([[9.0], [0.0], [0.0], [0.0]])])
-    assert scores.columns.tolist() == [1, 2]
-    assert scores.draw(np.array([[1.0, 0.9], [0.9, 1.0]]), 100).shape == (100, 3)
+def test_nothing_is_estimated_when_bad_records_are_refused():
+    assert fit(LABELS, 0, on_bad_record="raise").readable_share_ is None
 
 
-def test_effects_on_several_classes_count_along_what_differs_most():
-    two = np.array([[5.0, 0.1], [-5.0, 0.0], [0.0, 0.1], [1.0, 0.0], [0.0, 0.0]])
-    scores = Scores.of(THREE, [two, np.hstack([EFFECTS[1], EFFECTS[1]]), np.zeros((4, 2))])
-    order = np.argsort(scores.values[0][:4])
-    assert order.tolist() in ([1, 2, 3, 0], [0, 3, 2, 1])
+def test_a_combination_that_fits_by_chance_is_not_used():
+    rows = RNG.normal(size=(40, 100))
+    assert _always_one(rows) is None
+    assert _always_one(rows[:1]) is None
+    assert _readable_share(np.zeros(100), 0.1, None) is None
 
 
-def test_cells_that_hold_little_but_noise_are_joined():
-    grid = declared_grid({"x": (0.0, 1.0)})
-    released = np.zeros(int(grid.sizes.sum()))
-    released[3], released[40] = 0.5, 0.5
-    found = Shares.of(grid, released + np.random.default_rng(0).normal(size=len(released)) * 0.01, 0.01)
-    assert 2 <= len(found.shares[0]) - 1 < 20
-    assert found.shares[0].sum() == pytest.approx(1)
+def test_weights_of_cells_are_the_shortest_that_add_up_to_1():
+    sizes = [2, 3, 5]
+    cells = np.stack([RNG.integers(size, size=400) for size in sizes], axis=1)
+    rows = np.hstack([np.eye(size)[cells[:, place]] for place, size in enumerate(sizes)]) / np.sqrt(3)
+    assert _always_one_of_cells(sizes) == pytest.approx(_always_one(rows), abs=1e-6)
+
+
+def test_the_error_is_that_of_the_combination():
+    rows = np.eye(3)[[0, 1, 2, 0, 1, 2]] / 2
+    found = _readable_share(np.array([0.2, 0.1, 0.15]), 0.01, _always_one(rows), relative_error=0.03)
+    assert found.share == pytest.approx(0.9)
+    assert found.error == pytest.approx(np.hypot(2 * np.sqrt(3) * 0.01, 0.9 * 0.03))

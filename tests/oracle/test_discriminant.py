@@ -43,7 +43,7 @@ def totals(monkeypatch, units_of, relation, seed):
     names = [number for number, unit in enumerate(units_of) for _ in unit]
     model = DiscriminantClassifier(classes=[0, 1], delta=1e-3, relation=relation, insecure_release_seed=0)
     with monkeypatch.context() as patch:
-        patch.setattr(SumReleaser, "release", made_up)
+        patch.setattr(SumReleaser, "charge_and_draw", made_up)
         model.fit(X, y, X_public=PUBLIC, units=names)
     return sums
 
@@ -81,7 +81,7 @@ def test_forgotten_weights_of_units_are_caught(monkeypatch, plant, relation):
 
 
 def test_points_that_are_not_cut_are_caught(monkeypatch, plant):
-    plant(discriminant, "whole_features", lambda features: np.trunc(features * UNIT))
+    plant(discriminant, "bounded_features", lambda features: np.trunc(features * UNIT))
     assert max(ratios(monkeypatch, "replace-one")) > 1.5
 
 

@@ -11,20 +11,20 @@ from scipy.stats import norm
 
 from dpensemble import moments
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import Group, SumsMeter
+from dpensemble.accounting import Group
 from dpensemble.audit import audit_pipeline
 from dpensemble.cost import gaussian_mu
 from dpensemble.engine import label_moments
 from dpensemble.errors import DataError
 from dpensemble.guarantee import Budget
 from dpensemble.methods.label_moments import LabelMomentsClassifier
-from dpensemble.moments import MomentsSource, queries
+from dpensemble.moments import MomentsSource, learning
+from dpensemble.moments.learning import FeatureMean, FeatureProducts, Residuals, UnitCount
 from dpensemble.moments.maps import curved
 from dpensemble.moments.maps.curved import CurvedMap
-from dpensemble.moments.queries import FeatureMean, FeatureProducts, Residuals, UnitCount
-from dpensemble.moments.whole import UNIT, WHOLE, whole_features
+from dpensemble.moments.whole import UNIT, WHOLE, bounded_features
 from dpensemble.relations import Relation
-from dpensemble.releases import SumReleaser
+from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.rows import passes as blocks
 from tests.records import records_behind, whole_blocks
 
@@ -54,7 +54,7 @@ class _Seen(Exception):  # noqa: N818
 class Watched(SumReleaser):
     """Reports the charge, and the sum to which noise would be added."""
 
-    def release(self, query, total, share, *, weight=1.0):
+    def charge_and_draw(self, query, total, share, *, weight=1.0):
         raise _Seen(total.copy(), query.sensitivity(self.relation))
 
 
@@ -81,7 +81,7 @@ def seen(records, *, rows, thin, n_classes, relation, kind, nonnegative=True, ce
     )
     residuals = Residuals(n_classes, centre, scale if kind == ROUNDS[2] else None)
     try:
-        one.release(one.first_query(n_classes) if kind == ROUNDS[0] else residuals, 1.0)
+        one.noisy_sum(one.first_query(n_classes) if kind == ROUNDS[0] else residuals, 1.0)
     except _Seen as found:
         return found.args
     raise AssertionError
@@ -179,7 +179,7 @@ def test_no_unit_of_several_records_moves_a_sum_by_more_than_its_weight(n_classe
 def without_clip(thin):
     def forgotten(features):
         if sparse.issparse(features) != thin:
-            return whole_features(features)
+            return bounded_features(features)
         found = sparse.csr_matrix(features) if thin else np.asarray(features)
         return found.multiply(UNIT).tocsr() if thin else np.trunc(found * UNIT)
 
@@ -188,7 +188,7 @@ def without_clip(thin):
 
 @pytest.mark.parametrize("thin", [False, True], ids=["dense", "sparse"])
 def test_a_forgotten_clip_is_caught(plant, thin):
-    plant(blocks, "whole_features", without_clip(thin))
+    plant(blocks, "bounded_features", without_clip(thin))
     settings = {"n_classes": 2, "relation": Relation.REPLACE_ONE, "nonnegative": True, "most_records": 1}
     for kind in ROUNDS[:2]:
         assert largest_ratio(MAPS["long"], thin=thin, kind=kind, **settings)[0] > 1.5
@@ -197,7 +197,7 @@ def test_a_forgotten_clip_is_caught(plant, thin):
 
 
 def test_a_sensitivity_of_one_for_class_sums_is_caught(plant):
-    plant(queries.ClassSums, "replacing", WHOLE)
+    plant(learning.ClassSums, "replacing", WHOLE)
     settings = {"thin": False, "n_classes": 2, "relation": Relation.REPLACE_ONE, "nonnegative": True}
     assert largest_ratio(MAPS["corners"], kind=ROUNDS[0], **settings)[0] > 1.41
     assert largest_ratio(MAPS["corners"], kind=ROUNDS[1], **settings)[0] <= 1
@@ -232,7 +232,7 @@ def totals(monkeypatch, units_of, relation="replace-one", epsilons=None, n_class
         classes=list(range(n_classes)), rounds=2, delta=1e-3, relation=relation, insecure_release_seed=0, **settings
     )
     with monkeypatch.context() as patch:
-        patch.setattr(SumReleaser, "release", made_up)
+        patch.setattr(SumReleaser, "charge_and_draw", made_up)
         patch.setattr(moments.learning, "_SYNTHETIC_ROWS", 100)
         # Each public row is a person, so that the comparison of public rows can decide.
         people = None if public is None else np.arange(len(public))
@@ -282,7 +282,7 @@ def few_landmarks(monkeypatch):
 @pytest.mark.parametrize("relation", [one.value for one in Relation])
 def test_whole_runs_with_landmarks_charge_for_what_a_unit_can_do(monkeypatch, relation, n_classes):
     """Made-up sums would raise an alarm and lead to synthetic rows, so alarms are switched off."""
-    monkeypatch.setattr(moments.drift, "_FALSE_ALARM", -1.0)
+    monkeypatch.setattr(moments.public_rows, "_FALSE_ALARM", -1.0)
     public = np.random.default_rng(5).normal(size=(1000, 2))
     ratios = ratios_of_runs(monkeypatch, relation, n_classes=n_classes, public=public)
     # The number of units if it is private, the mean of the base map, and two rounds of class sums.
@@ -294,8 +294,8 @@ def test_whole_runs_with_landmarks_charge_for_what_a_unit_can_do(monkeypatch, re
 @pytest.mark.usefixtures("few_landmarks")
 def test_signed_landmark_features_are_caught(monkeypatch, plant):
     """A planted bug: class sums of the signed features of the base map, which nothing cuts."""
-    monkeypatch.setattr(moments.drift, "_FALSE_ALARM", -1.0)
-    plant(moments.queries, "cut", lambda features: features)
+    monkeypatch.setattr(moments.public_rows, "_FALSE_ALARM", -1.0)
+    plant(moments.learning, "cut", lambda features: features)
     plant(CurvedMap, "transform", lambda self, X: self.base_.transform(X))
     public = np.random.default_rng(5).normal(size=(1000, 2))
     assert max(ratios_of_runs(monkeypatch, "replace-one", public=public)) > 1.01
@@ -322,7 +322,7 @@ def test_forgotten_weights_of_units_are_caught(monkeypatch, plant):
 
 
 def test_a_centre_from_private_labels_is_caught(monkeypatch, plant):
-    release = MomentsSource.release
+    release = MomentsSource.noisy_sum
 
     def private(self, query, share, total_weight=1.0, **more):
         centre = getattr(query, "centre", None)
@@ -334,7 +334,7 @@ def test_a_centre_from_private_labels_is_caught(monkeypatch, plant):
         found = release(self, replace(query, centre=centre * 0 + steep), share, total_weight, **more)
         return replace(found, centre=centre)
 
-    plant(MomentsSource, "release", private)
+    plant(MomentsSource, "noisy_sum", private)
     public = np.random.default_rng(5).normal(size=(1000, 2))
     assert max(ratios_of_runs(monkeypatch, "replace-one", public=public)) > 1.01
 
@@ -351,14 +351,14 @@ def test_a_count_that_is_not_charged_is_caught(monkeypatch, plant):
     # What is made up raises an alarm, after which there are two sums more.
     assert rounds_and_sums() == (6, 4)
 
-    release = MomentsSource.release
+    release = MomentsSource.noisy_sum
 
     def exact(self, query, share, total_weight=1.0, **more):
         if isinstance(query, UnitCount):
             return float(sum(len(block.weights) for block in whole_blocks(self.blocks))), 0.0
         return release(self, query, share, total_weight, **more)
 
-    plant(MomentsSource, "release", exact)
+    plant(MomentsSource, "noisy_sum", exact)
     assert rounds_and_sums() == (5, 3)
 
 
@@ -391,8 +391,8 @@ def attacked(label, i, *, kind, meter):
         sums=SumReleaser(relation=Relation.REPLACE_ONE, meter=meter, noise=SeededNoise(i)),
     )
     if kind == "count":
-        return one.release(UnclippedCount(), 1.0)
-    found = one.release(one.first_query(2) if kind == "class sums" else Residuals(2), 1.0)
+        return one.noisy_sum(UnclippedCount(), 1.0)
+    found = one.noisy_sum(one.first_query(2) if kind == "class sums" else Residuals(2), 1.0)
     if kind == "class sums":
         # (feature, class): from (0, 0) to (1, 1).
         of_second = found.mean / 2 + found.values[:, 0]
@@ -448,9 +448,9 @@ def test_the_audited_event_is_as_likely_as_claimed():
 def test_a_row_answers_alike_whoever_else_is_there():
     """Scores of a row must not depend on how many rows are in its block."""
     rng = np.random.default_rng(3)
-    features = whole_features(rng.normal(size=(6667, 50))) / UNIT
+    features = bounded_features(rng.normal(size=(6667, 50))) / UNIT
     centre = rng.normal(size=(50, 3))
-    few, more = (moments.model.expected(centre, features[:n], 3, 1.0) for n in (6666, 6667))
+    few, more = (moments.whole.centres_and_weights(centre, features[:n], 3, 1.0) for n in (6666, 6667))
     assert np.array_equal(few[0], more[0][:6666])
     assert np.array_equal(few[1], more[1][:6666])
 
@@ -472,13 +472,13 @@ def means_of_neighbours(monkeypatch, query, relation, *, nonnegative):
         seen.append((total.astype(float), query.sensitivity(self.relation)))
         return in_whole_units(query, total, weight)
 
-    monkeypatch.setattr(SumReleaser, "release", noisy)
+    monkeypatch.setattr(SumReleaser, "charge_and_draw", noisy)
 
     def total(picked):
         X, n = ANY_WAY[list(picked)], len(picked)
         blocks = records_behind(lambda part: part, X, np.zeros(n, dtype=np.int64), np.ones(n))
         releaser = SumReleaser(relation=relation, meter=None, noise=None)
-        MomentsSource(blocks=blocks, nonnegative=nonnegative, sums=releaser).release(query, 0.5, float(n))
+        MomentsSource(blocks=blocks, nonnegative=nonnegative, sums=releaser).noisy_sum(query, 0.5, float(n))
         return seen[-1]
 
     ratios = []
@@ -513,7 +513,7 @@ def test_a_sensitivity_of_one_for_means_is_caught(monkeypatch, plant, release):
 
 
 def test_entries_below_zero_that_are_not_cut_are_caught(monkeypatch, plant):
-    plant(queries, "cut", lambda features: features)
+    plant(learning, "cut", lambda features: features)
     query = FeatureMean(nonnegative=True)
     assert max(means_of_neighbours(monkeypatch, query, Relation.REPLACE_ONE, nonnegative=True)) > 1.4
 
@@ -546,7 +546,7 @@ def test_no_record_decides_how_others_are_read(monkeypatch, name, as_array):
         found.append((total.astype(np.float64), query.sensitivity(self.relation)))
         return in_whole_units(query, total, weight)
 
-    monkeypatch.setattr(SumReleaser, "release", kept)
+    monkeypatch.setattr(SumReleaser, "charge_and_draw", kept)
     monkeypatch.setattr(moments.learning, "_SYNTHETIC_ROWS", 100)
     firsts = []
     for one in last:

@@ -11,14 +11,14 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import SoftVotesClassifier
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import Group, SumsMeter
+from dpensemble.accounting import Group
 from dpensemble.audit import audit_pipeline
 from dpensemble.cost import gaussian_mu
 from dpensemble.guarantee import Budget
 from dpensemble.moments import averages
-from dpensemble.moments.averages import AnswerBound, noisy_average
+from dpensemble.moments.averages import AnswerBound
 from dpensemble.relations import Relation
-from dpensemble.releases import SumReleaser
+from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.teachers import SoftTeacherEnsemble
 
 ROWS = np.array([[-1.5, 0.2], [1.5, -0.3], [0.1, 2.0]])
@@ -67,7 +67,7 @@ def sum_of(monkeypatch, units, relation, n_classes=2, epsilons=None, n_teachers=
         **settings,
     )
     with monkeypatch.context() as patch:
-        patch.setattr(SumReleaser, "release", made_up)
+        patch.setattr(SumReleaser, "charge_and_draw", made_up)
         model.fit(X, y, X_public=PUBLIC, units=names, personal_epsilons=personal)
     (one,) = found
     return one
@@ -172,7 +172,7 @@ def proven(kind, n_runs, factor=1.0):
     def attacked(label, i):
         chunk = [np.array([answers[label]])]
         sums = SumReleaser(relation=Relation.REPLACE_ONE, meter=meter, noise=SeededNoise(i))
-        return float(noisy_average(chunk, np.ones(1), bound, sums)[0] @ way)
+        return float(bound.noisy_average(chunk, np.ones(1), sums)[0] @ way)
 
     return audit_pipeline(
         attacked, 1, 0, delta=AUDITED.delta, n_runs=n_runs, confidence=0.99, event=lambda score: score > threshold

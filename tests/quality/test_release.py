@@ -16,7 +16,7 @@ from dpensemble.quality.figures import ABOVE_HALF
 from dpensemble.quality.release import MOST_BINS, WHOLE_UNIT, HeldRecords, Layout, _QualitySum, bin_edges, release_meter
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
-from dpensemble.releases.sums import PaidSums
+from dpensemble.releases.answers import PaidSums
 
 LAYOUTS = {
     "two classes": {},
@@ -148,7 +148,7 @@ def test_an_audit_reaches_what_is_charged_and_never_exceeds_it(groups):
         # The same place draws, for a charge that was made once: a budget is searched for longer than noise is drawn.
         paid = PaidSums(charge["sigma"], charge["variance"], charge["entries"])
         sums = SumReleaser(relation=layout.relation, meter=paid, noise=SeededNoise(i))
-        cells, spread = sums.release(query, data, 1.0)
+        cells, spread = sums.charge_and_draw(query, data, 1.0)
         assert spread == released.sigma
         return float(cells @ direction)
 

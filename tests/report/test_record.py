@@ -11,7 +11,7 @@ import pytest
 from dpensemble._checks import plural, with_article
 from dpensemble.engine.classifier import MEMBERSHIP, UNITS_TOGETHER
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments.drift import Drift, Undecided
+from dpensemble.moments.public_rows import Drift, Undecided
 from dpensemble.relations import Relation
 from dpensemble.report.record import RunRecord, _with_unit_noun, declared_noun, unit_noun
 

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from dpensemble import LabelMomentsClassifier
-from dpensemble.accounting import SumsMeter
 from dpensemble.datasets.partitions import ParquetParts, results_of
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.moments import queries
+from dpensemble.moments import learning
+from dpensemble.releases import SumsMeter
 from dpensemble.rows.checked import UnitCounts
 from dpensemble.rows.passes import PROBLEMS, PartReport
 
@@ -217,7 +217,7 @@ def test_what_was_charged_stays_charged(world, plant):
 
 def test_a_worker_that_no_longer_bounds_labels_is_refused(world, plant):
     _, public, folder = world
-    plant(queries, "whole_answers", lambda answers, _: np.trunc(answers * 2.0**24))
+    plant(learning, "bounded_answers", lambda answers, _: np.trunc(answers * 2.0**24))
     with pytest.raises(DataError) as found:
         LabelMomentsClassifier(**SETTINGS).fit_blocks(ParquetParts(folder, "y", unit="who"), X_public=public)
     assert str(found.value) == PROBLEMS["report"]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dpensemble.errors import DataError
-from dpensemble.moments.queries import UnitCount
+from dpensemble.moments.learning import UnitCount
 from dpensemble.rows.checked import AsTables, RowCheck, RowRules, UnitsByPlace
 from dpensemble.rows.passes import CheckedRecords
 from dpensemble.rows.source import Blocks, Facts, Given, InMemory, converted, rows_here, without

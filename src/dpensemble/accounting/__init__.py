@@ -5,7 +5,6 @@ from dpensemble.accounting.meters.data_dependent import exact_query_rdp
 from dpensemble.accounting.price import Price, price, sparse_cost
 from dpensemble.accounting.published import gnmax_rdp, lnmax_rdp, threshold_rdp
 from dpensemble.accounting.subsampling import bagging_delta, fresh_cost, largest_subsample, published_bagging
-from dpensemble.accounting.sums import SumsMeter, weighted_groups
 from dpensemble.accounting.worst_case import Change
 from dpensemble.laws.base import GaussianSum
 
@@ -17,7 +16,6 @@ __all__ = [
     "Group",
     "Meter",
     "Price",
-    "SumsMeter",
     "bagging_delta",
     "exact_query_rdp",
     "fresh_cost",
@@ -28,5 +26,4 @@ __all__ = [
     "published_bagging",
     "sparse_cost",
     "threshold_rdp",
-    "weighted_groups",
 ]

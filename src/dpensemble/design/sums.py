@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from dpensemble.accounting import Accounting, GaussianSum, Group, SumsMeter
+from dpensemble.accounting import Accounting, GaussianSum, Group
 from dpensemble.design.voting import Design
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Budget
 from dpensemble.relations import Relation
+from dpensemble.releases import SumsMeter
 
 # Shares of the budget's ``mu**2``: for a private number of units, for the mean of features that public rows are
 # compared with, for the shares of cells and the products of scores for synthetic rows, and for each statistic.

@@ -14,16 +14,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dpensemble._arrays import Floats
 from dpensemble._checks import names_checked
 from dpensemble._refusals import read_rows, require_rows
-from dpensemble.accounting import Meter, SumsMeter
+from dpensemble.accounting import Meter
 from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
 from dpensemble.engine.planned import Analysis
 from dpensemble.engine.result import Result
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import GroupGuarantee, Guarantee
-from dpensemble.moments.explanation import Explanation
+from dpensemble.moments.model import Explanation
 from dpensemble.relations import Relation
+from dpensemble.releases import SumsMeter
 from dpensemble.rows import arguments
-from dpensemble.student.published import class_probabilities
+from dpensemble.student import class_probabilities
 
 UNITS_TOGETHER = (
     "A unit is all records that share a value of the unit column, for example those of one person; "

@@ -18,7 +18,7 @@ from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._random import Stream, seed_integer
 from dpensemble._units import unit_numbers
 from dpensemble._work import ShownPasses
-from dpensemble.accounting import Group, SumsMeter
+from dpensemble.accounting import Group
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.datasets.tables import as_library_transformer
 from dpensemble.design.sums import NoisySums
@@ -29,27 +29,19 @@ from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
 from dpensemble.guarantee import Budget
 from dpensemble.moments import MomentsSource
-from dpensemble.moments.learning import (
-    MANY_COLUMNS,
-    VERY_FEW_ROWS,
-    Learned,
-    distilled,
-    fitted_map,
-    release_and_fit,
-    release_and_fit_synthetic_rows,
-    require_no_blanks,
-)
+from dpensemble.moments.learning import Learned, release_and_fit, release_and_fit_synthetic_rows
 from dpensemble.moments.maps.grid import Grid, declared_grid, observed_grid
+from dpensemble.moments.maps.tables import MANY_COLUMNS, VERY_FEW_ROWS, fitted_map
 from dpensemble.moments.public_rows import PublicUnits
 from dpensemble.relations import Relation
-from dpensemble.releases import SumReleaser
+from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.rows.arguments import names_of, public_table, public_unit_numbers, required, tables
 from dpensemble.rows.bad_records import zeroes_bad
 from dpensemble.rows.checked import EACH_ALONE, AsTables, RowCheck, RowRules, Units, UnitsByPlace
 from dpensemble.rows.labels_and_units import Owners, sorted_classes
 from dpensemble.rows.passes import CheckedRecords
 from dpensemble.rows.source import Blocks, InMemory, Read, RowSource
-from dpensemble.student.published import marked, with_names
+from dpensemble.student import distilled, marked, require_no_blanks, with_names
 
 
 class _MomentsSteps(Steps):

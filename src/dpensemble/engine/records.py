@@ -14,11 +14,12 @@ from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between
 from dpensemble._refusals import blanked, read_rows, require_labels, require_rows, row_array
 from dpensemble._units import number_units
-from dpensemble.accounting import Group, weighted_groups
+from dpensemble.accounting import Group
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.guarantee import Budget
 from dpensemble.relations import Relation
+from dpensemble.releases import weighted_groups
 from dpensemble.rows.arguments import require_as_many, require_dense, require_workers, required, width_of
 from dpensemble.rows.bad_records import BAD, as_numbers, zeroes_bad
 from dpensemble.rows.checked import Numbers, RowCheck

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from dpensemble.engine.records import ReleasedLabels
 from dpensemble.guarantee import Guarantee
-from dpensemble.moments.drift import Drift
-from dpensemble.moments.learning import ReadableShare
+from dpensemble.moments.public_rows import Drift, ReadableShare
 from dpensemble.releases import ReleasedSum
 
 

@@ -39,7 +39,7 @@ from dpensemble.engine.result import Result
 from dpensemble.errors import EqualRowsWarning, InvalidParameterError, RepeatedReleaseWarning
 from dpensemble.guarantee import Budget
 from dpensemble.relations import Basis, Relation
-from dpensemble.student.published import default_student
+from dpensemble.student import default_student
 
 # Below this share of known records, equal ones may be chance.
 _ALIKE = 0.25

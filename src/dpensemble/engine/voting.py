@@ -41,7 +41,7 @@ from dpensemble.rows.checked import AsNumbers, Block, RowCheck
 from dpensemble.rows.labels_and_units import Owners, sorted_classes
 from dpensemble.rows.passes import RecordsInOrder
 from dpensemble.rows.source import Blocks, Read
-from dpensemble.student.published import Learner, default_student, published
+from dpensemble.student import Learner, default_student, publishable
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.teachers.ensemble import RowsInBlocks
 from dpensemble.votes import Votes
@@ -381,7 +381,7 @@ class VotingSteps(Steps):
     def learn(self) -> Any:
         """Train the student on the released labels."""
         student = self._learner.fit(self._released.lesson_rows, self._released.lesson_labels)
-        return published(student, for_release=self.noise.for_release, names=self.method.column_names)
+        return publishable(student, for_release=self.noise.for_release, names=self.method.column_names)
 
     def state(self, student: Any) -> Result:
         """Return the result of the run."""

@@ -27,7 +27,7 @@ from dpensemble.rows import arguments
 from dpensemble.rows.arguments import block, public_unit_numbers, tables
 from dpensemble.rows.bad_records import readable_rows, zeroes_bad
 from dpensemble.rows.labels_and_units import Owners
-from dpensemble.student.published import marked, with_names
+from dpensemble.student import marked, with_names
 
 
 class AutoClassifier(TableClassifier):

@@ -29,7 +29,7 @@ from dpensemble.guarantee import Budget, Guarantee
 from dpensemble.relations import Basis, Relation
 from dpensemble.rows import arguments
 from dpensemble.rows.bad_records import BAD
-from dpensemble.student.published import class_probabilities, published
+from dpensemble.student import class_probabilities, publishable
 from dpensemble.teachers.ensemble import fit_separately
 from dpensemble.votes import Votes
 
@@ -162,7 +162,7 @@ class _BaggingSteps(Steps):
     def learn(self) -> list[Any]:
         """Return the models for publication."""
         names = self.method.column_names
-        return [published(model, for_release=self.noise.for_release, names=names) for model in self._models]
+        return [publishable(model, for_release=self.noise.for_release, names=names) for model in self._models]
 
     def state(self, student: list[Any]) -> Result:
         """Return the result of the run. The estimator also stores the paper's pair."""

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import BigIntegers, Floats, Integers
+from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, member
 from dpensemble._random import Stream, seed_integer
 from dpensemble._units import number_units
-from dpensemble.accounting import EVERYONE, Group, SumsMeter
+from dpensemble.accounting import EVERYONE, Group
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.design.sums import NoisySums
 from dpensemble.engine import classifier
@@ -23,26 +23,12 @@ from dpensemble.engine.records import PrivateRecords, ReleasedLabels, private_re
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, run
 from dpensemble.guarantee import Budget
-from dpensemble.moments.discriminant import (
-    ClassMeans,
-    ClassProducts,
-    DiscriminantModel,
-    OwnScore,
-    PublicDirections,
-    calibrated,
-    common_whitening,
-    covariances,
-    own_scores,
-    squared_radius,
-    with_covariances,
-)
-from dpensemble.moments.queries import AnyQuery, partial_sums, total_of
-from dpensemble.moments.whole import WholeBlock, whole_features
+from dpensemble.moments.discriminant import DiscriminantModel, DiscriminantRelease
 from dpensemble.relations import Relation
-from dpensemble.releases import SumReleaser
+from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.rows import arguments
 from dpensemble.rows.bad_records import BAD
-from dpensemble.student.published import fit_soft_student, published
+from dpensemble.student import fit_soft_student, publishable
 
 # Number of records whose points are in memory at a time.
 _ROWS_AT_ONCE = 8192
@@ -201,6 +187,7 @@ class DiscriminantSteps(Steps):
     default_teacher: Any = "each unit answers by itself"
     design: DiscriminantSums
     meter: SumsMeter
+    _model: DiscriminantModel
 
     def __init__(
         self, method: Any, records: PrivateRecords, classes: NDArray[Any], rows: Floats, fewest_units: int | None
@@ -214,7 +201,7 @@ class DiscriminantSteps(Steps):
         self.design = self.method.design(n_classes=len(self.classes))
         self.records.check_delta(self.design.groups[0].budget, self.relation, self.fewest_units)
         self.meter = self.design.meter()
-        self._public = PublicDirections.of(self.rows)
+        self._release = DiscriminantRelease(self.rows, self.classes)
         # Equal records are separate units here: each adds its own vector.
         units = self.records.units
         unit_of = np.arange(len(self.records.targets)) if units is None else number_units(self.records.identities)[1]
@@ -226,38 +213,16 @@ class DiscriminantSteps(Steps):
         """Number of sums."""
         return self.design.rounds
 
-    def _sum(self, query: AnyQuery, features: Callable[[Floats, Integers], Floats]) -> BigIntegers:
-        """Return the exact sum over records. `features` computes the features of a block of points."""
-
-        def blocks() -> Iterator[WholeBlock]:
-            for start in range(0, len(self._weights), _ROWS_AT_ONCE):
-                part = slice(start, start + _ROWS_AT_ONCE)
-                targets = np.maximum(self.records.targets[part], 0)
-                whole = features(self._public.points(self.records.X[part]), targets)
-                yield WholeBlock(whole, targets, self._weights[part])
-
-        return total_of(partial_sums(query, blocks()))
+    def _blocks(self) -> Iterator[tuple[Floats, Integers, Floats]]:
+        """Yield rows, class ids and weights of the records, block by block."""
+        for start in range(0, len(self._weights), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            yield self.records.X[part], np.maximum(self.records.targets[part], 0), self._weights[part]
 
     def release(self, advance: Callable[[float], None]) -> None:
-        """Release the three sums, each with the model of the earlier ones."""
+        """Let `DiscriminantRelease` release the three sums, each with the model of the earlier ones."""
         self._sums = SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise)
-        n_classes, public = len(self.classes), self._public.points(self.rows)
-        first, second, third = self.design.shares
-        by_means = ClassMeans(n_classes)
-        means = self._sums.release(by_means, self._sum(by_means, lambda points, _: points), first)
-        advance(1)
-        model = DiscriminantModel.of(self._public, means, self.classes)
-        model.whitening_[:] = common_whitening(self._public, public, means)
-        radius = np.sqrt(squared_radius(public.shape[1]))
-        by_products = ClassProducts(n_classes)
-        total = self._sum(by_products, lambda points, ids: whole_features(model.own_differences(points, ids) / radius))
-        spreads = self._sums.release(by_products, total, second)
-        advance(1)
-        model = with_covariances(model, covariances(means, spreads))
-        by_score = OwnScore()
-        total = self._sum(by_score, lambda points, ids: own_scores(model, points, ids))
-        self._model = calibrated(model, self._sums.release(by_score, total, third), means, public)
-        advance(1)
+        self._model = self._release.model(self._blocks, self._sums, self.design.shares, advance)
 
     def learn(self) -> Any:
         """Return the model, or the student that is trained on its probabilities."""
@@ -267,7 +232,7 @@ class DiscriminantSteps(Steps):
             probabilities = self._model.predict_proba(self.rows)
             student = fit_soft_student(self.method.student, self.rows, probabilities, self.classes, seed)
         self._labels = ReleasedLabels(np.arange(len(self.rows)), student.predict(self.rows), len(self.rows))
-        return published(student, for_release=self.noise.for_release, names=self.method.column_names)
+        return publishable(student, for_release=self.noise.for_release, names=self.method.column_names)
 
     def state(self, student: Any) -> Result:
         """Return the result of the run."""

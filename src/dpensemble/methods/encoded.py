@@ -24,11 +24,10 @@ from dpensemble.engine.classifier import PrivateClassifier, explained
 from dpensemble.engine.planned import store_params
 from dpensemble.engine.run import all_or_nothing
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError, SettingWarning
-from dpensemble.moments.explanation import Explanation
+from dpensemble.moments.model import Explanation
 from dpensemble.rows import arguments
 from dpensemble.rows.bad_records import zeroes_bad
-from dpensemble.student import NamedPipeline
-from dpensemble.student.published import marked, with_names
+from dpensemble.student import NamedPipeline, marked, with_names
 
 _ROWS_TRIED = 20
 _ASSUMPTION = "The encoder was fitted on public rows, and transforms each row independently of the others."

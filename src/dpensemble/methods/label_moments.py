@@ -15,7 +15,7 @@ from dpensemble.engine.label_moments import of_blocks, of_tables
 from dpensemble.engine.planned import store_params
 from dpensemble.engine.run import compared_once, run
 from dpensemble.guarantee import Budget
-from dpensemble.moments.queries import statistics_of
+from dpensemble.moments.learning import statistics_of
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments
 from dpensemble.rows.source import Read, RowSource

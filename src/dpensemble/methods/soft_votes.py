@@ -15,7 +15,7 @@ from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member
 from dpensemble._random import Stream, seed_integer
 from dpensemble._work import progress_bar
-from dpensemble.accounting import Group, SumsMeter
+from dpensemble.accounting import Group
 from dpensemble.allocation import Allocation, partitions
 from dpensemble.allocation.partition import number_units, teachers_of_groups
 from dpensemble.design.sums import NoisySums
@@ -27,12 +27,12 @@ from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, run
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.guarantee import Budget
-from dpensemble.moments.averages import AnswerBound, noisy_average
+from dpensemble.moments.averages import AnswerBound
 from dpensemble.relations import Relation
-from dpensemble.releases import SumReleaser
+from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.rows import arguments
 from dpensemble.rows.bad_records import BAD
-from dpensemble.student.published import fit_soft_student, published
+from dpensemble.student import fit_soft_student, publishable
 from dpensemble.teachers import SoftTeacherEnsemble
 
 
@@ -200,7 +200,7 @@ class _AveragesSteps(Steps):
         """Release the noisy average of all answers."""
         answers = _answers(self._ensemble, self.design.answers, self.rows[self._asked], len(self.classes))
         self._sums = SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise)
-        self._average, self._spread = noisy_average(answers, self._weights, self._bound, self._sums)
+        self._average, self._spread = self._bound.noisy_average(answers, self._weights, self._sums)
 
     def learn(self) -> Any:
         """Fit the student to averaged probabilities, or make it from averaged parameters."""
@@ -216,7 +216,7 @@ class _AveragesSteps(Steps):
                 student = fit_soft_student(estimator, rows, student.predict_proba(rows), classes, seed)
         answers = student.predict(rows[self._asked]) if len(self._asked) else classes[:0]
         self._labels = ReleasedLabels(self._asked, answers, len(self._asked))
-        return published(student, for_release=self.noise.for_release, names=self.method.column_names)
+        return publishable(student, for_release=self.noise.for_release, names=self.method.column_names)
 
     def state(self, student: Any) -> Result:
         """Return the result of the run. The estimator also stores the average itself."""

@@ -22,7 +22,7 @@ Lengths are enforced, not trusted. A vector is scaled to ``(1 - 1e-9)`` of the a
 is cut towards zero to whole multiples of ``1 / _UNIT``, which makes no entry longer. The length is computed in doubles.
 Its relative error is below ``(n + 4) 2**-53``, less than 1e-9 for up to `_MOST_ENTRIES` entries. Sums of whole numbers
 are exact in 64 bits, in any order. Every entry gets discrete Gaussian noise, which is charged before it is drawn
-(`dpensemble.releases.SumReleaser`). `dpensemble.accounting.SumsMeter` computes its cost.
+(`dpensemble.releases.SumReleaser`). `dpensemble.releases.SumsMeter` computes its cost.
 """
 
 from __future__ import annotations
@@ -94,6 +94,14 @@ class AnswerBound:
         factors = np.divide(lengths * _UNIT, norms, out=np.zeros_like(norms), where=norms > 0)
         return np.trunc(scaled * factors[:, None]).astype(np.int64)
 
+    def noisy_average(self, chunks: Iterable[Floats], weights: Floats, sums: SumReleaser) -> tuple[Floats, float]:
+        """Release the average of all teachers' answers, given in chunks and in order. The largest weight is 1."""
+        total, done = np.zeros(self.n_entries, dtype=np.int64), 0
+        for answers in chunks:
+            total += self.whole(answers, weights[done : done + len(answers)]).sum(axis=0)
+            done += len(answers)
+        return sums.charge_and_draw(_AnswersSum(self), total, 1.0, weight=float(weights.sum()))
+
 
 @dataclass(frozen=True)
 class _AnswersSum(SumQuery[tuple[Floats, float]]):
@@ -113,19 +121,3 @@ class _AnswersSum(SumQuery[tuple[Floats, float]]):
     def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
         """Return the average, and the standard deviation of its noise."""
         return sums, spread
-
-
-def _exact_answers(chunks: Iterable[Floats], weights: Floats, bound: AnswerBound) -> Integers:
-    """Return the exact sum of all teachers' answers in whole units. The sum is private."""
-    total, done = np.zeros(bound.n_entries, dtype=np.int64), 0
-    for answers in chunks:
-        total += bound.whole(answers, weights[done : done + len(answers)]).sum(axis=0)
-        done += len(answers)
-    return total
-
-
-def noisy_average(
-    chunks: Iterable[Floats], weights: Floats, bound: AnswerBound, sums: SumReleaser
-) -> tuple[Floats, float]:
-    """Release the average of all teachers' answers, given in chunks and in order. The largest weight is 1."""
-    return sums.release(_AnswersSum(bound), _exact_answers(chunks, weights, bound), 1.0, weight=float(weights.sum()))

@@ -19,7 +19,7 @@ by cross-validation, which would cost privacy.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,12 +31,22 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble.datasets.tables import as_library_transformer, as_table
+from dpensemble.datasets.tables import as_table
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments.explanation import Explanation, by_source, centred, completed, gathered, through
 from dpensemble.moments.maps.base import ALONG_PATH
-from dpensemble.moments.queries import RecordsQuery
-from dpensemble.moments.whole import UNIT, WHOLE, whole_answers, whole_features, whole_products
+from dpensemble.moments.model import Explanation, Sources
+from dpensemble.moments.whole import (
+    UNIT,
+    WHOLE,
+    RecordsQuery,
+    WholeBlock,
+    bounded_answers,
+    bounded_features,
+    bounded_products,
+    partial_sums,
+)
+from dpensemble.releases import SumReleaser
+from dpensemble.releases.sums import Outcome
 
 #: Least variance in a direction, within classes.
 _LEAST_VARIANCE = 0.05
@@ -102,7 +112,7 @@ class PublicDirections:
         # A warning about a private row would reveal something of the row.
         with np.errstate(over="ignore"):
             standard = np.clip((rows - self.centre) / self.scale, -_LARGEST, _LARGEST)
-        points: Floats = whole_features(_exact_product(standard, self.directions) / self.radius)
+        points: Floats = bounded_features(_exact_product(standard, self.directions) / self.radius)
         return points
 
 
@@ -118,7 +128,7 @@ class _OfClasses(RecordsQuery[Any]):
     def _by_class(self, targets: Integers, weights: Floats) -> Floats:
         labels = np.zeros((len(targets), self.n_classes))
         labels[np.arange(len(targets)), targets] = weights
-        return whole_answers(labels, weights)
+        return bounded_answers(labels, weights)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -150,7 +160,7 @@ class ClassMeans(_OfClasses):
     n_classes: int
     description = "the size and the mean of each class"
 
-    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
+    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
         """Return a constant beside the point, and weights in the columns of classes."""
         left = np.hstack([np.full((len(targets), 1), float(_CONSTANT)), np.trunc(features * _POINT)])
         return left, self._by_class(targets, weights)
@@ -193,9 +203,9 @@ class ClassProducts(_OfClasses):
     n_classes: int
     description = "the spread of each class around its mean, and which columns go together there"
 
-    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
+    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
         """Return all products, and weights in the columns of classes."""
-        return whole_products(features), self._by_class(targets, weights)
+        return bounded_products(features), self._by_class(targets, weights)
 
     def read(self, sums: Floats, spread: float) -> _Spreads:
         """Return symmetric sums of each class."""
@@ -211,9 +221,9 @@ class OwnScore(RecordsQuery[float]):
     description = "how far a record's class scores below the best class, on average, to calibrate probabilities"
     replacing = WHOLE
 
-    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
         """Return numbers from 0 to 1, given as features of shape (n_records, 1), in whole units, and weights."""
-        return np.trunc(np.clip(features, 0.0, 1.0) * UNIT), whole_answers(weights[:, None], weights)
+        return np.trunc(np.clip(features, 0.0, 1.0) * UNIT), bounded_answers(weights[:, None], weights)
 
     def read(self, sums: Floats, spread: float) -> float:  # noqa: ARG002
         """Return the sum over units."""
@@ -291,11 +301,12 @@ class DiscriminantModel(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "means_")
         table = as_table(rows)
         table = table.set_axis(list(map(str, names or table.columns)), axis=1)
-        columns, owners = by_source(list(map(as_library_transformer, steps)), list(table.columns))
-        numbers = np.asarray(through(steps, table), dtype=np.float64)
+        sources = Sources(steps, list(table.columns))
+        columns = sources.columns
+        numbers = np.asarray(sources.transform(table), dtype=np.float64)
         base = self._logits(np.zeros((1, self.directions_.shape[1])))
         parts = [
-            self._parts(numbers[start : start + _EXPLAINED], base, owners, len(columns))
+            self._parts(numbers[start : start + _EXPLAINED], base, sources)
             for start in range(0, len(numbers), _EXPLAINED)
         ]
         return Explanation(
@@ -313,9 +324,9 @@ class DiscriminantModel(ClassifierMixin, BaseEstimator):
     def _logits(self, points: Floats) -> Floats:
         """Return logits of whole points: of the second of two classes, or of each class less their mean."""
         scores = self.sharpness_ * self.scores(points) + self.shift_
-        return scores[:, 1:] - scores[:, :1] if scores.shape[1] == 2 else centred(scores)
+        return scores[:, 1:] - scores[:, :1] if scores.shape[1] == 2 else scores - scores.mean(axis=1, keepdims=True)
 
-    def _parts(self, numbers: Floats, base: Floats, owners: NDArray[np.int64], n_columns: int) -> Floats:
+    def _parts(self, numbers: Floats, base: Floats, sources: Sources) -> Floats:
         """Return what each column of some rows adds to the logits."""
         points = self.points(numbers)
         standard = np.clip((numbers - self.centre_) / self.scale_, -_LARGEST, _LARGEST)
@@ -328,7 +339,7 @@ class DiscriminantModel(ClassifierMixin, BaseEstimator):
         )
         raw = self.sharpness_ * np.matmul(along * cut[:, None, None], slopes)
         raw = raw[..., 1:] - raw[..., :1] if raw.shape[2] == 2 else raw - raw.mean(axis=2, keepdims=True)
-        return completed(gathered(raw, owners, n_columns), self._logits(points) - base)
+        return sources.completed(sources.gathered(raw), self._logits(points) - base)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row, shape (n_rows,)."""
@@ -368,7 +379,7 @@ _RADIUS, _LOWEST = 1.2, 15.0
 _SHARPNESS, _SHIFTS = np.geomspace(0.02, 1.5, 40), 30
 
 
-def common_whitening(public: PublicDirections, points: Floats, sums: _Means) -> Floats:
+def _common_whitening(public: PublicDirections, points: Floats, sums: _Means) -> Floats:
     """Return the matrix that whitens differences within classes: the spread of public rows less that between means."""
     scaled = points * (public.radius / UNIT)
     means, shares = sums.means * public.radius, sums.sizes / sums.sizes.sum()
@@ -377,15 +388,15 @@ def common_whitening(public: PublicDirections, points: Floats, sums: _Means) -> 
     return vectors / np.sqrt(np.maximum(variances, _LEAST_VARIANCE))
 
 
-def squared_radius(n_directions: int) -> float:
+def _squared_radius(n_directions: int) -> float:
     """Return the squared length to which whitened differences are cut for `ClassProducts`."""
     return _RADIUS**2 * n_directions
 
 
-def covariances(sums: _Means, spreads: _Spreads) -> Floats:
+def _covariances(sums: _Means, spreads: _Spreads) -> Floats:
     """Return the covariance of each class, shrunk towards that of all classes, and that towards a multiple of 1."""
     size = spreads.moments.shape[1]
-    unit = squared_radius(size)
+    unit = _squared_radius(size)
     each = spreads.moments * unit / sums.sizes[:, None, None]
     noise = (spreads.noise * unit / sums.sizes) ** 2
     shares = sums.sizes / sums.sizes.sum()
@@ -408,7 +419,7 @@ def _positive(matrix: Floats) -> Floats:
     return (vectors * np.maximum(variances, 2 * _LEAST_VARIANCE)) @ vectors.T
 
 
-def with_covariances(model: DiscriminantModel, matrices: Floats) -> DiscriminantModel:
+def _with_covariances(model: DiscriminantModel, matrices: Floats) -> DiscriminantModel:
     """Return the model with a covariance of each class, in whitened differences."""
     common = model.whitening_
     roots = np.linalg.cholesky(np.linalg.inv(matrices))
@@ -417,13 +428,13 @@ def with_covariances(model: DiscriminantModel, matrices: Floats) -> Discriminant
     return model
 
 
-def own_scores(model: DiscriminantModel, points: Floats, targets: Integers) -> Floats:
+def _own_scores(model: DiscriminantModel, points: Floats, targets: Integers) -> Floats:
     """Return the number from 0 to 1 that each record adds to `OwnScore`, shape (n_records, 1). Private."""
     scores = model.scores(points)[np.arange(len(points)), targets]
     return 1 + scores[:, None] / _LOWEST
 
 
-def calibrated(model: DiscriminantModel, total: float, sums: _Means, public: Floats) -> DiscriminantModel:
+def _calibrated(model: DiscriminantModel, total: float, sums: _Means, public: Floats) -> DiscriminantModel:
     """Return the model with the sharpness of greatest likelihood."""
     shares = sums.sizes / sums.sizes.sum()
     own = min(0.0, (total / sums.sizes.sum() - 1) * _LOWEST)
@@ -443,3 +454,56 @@ def _matching_shift(scores: Floats, shares: Floats) -> Floats:
     for _ in range(_SHIFTS):
         shift = shift + np.log(shares / (softmax(scores + shift, axis=1).mean(axis=0) + 1e-9))
     return shift
+
+
+#: Blocks of private rows, shape (n_rows, n_columns), with class ids and weights. Every call starts again.
+Blocks = Callable[[], Iterator[tuple[Floats, Integers, Floats]]]
+# Features of whole points and class ids of some records.
+_FeaturesOf = Callable[[Floats, Integers], Floats]
+
+
+class DiscriminantRelease:
+    """The three sums, each with the model of the earlier ones, by public rows whose directions are fixed before.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_public, n_columns)
+        Public rows.
+    classes : ndarray of shape (n_classes,)
+        Declared labels, sorted.
+    """
+
+    def __init__(self, rows: Floats, classes: NDArray[np.generic]) -> None:
+        self.classes, self._directions = classes, PublicDirections.of(rows)
+        self._points = self._directions.points(rows)
+
+    def model(
+        self, blocks: Blocks, sums: SumReleaser, shares: tuple[float, ...], advance: Callable[[float], None]
+    ) -> DiscriminantModel:
+        """Release the sums for their shares of the budget, and return the model that follows from all of them."""
+        directions, public, (first, second, third) = self._directions, self._points, shares
+
+        def noisy_sum(query: RecordsQuery[Outcome], share: float, features: _FeaturesOf) -> Outcome:
+            """Sum the records exactly, and let `SumReleaser.charge_and_draw` release the sum."""
+            whole = (
+                WholeBlock(features(directions.points(rows), targets), targets, weights)
+                for rows, targets, weights in blocks()
+            )
+            return sums.charge_and_draw(query, partial_sums(query, whole).total, share)
+
+        means = noisy_sum(ClassMeans(len(self.classes)), first, lambda points, _: points)
+        advance(1)
+        model = DiscriminantModel.of(directions, means, self.classes)
+        model.whitening_[:] = _common_whitening(directions, public, means)
+        radius = np.sqrt(_squared_radius(public.shape[1]))
+        spreads = noisy_sum(
+            ClassProducts(len(self.classes)),
+            second,
+            lambda points, ids: bounded_features(model.own_differences(points, ids) / radius),
+        )
+        advance(1)
+        model = _with_covariances(model, _covariances(means, spreads))
+        total = noisy_sum(OwnScore(), third, lambda points, ids: _own_scores(model, points, ids))
+        model = _calibrated(model, total, means, public)
+        advance(1)
+        return model

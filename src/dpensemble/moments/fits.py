@@ -69,10 +69,42 @@ from numpy.typing import NDArray
 from scipy import linalg, optimize, stats
 
 from dpensemble._arrays import Floats
-from dpensemble.moments.explanation import Information
-from dpensemble.moments.model import columns, expected
-from dpensemble.moments.public_rows import CONSTANT_LOGIT, PublicRows
-from dpensemble.moments.queries import Moments
+from dpensemble.moments.model import Information
+from dpensemble.moments.public_rows import PublicRows
+from dpensemble.moments.whole import centres_and_weights
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Moments:
+    """The moments that one round released. Public.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_features, n_columns)
+        Noisy mean of ``phi (onehot(y) - c) omega`` over units. Two classes have one column, for the second class.
+    spread : float
+        Standard deviation of the noise on each entry. With several classes it is that of the noise along any contrast
+        of classes (a vector of length 1 whose entries sum to 0).
+    scale : ndarray of shape (n_features,)
+        Public weights of the features in this round. `values` are of weighted features.
+    centre : ndarray of shape (n_features, n_columns) or None
+        Coefficients of the published model whose probabilities are the centre, or None for even shares.
+    even_weight : float
+        The weight omega of every row if `centre` is None.
+    mean : ndarray of shape (n_features,) or None
+        Noisy mean of the features, if class sums were released.
+    mean_spread : float
+        Standard deviation of the noise on its entries.
+    """
+
+    values: Floats
+    spread: float
+    scale: Floats
+    centre: Floats | None
+    even_weight: float = 1.0
+    mean: Floats | None = None
+    mean_spread: float = math.nan
+
 
 # Weight of the estimate if a class has no members, in multiples of its precision. Chosen on generated tables.
 _WEIGHT = 12.0
@@ -166,18 +198,25 @@ class Fit:
     scales: Floats
     information: Information | None = None
 
+    @classmethod
+    def start(cls, public: PublicRows) -> Fit:
+        """Return coefficients of 0 and wide priors."""
+        scales = public.typical_scales()
+        scales[:-1] *= _FIRST
+        n_columns = 1 if public.n_classes == 2 else public.n_classes
+        return cls(np.zeros((public.features.shape[1], n_columns)), scales)
 
-def starting_fit(public: PublicRows) -> Fit:
-    """Return coefficients of 0 and wide priors."""
-    scales = public.typical_scales()
-    scales[:-1] *= _FIRST
-    return Fit(np.zeros((public.features.shape[1], columns(public.n_classes))), scales)
+    def to_rounds(self, rounds: Sequence[Moments], public: PublicRows, *, n_units: float, class_sums: bool) -> Fit:
+        """Return the fit to all rounds together. `class_sums` states whether no round can be of residuals."""
+        if public.n_classes == 2 and not class_sums:
+            return fit_moments(rounds, public, self, n_units=n_units)
+        return fit_softmax(rounds, public, n_units=n_units, with_linear=not class_sums)
 
 
 def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float) -> Fit:
     """Fit coefficients to all rounds together."""
     coefficients, scales, typical = start.coefficients, start.scales, public.typical_scales()
-    about = [expected(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
+    about = [centres_and_weights(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
     p = public.probabilities(coefficients)
     for _ in range(_MOST_STEPS):
         by_round = [_ObservedOfTwo.of(m, c, w, public, p, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
@@ -460,15 +499,15 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
 
     If `with_linear`, logits are the mean of those of the softmax and of those of linear chances, at equal size.
     """
-    of_two = columns(public.n_classes) == 1
-    about = [expected(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
+    of_two = public.n_classes == 2
+    about = [centres_and_weights(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
     if of_two:
         pairs = [_around_share(m, one, public, n_units) for m, one in zip(rounds, about, strict=True)]
         rounds = [_of_both(m) for m, _ in pairs]
         about = [(np.hstack([1 - c, c]), omega) for _, (c, omega) in pairs]
     linear = _fit_linear(rounds, about, public, n_units=n_units)
     coefficients, scales = _FIRST_SHARPNESS * linear.coefficients, _FIRST_SHARPNESS * linear.scales
-    scales[-1] = CONSTANT_LOGIT / public.constant
+    scales[-1] = public.constant_scale
     for turn in range(_TURNS):
         chances = _softmax(np.asarray(public.features @ coefficients)).astype(np.float64)
         observed = [_observed(m, c, w, chances, public, n_units) for m, (c, w) in zip(rounds, about, strict=True)]

@@ -1,13 +1,15 @@
-"""A complete run of label moments, from the choice of a map and the first release to a published model.
+"""A run of label moments: what each record adds to each released sum, and the order from the first sum to the model.
+
+A record ``(x, y)`` of a unit with ``k`` records and weight ``a`` adds ``(a / k) (phi(x) outer r)`` to a sum, where
+phi is public, ``|phi| <= 1``, and ``r`` depends on the query. So a unit adds a vector of length ``a |r|`` at most.
+`dpensemble.moments.whole` enforces the lengths on whole numbers. A sensitivity is proved beside its query.
 
 A round puts private records behind a map, releases their moments and fits a model to them. Features have public weights
-before a later round, so that sensitivity is spent where signal is. A released mean of features also estimates how many
-private records could be read.
+before a later round, so that sensitivity is spent where signal is.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,180 +19,271 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import lsqr
-from sklearn.base import clone
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import has_fit_parameter
 
-from dpensemble._arrays import Floats, Rows
-from dpensemble._hide_private_rows import on_public_rows
+from dpensemble._arrays import Floats, Integers, Rows
 from dpensemble._work import one_thread, pass_named
-from dpensemble.datasets import fit_encoder
-from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.tables import ColumnReading, as_library_transformer
+from dpensemble.datasets.tables import as_library_transformer
 from dpensemble.design.sums import NoisySums
-from dpensemble.errors import DataError
-from dpensemble.moments.drift import Drift, drift
-from dpensemble.moments.explanation import Uncertainty, column_effects
-from dpensemble.moments.fits import Fit, fit_moments, fit_softmax, starting_fit
-from dpensemble.moments.maps.base import BoundedMap, FeatureMap
-from dpensemble.moments.maps.curved import CurvedMap
-from dpensemble.moments.maps.directions import DirectionsMap
+from dpensemble.errors import InvalidParameterError
+from dpensemble.moments.fits import Fit, Moments
+from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.grid import Grid, SnappedMap, observed_grid
-from dpensemble.moments.maps.tables import TableMap, feature_values
+from dpensemble.moments.maps.tables import TableMap
 from dpensemble.moments.model import MomentsModel
-from dpensemble.moments.public_rows import PublicRows, PublicUnits, Scores, Shares
-from dpensemble.moments.queries import (
-    STATISTICS,
-    AnyQuery,
-    ClassSums,
-    FeatureMean,
-    FeatureProducts,
-    Moments,
-    RecordsQuery,
-    Residuals,
-    UnitCount,
-    total_of,
+from dpensemble.moments.public_rows import (
+    Drift,
+    PublicRows,
+    PublicUnits,
+    ReadableShare,
 )
-from dpensemble.moments.whole import UNIT, whole_features
+from dpensemble.moments.whole import (
+    UNIT,
+    WHOLE,
+    AnyQuery,
+    RecordsQuery,
+    bounded_answers,
+    bounded_features,
+    bounded_products,
+    centres_and_weights,
+)
 from dpensemble.relations import Relation
-from dpensemble.releases import ReleasedSum, SumReleaser
+from dpensemble.releases import ReleasedSum, ReleasedTable, SumReleaser
 from dpensemble.releases.sums import Outcome, PartialSums, SameRecords
-
-# Rows that decide which combination of features is always 1, and how far from 1 the combination may be. Features are
-# rounded to whole numbers of 2**-14, and rounding averages out over rows.
-_ROWS, _CLOSE = 2000, 5e-3
-# A number and a category beyond those of public rows.
-_FAR, _NEW = 1e12, "a category that no public row has"
 
 
 @dataclass(frozen=True)
-class ReadableShare:
-    """An estimate of the share of private records that could be read, and the deviation of its noise. Public."""
+class UnitCount(RecordsQuery[tuple[float, float]]):
+    """The weighted number of units. Every unit adds its weight."""
 
-    share: float
-    error: float
+    description = "the number of units"
+    replacing = WHOLE
+    never_negative = True
+
+    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+        """Return ones, and weights that are cut to whole numbers."""
+        return np.ones((len(weights), 1)), np.floor(weights * WHOLE)[:, None]
+
+    def read(self, sums: Floats, spread: float) -> tuple[float, float]:
+        """Return the number, at least 1, and the standard deviation of its noise."""
+        return max(float(sums[0, 0]), 1.0), spread
+
+    def table(self, outcome: tuple[float, float]) -> ReleasedTable:
+        """Return a table of the number."""
+        return ReleasedTable("Number of units", (("units", *outcome),))
 
 
-def readable_share(
-    mean: Floats, spread: float, weights: Floats | None, *, relative_error: float = 0.0
-) -> ReadableShare | None:
-    """Estimate the share of records that could be read. This costs no privacy.
+@dataclass(frozen=True)
+class FeatureMean(RecordsQuery[tuple[Floats, float]]):
+    """The mean of features, without labels.
 
-    A bad record adds zeros to the mean. So if a combination of features is 1 for every row, the same combination
-    of their mean is the share of records that are not bad.
+    A unit adds a vector that is at most as long as the unit's weight. So replacing a unit moves the sum by at most 2,
+    and by at most sqrt(2) if no entry is negative. Adding or removing a unit moves the sum by at most 1.
     """
-    if weights is None:
-        return None
-    share = float(weights @ mean)
-    error = math.hypot(float(np.linalg.norm(weights)) * spread, share * relative_error)
-    return ReadableShare(round(share, 6), error)
+
+    nonnegative: bool
+    description: str = "the mean of the features, without labels"
+
+    @property
+    def replacing(self) -> int:  # type: ignore[override]
+        """Whole units by which replacing a unit moves the sum."""
+        return RecordsQuery.replacing if self.nonnegative else 2 * WHOLE
+
+    @property
+    def never_negative(self) -> bool:  # type: ignore[override]
+        """Whether no record adds a negative entry."""
+        return self.nonnegative
+
+    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+        """Return features and weights."""
+        return cut(features) if self.nonnegative else features, bounded_answers(weights[:, None], weights)
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the mean, shape (n_features,), and the standard deviation of its noise."""
+        return sums[:, 0], spread
 
 
-def _always_one(features: Any) -> Floats | None:
-    """Return the shortest weights with which features of every row add up to 1, or None if there are none."""
-    rows = features[:_ROWS]
-    # Half of the rows find the weights, and the other half show that they do not fit by chance.
-    fitted, held = rows[::2], rows[1::2]
-    if not held.shape[0]:
-        return None
-    weights: Floats = lsqr(fitted, np.ones(fitted.shape[0]), atol=1e-12, btol=1e-12, iter_lim=1000)[0]
-    return weights if np.abs(np.asarray(held @ weights) - 1).max() < _CLOSE else None
+@dataclass(frozen=True)
+class FeatureProducts(RecordsQuery[tuple[Floats, float]]):
+    """Mean products of two features.
 
-
-def _unusual_rows(table: pd.DataFrame, columns: Sequence[ColumnReading]) -> pd.DataFrame:
-    """Return the rows that `_always_one` takes, half of them with entries that public rows may lack.
-
-    These are new categories, missing entries and very large or small numbers. `columns` states how a map reads them.
+    A record adds ``z outer z``, ``|z| <= 1``, which is ``|z|**2`` long. The inner product of two such products is a
+    square. So replacing a unit moves the sum by at most sqrt(2), and adding or removing a unit by at most 1.
     """
-    draw, table = np.random.default_rng(0), table.iloc[:_ROWS]
-    parts = {}
-    for place, column in enumerate(columns):
-        entries = table.iloc[:, place]
-        replaced = (np.arange(len(table)) % 4 > 1) & (draw.random(len(table)) < 0.5)
-        if column["kind"] == "number":
-            values = entries.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
-            values[replaced] = draw.choice([np.nan, -_FAR, _FAR], replaced.sum())
+
+    description = "which values go together"
+
+    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+        """Return products and weights."""
+        return bounded_products(features), bounded_answers(weights[:, None], weights)
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the products, shape (n_features, n_features), and the standard deviation of their noise."""
+        size = math.isqrt(len(sums))
+        square = sums[:, 0].reshape(size, size)
+        # Both halves have noise of their own.
+        return (square + square.T) / 2, spread * math.sqrt(0.5)
+
+
+@dataclass(frozen=True)
+class ClassSums(RecordsQuery[Moments]):
+    """The sum of features of each class.
+
+    ``r`` is the label as a vector of zeros and a one, and features are cut at 0 from below. Vectors ``u, v`` of two
+    units then have no negative entry, so that ``|u - v|**2 <= |u|**2 + |v|**2 <= 2``. So replacing a unit moves the
+    sum by at most ``sqrt(2)``, and adding or removing a unit by at most 1.
+
+    Two class sums hold the same information as one column of residuals with the centre 1/2. If units are replaced,
+    half their difference has exactly the noise of that column. Their sum, the mean of features, costs nothing more.
+    """
+
+    n_classes: int
+    description = "the mean of the features of each class"
+    never_negative = True
+
+    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
+        """Return features without negative entries, and weights in the columns of their classes."""
+        return cut(features), bounded_answers(_by_class(targets, weights, self.n_classes), weights)
+
+    def read(self, sums: Floats, spread: float) -> Moments:
+        """Return the moments of a round that expects even shares of the classes."""
+        mean = sums.sum(axis=1)
+        if self.n_classes == 2:
+            values, share_of_noise = (sums[:, [1]] - sums[:, [0]]) / 2, math.sqrt(0.5)
         else:
-            values = as_text(entries).to_numpy(dtype=object, copy=True)
-            values[replaced] = draw.choice(np.array([None, _NEW], dtype=object), replaced.sum())
-        parts[table.columns[place]] = values
-    return pd.DataFrame(parts)
+            values, share_of_noise = sums - mean[:, None] / self.n_classes, 1.0
+        return Moments(
+            values=values,
+            spread=spread * share_of_noise,
+            scale=np.ones(len(mean)),
+            centre=None,
+            mean=mean,
+            mean_spread=spread * math.sqrt(self.n_classes),
+        )
 
 
-def _always_one_of_cells(sizes: Sequence[int]) -> Floats:
-    """Return these weights for one-hot cells of columns of these sizes. Each cell is ``1 / sqrt(n_columns)``."""
-    # The shortest weights are in inverse proportion to the number of a column's cells.
-    parts = 1 / np.asarray(sizes, dtype=np.float64)
-    weights: Floats = np.repeat(math.sqrt(len(parts)) * parts / parts.sum(), sizes)
-    return weights
+@dataclass(frozen=True, eq=False)
+class Residuals(RecordsQuery[Moments]):
+    """The differences between labels and the expectation of a published model.
 
-
-# Directions of a table's features, in multiples of the root of records times epsilon: two classes, more classes.
-_DIRECTIONS, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS, _MOST_EPSILON = (2.0, 1.2), 60, 500, 10.0
-# Length of the constant of two classes, over records times epsilon. Its noise is the error of the base rate, which
-# matters most if one class is rare.
-_CONSTANT, _SHORTEST_CONSTANT, _LONGEST_CONSTANT = 1400.0, 0.1, 0.2
-# Landmarks among public rows, as multiples of the same root, and their part of the squared length.
-_LANDMARKS, _FEWEST_LANDMARKS, _MOST_LANDMARKS, _PARTS = (5.0, 3.0), 100, 800, (0.5, 0.75)
-#: Public rows below which directions are those of chance, so that a table's features are taken as they are.
-_FEW_ROWS = 1000
-#: Columns above which directions are always taken, since a fit cannot use that many features.
-MANY_COLUMNS = 2000
-#: Public rows below which the shares of entries are released with noise, since public rows do not show them well.
-VERY_FEW_ROWS = 200
-
-
-def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, epsilon: float) -> Any:
-    """Return a map of rows to features, fitted on public rows: the default map of tables, or the given map, bounded."""
-    if feature_map is not None:
-        bounded = clone(feature_map) if hasattr(feature_map, "is_bounded") else BoundedMap(feature_map)
-        return bounded.fit(public)
-    n_public, n_columns = public.shape
-    if n_public < _FEW_ROWS and n_columns <= MANY_COLUMNS:
-        return TableMap().fit(public)
-    # Noise falls with the number of records and the budget, and more classes leave less of the budget to each.
-    root = np.sqrt(n_rows * min(epsilon, _MOST_EPSILON))
-    n_directions = int(np.clip(_DIRECTIONS[n_classes > 2] * root, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS))
-    n_landmarks = int(np.clip(_LANDMARKS[n_classes > 2] * root, _FEWEST_LANDMARKS, _MOST_LANDMARKS))
-    longest = _LONGEST_CONSTANT if n_classes == 2 else _SHORTEST_CONSTANT
-    constant = float(np.clip(_CONSTANT / root**2, _SHORTEST_CONSTANT, longest))
-    directions = DirectionsMap(TableMap(), n_directions=n_directions, constant=constant)
-    curved = CurvedMap(directions, n_landmarks=n_landmarks, part=_PARTS[n_classes > 2]).fit(public)
-    # Without landmarks, rounds of residuals serve two classes better than one round of class sums.
-    return curved.base_ if n_classes == 2 and curved.landmarks_ is None else curved
-
-
-def require_no_blanks(student: Any, rows: Any) -> None:
-    """Refuse public rows that a student could not be trained on, before anything is released."""
-    if student is not None and rows.isna().to_numpy().any():
-        raise DataError(f"student={type(student).__name__} cannot learn from blanks (NaN): leave student out.")
-
-
-@on_public_rows()
-def distilled(student: Any, model: Any, rows: Any, seed: int) -> Any:
-    """Return a student fitted to a published model's predictions for public (or synthetic) rows without blanks.
-
-    If the student takes weights, every row teaches each class, with the probability of the class as weight.
+    ``r = omega (onehot(y) - c)`` (for two classes one number, ``omega (y - c)``). The centre ``c`` is the expectation
+    of an already published model for ``x``, or an even share. The public weight is ``omega = 0.5 / max over y of
+    |onehot(y) - c|``, which makes ``|r| <= 1/2`` for every label. Replacing a unit moves the sum by at most 1. Adding
+    or removing a unit moves the sum by at most 1/2. Nothing is clipped, so that the expectation of the sum is known for
+    every model. Features weighted by a public `scale` are shortened if they are longer than 1.
     """
-    encoder = fit_encoder(rows)
-    fresh, encoded = clone(student), encoder.transform(rows)
-    unseeded = [name for name, value in fresh.get_params().items() if name.endswith("random_state") and value is None]
-    fresh.set_params(**dict.fromkeys(unseeded, seed))
-    probable, n_classes = model.predict_proba(rows), len(model.classes_)
-    if has_fit_parameter(fresh, "sample_weight"):
-        every = np.repeat(np.arange(len(probable)), n_classes)
-        fresh.fit(encoded[every], np.tile(model.classes_, len(probable)), sample_weight=probable.ravel())
-    else:
-        fresh.fit(encoded, model.classes_[probable.argmax(axis=1)])
-    return Pipeline([("encoder", encoder), ("student", fresh)])
+
+    n_classes: int
+    centre: Floats | None = None
+    scale: Floats | None = None
+    replacing = WHOLE
+    removing = WHOLE // 2
+
+    @property
+    def description(self) -> str:
+        """The released sum in words."""
+        expected_label = "equal chances for all classes" if self.centre is None else "what the model so far predicts"
+        return (
+            f"the mean of the features, with each record weighted by how much its label differs from {expected_label}"
+        )
+
+    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
+        """Return weighted features, and weighted residuals."""
+        c, omega = centres_and_weights(self.centre, features, self.n_classes, _even_weight(self.n_classes), whole=True)
+        # Features of a bad record are zeros, which make its residual count nothing.
+        labels = _by_class(targets, np.ones(len(targets)), self.n_classes)[:, -c.shape[1] :]
+        weighted = features if self.scale is None else bounded_features(features, self.scale / UNIT)
+        return weighted, bounded_answers(weights[:, None] * omega[:, None] * (labels - c), weights / 2)
+
+    def read(self, sums: Floats, spread: float) -> Moments:
+        """Return the moments of the round."""
+        scale = np.ones(len(sums)) if self.scale is None else self.scale
+        return Moments(
+            values=sums, spread=spread, scale=scale, centre=self.centre, even_weight=_even_weight(self.n_classes)
+        )
+
+
+@dataclass(frozen=True)
+class _ClassShares(RecordsQuery[tuple[Floats, float]]):
+    """The share of each class among units. A unit with several classes has a part of each.
+
+    A bad record adds nothing to any class, but counts in its unit, so shares of all classes add up to the share of
+    records that could be read.
+
+    A unit adds the weight of each class, numbers from 0 that add up to its weight at most. Vectors of two units have no
+    negative entry and are at most 1 long. So replacing a unit moves the sum by at most sqrt(2), and adding or removing
+    a unit by at most 1.
+    """
+
+    classes: tuple[str, ...]
+    description = "the share of each class"
+    never_negative = True
+
+    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+        """Return ones, and weights in the columns of their classes."""
+        labels = _by_class(targets, weights, len(self.classes))
+        return np.full((len(targets), 1), float(UNIT)), bounded_answers(labels, weights)
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the shares, shape (n_classes,), and the standard deviation of their noise."""
+        return sums[0], spread
+
+    def table(self, outcome: tuple[Floats, float]) -> ReleasedTable:
+        """Return the share of each class. Noise may drive the share of a rare class below 0."""
+        shares, spread = outcome
+        rows = tuple((name, float(share), spread) for name, share in zip(self.classes, shares, strict=True))
+        return ReleasedTable("Share of each class", rows)
+
+
+#: Statistics that a run may release besides its model, by name: each takes the names of the declared classes.
+STATISTICS: dict[str, Callable[[tuple[str, ...]], RecordsQuery[Any]]] = {"class-shares": _ClassShares}
+
+
+def statistics_of(names: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of requested statistics, from a list or from a text with commas."""
+    given = names.split(",") if isinstance(names, str) else names
+    if given is not None and not (isinstance(given, list | tuple) and all(isinstance(name, str) for name in given)):
+        raise InvalidParameterError(
+            f"statistics={names!r} is not a list of names: use some of {', '.join(STATISTICS)}.", parameter="statistics"
+        )
+    asked = tuple(name.strip() for name in given) if names and given else ()
+    for name in asked:
+        if name not in STATISTICS:
+            raise InvalidParameterError(
+                f"statistics={names!r} names {name!r}, which is unknown: use {', '.join(STATISTICS)}.",
+                parameter="statistics",
+            )
+    if len(set(asked)) < len(asked):
+        raise InvalidParameterError(
+            f"statistics={names!r} names a statistic twice: name each once.", parameter="statistics"
+        )
+    return asked
+
+
+def _even_weight(n_classes: int) -> float:
+    """Return the weight of rows where residuals are taken from even shares of the classes."""
+    return 1.0 if n_classes == 2 else 0.5 / math.sqrt((n_classes - 1) / n_classes)
+
+
+def _by_class(targets: Integers, weights: Floats, n_classes: int) -> Floats:
+    """Return weights in the columns of classes, zeros for bad records, shape (n_records, n_classes)."""
+    labels = np.zeros((len(targets), n_classes))
+    good = np.flatnonzero(targets >= 0)
+    labels[good, targets[good]] = weights[good]
+    return labels
+
+
+def cut(features: Any) -> Any:
+    """Return features without negative entries, even if the map falsely states so. Sensitivities rest on this."""
+    if (features.data if sparse.issparse(features) else features).min(initial=0.0) >= 0:
+        return features
+    return features.maximum(0.0) if sparse.issparse(features) else np.maximum(features, 0.0)
 
 
 # Share of its present part that every block keeps.
 _FLOOR = 0.2
 
 
-def _weights_of_features(fitted: Fit, public: PublicRows, feature_map: Any, spread: float) -> Floats:
+def _scale_of_features(fitted: Fit, public: PublicRows, feature_map: Any, spread: float) -> Floats:
     """Return factors for the features of the next round, from the model published so far.
 
     A block with squared length ``a`` of prior scale ``tau`` leaves an uncertainty of about ``sum of h tau**2 / (1 + a
@@ -268,19 +361,19 @@ class MomentsSource:
     sums: SumReleaser
     same: SameRecords = field(default_factory=SameRecords)
 
-    def release(
+    def noisy_sum(
         self, query: RecordsQuery[Outcome], share: float, total_weight: float = 1.0, *, title: str = "Statistics"
     ) -> Outcome:
-        """Sum the records exactly, and release the sum for a share of the budget, per unit of weight.
+        """Sum the records exactly, and let `SumReleaser.charge_and_draw` release the sum for a share of the budget.
 
         The order is: pass over the records, compare them with those of the first pass, charge, draw. Bars show the
-        `title` of the pass.
+        `title` of the pass. The noisy sum is per unit of weight.
         """
         with pass_named(title):
             sums = self.blocks.sums(query, len(self.sums.released))
-        total = total_of(sums)
-        self.same.require(sums.records)
-        return self.sums.release(query, total, share, weight=total_weight)
+        if sums.total is not None:
+            self.same.require(sums.records)
+        return self.sums.charge_and_draw(query, sums.total, share, weight=total_weight)
 
     def reading(self, transform: Any, *, nonnegative: bool) -> MomentsSource:
         """Return the same records behind another map of the library."""
@@ -300,48 +393,43 @@ class _Rounds:
         # A model that reads other features than the released ones cannot be the centre of residuals.
         self.class_sums_only = rows.released is not None
         self.released: list[Moments] = []
-        self.fitted: Fit = starting_fit(rows)
+        self.fitted = Fit.start(rows)
 
     def run(
         self, shares: tuple[float, ...], after_first: Callable[[Moments], None], on_done: Callable[[int], None]
     ) -> None:
-        """Release a round for each share of the budget. `after_first` gets the first round before it is fitted."""
+        """Release a round for each share of the budget. `after_first` gets the first round before it is fitted.
+
+        Later rounds are of residuals around the model that is fitted so far, if the first one may be.
+        """
+        n_classes, weighs = self.rows.n_classes, getattr(self.feature_map, "squares_", None) is not None
         for number, share in enumerate(shares):
-            query = self._query(share, first=not number)
+            if self.class_sums_only:
+                query: RecordsQuery[Moments] = ClassSums(n_classes)
+            elif not number:
+                query = self.source.first_query(n_classes)
+            else:
+                query = Residuals(n_classes, self.fitted.coefficients)
+                if weighs:
+                    spread = self.source.sums.spread(query, share, weight=self.total_weight)
+                    scale = _scale_of_features(self.fitted, self.rows, self.feature_map, spread)
+                    query = Residuals(n_classes, self.fitted.coefficients, scale)
             title = f"Round {number + 1} of {len(shares)}"
-            self.released.append(self.source.release(query, share, self.total_weight, title=title))
+            self.released.append(self.source.noisy_sum(query, share, self.total_weight, title=title))
             if not number:
                 after_first(self.released[0])
             self.fit()
             on_done(1)
 
-    def _query(self, share: float, *, first: bool) -> RecordsQuery[Moments]:
-        """Return the query of the next round: class sums, or residuals around the model that is fitted so far."""
-        if self.class_sums_only:
-            return ClassSums(self.rows.n_classes)
-        if first:
-            return self.source.first_query(self.rows.n_classes)
-        return Residuals(self.rows.n_classes, self.fitted.coefficients, self._weights(share))
-
-    def _weights(self, share: float) -> Floats | None:
-        if getattr(self.feature_map, "squares_", None) is None:
-            return None
-        spread = self.source.sums.spread(Residuals(self.rows.n_classes), share, weight=self.total_weight)
-        return _weights_of_features(self.fitted, self.rows, self.feature_map, spread)
-
     def fit(self) -> None:
         """Fit the coefficients to all that was released."""
-        if self.rows.n_classes == 2 and not self.class_sums_only:
-            self.fitted = fit_moments(self.released, self.rows, self.fitted, n_units=self.total_weight)
-        else:
-            residuals = not self.class_sums_only
-            self.fitted = fit_softmax(self.released, self.rows, n_units=self.total_weight, with_linear=residuals)
+        self.fitted = self.fitted.to_rounds(
+            self.released, self.rows, n_units=self.total_weight, class_sums=self.class_sums_only
+        )
 
 
-# Synthetic rows, their knots, how much worse than a sample they count, and public rows that count as half.
-_SYNTHETIC_ROWS, _KNOTS, _KAPPA, _HALF = 16_000, (2, 3, 5, 9), 3.0, 300
-# Rows with columns drawn apart beside public ones that are few, and their share.
-_ROWS_APART, _SHARE_APART = 2000, 0.3
+# Synthetic rows, and their knots.
+_SYNTHETIC_ROWS, _KNOTS = 16_000, (2, 3, 5, 9)
 _EACH_ROW = PublicUnits()
 
 
@@ -357,6 +445,24 @@ class Learned:
     synthetic: bool
     releases: tuple[ReleasedSum, ...]
     readable: ReadableShare | None = None
+
+    @classmethod
+    def of(
+        cls,
+        rounds: _Rounds,
+        classes: NDArray[np.generic],
+        table: pd.DataFrame,
+        difference: Drift | None,
+        *,
+        synthetic: bool,
+        readable: ReadableShare | None,
+    ) -> Learned:
+        """Return what follows from all rounds: the model with its explanations, and the map that reads rows for it."""
+        read_by = as_library_transformer(rounds.feature_map).decoder_ or rounds.feature_map
+        model = MomentsModel.of(rounds.fitted.coefficients, classes)
+        model.describe(read_by, rounds.fitted.information, table, synthetic=synthetic)
+        releases = tuple(rounds.source.sums.released)
+        return cls(model, read_by, tuple(rounds.released), difference, table, synthetic, releases, readable)
 
 
 def release_and_fit(
@@ -378,14 +484,14 @@ def release_and_fit(
     design `after_alarm`. Without `after_alarm` public rows are trusted less. They are also trusted less when the
     comparison cannot decide.
     """
-    features = whole_features(feature_map.transform(public)) / UNIT
-    rows = _public_rows(features, feature_map, public, len(classes), units)
+    features = bounded_features(feature_map.transform(public)) / UNIT
+    rows = PublicRows.behind(feature_map, features, public, len(classes), units)
     compared_source, compared = source, features
     # The compared map takes private rows in blocks, which a map that reads rows together must not get.
     compared_map = None if source.blocks.alone else as_library_transformer(feature_map).compared_
     if compared_map is not None:
         compared_source = source.reading(compared_map.transform, nonnegative=bool(compared_map.nonnegative_))
-        compared = whole_features(compared_map.transform(public)) / UNIT
+        compared = bounded_features(compared_map.transform(public)) / UNIT
     difference: Drift | None = None
     mean: tuple[Floats, float] | None = None
     # Many small products: threads that wait for each other take many times as long on a busy machine.
@@ -394,29 +500,28 @@ def release_and_fit(
         _release_statistics(source, design, classes, total_weight)
         if design.mean_share:
             query = FeatureMean(compared_source.nonnegative)
-            mean = compared_source.release(query, design.mean_share, total_weight)
-            difference = drift(*mean, compared, total_weight, units)
+            mean = compared_source.noisy_sum(query, design.mean_share, total_weight)
+            difference = Drift.of(*mean, compared, total_weight, units)
             if difference.alarm and after_alarm is not None:
                 grid = observed_grid(public)
                 learned = _by_synthetic_rows(source, grid, None, classes, after_alarm, total_weight, on_done)
                 return replace(learned, drift=difference)
-        rounds = _Rounds(source, feature_map, _trusted(rows, difference), total_weight)
+        rounds = _Rounds(source, feature_map, rows.trusted_by(difference), total_weight)
 
         def compare(first: Moments) -> None:
             nonlocal mean, difference
             if first.mean is not None and compared_map is None:
                 mean = first.mean, first.mean_spread
-                difference = drift(*mean, compared, total_weight, units)
-                rounds.rows = _trusted(rows, difference)
+                difference = Drift.of(*mean, compared, total_weight, units)
+                rounds.rows = rows.trusted_by(difference)
 
         rounds.run(design.shares, compare, on_done)
     readable = None
     if source.blocks.zeroes_bad and mean is not None:
         measured = feature_map if compared_map is None else compared_map
-        every_kind = _every_kind_of_row(measured, public, units)
-        made_up = compared if every_kind is None else whole_features(measured.transform(every_kind)) / UNIT
-        readable = readable_share(*mean, _always_one(made_up), relative_error=count_error / total_weight)
-    return _learned(rounds, classes, public, difference, synthetic=False, readable=readable)
+        error = count_error / total_weight
+        readable = ReadableShare.of_rows(*mean, measured, public, compared, units, relative_error=error)
+    return Learned.of(rounds, classes, public, difference, synthetic=False, readable=readable)
 
 
 def release_and_fit_synthetic_rows(
@@ -447,13 +552,13 @@ def release_and_fit_synthetic_rows(
 
 def _units(source: MomentsSource, design: NoisySums, total_weight: float) -> tuple[float, float]:
     """Return the number of units and its error: the public number, or a noisy number if the number is private."""
-    return source.release(UnitCount(), design.count_share) if design.count_share else (total_weight, 0.0)
+    return source.noisy_sum(UnitCount(), design.count_share) if design.count_share else (total_weight, 0.0)
 
 
 def _release_statistics(source: MomentsSource, design: NoisySums, classes: NDArray[Any], total_weight: float) -> None:
     """Release the requested statistics. Reports show their tables."""
     for name in design.statistics:
-        source.release(STATISTICS[name](tuple(map(str, classes))), design.statistic_share, total_weight)
+        source.noisy_sum(STATISTICS[name](tuple(map(str, classes))), design.statistic_share, total_weight)
 
 
 def _by_synthetic_rows(
@@ -467,137 +572,25 @@ def _by_synthetic_rows(
     units: PublicUnits = _EACH_ROW,
 ) -> Learned:
     cells = FeatureMean(nonnegative=True, description="how common each value of a column is")
-    released = source.reading(grid.one_hot, nonnegative=True).release(cells, design.cells_share, total_weight)
-    shares = Shares.of(grid, *released)
+    released = source.reading(grid.one_hot, nonnegative=True).noisy_sum(cells, design.cells_share, total_weight)
+    shares = grid.shares(*released)
     table = shares.grid.rows(shares.draw(_SYNTHETIC_ROWS))
     snapped = SnappedMap(TableMap(knots=_KNOTS, fewest=1), shares.grid.columns).fit(table)
     source = source.reading(snapped.transform, nonnegative=snapped.nonnegative_)
-    rounds = _Rounds(source, snapped, _rows(snapped, table, public, len(classes), units), total_weight)
+    rounds = _Rounds(source, snapped, PublicRows.synthetic(snapped, table, public, len(classes), units), total_weight)
 
     def draw_again(_: Moments) -> None:
         """Draw rows again, with the correlations of their columns' scores in the first round."""
         nonlocal table
         rounds.fit()
-        scores = Scores.of(shares, _effects_of_cells(snapped, shares.grid, rounds.fitted.coefficients))
+        scores = shares.scores(snapped.effects_of_cells(rounds.fitted.coefficients))
         scored = source.reading(scores.of_rows, nonnegative=False)
-        products = scored.release(FeatureProducts(), design.products_share, total_weight)
+        products = scored.noisy_sum(FeatureProducts(), design.products_share, total_weight)
         table = shares.grid.rows(scores.draw(scores.correlation(*products), _SYNTHETIC_ROWS))
-        rounds.rows = _rows(snapped, table, public, len(classes), units)
+        rounds.rows = PublicRows.synthetic(snapped, table, public, len(classes), units)
 
     rounds.run(design.shares, draw_again, on_done)
     readable = None
     if source.blocks.zeroes_bad:
-        readable = readable_share(*released, _always_one_of_cells(grid.sizes.tolist()))
-    return _learned(rounds, classes, table, None, synthetic=True, readable=readable)
-
-
-def _learned(
-    rounds: _Rounds,
-    classes: NDArray[Any],
-    table: pd.DataFrame,
-    difference: Drift | None,
-    *,
-    synthetic: bool,
-    readable: ReadableShare | None,
-) -> Learned:
-    model = MomentsModel.of(rounds.fitted.coefficients, classes)
-    releases = tuple(rounds.source.sums.released)
-    read_by = as_library_transformer(rounds.feature_map).decoder_ or rounds.feature_map
-    _explain(model, read_by, rounds.fitted, table, synthetic=synthetic)
-    return Learned(model, read_by, tuple(rounds.released), difference, table, synthetic, releases, readable)
-
-
-def _explain(model: MomentsModel, read_by: FeatureMap, fitted: Fit, table: pd.DataFrame, *, synthetic: bool) -> None:
-    """Store in a model what explanations need: released quantities, and means of public or synthetic rows."""
-    uncertainty = None if fitted.information is None else Uncertainty.of(fitted.information)
-    model.effects_text_ = json.dumps(column_effects(read_by, model.coefficients_, table, uncertainty))
-    if as_library_transformer(read_by).attribution is None:
-        return
-    model.reference_ = read_by.reference(table)
-    model.uncertainty_ = None if uncertainty is None else vars(uncertainty).copy()
-    if synthetic:
-        model.reference_rows_ = "synthetic rows, which were drawn from released sums"
-
-
-def _public_rows(
-    features: Any, feature_map: Any, public: pd.DataFrame, n_classes: int, units: PublicUnits
-) -> PublicRows:
-    """Return features of public rows. If these are few, add features of rows with columns drawn independently."""
-    if not as_library_transformer(feature_map).reads_columns_apart or len(public) >= _FEW_ROWS:
-        return _read_by(feature_map, features, public, n_classes, units)
-    # In few rows, entries go together by chance. Made-up rows keep the fit from relying on that.
-    more = whole_features(feature_map.transform(_apart(public, units))) / UNIT
-    return _beside(features, more, 1 - _SHARE_APART, feature_map, n_classes, units)
-
-
-def _read_by(
-    feature_map: Any, released: Floats, public: pd.DataFrame, n_classes: int, units: PublicUnits
-) -> PublicRows:
-    """Return public rows with the features that the model reads, and the released features if these differ."""
-    decoder = as_library_transformer(feature_map).decoder_
-    read, others = (feature_map, None) if decoder is None else (decoder, released)
-    features = released if decoder is None else decoder.transform(public)
-    return PublicRows(features, read.blocks_, n_classes, shares=units.shares, units=units.numbers, released=others)
-
-
-def _every_kind_of_row(measured: FeatureMap, public: pd.DataFrame, units: PublicUnits) -> pd.DataFrame | None:
-    """Return rows with all entries that private rows may have, or None if the map does not state how it reads them."""
-    about = as_library_transformer(measured)
-    if about.table_columns is None:
-        return None
-    return _unusual_rows(_apart(public, units) if about.reads_columns_apart else public, about.table_columns)
-
-
-def _apart(public: pd.DataFrame, units: PublicUnits) -> pd.DataFrame:
-    """Return rows whose entries were drawn from public rows, independently for each column."""
-    draw, shares = np.random.default_rng(0), units.shares
-
-    def places() -> NDArray[np.int64]:
-        if shares is None:
-            return draw.integers(len(public), size=_ROWS_APART)
-        return draw.choice(len(public), size=_ROWS_APART, p=shares)
-
-    apart = {name: public[name].to_numpy()[places()] for name in public.columns}
-    return pd.DataFrame(apart).astype(public.dtypes)
-
-
-def _beside(features: Any, more: Any, part: float, feature_map: Any, n_classes: int, units: PublicUnits) -> PublicRows:
-    """Return features of real rows with a part in every mean, and of made-up rows with the rest."""
-    n_real, n_more = features.shape[0], more.shape[0]
-    both = sparse.vstack([features, more], format="csr")
-    shares = np.repeat([part / n_real, (1 - part) / n_more], [n_real, n_more])
-    owners = None
-    if units.numbers is not None and units.shares is not None:
-        shares[:n_real] = part * units.shares
-        # Each made-up row is a unit of its own.
-        owners = np.append(units.numbers, units.count(n_real) + np.arange(n_more))
-    return PublicRows(both, feature_map.blocks_, n_classes, shares=shares, units=owners)
-
-
-def _trusted(rows: PublicRows, difference: Drift | None) -> PublicRows:
-    """Return public rows. They count less than a sample unless they look like the private ones."""
-    return rows if difference is None or difference.trusted else replace(rows, kappa=difference.kappa)
-
-
-def _rows(
-    snapped: SnappedMap, table: pd.DataFrame, public: pd.DataFrame | None, n_classes: int, units: PublicUnits
-) -> PublicRows:
-    """Return features of synthetic rows and, with a share that grows with the number of units, of a few public ones."""
-    features = whole_features(snapped.transform(table)) / UNIT
-    if public is None:
-        return PublicRows(features, snapped.blocks_, n_classes, kappa=_KAPPA)
-    real, count = whole_features(snapped.transform(public)) / UNIT, units.count(len(public))
-    both = _beside(real, features, count / (count + _HALF), snapped, n_classes, units)
-    return replace(both, kappa=_KAPPA)
-
-
-def _effects_of_cells(snapped: SnappedMap, grid: Grid, coefficients: Floats) -> list[Floats]:
-    """Return a model's effect of each cell of each column, shape (n_cells, n_model_columns) each."""
-    effects = []
-    for number, column in enumerate(snapped.base_.columns_):
-        cells = np.zeros((grid.sizes[number], len(grid.columns)), dtype=np.int64)
-        cells[:, number] = np.arange(len(cells))
-        part = slice(column["start"], column["start"] + sum(column["sizes"]) + 1)
-        values = grid.rows(cells).iloc[:, number]
-        effects.append(feature_values(snapped.base_, column, values) @ coefficients[part])
-    return effects
+        readable = ReadableShare.of_cells(*released, grid.sizes.tolist())
+    return Learned.of(rounds, classes, table, None, synthetic=True, readable=readable)

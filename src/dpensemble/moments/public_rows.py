@@ -1,28 +1,46 @@
-"""Public rows, which stand for the private ones in a fit, or synthetic rows in their place.
+r"""Public rows, which stand for the private ones in a fit, and what a released mean shows about both.
 
-Means over public rows weigh their units equally. Synthetic rows are drawn from noisy shares of cells, and from noisy
-second moments of columns' scores.
+Means over public rows weigh their units equally. Where few public rows are known, made-up rows stand beside them.
 
-Synthetic rows replace public rows if there are none, if there are few, or if they do not look like the private ones.
-The shares describe how common each entry is, and a normal copula describes which entries go together. Each column's
-cells are put in the order of their effects in a first published model. Then rows are drawn. Their normal scores have
-the correlations that were released. A model that adds up the effects of columns depends little on other interactions.
+**The test** (`Drift.of`) whether public rows look like the private ones. The released mean of private features weighs
+units equally. It is compared with the public mean that does the same: the mean ``b`` of unit means ``u_1, ..., u_m``.
+Units are independent, and rows of one unit are not. So the difference of both means has the covariance
+``B (1/n + 1/m) + spread**2 I``, where ``B`` is the covariance of unit means, estimated from public units, and ``n`` the
+number of private units. When each row is a unit, ``B`` is the covariance of rows.
+
+``B`` has an error of its own when units are few. The statistic ``t = gap . V**-1 gap`` is then larger than its number
+of features, ``p``. Leaving each unit out in turn shows by how much. Let ``q = (u - b) . V**-1 (u - b)``, and let ``h``
+be the unit's leverage. A unit mean that took no part in ``V`` has the expected length ``q / (1 - h)``. That gives the
+expected value ``e`` of the statistic. ``t / e`` is compared with an F distribution of ``p`` and ``f`` degrees of
+freedom. Here ``f`` is the number of units less the sum of leverages, divided by a square: that of the part of ``e``
+which comes from the estimated covariance. Without noise this is Hotelling's test (H. Hotelling, "The generalization of
+Student's ratio", Annals of Mathematical Statistics 1931). With much noise it is the chi-square test.
+
+**The share of records that could be read** (`ReadableShare`) is estimated from the same mean, since a bad record adds
+zeros.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-from scipy import sparse, stats
+from scipy import linalg, sparse, stats
+from scipy.sparse.linalg import lsqr
 
 from dpensemble._arrays import Floats, Integers, dense
-from dpensemble.moments.maps.grid import Grid
-from dpensemble.moments.model import chances_of, logits_of_whole, whole_units
+from dpensemble.datasets.columns import as_text
+from dpensemble.datasets.tables import ColumnReading, as_library_transformer
+from dpensemble.moments.maps.base import FeatureMap
+from dpensemble.moments.maps.grid import SnappedMap
+from dpensemble.moments.whole import UNIT, bounded_features, probabilities, whole_units
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +92,8 @@ class PublicUnits:
         return np.asarray(average @ features)
 
 
-#: Standard deviation of the constant's part of a logit, before any data.
-CONSTANT_LOGIT = 5.0
+# Standard deviation of the constant's part of a logit, before any data.
+_CONSTANT_LOGIT = 5.0
 # The same of the other features together, and the smallest mean square of a block that is assumed.
 _LOGIT, _SMALLEST_SQUARE = 1.0, 1e-6
 # Rows from which curvatures are estimated: limited by the number of products, but never fewer than these.
@@ -96,6 +114,14 @@ class _RowsInMemory:
         weighted = features * (weights[self.rows] * self.shares)[:, None].astype(np.float32)
         means: Floats = (self.released.T @ weighted).astype(np.float64)
         return means
+
+
+# Rows with columns drawn apart beside public ones that are few, and their share.
+_ROWS_APART, _SHARE_APART = 2000, 0.3
+# How much worse than a sample synthetic rows count, and public rows that count as half beside them.
+_KAPPA, _HALF = 3.0, 300
+# Public rows below which rows with columns drawn apart stand beside them.
+_FEW_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,15 +166,20 @@ class PublicRows:
         return (self.features if self.released is None else self.released).T
 
     def probabilities(self, coefficients: Floats) -> Floats:
-        """Return the probability of each class in each row, as `dpensemble.moments.model.probabilities` does."""
+        """Return the probability of each class in each row, as a published model does."""
         # Whole units of a dense matrix would take as much memory as the matrix.
         whole = whole_units(self.features) if isinstance(self.features, np.ndarray) else self._sparse_whole
-        return chances_of(logits_of_whole(whole, coefficients))
+        return probabilities(whole, coefficients, whole=True)
 
     @property
     def constant(self) -> float:
         """The value of the last feature, the same in every row."""
         return float(self._some.features[0, -1])
+
+    @property
+    def constant_scale(self) -> float:
+        """Standard deviation of the constant's coefficient, before any data."""
+        return _CONSTANT_LOGIT / self.constant
 
     @property
     def doubt(self) -> float:
@@ -201,121 +232,314 @@ class PublicRows:
         others = self.blocks < len(scales) - 1
         variance = float(squares[others] @ scales[self.blocks[others]] ** 2)
         scales *= _LOGIT / np.sqrt(max(variance, _SMALLEST_SQUARE**2))
-        scales[-1] = CONSTANT_LOGIT / self.constant
+        scales[-1] = self.constant_scale
         return scales
 
     def slope(self, weights: Floats) -> Floats:
         """Return how means of released features grow with coefficients, shape (n_released, n_features)."""
         return self._some.products(weights, self._some.features)
 
-
-# Standard deviations of the noise that a cell must hold.
-_LEAST = 2.0
-#: Most columns whose correlations are released. These columns have the largest effects.
-_MOST_COLUMNS = 40
-# Strongest correlation, and the tail in which a normal score stays the same.
-_CLOSEST, _RAREST = 0.95, 1e-4
-
-
-@dataclass(frozen=True, eq=False)
-class Shares:
-    """Noisy shares of a grid's cells, one array a column, from 0 and with sum 1. Public."""
-
-    grid: Grid
-    shares: list[Floats]
+    def trusted_by(self, difference: Drift | None) -> PublicRows:
+        """Return the rows. They count less than a sample unless they look like the private ones."""
+        return self if difference is None or difference.trusted else replace(self, kappa=difference.kappa)
 
     @classmethod
-    def of(cls, grid: Grid, released: Floats, spread: float) -> Shares:
-        """Return shares from the released mean of `Grid.one_hot`, with cells joined that hold little but noise."""
-        factor = np.sqrt(len(grid.columns))
-        parts = np.split(released * factor, np.cumsum(grid.sizes)[:-1])
-        coarse, held = grid.joined(parts, _LEAST * spread * factor)
-        return cls(coarse, [_on_simplex(one) for one in held])
+    def behind(
+        cls, feature_map: Any, features: Any, public: pd.DataFrame, n_classes: int, units: PublicUnits
+    ) -> PublicRows:
+        """Return public rows behind a map, with their features.
 
-    def draw(self, n_rows: int, seed: int = 0) -> NDArray[np.int64]:
-        """Return cells of rows whose columns are independent, each with its shares as exactly as can be."""
-        order = np.random.default_rng(seed)
-        ranks = np.stack([order.permutation(n_rows) for _ in self.shares], axis=1)
-        return self.at(ranks, [np.arange(len(one)) for one in self.shares])
-
-    def at(self, ranks: NDArray[np.int64], orders: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Return the cells at ranks from 0 of rows in each column, whose cells lie in an order."""
-        cells = np.empty_like(ranks)
-        for number, (share, order) in enumerate(zip(self.shares, orders, strict=True)):
-            ends = np.cumsum(share[order])
-            cells[:, number] = order[np.searchsorted(ends / ends[-1], (ranks[:, number] + 0.5) / len(ranks))]
-        return cells
-
-
-def _on_simplex(values: Floats) -> Floats:
-    """Return the shares (from 0, with sum 1) that are closest to some numbers."""
-    falling = np.sort(values)[::-1]
-    above = (np.cumsum(falling) - 1) / np.arange(1, len(values) + 1)
-    last = int(np.flatnonzero(falling > above)[-1])
-    shares: Floats = np.maximum(values - above[last], 0.0)
-    return shares / shares.sum()
-
-
-@dataclass(frozen=True, eq=False)
-class Scores:
-    """Normal scores of the cells of some columns: quantiles in the order of the cells' effects in a published model."""
-
-    shares: Shares
-    columns: NDArray[np.int64]
-    values: list[Floats]
+        If these are few, add features of rows with columns drawn independently.
+        """
+        if not as_library_transformer(feature_map).reads_columns_apart or len(public) >= _FEW_ROWS:
+            return cls._read_by(feature_map, features, public, n_classes, units)
+        # In few rows, entries go together by chance. Made-up rows keep the fit from relying on that.
+        more = bounded_features(feature_map.transform(_apart(public, units))) / UNIT
+        return cls._beside(features, more, 1 - _SHARE_APART, feature_map, n_classes, units)
 
     @classmethod
-    def of(cls, shares: Shares, effects: Sequence[Floats]) -> Scores:
-        """Return the scores by effects, shape (n_cells, n_classes or 1) for each column."""
-        along = [_main_effect(effect, share) for effect, share in zip(effects, shares.shares, strict=True)]
-        spreads = [share @ one**2 for one, share in zip(along, shares.shares, strict=True)]
-        chosen = np.sort(np.argsort(spreads, kind="stable")[::-1][:_MOST_COLUMNS])
-        return cls(shares, chosen, [_scores(along[number], shares.shares[number]) for number in chosen])
+    def _read_by(
+        cls, feature_map: FeatureMap, released: Floats, public: pd.DataFrame, n_classes: int, units: PublicUnits
+    ) -> PublicRows:
+        """Return public rows with the features that the model reads, and the released features if these differ."""
+        decoder = as_library_transformer(feature_map).decoder_
+        read, others = (feature_map, None) if decoder is None else (decoder, released)
+        features = released if decoder is None else decoder.transform(public)
+        return cls(features, read.blocks_, n_classes, shares=units.shares, units=units.numbers, released=others)
 
-    def of_rows(self, X: Any) -> Floats:
-        """Return rows' scores over the root of the number of columns, so that they are hardly ever longer than 1."""
-        cells = self.shares.grid.cells(X)[:, self.columns]
-        scores = np.stack([score[cells[:, number]] for number, score in enumerate(self.values)], axis=1)
-        return scores / np.sqrt(len(self.values))
+    @classmethod
+    def _beside(
+        cls, features: Any, more: Any, part: float, feature_map: Any, n_classes: int, units: PublicUnits
+    ) -> PublicRows:
+        """Return features of real rows with a part in every mean, and of made-up rows with the rest."""
+        n_real, n_more = features.shape[0], more.shape[0]
+        both = sparse.vstack([features, more], format="csr")
+        shares = np.repeat([part / n_real, (1 - part) / n_more], [n_real, n_more])
+        owners = None
+        if units.numbers is not None and units.shares is not None:
+            shares[:n_real] = part * units.shares
+            # Each made-up row is a unit of its own.
+            owners = np.append(units.numbers, units.count(n_real) + np.arange(n_more))
+        return cls(both, feature_map.blocks_, n_classes, shares=shares, units=owners)
 
-    def correlation(self, products: Floats, spread: float) -> Floats:
-        """Return correlations by noisy mean products of `of_rows`, shrunk by their noise."""
-        held = [self.shares.shares[number] for number in self.columns]
-        variances = np.array([share @ score**2 for share, score in zip(held, self.values, strict=True)]).clip(min=1e-3)
-        scale = np.sqrt(np.outer(variances, variances)) / len(self.values)
-        correlations = products / scale
-        # Subtracts the correlation that pure noise would show.
-        correlations *= np.maximum(0.0, 1 - (spread / scale) ** 2 / np.maximum(correlations**2, 1e-12))
-        correlations = correlations.clip(-_CLOSEST, _CLOSEST)
-        np.fill_diagonal(correlations, 1.0)
-        values, vectors = np.linalg.eigh(correlations)
-        positive = (vectors * values.clip(min=1e-3)) @ vectors.T
-        size = np.sqrt(np.diag(positive))
-        result: Floats = positive / np.outer(size, size)
-        return result
+    @classmethod
+    def synthetic(
+        cls, snapped: SnappedMap, table: pd.DataFrame, public: pd.DataFrame | None, n_classes: int, units: PublicUnits
+    ) -> PublicRows:
+        """Return features of synthetic rows, and of a few public ones if there are any.
 
-    def draw(self, correlation: Floats, n_rows: int, seed: int = 0) -> NDArray[np.int64]:
-        """Return cells of rows drawn by a normal copula of these columns. All other columns are independent."""
-        draws = np.random.default_rng(seed)
-        latent = draws.normal(size=(n_rows, len(self.shares.shares)))
-        latent[:, self.columns] @= np.linalg.cholesky(correlation).T
-        orders = [np.arange(len(one)) for one in self.shares.shares]
-        for number, score in zip(self.columns, self.values, strict=True):
-            orders[number] = np.argsort(score, kind="stable")
-        return self.shares.at(latent.argsort(axis=0).argsort(axis=0), orders)
-
-
-def _main_effect(effect: Floats, share: Floats) -> Floats:
-    """Return effects along the direction of classes in which they differ most."""
-    centred = effect - share @ effect
-    _, vectors = np.linalg.eigh((centred * share[:, None]).T @ centred)
-    main_effect: Floats = centred @ vectors[:, -1]
-    return main_effect
+        The share of the public ones grows with the number of their units.
+        """
+        features = bounded_features(snapped.transform(table)) / UNIT
+        if public is None:
+            return cls(features, snapped.blocks_, n_classes, kappa=_KAPPA)
+        real, count = bounded_features(snapped.transform(public)) / UNIT, units.count(len(public))
+        both = cls._beside(real, features, count / (count + _HALF), snapped, n_classes, units)
+        return replace(both, kappa=_KAPPA)
 
 
-def _scores(effect: Floats, share: Floats) -> Floats:
-    order = np.argsort(effect, kind="stable")
-    score = np.empty(len(share))
-    score[order] = stats.norm.ppf((np.cumsum(share[order]) - share[order] / 2).clip(_RAREST, 1 - _RAREST))
-    centred: Floats = score - share @ score
-    return centred
+#: Chance of a false alarm, and how much worse than a sample public rows count: after an alarm, and if undecided.
+_FALSE_ALARM, _DISTRUST, _CAUTION = 1e-3, 30.0, 10.0
+# Public units are too few if the error of their covariance more than doubles the statistic, or leaves less freedom.
+_MOST_EXCESS, _LEAST_FREEDOM = 2.0, 10.0
+# An F distribution with more degrees of freedom is a chi-square distribution.
+_MOST_FREEDOM = 1e8
+_EACH_ROW = PublicUnits()
+
+
+class Undecided(StrEnum):
+    """Why the test cannot decide."""
+
+    UNKNOWN_UNITS = "private records have units, and which public rows belong to one unit is unknown"
+    FEW_UNITS = "public rows belong to too few units"
+    FEW_ROWS = "public rows are too few"
+
+
+_REMEDIES = {
+    Undecided.UNKNOWN_UNITS: "give public_units= to fit, or a public table with the column of --unit",
+    Undecided.FEW_UNITS: "use public rows of more units",
+    Undecided.FEW_ROWS: "use more of them",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Distance of public rows from private ones, relative to chance, and the chance of such a distance. Public.
+
+    There are three outcomes: an alarm, no alarm, or the test cannot decide. `undecided` is the reason for the third.
+    Then `tail` is NaN. `statistic` is NaN, too, when it is unknown which public rows belong to one unit.
+    """
+
+    statistic: float
+    tail: float
+    undecided: Undecided | None = None
+
+    @classmethod
+    def of(cls, mean: Floats, spread: float, features: Any, n_units: float, units: PublicUnits = _EACH_ROW) -> Drift:
+        """Compare a released mean of private features with public rows. This costs no privacy.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (n_features,)
+            Noisy mean of private features, which weighs units equally.
+        spread : float
+            Standard deviation of the noise on each entry.
+        features : ndarray or sparse matrix of shape (n_public, n_features)
+            Features of public rows.
+        n_units : float
+            Number of private units, public or released.
+        units : PublicUnits
+            The unit of each public row. By default each public row and each private record is a unit of its own.
+        """
+        if units.private and not units.known:
+            return cls(math.nan, math.nan, Undecided.UNKNOWN_UNITS)
+        few = Undecided.FEW_UNITS if units.known else Undecided.FEW_ROWS
+        features = dense(features)
+        means = units.means(features)
+        count, size = means.shape
+        if count < 2:
+            return cls(math.nan, math.nan, few)
+        own = means.mean(axis=0)
+        apart = means - own
+        between = apart.T @ apart / (count - 1)
+        # The factor of the covariance of unit means, and the covariance that is known beside it.
+        factor, fixed = 1 / count, np.zeros_like(between)
+        if units.private or not units.known:
+            factor += 1 / n_units
+        else:
+            # Each private record is a unit of one record, so its features vary like those of one row of a public unit.
+            fixed += units.covariance(features) / n_units
+        fixed[np.diag_indices(size)] += spread**2
+        covariance = factor * between + fixed
+        # A feature counts as seen in one unit more, at its largest. One that was never seen may be as large as any.
+        largest = np.abs(features).max(axis=0)
+        largest[largest == 0] = largest.max()
+        covariance[np.diag_indices(size)] += largest**2 / count * (1 / n_units + 1 / count)
+        root = linalg.cholesky(covariance, lower=True)
+        statistic = float(np.sum(linalg.solve_triangular(root, mean - own, lower=True) ** 2))
+        lengths = np.sum(linalg.solve_triangular(root, apart.T, lower=True) ** 2, axis=0)
+        leverages = np.minimum(factor * lengths * count / (count - 1) ** 2, 1 - 1e-12)
+        estimated = factor * float(np.mean(lengths / (1 - leverages))) * count / (count - 1)
+        expected = max(estimated + float(np.trace(linalg.cho_solve((root, True), fixed))), float(size))
+        free_units = count - float(leverages.sum())
+        if expected > _MOST_EXCESS * size or free_units < _LEAST_FREEDOM:
+            return cls(statistic, math.nan, few)
+        freedom = min(free_units / max(estimated / expected, 1e-6) ** 2, _MOST_FREEDOM)
+        # An F distribution has the mean freedom / (freedom - 2).
+        return cls(statistic, float(stats.f.sf(statistic / expected * freedom / (freedom - 2), size, freedom)))
+
+    @property
+    def alarm(self) -> bool:
+        """Whether public rows differ from private ones by more than chance does."""
+        return self.undecided is None and self.tail < _FALSE_ALARM
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the test decided that public rows look like the private ones."""
+        return self.undecided is None and not self.alarm
+
+    @property
+    def kappa(self) -> float:
+        """How much worse than a sample of the same population public rows count."""
+        if self.undecided is not None:
+            return _CAUTION
+        return _DISTRUST if self.alarm else 1.0
+
+    @property
+    def outcome(self) -> str:
+        """Return the outcome in words."""
+        if self.undecided is not None:
+            return "cannot be decided"
+        return "yes" if self.alarm else "no sign of it"
+
+    def warning(self, *, replaced: bool = False) -> str:
+        """Return what to report if there is an alarm, or if the test cannot decide.
+
+        After an alarm, public rows may have been `replaced` by synthetic ones.
+        """
+        if self.undecided is not None:
+            return (
+                f"the test cannot decide whether public rows look like the private ones, because {self.undecided}; "
+                f"public rows are trusted less, and {_REMEDIES[self.undecided]}."
+            )
+        chance = f"chance of such a difference: {max(self.tail, 1e-300):.1g}"
+        return (
+            f"public rows do not look like the private ones ({chance}), so "
+            f"{'synthetic rows were drawn instead' if replaced else 'they are trusted less'} and the student is less "
+            "accurate: use public rows of the same population."
+        )
+
+
+# Rows that decide which combination of features is always 1, and how far from 1 the combination may be. Features are
+# rounded to whole numbers of 2**-14, and rounding averages out over rows.
+_ROWS, _CLOSE = 2000, 5e-3
+# A number and a category beyond those of public rows.
+_FAR, _NEW = 1e12, "a category that no public row has"
+
+
+@dataclass(frozen=True)
+class ReadableShare:
+    """An estimate of the share of private records that could be read, and the deviation of its noise. Public."""
+
+    share: float
+    error: float
+
+    @classmethod
+    def of_rows(
+        cls,
+        mean: Floats,
+        spread: float,
+        measured: FeatureMap,
+        public: pd.DataFrame,
+        features: Floats | sparse.csr_matrix,
+        units: PublicUnits,
+        *,
+        relative_error: float = 0.0,
+    ) -> ReadableShare | None:
+        """Return the estimate from the released mean of a measured map, or None if no combination is always 1.
+
+        `features` are those of the public rows.
+        """
+        every_kind = _every_kind_of_row(measured, public, units)
+        made_up = features if every_kind is None else bounded_features(measured.transform(every_kind)) / UNIT
+        return _readable_share(mean, spread, _always_one(made_up), relative_error=relative_error)
+
+    @classmethod
+    def of_cells(cls, mean: Floats, spread: float, sizes: Sequence[int]) -> ReadableShare | None:
+        """Return the estimate from a released mean of one-hot cells of columns of these sizes."""
+        return _readable_share(mean, spread, _always_one_of_cells(sizes))
+
+
+def _readable_share(
+    mean: Floats, spread: float, weights: Floats | None, *, relative_error: float = 0.0
+) -> ReadableShare | None:
+    """Estimate the share of records that could be read. This costs no privacy.
+
+    A bad record adds zeros to the mean. So if a combination of features is 1 for every row, the same combination
+    of their mean is the share of records that are not bad.
+    """
+    if weights is None:
+        return None
+    share = float(weights @ mean)
+    error = math.hypot(float(np.linalg.norm(weights)) * spread, share * relative_error)
+    return ReadableShare(round(share, 6), error)
+
+
+def _always_one(features: Any) -> Floats | None:
+    """Return the shortest weights with which features of every row add up to 1, or None if there are none."""
+    rows = features[:_ROWS]
+    # Half of the rows find the weights, and the other half show that they do not fit by chance.
+    fitted, held = rows[::2], rows[1::2]
+    if not held.shape[0]:
+        return None
+    weights: Floats = lsqr(fitted, np.ones(fitted.shape[0]), atol=1e-12, btol=1e-12, iter_lim=1000)[0]
+    return weights if np.abs(np.asarray(held @ weights) - 1).max() < _CLOSE else None
+
+
+def _unusual_rows(table: pd.DataFrame, columns: Sequence[ColumnReading]) -> pd.DataFrame:
+    """Return the rows that `_always_one` takes, half of them with entries that public rows may lack.
+
+    These are new categories, missing entries and very large or small numbers. `columns` states how a map reads them.
+    """
+    draw, table = np.random.default_rng(0), table.iloc[:_ROWS]
+    parts = {}
+    for place, column in enumerate(columns):
+        entries = table.iloc[:, place]
+        replaced = (np.arange(len(table)) % 4 > 1) & (draw.random(len(table)) < 0.5)
+        if column["kind"] == "number":
+            values = entries.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
+            values[replaced] = draw.choice([np.nan, -_FAR, _FAR], replaced.sum())
+        else:
+            values = as_text(entries).to_numpy(dtype=object, copy=True)
+            values[replaced] = draw.choice(np.array([None, _NEW], dtype=object), replaced.sum())
+        parts[table.columns[place]] = values
+    return pd.DataFrame(parts)
+
+
+def _always_one_of_cells(sizes: Sequence[int]) -> Floats:
+    """Return these weights for one-hot cells of columns of these sizes. Each cell is ``1 / sqrt(n_columns)``."""
+    # The shortest weights are in inverse proportion to the number of a column's cells.
+    parts = 1 / np.asarray(sizes, dtype=np.float64)
+    weights: Floats = np.repeat(math.sqrt(len(parts)) * parts / parts.sum(), sizes)
+    return weights
+
+
+def _every_kind_of_row(measured: FeatureMap, public: pd.DataFrame, units: PublicUnits) -> pd.DataFrame | None:
+    """Return rows with all entries that private rows may have, or None if the map does not state how it reads them."""
+    about = as_library_transformer(measured)
+    if about.table_columns is None:
+        return None
+    return _unusual_rows(_apart(public, units) if about.reads_columns_apart else public, about.table_columns)
+
+
+def _apart(public: pd.DataFrame, units: PublicUnits) -> pd.DataFrame:
+    """Return rows whose entries were drawn from public rows, independently for each column."""
+    draw, shares = np.random.default_rng(0), units.shares
+
+    def places() -> NDArray[np.int64]:
+        if shares is None:
+            return draw.integers(len(public), size=_ROWS_APART)
+        return draw.choice(len(public), size=_ROWS_APART, p=shares)
+
+    apart = {name: public[name].to_numpy()[places()] for name in public.columns}
+    return pd.DataFrame(apart).astype(public.dtypes)

@@ -1,4 +1,4 @@
-r"""Bounded vectors as whole numbers, and their exact sum.
+r"""Whole numbers: bounded vectors of records and their exact sum, and the chances that a published model gives rows.
 
 A record answers with ``phi(x) outer r``: features of a public map, times a short vector ``r`` of its label. The length
 of ``r`` is at most the record's public weight ``w``. Both factors are cut towards zero to whole numbers of ``1 / UNIT``
@@ -6,19 +6,25 @@ and ``1 / _ANSWER_UNIT``, which makes no entry longer. Lengths are then compared
 every label, features are at most ``UNIT`` long and `r` is at most ``w _ANSWER_UNIT`` long. A unit's records share a
 weight of at most 1. So by the triangle inequality the unit's sum is at most ``WHOLE`` times the unit's weight long.
 Sums of whole numbers below ``2**53`` are exact in doubles, in any order.
+
+Chances are sums of that kind as well. So a row's chances depend only on that row and on the coefficients, not on the
+rows that are read together with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from dpensemble._arrays import BigIntegers, Floats, Integers, Rows
+from dpensemble._arrays import Floats, Integers, Rows
 from dpensemble.errors import DataError
-from dpensemble.releases.sums import python_integers
+from dpensemble.releases import SumQuery
+from dpensemble.releases.sums import CHECKSUMS, Outcome, PartialSums
 
 #: Whole units in 1, of features (which then fit 16 bits) and of answers.
 UNIT = 2**14
@@ -36,10 +42,15 @@ _FEW_ANSWERS = 4
 _ENTRIES_AT_ONCE = 2**14
 
 
-def whole_features(features: Any) -> Any:
-    """Return the rows of a public map in whole units, none longer than `UNIT`."""
+def bounded_features(features: Any, factors: Floats | None = None) -> Any:
+    """Return the rows of a public map in whole units, none longer than `UNIT`.
+
+    Public `factors` of the columns, if there are any, come before rows are bounded.
+    """
     if sparse.issparse(features):
         rows = features.tocsr().astype(np.float64)
+        if factors is not None:
+            rows.data *= factors[rows.indices]
         _require_finite(rows.data)
         rows.sum_duplicates()
         rows.data = np.trunc(np.clip(rows.data, -2.0, 2.0) * UNIT)
@@ -47,17 +58,17 @@ def whole_features(features: Any) -> Any:
         # For a row without entries it returns an entry of the next row.
         squares[np.diff(rows.indptr) == 0] = 0.0
         if (squares > UNIT**2).any():
-            rows.data = np.trunc(rows.data * np.repeat(_shorter(squares, UNIT), np.diff(rows.indptr)))
+            rows.data = np.trunc(rows.data * np.repeat(_shortening(squares, UNIT), np.diff(rows.indptr)))
         return rows
-    return _whole(np.asarray(features, dtype=np.float64), UNIT, UNIT)
+    return _bounded(np.asarray(features, dtype=np.float64), UNIT, UNIT, factors)
 
 
-def whole_answers(answers: Floats, bounds: Floats) -> Floats:
+def bounded_answers(answers: Floats, bounds: Floats) -> Floats:
     """Return vectors in whole units, row `i` at most ``bounds[i] * _ANSWER_UNIT`` long."""
-    return _whole(answers, _ANSWER_UNIT, np.floor(bounds * _ANSWER_UNIT))
+    return _bounded(answers, _ANSWER_UNIT, np.floor(bounds * _ANSWER_UNIT))
 
 
-def whole_products(features: Any) -> Floats:
+def bounded_products(features: Any) -> Floats:
     """Return all products of two features of a row, both orders, shape (n_rows, n_features**2), in whole units.
 
     Features are first rounded to whole numbers of ``1 / sqrt(UNIT)``, so that products are exactly those of one vector
@@ -71,41 +82,36 @@ def whole_products(features: Any) -> Floats:
     return products
 
 
-def _whole(vectors: Floats, unit: int, longest: Floats | int, scale: Floats | None = None) -> Floats:
-    """Return vectors, times the scale if there is one, in whole units. Row `i` is at most ``longest[i]`` long."""
-    whole, squares = _cut(vectors, unit, scale)
-    # False for NaN. Below this limit all entries are finite and between -2 and 2.
-    if not (squares <= (2.0 * unit) ** 2).all():
-        given = vectors if scale is None else vectors * scale
-        _require_finite(given)
-        # Clipping keeps squares of hostile entries finite.
-        whole, squares = _cut(np.clip(given, -2.0, 2.0), unit, None)
-    # Most maps return no rows that are too long.
-    if (squares > longest**2).any():
-        factors = _shorter(squares, longest)[:, None]
-        for rows, columns in _pieces(whole):
-            own = whole[rows, columns]
-            own *= factors[rows]
-            np.trunc(own, out=own)
-    return whole
+def _bounded(vectors: Floats, unit: int, longest: Floats | int, factors: Floats | None = None) -> Floats:
+    """Return vectors, cut towards zero to whole units. Row `i` is at most ``longest[i]`` long.
 
-
-def _cut(vectors: Floats, unit: int, scale: Floats | None) -> tuple[Floats, Floats]:
-    """Return vectors, cut towards zero to whole units, and their squared lengths.
-
-    Small pieces stay in the cache of a processor. Squares of whole numbers have the same sum in any order, unless they
-    are longer than allowed.
+    Factors of the columns, if there are any, come first. Small pieces stay in the cache of a processor. Squares of
+    whole numbers have the same sum in any order, unless they are longer than allowed.
     """
     whole, squares = np.empty_like(vectors), np.zeros(len(vectors))
     with np.errstate(over="ignore", invalid="ignore"):
         for rows, columns in _pieces(vectors):
             part, own = vectors[rows, columns], whole[rows, columns]
-            if scale is not None:
-                part = np.multiply(part, scale[columns], out=own)
+            if factors is not None:
+                part = np.multiply(part, factors[columns], out=own)
             np.multiply(part, unit, out=own)
             np.trunc(own, out=own)
             squares[rows] += np.square(own) @ np.ones(own.shape[1])
-    return whole, squares
+    # False for NaN. Below this limit all entries are finite and between -2 and 2.
+    if not (squares <= (2.0 * unit) ** 2).all():
+        given = vectors if factors is None else vectors * factors
+        _require_finite(given)
+        if np.abs(given).max() > 2.0:
+            # Clipping keeps squares of hostile entries finite.
+            return _bounded(np.clip(given, -2.0, 2.0), unit, longest)
+    # Most maps return no rows that are too long.
+    if (squares > longest**2).any():
+        shortening = _shortening(squares, longest)[:, None]
+        for rows, columns in _pieces(whole):
+            own = whole[rows, columns]
+            own *= shortening[rows]
+            np.trunc(own, out=own)
+    return whole
 
 
 def _pieces(vectors: Floats) -> Iterator[tuple[slice, slice]]:
@@ -124,21 +130,10 @@ def _require_finite(entries: Floats) -> None:
         raise DataError("a feature map gave NaN or infinity: give it rows that it can take, or another map.")
 
 
-def _shorter(squares: Floats, longest: Floats | int) -> Floats:
+def _shortening(squares: Floats, longest: Floats | int) -> Floats:
     """Return factors that make rows of these squared lengths at most `longest` long, in whole units."""
     # Truncation after the product only shortens. A margin of 1e-9 covers the rounding of root and product.
     return np.where(squares <= longest**2, 1.0, longest / np.sqrt(np.maximum(squares, 1.0)) * (1 - 1e-9))
-
-
-def scaled(features: Rows, scale: Floats | None) -> Rows:
-    """Return whole features with weighted coordinates. Rows have the same largest length as before."""
-    if scale is None:
-        return features
-    if not sparse.issparse(features):
-        return _whole(features, UNIT, UNIT, scale / UNIT)
-    weighted = features.tocsr(copy=True)
-    weighted.data *= (scale / UNIT)[weighted.indices]
-    return whole_features(weighted)
 
 
 class WholeBlock(NamedTuple):
@@ -150,33 +145,120 @@ class WholeBlock(NamedTuple):
     checksum: int = 0
 
 
-class ExactSum:
-    """The sum of ``features.T @ answers`` over blocks of rows, in whole units of ``1 / WHOLE``."""
+# Distance of two vectors of length 1 whose inner product is not negative.
+_SQRT_2 = math.isqrt(2 * WHOLE**2) + 1
 
-    def __init__(self) -> None:
-        self._total: BigIntegers | None = None
-        self._recent: Integers | None = None
-        self._recent_rows = 0
 
-    def add(self, features: Rows, answers: Floats) -> None:
-        """Add a block of rows, both factors from `whole_features` and `whole_answers`."""
+class RecordsQuery(SumQuery[Outcome]):
+    """A sum over records, each of which adds the outer product of two short vectors of whole numbers."""
+
+    unit = WHOLE
+    replacing = _SQRT_2
+    removing = WHOLE
+    #: Whether no record adds a negative entry.
+    never_negative = False
+
+    def allows(self, sums: PartialSums, weight: float) -> bool:
+        """Return whether records with a total weight can have a sum. Private.
+
+        A unit adds a vector of at most its weight times `removing`, which is what removing the unit changes. By the
+        triangle inequality the sum of several units is at most their total weight times `removing` long.
+        """
+        # The margin covers the rounding of weights that are fractions.
+        longest = math.ceil(weight * (1 + 1e-9) * self.removing)
+        return sums.fits(longest, never_negative=self.never_negative)
+
+    @abstractmethod
+    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
+        """Return both factors of a block's records, shapes (n_records, n_rows) and (n_records, n_columns). Private."""
+
+
+#: A query for which only its exact sum matters, and not how the noisy sum is read.
+AnyQuery = RecordsQuery[Any]
+
+
+def partial_sums(query: AnyQuery, blocks: Iterable[WholeBlock], *, number: int = 0) -> PartialSums:
+    """Return the exact sum of blocks of records for the release with a number. Private.
+
+    Every sum of records is computed here: of all records on this machine, or of a part of them in another process or on
+    a cluster.
+    """
+    merged, recent, rows, checksum = PartialSums(None, round=number), None, 0, 0
+    for block in blocks:
+        features, answers = query.bounded_factors(block.features, block.targets, block.weights)
         n_rows = len(answers)
         if n_rows > _MOST_ROWS_AT_ONCE:
             raise DataError(f"{n_rows:,} records are more than can be summed exactly at once: give smaller blocks.")
-        if self._recent_rows + n_rows > _MOST_ROWS:
-            self._total, self._recent, self._recent_rows = self.total, None, 0
+        if recent is not None and rows + n_rows > _MOST_ROWS:
+            # Integers of Python never overflow.
+            merged += PartialSums(recent.astype(object), rows, checksum, number)
+            recent, rows, checksum = None, 0, 0
         if sparse.issparse(features) or answers.shape[1] > _FEW_ANSWERS:
             products = features.T @ answers
         else:
             products = np.stack([features.T @ answers[:, column] for column in range(answers.shape[1])], axis=1)
-        block = np.rint(products).astype(np.int64)
-        self._recent = block if self._recent is None else self._recent + block
-        self._recent_rows += n_rows
+        exact = np.rint(products).astype(np.int64)
+        recent = exact if recent is None else recent + exact
+        rows, checksum = rows + n_rows, (checksum + block.checksum) % CHECKSUMS
+    return merged if recent is None else merged + PartialSums(recent.astype(object), rows, checksum, number)
 
-    @property
-    def total(self) -> BigIntegers | None:
-        """The sum as Python integers, shape (n_features, n_answers). None without rows."""
-        recent = None if self._recent is None else python_integers(self._recent)
-        if self._total is None or recent is None:
-            return recent if self._total is None else self._total
-        return self._total + recent
+
+# Units in 1 of coefficients, and of probabilities and odds.
+_COEFFICIENT, _CHANCE = 2.0**16, 2.0**24
+_LARGEST_COEFFICIENT = 2.0**12
+
+
+def probabilities(features: Any, coefficients: Floats, *, whole: bool = False) -> Floats:
+    """Return the probability of each class, shape (n_rows, n_columns). One column is the second class of two.
+
+    Sums are over whole numbers below ``2**53``, so they are exact in any order. A row's probabilities depend only on
+    that row and on the coefficients, not on the rows read together with it. A private row's centre rests on that.
+    """
+    scores = logits(features, coefficients, whole=whole)
+    if scores.shape[1] == 1:
+        # The logistic function, without overflow on either side.
+        return np.rint(0.5 * (1 + np.tanh(scores / 2)) * _CHANCE) / _CHANCE
+    odds = np.rint(np.exp(scores - scores.max(axis=1, keepdims=True)) * _CHANCE)
+    # No release can show that a probability is 0.
+    chances: Floats = np.maximum(np.rint(odds / odds.sum(axis=1, keepdims=True) * _CHANCE), 1.0) / _CHANCE
+    return chances
+
+
+def logits(features: Floats | sparse.csr_matrix, coefficients: Floats, *, whole: bool = False) -> Floats:
+    """Return the logit of each column of coefficients, shape (n_rows, n_columns).
+
+    Features are numbers up to 1, or `whole` numbers of ``1 / UNIT``.
+    """
+    units = features if whole else whole_units(features)
+    # Products stay below 2**14 * 2**28 in length, since rows are at most 1 long.
+    return np.asarray(units @ (rounded_coefficients(coefficients) * _COEFFICIENT)) / (UNIT * _COEFFICIENT)
+
+
+def whole_units(features: Floats | sparse.csr_matrix) -> Floats | sparse.csr_matrix:
+    """Return features as whole numbers of ``1 / UNIT``."""
+    return np.rint(features * UNIT) if isinstance(features, np.ndarray) else (features * UNIT).rint()
+
+
+def rounded_coefficients(coefficients: Floats) -> Floats:
+    """Return the coefficients that a model reads: whole multiples of ``2**-16`` in a wide range."""
+    limited = np.clip(coefficients, -_LARGEST_COEFFICIENT, _LARGEST_COEFFICIENT)
+    return np.asarray(np.rint(limited * _COEFFICIENT) / _COEFFICIENT)
+
+
+def centres_and_weights(
+    centre: Floats | None, features: Any, n_classes: int, even_weight: float, *, whole: bool = False
+) -> tuple[Floats, Floats]:
+    """Return what a published model expects of rows, and the public weight of each row.
+
+    Features are numbers up to 1, or `whole` numbers of ``1 / UNIT``.
+    """
+    n_rows = features.shape[0]
+    if centre is None:
+        n_columns = 1 if n_classes == 2 else n_classes
+        return np.full((n_rows, n_columns), 1 / n_classes), np.full(n_rows, even_weight)
+    c = probabilities(features, centre, whole=whole)
+    if c.shape[1] == 1:
+        return c, 0.5 / np.maximum(c, 1 - c)[:, 0]
+    # Chances are whole numbers of 2**-24, so this sum of squares is exact in any order.
+    longest = np.sqrt(1 - 2 * c.min(axis=1) + (c**2).sum(axis=1))
+    return c, 0.5 / longest

@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import plural
 from dpensemble._random import NoiseSource
-from dpensemble.accounting import Group, SumsMeter
+from dpensemble.accounting import Group
 from dpensemble.errors import BudgetError
 from dpensemble.guarantee import Budget
 from dpensemble.quality.figures import ABOVE_HALF, FROM_END
 from dpensemble.relations import Relation
-from dpensemble.releases import SumQuery, SumReleaser
+from dpensemble.releases import SumQuery, SumReleaser, SumsMeter
 
 #: With fewer bins an area may be unknown.
 FEWEST_BINS = 4
@@ -311,7 +311,7 @@ class Layout:
         # Holds the noise to the cost that `release_meter` states.
         meter.renyi_costs()
         sums = SumReleaser(relation=self.relation, meter=meter, noise=noise)
-        noisy, spread = sums.release(_QualitySum(len(self.histograms)), total, 1.0)
+        noisy, spread = sums.charge_and_draw(_QualitySum(len(self.histograms)), total, 1.0)
         return NoisyHistograms(
             layout=self,
             edges=edges,

@@ -12,7 +12,16 @@ from dpensemble.releases.answers import (
     Voters,
     release_of,
 )
-from dpensemble.releases.sums import DiscreteNoise, ReleasedSum, ReleasedTable, SumPayer, SumQuery, SumReleaser
+from dpensemble.releases.sums import (
+    DiscreteNoise,
+    ReleasedSum,
+    ReleasedTable,
+    SumPayer,
+    SumQuery,
+    SumReleaser,
+    SumsMeter,
+    weighted_groups,
+)
 
 __all__ = [
     "RELEASES",
@@ -29,6 +38,8 @@ __all__ = [
     "SumPayer",
     "SumQuery",
     "SumReleaser",
+    "SumsMeter",
     "Voters",
     "release_of",
+    "weighted_groups",
 ]

@@ -16,17 +16,18 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, real_between
+from dpensemble._no_copies import Original
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Change, GaussianSum, price
 from dpensemble.accounting.price import SparseCost, sparse_cost
 from dpensemble.accounting.subsampling import amplified, fresh_cost
 from dpensemble.accounting.worst_case import bounded_range_cost
 from dpensemble.cost import Cost, GaussianCost, PrivacyCost, noise_variance
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.laws import ExponentialVote, LawChoice, ReleaseLaw, SparseNoisyMax, sample
 from dpensemble.laws.sampling import PROBABILITY_ERROR
 from dpensemble.relations import Relation
-from dpensemble.releases.sums import PaidSums, SumQuery, SumReleaser
+from dpensemble.releases.sums import SumQuery, SumReleaser
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +267,26 @@ class _ProbabilitiesSum(SumQuery[Floats]):
         return sums
 
 
+class PaidSums(Original, spends=("charge",)):
+    """Pays once for sums that the book of an `Aggregator` charged before. Counts entries of all sums together."""
+
+    def __init__(self, noise: float, variance: int, entries: int) -> None:
+        self._noise, self._variance, self._left = noise, variance, integer_between("entries", entries, 1)
+
+    def sigma(self, share: float) -> float:  # noqa: ARG002
+        """Return the noise that was charged for."""
+        return self._noise
+
+    def charge(self, sigma: float, *, variance: int, entries: int) -> None:
+        """Refuse sums with less noise than was charged, or with more entries than were charged and not yet drawn."""
+        if not (sigma >= self._noise and variance >= self._variance and 1 <= entries <= self._left):
+            raise BudgetError(
+                f"sums of {entries:,} entries with noise sigma={sigma:.6g} must match those that were charged before: "
+                f"{self._left:,} entries with noise sigma={self._noise:.6g}."
+            )
+        self._left -= entries
+
+
 @dataclass(frozen=True)
 class NoisyMean(Release):
     """The noisy mean of the voters' probabilities, and its largest class."""
@@ -307,7 +328,7 @@ class NoisyMean(Release):
         """Draw the noise of sums that were already charged, one for each query."""
         payer = PaidSums(self.law.sigma, self.variance, votes.size)
         sums = SumReleaser(relation=voters.relation, meter=payer, noise=noise)
-        means = sums.release(_ProbabilitiesSum(), votes, 1.0, weight=voters.n_voters)
+        means = sums.charge_and_draw(_ProbabilitiesSum(), votes, 1.0, weight=voters.n_voters)
         return Outcomes(means.argmax(axis=1).tolist(), means.tolist())
 
     def with_noise(self, noise: float) -> Self:

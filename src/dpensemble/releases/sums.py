@@ -1,7 +1,8 @@
 """The one place that charges sums of whole numbers and adds their noise.
 
 A `SumQuery` states how far one unit can move a sum. `PartialSums` of parts of the records merge in any order, on any
-machine, before noise is added once. A `SumReleaser` charges, draws the noise, and describes what it released.
+machine, before noise is added once. A `SumReleaser` charges its meter, draws the noise, and describes what it released.
+A `SumsMeter` refuses what does not fit its budgets. `dpensemble.cost.gaussian` computes what a sum costs.
 
 `DiscreteNoise` draws noise on whole numbers exactly: discrete Laplace and discrete Gaussian. Every probability is a
 ratio of integers and is compared with uniform bits, so no floating-point number takes part in a draw. The algorithms
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isqrt
@@ -21,12 +23,15 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from dpensemble._arrays import BigIntegers, Floats, Integers
-from dpensemble._checks import integer_between, member
+from dpensemble._checks import member, real_between
 from dpensemble._draw_once import drawn_once
 from dpensemble._no_copies import Original
 from dpensemble._random import NOISE_BITS, NoiseSource
-from dpensemble.cost import noise_variance
+from dpensemble.accounting.base import BudgetMeter, Group, require_one_delta
+from dpensemble.cost import GaussianCost, PrivacyCost, gaussian_mu, noise_variance
+from dpensemble.cost.gaussian import PROMISED_SLACK
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.relations import Relation
 
 Outcome = TypeVar("Outcome")
@@ -201,11 +206,6 @@ def _whole_numbers(entries: Integers | BigIntegers) -> bool:
     )
 
 
-def python_integers(entries: Integers) -> BigIntegers:
-    """Return an array of integers as one of Python integers, which never overflow."""
-    return np.asarray(entries).astype(object)
-
-
 _BUFFER = 256
 
 
@@ -271,15 +271,12 @@ class DiscreteNoise(Original, spends=("laplace", "gaussian", "below")):
         while True:
             value = 0
             for _ in range(n_words):
-                value = value << NOISE_BITS | self._word()
+                if not self._words:
+                    self._words = self._noise.uniform_bits(_BUFFER).tolist()
+                value = value << NOISE_BITS | self._words.pop()
             value >>= n_words * NOISE_BITS - n_bits
             if value < bound:
                 return value
-
-    def _word(self) -> int:
-        if not self._words:
-            self._words = self._noise.uniform_bits(_BUFFER).tolist()
-        return self._words.pop()
 
 
 def _require_positive(name: str, value: int) -> None:
@@ -297,26 +294,6 @@ class SumPayer(Protocol):
         """Charge for a sum before its noise is drawn, or refuse."""
 
 
-class PaidSums(Original, spends=("charge",)):
-    """Pays once for sums that the book of an `Aggregator` charged before. Counts entries of all sums together."""
-
-    def __init__(self, noise: float, variance: int, entries: int) -> None:
-        self._noise, self._variance, self._left = noise, variance, integer_between("entries", entries, 1)
-
-    def sigma(self, share: float) -> float:  # noqa: ARG002
-        """Return the noise that was charged for."""
-        return self._noise
-
-    def charge(self, sigma: float, *, variance: int, entries: int) -> None:
-        """Refuse sums with less noise than was charged, or with more entries than were charged and not yet drawn."""
-        if not (sigma >= self._noise and variance >= self._variance and 1 <= entries <= self._left):
-            raise BudgetError(
-                f"sums of {entries:,} entries with noise sigma={sigma:.6g} must match those that were charged before: "
-                f"{self._left:,} entries with noise sigma={self._noise:.6g}."
-            )
-        self._left -= entries
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SumReleaser:
     """Releases noisy sums: charges for each, draws its noise, and stores a description of it.
@@ -326,7 +303,7 @@ class SumReleaser:
     relation : Relation
         Neighbouring relation.
     meter : SumPayer
-        Pays for the sums, usually a `dpensemble.accounting.SumsMeter`.
+        Pays for the sums, usually a `dpensemble.releases.SumsMeter`.
     noise : NoiseSource
         Secret bits.
 
@@ -344,17 +321,20 @@ class SumReleaser:
     def __post_init__(self) -> None:
         object.__setattr__(self, "relation", member("relation", self.relation, Relation))
 
-    def release(
-        self, query: SumQuery[Outcome], total: Integers | BigIntegers, share: float, *, weight: float = 1.0
+    def charge_and_draw(
+        self, query: SumQuery[Outcome], total: Integers | BigIntegers | None, share: float, *, weight: float = 1.0
     ) -> Outcome:
         """Charge for a sum, then draw the noise of each entry, and return the query's result.
+
+        Every noisy sum of the package is charged and drawn here.
 
         Parameters
         ----------
         query : SumQuery
             What the sum holds, and how far one unit can move the sum.
-        total : ndarray of int, or of Python integers
-            The exact sum in whole units, which may be the total of sums that were computed elsewhere. Private.
+        total : ndarray of int, or of Python integers, or None
+            The exact sum in whole units, which may be the total of sums that were computed elsewhere. Private. None if
+            there are no records.
         share : float
             Share of the budget's ``mu**2``.
         weight : float, default=1.0
@@ -363,10 +343,12 @@ class SumReleaser:
         Raises
         ------
         DataError
-            If the total is not of whole numbers, since noise would not hide fractions.
+            If there are no records, or if the total is not of whole numbers, since noise would not hide fractions.
         BudgetError
             If the budget does not cover the sum. Then no noise is drawn.
         """
+        if total is None:
+            raise DataError("there are no private records; a reader of blocks must give all records on every call.")
         if not _whole_numbers(total):
             raise DataError(f"total must be a sum of whole numbers; got the type {total.dtype}.")
         sigma = self.meter.sigma(share)
@@ -386,3 +368,124 @@ class SumReleaser:
     def spread(self, query: SumQuery[Outcome], share: float, *, weight: float = 1.0) -> float:
         """Return the standard deviation of the noise on each entry of a coming sum per unit of weight. Public."""
         return self.meter.sigma(share) * query.sensitivity(self.relation) / query.unit / weight
+
+
+def weighted_groups(names: Sequence[str], budgets: Sequence[Budget]) -> tuple[Group, ...]:
+    """Return groups with weights at which noise on one sum uses up all budgets, the largest weight 1.
+
+    Examples
+    --------
+    >>> groups = weighted_groups(["low", "high"], [Budget(epsilon=1, delta=1e-5), Budget(epsilon=2, delta=1e-5)])
+    >>> [round(group.weight, 3) for group in groups]
+    [0.534, 1.0]
+    """
+    allowed = [gaussian_mu(budget.epsilon, budget.delta) for budget in budgets]
+    parts = [one / max(allowed) for one in allowed]
+    return tuple(Group(name, budget, weight=part) for name, budget, part in zip(names, budgets, parts, strict=True))
+
+
+class SumsMeter(BudgetMeter, spends=("charge",)):
+    """Charges noisy sums before their noise is drawn. Refuses a sum that does not fit, and never refunds a charge.
+
+    Parameters
+    ----------
+    groups : sequence of Group
+        Groups whose units are charged, at one delta. A unit of weight ``a`` moves a sum by at most ``a`` sensitivities.
+
+    Attributes
+    ----------
+    mu : float
+        Gaussian privacy that the budgets allow a unit of weight 1. A small reserve pays for the noise's rounding.
+
+    Examples
+    --------
+    >>> meter = SumsMeter([Group("everyone", Budget(epsilon=1, delta=1e-5))])
+    >>> meter.charge(meter.sigma(share=0.5), variance=2**54, entries=500)
+    >>> meter.charge(meter.sigma(share=0.5), variance=2**54, entries=500)
+    >>> round(meter.spent_epsilon, 6)
+    1.0
+    """
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        super().__init__(require_one_delta(groups))
+        for group in self.groups:
+            if group.pool or group.votes != 1:
+                raise InvalidParameterError(
+                    f"pool={group.pool} and votes={group.votes} of group {group.name!r} are for votes: "
+                    "give weight for sums."
+                )
+        allowed = [
+            gaussian_mu(group.budget.epsilon * (1 - 1e-7), group.budget.delta * (1 - 1e-7)) / group.weight
+            for group in self.groups
+            if group.weight
+        ]
+        self.mu = min(allowed, default=0.0)
+        self._costs = tuple(GaussianCost(0.0) for _ in self.groups)
+        self._most_slack = math.inf
+        self._charges: list[dict[str, Any]] = []
+
+    def sigma(self, share: float) -> float:
+        """Return the noise, in sensitivities, of a sum that takes a share of the whole ``mu**2``."""
+        # A relative 1e-12 keeps shares that add up to 1 from rounding above the budget.
+        return (1 + 1e-12) / (self.mu * math.sqrt(real_between("share", share, 1e-9, 1.0)))
+
+    def charge(self, sigma: float, *, variance: int, entries: int) -> None:
+        """Charge for a sum before its noise is drawn.
+
+        Parameters
+        ----------
+        sigma : float
+            Noise in units of the sensitivity, at most the noise that is drawn.
+        variance : int
+            Variance of the discrete noise in squared whole units, from 2**40.
+        entries : int
+            Entries of the sum.
+
+        Raises
+        ------
+        BudgetError
+            If some group's budget does not cover it.
+        """
+        sigma = real_between("sigma", sigma, 1e-6, 1e12)
+        costs = tuple(
+            spent + GaussianCost.of_sum(sigma, variance=variance, entries=entries, weight=group.weight)
+            for group, spent in zip(self.groups, self._costs, strict=True)
+        )
+        for group, cost in zip(self.groups, costs, strict=True):
+            if not cost.fits(group.budget) or cost.slack > self._most_slack:
+                raise BudgetError(
+                    f"a sum with noise sigma={sigma:.6g} does not fit what is left of epsilon="
+                    f"{group.budget.epsilon:g} at delta={group.budget.delta:g}: use more noise, or a smaller share."
+                )
+        self._costs = costs
+        self._charges.append({"sigma": sigma, "variance": int(variance), "entries": int(entries)})
+
+    def renyi_costs(self) -> tuple[PrivacyCost | None, ...]:
+        """Return the most that each group can be charged. Discrete noise is checked against it from then on."""
+        self._most_slack = PROMISED_SLACK
+        mus = [gaussian_mu(group.budget.epsilon, group.budget.delta) * (1 + 1e-9) for group in self.groups]
+        return tuple(GaussianCost(mu**2, PROMISED_SLACK) for mu in mus)
+
+    @property
+    def group_epsilons(self) -> tuple[float, ...]:
+        """Epsilon of all sums charged so far, for each group."""
+        pairs = zip(self.groups, self._costs, strict=True)
+        return tuple(min(group.budget.epsilon, cost.epsilon(group.budget.delta)) for group, cost in pairs)
+
+    @property
+    def accounting(self) -> str:
+        """Name and source of the analysis."""
+        sums = "1 noisy sum" if len(self._charges) == 1 else f"{len(self._charges)} noisy sums"
+        return (
+            f"exact trade-off of the Gaussian mechanism, {sums} (Balle and Wang 2018, Theorem 8; Dong, Roth and Su "
+            "2022, Corollary 3.3); the noise drawn is a discrete Gaussian, whose difference is charged"
+        )
+
+    def spend_curve(self) -> list[tuple[int, tuple[float, ...]]]:
+        """Return the number of sums and what each group was charged for them."""
+        return [(len(self._charges), self.group_epsilons)]
+
+    @property
+    def charges(self) -> tuple[dict[str, Any], ...]:
+        """``sigma``, ``variance`` and ``entries`` of every sum charged so far. Public."""
+        return tuple(self._charges)

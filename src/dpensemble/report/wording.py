@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import re
 
-from dpensemble._checks import plural
-
 _LONGEST_LABEL = 17
 #: Standard deviations to either side that a 95 % interval of a normal law covers.
 BAND = 1.96

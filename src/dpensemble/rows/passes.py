@@ -23,8 +23,7 @@ from dpensemble._work import one_thread
 from dpensemble.datasets.tables import fingerprint
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.moments.learning import Transform
-from dpensemble.moments.queries import AnyQuery, partial_sums
-from dpensemble.moments.whole import WholeBlock, whole_features
+from dpensemble.moments.whole import AnyQuery, WholeBlock, bounded_features, partial_sums
 from dpensemble.releases.sums import CHECKSUMS, PartialSums, SameRecords
 from dpensemble.rows.bad_records import BAD
 from dpensemble.rows.checked import Block, RowCheck, UnitCounts, UnitsByEntry, UnitTypeError, as_hashes
@@ -99,7 +98,7 @@ class Features:
         """Return whole features of rows, zeros for bad ones, and which are good."""
         if not self.zeroes_bad:
             features = self._each(rows) if self.alone else _guarded(self.transform, rows)
-            return whole_features(features), np.ones(len(targets), dtype=bool)
+            return bounded_features(features), np.ones(len(targets), dtype=bool)
         good = targets >= 0
         if self.judge is not None:
             good &= self.judge.readable(rows, good)[1]
@@ -109,7 +108,7 @@ class Features:
             features = (
                 readable_rows @ features if sparse.issparse(features) else np.where(readable[:, None], features, 0.0)
             )
-        return whole_features(features), readable
+        return bounded_features(features), readable
 
     def readable(self, rows: Any, good: NDArray[np.bool_]) -> tuple[Any, NDArray[np.bool_]]:
         """Return features of rows, zeros for those that are bad or cannot be read, and which could be read."""

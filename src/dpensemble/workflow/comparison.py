@@ -33,7 +33,7 @@ from dpensemble.methods import (
 )
 from dpensemble.moments import ImageMap
 from dpensemble.relations import Relation
-from dpensemble.student.published import class_probabilities, fit_student
+from dpensemble.student import class_probabilities, fit_student
 from dpensemble.workflow.comparison_data import ComparisonData, Trial, TrialResult
 from dpensemble.workflow.learners import scores
 

@@ -31,7 +31,7 @@ from dpensemble.datasets.preparation import numeric_columns
 from dpensemble.datasets.tables import as_kinds, as_library_transformer, require_complete, table_chunks
 from dpensemble.engine.classifier import explained, require_explainable
 from dpensemble.errors import DataError, FileError, InvalidParameterError
-from dpensemble.moments.explanation import Explanation
+from dpensemble.moments.model import Explanation
 from dpensemble.persistence import load_classifier
 from dpensemble.workflow.disk import journal_path
 from dpensemble.workflow.outputs import RunFile

@@ -34,14 +34,7 @@ from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord, declared_noun
 from dpensemble.rows.bad_records import readable_array, readable_rows, zeroes_bad
 from dpensemble.rows.source import Blocks, Facts, RowSource, converted, rows_here
-from dpensemble.student.published import (
-    class_probabilities,
-    default_student,
-    fit_student,
-    marked,
-    release_mark,
-    with_names,
-)
+from dpensemble.student import class_probabilities, default_student, fit_student, marked, release_mark, with_names
 from dpensemble.workflow.learners import scores
 from dpensemble.workflow.outputs import Outcome, RunFile
 from dpensemble.workflow.private_rows import PrivateStream

@@ -10,10 +10,10 @@ from sklearn.preprocessing import StandardScaler
 from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.datasets.tables import LibraryTransformer, as_library_transformer
 from dpensemble.moments import BoundedMap, DirectionsMap, ImageMap, TableMap
-from dpensemble.moments.explanation import column_effects
 from dpensemble.moments.maps.base import FeatureMap, MapOnBase
 from dpensemble.moments.maps.curved import CurvedDecoder, CurvedMap
 from dpensemble.moments.maps.grid import SnappedMap, declared_grid
+from dpensemble.moments.model import column_effects
 
 GRID = declared_grid({"age": (0, 100), "ward": ["1", "2"]})
 MAPS = {

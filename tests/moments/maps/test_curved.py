@@ -10,17 +10,17 @@ from sklearn.preprocessing import StandardScaler
 
 from dpensemble import LabelMomentsClassifier
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import Group, SumsMeter
+from dpensemble.accounting import Group
 from dpensemble.cost import gaussian_mu
 from dpensemble.guarantee import Budget
 from dpensemble.moments import DirectionsMap, TableMap
+from dpensemble.moments.learning import ClassSums
 from dpensemble.moments.maps import curved as landmarks
 from dpensemble.moments.maps.curved import CurvedMap, WhitenedNumbers, _are_measured, _chosen_landmarks
-from dpensemble.moments.queries import ClassSums, partial_sums, total_of
-from dpensemble.moments.whole import WHOLE
+from dpensemble.moments.whole import WHOLE, partial_sums
 from dpensemble.persistence import load_classifier, save_classifier
 from dpensemble.relations import Relation
-from dpensemble.releases import SumReleaser
+from dpensemble.releases import SumReleaser, SumsMeter
 from tests.records import records_behind, whole_blocks
 
 
@@ -78,7 +78,7 @@ def test_an_audit_sees_almost_all_of_mu_and_not_more(fitted, relation):
         sums = SumReleaser(relation=relation, meter=SumsMeter([Group("everyone", budget)]), noise=noise)
         blocks = whole_blocks(records_behind(lambda given: given, features[at], targets, weights))
         query = ClassSums(2)
-        return sums, query, total_of(partial_sums(query, blocks))
+        return sums, query, partial_sums(query, blocks).total
 
     totals = [released(place)[2].ravel().astype(float) for place in worlds]
     direction = (totals[0] - totals[1]) / WHOLE
@@ -87,7 +87,7 @@ def test_an_audit_sees_almost_all_of_mu_and_not_more(fitted, relation):
         values = []
         for _ in range(4000):
             sums, query, total = released(place)
-            moments = sums.release(query, total, 1.0)
+            moments = sums.charge_and_draw(query, total, 1.0)
             both = np.hstack([moments.mean[:, None] / 2 - moments.values, moments.mean[:, None] / 2 + moments.values])
             values.append(float(both.ravel() @ direction))
         draws.append(np.array(values))

@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_limits
 
 from dpensemble.methods import LabelMomentsClassifier
 from dpensemble.moments import DirectionsMap, TableMap
-from dpensemble.moments.explanation import column_effects
 from dpensemble.moments.maps import directions as exact
 from dpensemble.moments.maps.directions import _exact_lengths, _exact_products, _whole_directions, exact_features
+from dpensemble.moments.model import column_effects
 
 RNG = np.random.default_rng(0)
 BITS = 26

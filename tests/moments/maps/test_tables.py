@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 
 from dpensemble.errors import DataError
 from dpensemble.moments import TableMap
-from dpensemble.moments.maps.tables import feature_values, quantiles
+from dpensemble.moments.maps.tables import quantiles
 from dpensemble.persistence import load_classifier, save_classifier
 
 
@@ -99,7 +99,7 @@ def test_columns_that_are_read_together_are_read_as_each_alone(public):
         together = fitted.transform(wide).toarray()
         for column in fitted.columns_:
             own = slice(column["start"], column["start"] + sum(column["sizes"]) + 1)
-            alone = feature_values(fitted, column, wide[column["name"]])
+            alone = fitted.features_of_column(column, wide[column["name"]])
             assert np.abs(together[:, own] - alone).max() < 1e-15
 
 

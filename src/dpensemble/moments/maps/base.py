@@ -18,8 +18,6 @@ from dpensemble.errors import DataError, InvalidParameterError
 
 #: How a map divides a row among its columns: each column adds a part that depends only on its own entry.
 ADDITIVE = "exact"
-#: Each column adds such a part, times a factor that depends on the length of the row and so on all of its columns.
-SCALED = "exact sum, scaled by the length of the row"
 #: Columns act together, and an integral along a path from the public mean to the row divides their joint effect.
 ALONG_PATH = "approximate attribution, exact sum"
 
@@ -52,16 +50,16 @@ class FeatureMap(LibraryTransformer, TransformerMixin, BaseEstimator):
         """
         raise NotImplementedError
 
+    @staticmethod
+    def octaves_of(n_directions: int) -> NDArray[np.int64]:
+        """Return block numbers of directions and a constant: 1, 2 to 3, 4 to 7 and so on, then the constant."""
+        octaves = np.floor(np.log2(np.arange(1, n_directions + 1))).astype(np.int64)
+        return np.append(octaves, octaves.max(initial=-1) + 1)
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
         """Return a name for each feature."""
         check_is_fitted(self)
         return np.asarray([*(f"direction {n}" for n in range(1, len(self.blocks_))), "constant"], dtype=object)
-
-
-def octaves_of(n_directions: int) -> NDArray[np.int64]:
-    """Return block numbers of directions and a constant: directions 1, 2 to 3, 4 to 7 and so on, then the constant."""
-    octaves = np.floor(np.log2(np.arange(1, n_directions + 1))).astype(np.int64)
-    return np.append(octaves, octaves.max(initial=-1) + 1)
 
 
 class MapOnBase(FeatureMap):

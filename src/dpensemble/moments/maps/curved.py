@@ -18,7 +18,7 @@ from dpensemble._arrays import Floats, dense
 from dpensemble._work import one_thread
 from dpensemble.datasets.columns import in_parts, is_number, numbers_of
 from dpensemble.datasets.tables import ColumnReading, as_fitted_table, as_library_transformer, as_table
-from dpensemble.moments.maps.base import ALONG_PATH, FeatureMap, MapOnBase, octaves_of
+from dpensemble.moments.maps.base import ALONG_PATH, FeatureMap, MapOnBase
 
 # Distinct public values from which a column counts as measured.
 _FEWEST_VALUES = 10
@@ -306,7 +306,7 @@ class CurvedDecoder(MapOnBase):
         self._take_columns()
         self.nonnegative_ = False
         # The base map's blocks take the place of the constant that follows the kernel's directions.
-        octaves = octaves_of(self.kernel.matrix_.shape[1])
+        octaves = self.octaves_of(self.kernel.matrix_.shape[1])
         self.blocks_ = np.append(octaves[:-1], octaves[-1] + self.base.blocks_)
         return self
 

@@ -23,8 +23,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, Rows, dense, row_count, rows_at
 from dpensemble.datasets.tables import ColumnReading, as_library_transformer
-from dpensemble.moments.maps.base import ADDITIVE, SCALED, FeatureMap, MapOnBase, octaves_of
+from dpensemble.moments.maps.base import ADDITIVE, FeatureMap, MapOnBase
 
+# How a map divides a row: each column adds a part, times a factor that depends on the length of the row.
+_SCALED = "exact sum, scaled by the length of the row"
 # Bits of the lengths of features, of a direction and of a row of products, in whole units.
 _HALF_BITS = 26
 _UNITS = 2.0**_HALF_BITS
@@ -160,7 +162,7 @@ class DirectionsMap(MapOnBase):
         if self.reads_rows_alone:
             self.mean_, self.directions_ = exact_features(self.mean_), _whole_directions(self.directions_)
         self.n_features_out_ = n_kept + 1
-        self.blocks_ = octaves_of(n_kept)
+        self.blocks_ = self.octaves_of(n_kept)
         self.nonnegative_ = False
         self._take_columns()
         return self
@@ -168,29 +170,29 @@ class DirectionsMap(MapOnBase):
     def transform(self, X: Any) -> Floats:
         """Return the features of rows, shape (n_rows, n_features_out)."""
         check_is_fitted(self)
-        rows = self._along(X)
+        rows, factors = self._along_directions(X)
         features = np.empty((len(rows), rows.shape[1] + 1))
-        np.multiply(rows, self._factors(rows)[:, None], out=features[:, :-1])
+        np.multiply(rows, factors[:, None], out=features[:, :-1])
         features[:, -1] = self.constant
         return features
 
-    def _along(self, X: Any) -> Floats:
-        """Return rows along the directions, in blocks of rows if there are very many features."""
-        if not self.reads_rows_alone:
-            return np.asarray(self.base_.transform(X) @ self.directions_) - self.mean_ @ self.directions_
-        n_rows, features_of = row_count(X), as_library_transformer(self.base_).for_products or self.base_.transform
-        size = max(1, _FEATURES_AT_ONCE // self.directions_.shape[0])
-        blocks = [rows_at(X, slice(start, start + size)) for start in range(0, max(n_rows, 1), size)]
-        products = [_exact_products(features_of(block), self.directions_) for block in blocks]
-        rows = products[0] if len(products) == 1 else np.concatenate(products)
-        rows -= self.mean_ @ self.directions_
-        return rows
+    def _along_directions(self, X: Any) -> tuple[Floats, Floats]:
+        """Return rows along the directions, and factors that make them equally long.
 
-    def _factors(self, rows: Floats) -> Floats:
-        """Return factors that make rows along the directions equally long."""
-        lengths = _exact_lengths(rows) if self.reads_rows_alone else np.linalg.norm(rows, axis=1)
-        factors: Floats = np.sqrt(1 - self.constant**2) / np.maximum(lengths, 1e-12)
-        return factors
+        Rows come in blocks if there are very many features.
+        """
+        if self.reads_rows_alone:
+            n_rows, features_of = row_count(X), as_library_transformer(self.base_).for_products or self.base_.transform
+            size = max(1, _FEATURES_AT_ONCE // self.directions_.shape[0])
+            blocks = [rows_at(X, slice(start, start + size)) for start in range(0, max(n_rows, 1), size)]
+            products = [_exact_products(features_of(block), self.directions_) for block in blocks]
+            rows = products[0] if len(products) == 1 else np.concatenate(products)
+            rows -= self.mean_ @ self.directions_
+            lengths = _exact_lengths(rows)
+        else:
+            rows = np.asarray(self.base_.transform(X) @ self.directions_) - self.mean_ @ self.directions_
+            lengths = np.linalg.norm(rows, axis=1)
+        return rows, np.sqrt(1 - self.constant**2) / np.maximum(lengths, 1e-12)
 
     @property
     def table_columns(self) -> list[ColumnReading] | None:  # type: ignore[override]
@@ -201,7 +203,7 @@ class DirectionsMap(MapOnBase):
     @property
     def attribution(self) -> str | None:  # type: ignore[override]
         """How a row is divided among its columns, if the base map reads columns apart."""
-        return SCALED if as_library_transformer(self.base_).attribution == ADDITIVE else None
+        return _SCALED if as_library_transformer(self.base_).attribution == ADDITIVE else None
 
     def reference(self, public: pd.DataFrame) -> Floats:  # noqa: ARG002
         """Return the features of the public mean, which lies in the middle of all directions: only the constant."""
@@ -210,11 +212,11 @@ class DirectionsMap(MapOnBase):
     def column_parts(self, X: pd.DataFrame | Floats, weights: Floats, reference: Floats) -> Floats:  # noqa: ARG002
         """Return what each column adds along the directions, in units of the length of the row."""
         parts = self.base_.column_parts(X, self.directions_ @ weights[:-1], self.mean_)
-        return parts * self._factors(self._along(X))[:, None, None]
+        return parts * self._along_directions(X)[1][:, None, None]
 
     def coefficients_of_base(self, coefficients: Floats, X: Any) -> Floats:
         """Return coefficients of the base map's features from those of these features, for rows of average length."""
-        of_base: Floats = float(np.mean(self._factors(self._along(X)))) * (self.directions_ @ coefficients[:-1])
+        of_base: Floats = float(np.mean(self._along_directions(X)[1])) * (self.directions_ @ coefficients[:-1])
         return of_base
 
     def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[FeatureMap, Floats] | None:

@@ -1,17 +1,24 @@
-"""Cells of a table's columns, and a table map that reads only the cell of every entry.
+"""Cells of a table's columns, a table map that reads only the cell of every entry, and rows drawn from noisy cells.
 
 Cells are public before any record is read, so that their counts can be released with noise.
+
+Synthetic rows replace public rows if there are none, if there are few, or if they do not look like the private ones.
+Noisy shares of cells describe how common each entry is. A normal copula describes which entries go together, by noisy
+second moments of columns' scores. Each column's cells are put in the order of their effects in a first published model.
+Then rows are drawn. Their normal scores have the correlations that were released. A model that adds up the effects of
+columns depends little on other interactions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -77,6 +84,13 @@ class Grid:
         return sparse.csr_matrix(
             (values, (cells + starts[:-1]).ravel(), np.arange(n_rows + 1) * n_columns), shape=shape
         )
+
+    def shares(self, released: Floats, spread: float) -> Shares:
+        """Return shares from the released mean of `one_hot`, with cells joined that hold little but noise."""
+        factor = np.sqrt(len(self.columns))
+        parts = np.split(released * factor, np.cumsum(self.sizes)[:-1])
+        coarse, held = self.joined(parts, _LEAST * spread * factor)
+        return Shares(coarse, [_on_simplex(one) for one in held])
 
     def joined(self, shares: Sequence[Floats], least: float) -> tuple[Grid, list[Floats]]:
         """Return a coarser grid whose cells each hold `least` by their noisy shares, and the shares of its cells.
@@ -263,6 +277,17 @@ class SnappedMap(FeatureMap):
         grid = Grid(self.columns)
         return self.base_.transform(grid.rows(grid.cells(as_fitted_table(self, X))))
 
+    def effects_of_cells(self, coefficients: Floats) -> list[Floats]:
+        """Return a model's effect of each cell of each column, shape (n_cells, n_model_columns) each."""
+        grid, effects = Grid(self.columns), []
+        for number, column in enumerate(self.base_.columns_):
+            cells = np.zeros((grid.sizes[number], len(grid.columns)), dtype=np.int64)
+            cells[:, number] = np.arange(len(cells))
+            part = slice(column["start"], column["start"] + sum(column["sizes"]) + 1)
+            values = grid.rows(cells).iloc[:, number]
+            effects.append(self.base_.features_of_column(column, values) @ coefficients[part])
+        return effects
+
     @property
     def blocks_(self) -> Any:
         """Number of the block that each feature is in."""
@@ -309,3 +334,106 @@ class SnappedMap(FeatureMap):
         """Return what each feature stands for."""
         names: NDArray[Any] = self.base_.get_feature_names_out(input_features)
         return names
+
+
+# Standard deviations of the noise that a cell must hold.
+_LEAST = 2.0
+#: Most columns whose correlations are released. These columns have the largest effects.
+_MOST_COLUMNS = 40
+# Strongest correlation, and the tail in which a normal score stays the same.
+_CLOSEST, _RAREST = 0.95, 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Noisy shares of a grid's cells, one array a column, from 0 and with sum 1. Public."""
+
+    grid: Grid
+    shares: list[Floats]
+
+    def draw(self, n_rows: int, seed: int = 0) -> NDArray[np.int64]:
+        """Return cells of rows whose columns are independent, each with its shares as exactly as can be."""
+        order = np.random.default_rng(seed)
+        ranks = np.stack([order.permutation(n_rows) for _ in self.shares], axis=1)
+        return self.at(ranks, [np.arange(len(one)) for one in self.shares])
+
+    def scores(self, effects: Sequence[Floats]) -> Scores:
+        """Return the scores by effects, shape (n_cells, n_classes or 1) for each column."""
+        along = [_main_effect(effect, share) for effect, share in zip(effects, self.shares, strict=True)]
+        spreads = [share @ one**2 for one, share in zip(along, self.shares, strict=True)]
+        chosen = np.sort(np.argsort(spreads, kind="stable")[::-1][:_MOST_COLUMNS])
+        return Scores(self, chosen, [_scores(along[number], self.shares[number]) for number in chosen])
+
+    def at(self, ranks: NDArray[np.int64], orders: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Return the cells at ranks from 0 of rows in each column, whose cells lie in an order."""
+        cells = np.empty_like(ranks)
+        for number, (share, order) in enumerate(zip(self.shares, orders, strict=True)):
+            ends = np.cumsum(share[order])
+            cells[:, number] = order[np.searchsorted(ends / ends[-1], (ranks[:, number] + 0.5) / len(ranks))]
+        return cells
+
+
+def _on_simplex(values: Floats) -> Floats:
+    """Return the shares (from 0, with sum 1) that are closest to some numbers."""
+    falling = np.sort(values)[::-1]
+    above = (np.cumsum(falling) - 1) / np.arange(1, len(values) + 1)
+    last = int(np.flatnonzero(falling > above)[-1])
+    shares: Floats = np.maximum(values - above[last], 0.0)
+    return shares / shares.sum()
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Normal scores of the cells of some columns: quantiles in the order of the cells' effects in a published model."""
+
+    shares: Shares
+    columns: NDArray[np.int64]
+    values: list[Floats]
+
+    def of_rows(self, X: Any) -> Floats:
+        """Return rows' scores over the root of the number of columns, so that they are hardly ever longer than 1."""
+        cells = self.shares.grid.cells(X)[:, self.columns]
+        scores = np.stack([score[cells[:, number]] for number, score in enumerate(self.values)], axis=1)
+        return scores / np.sqrt(len(self.values))
+
+    def correlation(self, products: Floats, spread: float) -> Floats:
+        """Return correlations by noisy mean products of `of_rows`, shrunk by their noise."""
+        held = [self.shares.shares[number] for number in self.columns]
+        variances = np.array([share @ score**2 for share, score in zip(held, self.values, strict=True)]).clip(min=1e-3)
+        scale = np.sqrt(np.outer(variances, variances)) / len(self.values)
+        correlations = products / scale
+        # Subtracts the correlation that pure noise would show.
+        correlations *= np.maximum(0.0, 1 - (spread / scale) ** 2 / np.maximum(correlations**2, 1e-12))
+        correlations = correlations.clip(-_CLOSEST, _CLOSEST)
+        np.fill_diagonal(correlations, 1.0)
+        values, vectors = np.linalg.eigh(correlations)
+        positive = (vectors * values.clip(min=1e-3)) @ vectors.T
+        size = np.sqrt(np.diag(positive))
+        result: Floats = positive / np.outer(size, size)
+        return result
+
+    def draw(self, correlation: Floats, n_rows: int, seed: int = 0) -> NDArray[np.int64]:
+        """Return cells of rows drawn by a normal copula of these columns. All other columns are independent."""
+        draws = np.random.default_rng(seed)
+        latent = draws.normal(size=(n_rows, len(self.shares.shares)))
+        latent[:, self.columns] @= np.linalg.cholesky(correlation).T
+        orders = [np.arange(len(one)) for one in self.shares.shares]
+        for number, score in zip(self.columns, self.values, strict=True):
+            orders[number] = np.argsort(score, kind="stable")
+        return self.shares.at(latent.argsort(axis=0).argsort(axis=0), orders)
+
+
+def _main_effect(effect: Floats, share: Floats) -> Floats:
+    """Return effects along the direction of classes in which they differ most."""
+    centred = effect - share @ effect
+    _, vectors = np.linalg.eigh((centred * share[:, None]).T @ centred)
+    main_effect: Floats = centred @ vectors[:, -1]
+    return main_effect
+
+
+def _scores(effect: Floats, share: Floats) -> Floats:
+    order = np.argsort(effect, kind="stable")
+    score = np.empty(len(share))
+    score[order] = stats.norm.ppf((np.cumsum(share[order]) - share[order] / 2).clip(_RAREST, 1 - _RAREST))
+    centred: Floats = score - share @ score
+    return centred

@@ -10,7 +10,7 @@ from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble.errors import DataError
-from dpensemble.moments.maps.base import FeatureMap, octaves_of
+from dpensemble.moments.maps.base import FeatureMap
 
 _Singles = NDArray[np.float32]
 _KERNEL = 7  # side of an oriented filter, in pixels of its own scale
@@ -194,7 +194,7 @@ class ImageMap(FeatureMap):
         _, singular, directions = randomized_svd(averages, n_directions, n_iter=3, random_state=self.random_state)
         relative = np.maximum(singular / max(float(singular[0]), 1e-30), 1e-4)
         self.directions_ = np.ascontiguousarray((directions / relative[:, None] ** self.whitening).T, dtype=np.float32)
-        self.blocks_ = octaves_of(n_directions)
+        self.blocks_ = self.octaves_of(n_directions)
         self.nonnegative_ = False
         self.n_features_in_ = int(np.prod(self.shape))
         return self

@@ -1,4 +1,4 @@
-"""A public feature map of tables: numbers in bins at several scales, categories, and a place for missing entries.
+"""A public feature map of tables, by bins at several scales and categories, and the map that a run takes by default.
 
 Numbers lie between public knots, and many columns and rows are read at a time. Columns come first and rows last, so
 that each step works on rows that lie side by side in memory.
@@ -15,14 +15,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, Rows
 from dpensemble.datasets.columns import as_text, in_parts, is_number, numbers_of
 from dpensemble.datasets.tables import ColumnReading, as_fitted_table, as_table
 from dpensemble.errors import DataError
-from dpensemble.moments.maps.base import ADDITIVE, FeatureMap
-from dpensemble.moments.maps.directions import DENSE
+from dpensemble.moments.maps.base import ADDITIVE, BoundedMap, FeatureMap
+from dpensemble.moments.maps.curved import CurvedMap
+from dpensemble.moments.maps.directions import DENSE, DirectionsMap
 
 #: Places of features within a column, or one number if all entries have the same place.
 _Places = NDArray[np.integer] | int
@@ -276,14 +278,15 @@ class TableMap(FeatureMap):
 
     def transform(self, X: Any) -> sparse.csr_matrix:
         """Return the features of rows, shape (n_rows, n_features_out). Every row has length 1."""
-        table = self._checked(X)
+        check_is_fitted(self)
+        table = as_fitted_table(self, X)
         slots = np.cumsum([0, *(_slots(column) for column in self.columns_)])
         per_row, n_rows = int(slots[-1]) + 1, len(table)
         # Numbers of features and entries fit into these, or indices would be copied.
         kind = np.int32 if max(per_row * n_rows, self.n_features_out_) < 2**31 else np.int64
         # Slots of missing entries are left out if all entries of a column are present.
         where, data = np.zeros((per_row, n_rows), dtype=kind), np.zeros((per_row, n_rows))
-        for part, rows, entries in self._entries_of(table):
+        for part, rows, entries in self._places_and_weights(table):
             starts = self._starts[part][:, None]
             for at, (places, weights) in enumerate(entries):
                 where[slots[part] + at, rows] = starts + places
@@ -296,43 +299,39 @@ class TableMap(FeatureMap):
 
     def for_sums(self, X: Rows) -> sparse.csr_matrix | Floats:
         """Return the same features, as an array if that is faster to sum up, because few features are 0."""
-        return self._array(X) if self.n_features_out_ <= _DENSE * self._most_nonzero else self.transform(X)
+        return self._dense_features(X) if self.n_features_out_ <= _DENSE * self._most_nonzero else self.transform(X)
 
     def for_products(self, X: Rows) -> sparse.csr_matrix | Floats:
         """Return the same features, as an array if that is faster to multiply by an array with many columns."""
-        return self._array(X) if self.n_features_out_ <= DENSE * self._most_nonzero else self.transform(X)
+        return self._dense_features(X) if self.n_features_out_ <= DENSE * self._most_nonzero else self.transform(X)
 
     @property
     def _most_nonzero(self) -> int:
         return 1 + sum(_slots(column) for column in self.columns_)
 
-    def _array(self, X: Rows) -> Floats:
-        table = self._checked(X)
+    def _dense_features(self, X: Rows) -> Floats:
+        check_is_fitted(self)
+        table = as_fitted_table(self, X)
         features = np.zeros((self.n_features_out_, len(table)))
         starts = self._starts
-        for part, rows, entries in self._entries_of(table, all_knots=True):
+        for part, rows, entries in self._places_and_weights(table, all_knots=True):
             for some in entries:
                 _write_weights(features, starts[part], rows, some)
         features[-1] = 1.0 / self.length_
         return features.T
 
-    def _checked(self, X: Rows) -> pd.DataFrame:
-        check_is_fitted(self)
-        table = as_fitted_table(self, X)
-        if table.shape[1] != self.n_features_in_:
-            raise DataError(
-                f"X has {table.shape[1]} columns but the map was fitted on {self.n_features_in_}: use the same."
-            )
-        return table
-
     @property
     def _starts(self) -> NDArray[np.int64]:
         return np.array([column["start"] for column in self.columns_], dtype=np.int64)
 
-    def _entries_of(
+    def _places_and_weights(
         self, table: pd.DataFrame, *, all_knots: bool = False
     ) -> Iterator[tuple[NDArray[np.int64], slice, Iterator[_Weights]]]:
         """Yield similar columns and some rows, with places within columns and weights of their entries."""
+        if table.shape[1] != self.n_features_in_:
+            raise DataError(
+                f"X has {table.shape[1]} columns but the map was fitted on {self.n_features_in_}: use the same."
+            )
         alike: dict[tuple[int, ...], list[int]] = {}
         for number, column in enumerate(self.columns_):
             if column["kind"] == "number":
@@ -368,6 +367,19 @@ class TableMap(FeatureMap):
             own = slice(column["start"], column["start"] + sum(column["sizes"]) + 1)
             parts[:, number] = features[:, own] @ weights[own] - reference[own] @ weights[own]
         return parts
+
+    def features_of_column(self, column: ColumnReading, values: pd.Series) -> Floats:
+        """Return the features of a single column, shape (n_values, n_features_of_the_column)."""
+        length = self._length_of(column)
+        if column["kind"] == "category":
+            entries = iter([_of_category(column, values, length)])
+        else:
+            numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
+            entries = _weights_of_numbers(_stacked_weights([column["knots"]]), numbers[None], length)
+        features = np.zeros((sum(column["sizes"]) + 1, len(values)))
+        for some in entries:
+            _write_weights(features, np.zeros(1, dtype=np.int64), slice(0, len(values)), some)
+        return features.T
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state with columns in two pieces, since many columns saved one by one would take an hour."""
@@ -412,20 +424,6 @@ class TableMap(FeatureMap):
         """Return what each feature stands for, in words."""
         check_is_fitted(self)
         return np.asarray([*(text for column in self.columns_ for text in _words(column)), "constant"], dtype=object)
-
-
-def feature_values(feature_map: FeatureMap, column: ColumnReading, values: pd.Series) -> Floats:
-    """Return the features of a single column, shape (n_values, n_features_of_the_column)."""
-    length = float(np.sqrt(column["square"]) / feature_map.length_)
-    if column["kind"] == "category":
-        entries = iter([_of_category(column, values, length)])
-    else:
-        numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
-        entries = _weights_of_numbers(_stacked_weights([column["knots"]]), numbers[None], length)
-    features = np.zeros((sum(column["sizes"]) + 1, len(values)))
-    for some in entries:
-        _write_weights(features, np.zeros(1, dtype=np.int64), slice(0, len(values)), some)
-    return features.T
 
 
 def quantiles(values: Floats, n: int) -> Floats:
@@ -474,3 +472,38 @@ def _words(column: dict[str, Any]) -> Iterator[str]:
         for knots in column["knots"]:
             yield from (f"{name} near {knot:g} ({len(knots)} knots)" for knot in knots)
     yield f"{name} is missing"
+
+
+# Directions of a table's features, in multiples of the root of records times epsilon: two classes, more classes.
+_DIRECTIONS, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS, _MOST_EPSILON = (2.0, 1.2), 60, 500, 10.0
+# Length of the constant of two classes, over records times epsilon. Its noise is the error of the base rate, which
+# matters most if one class is rare.
+_CONSTANT, _SHORTEST_CONSTANT, _LONGEST_CONSTANT = 1400.0, 0.1, 0.2
+# Landmarks among public rows, as multiples of the same root, and their part of the squared length.
+_LANDMARKS, _FEWEST_LANDMARKS, _MOST_LANDMARKS, _PARTS = (5.0, 3.0), 100, 800, (0.5, 0.75)
+#: Public rows below which directions are those of chance, so that a table's features are taken as they are.
+_FEW_ROWS = 1000
+#: Columns above which directions are always taken, since a fit cannot use that many features.
+MANY_COLUMNS = 2000
+#: Public rows below which the shares of entries are released with noise, since public rows do not show them well.
+VERY_FEW_ROWS = 200
+
+
+def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, epsilon: float) -> Any:
+    """Return a map of rows to features, fitted on public rows: the default map of tables, or the given map, bounded."""
+    if feature_map is not None:
+        bounded = clone(feature_map) if hasattr(feature_map, "is_bounded") else BoundedMap(feature_map)
+        return bounded.fit(public)
+    n_public, n_columns = public.shape
+    if n_public < _FEW_ROWS and n_columns <= MANY_COLUMNS:
+        return TableMap().fit(public)
+    # Noise falls with the number of records and the budget, and more classes leave less of the budget to each.
+    root = np.sqrt(n_rows * min(epsilon, _MOST_EPSILON))
+    n_directions = int(np.clip(_DIRECTIONS[n_classes > 2] * root, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS))
+    n_landmarks = int(np.clip(_LANDMARKS[n_classes > 2] * root, _FEWEST_LANDMARKS, _MOST_LANDMARKS))
+    longest = _LONGEST_CONSTANT if n_classes == 2 else _SHORTEST_CONSTANT
+    constant = float(np.clip(_CONSTANT / root**2, _SHORTEST_CONSTANT, longest))
+    directions = DirectionsMap(TableMap(), n_directions=n_directions, constant=constant)
+    curved = CurvedMap(directions, n_landmarks=n_landmarks, part=_PARTS[n_classes > 2]).fit(public)
+    # Without landmarks, rounds of residuals serve two classes better than one round of class sums.
+    return curved.base_ if n_classes == 2 and curved.landmarks_ is None else curved

@@ -25,18 +25,18 @@ from dpensemble import (
 from dpensemble.datasets import TablePreparation
 from dpensemble.errors import DataError, FileError, NotForReleaseWarning
 from dpensemble.moments import DirectionsMap, ImageMap, TableMap
-from dpensemble.student import NamedPipeline
-from dpensemble.student.published import (
+from dpensemble.student import (
     MARK,
+    NamedPipeline,
     default_student,
     fit_soft_student,
     fit_student,
-    published,
+    publishable,
     release_mark,
     with_names,
 )
 
-from ..estimators import PERSONALISED, estimators
+from .estimators import PERSONALISED, estimators
 
 
 @pytest.mark.parametrize("label", [1, 1.0, np.float64(0.5), "yes", True])
@@ -241,14 +241,14 @@ def test_columns_that_are_left_out_need_not_be_there():
 
 
 def test_texts_for_numbers_are_not_quoted():
-    student = published(LogisticRegression().fit(PRIVATE.to_numpy(), Y), for_release=True, names=NAMES)
+    student = publishable(LogisticRegression().fit(PRIVATE.to_numpy(), Y), for_release=True, names=NAMES)
     with pytest.raises(DataError, match="entries that are not numbers") as caught:
         student.predict(PUBLIC.assign(age="secret"))
     assert "secret" not in str(caught.value)
 
 
 def test_a_named_pipeline_is_a_pipeline():
-    student = published(LogisticRegression().fit(PRIVATE.to_numpy(), Y), for_release=True, names=NAMES)
+    student = publishable(LogisticRegression().fit(PRIVATE.to_numpy(), Y), for_release=True, names=NAMES)
     assert list(student.feature_names_in_) == NAMES
     assert student.classes_.tolist() == [0, 1]
     assert np.array_equal(student.decision_function(PUBLIC[NAMES[::-1]]) > 0, student.predict(PUBLIC) == 1)
@@ -295,7 +295,7 @@ def test_a_student_without_a_mark_states_nothing(tmp_path):
     ],
 )
 def test_broken_marks_and_names_are_refused(tmp_path, attribute, value, match):
-    student = published(LogisticRegression().fit(PRIVATE.to_numpy(), Y), for_release=True, names=NAMES)
+    student = publishable(LogisticRegression().fit(PRIVATE.to_numpy(), Y), for_release=True, names=NAMES)
     setattr(student, attribute, value)
     with pytest.raises(FileError, match=match):
         save_classifier(student, tmp_path / "student.skops")

@@ -1,6 +1,7 @@
 """The student, trained on public rows and released labels, and its published form.
 
-A published student finds columns by their names, and states whether its run is a release.
+The student is trained only on released labels, so it may be published. A published student finds columns by their
+names, and states whether its run is a release.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from dpensemble._arrays import is_table
+from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._refusals import read_rows, require_labels, require_readable
+from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.frames import as_given, reads_frames
 from dpensemble.datasets.tables import by_name
 from dpensemble.errors import DataError
@@ -100,6 +103,31 @@ def _penalty(X: NDArray[np.float64], averages: NDArray[np.float64], spread: floa
     return float(np.clip(taus[evidence.argmax()] ** 2 / (factor * noise), 1e-6, _LARGEST_C))
 
 
+def require_no_blanks(student: Any, rows: Any) -> None:
+    """Refuse public rows that a student could not be trained on, before anything is released."""
+    if student is not None and rows.isna().to_numpy().any():
+        raise DataError(f"student={type(student).__name__} cannot learn from blanks (NaN): leave student out.")
+
+
+@on_public_rows()
+def distilled(student: Any, model: Any, rows: Any, seed: int) -> Any:
+    """Return a student fitted to a published model's predictions for public (or synthetic) rows without blanks.
+
+    If the student takes weights, every row teaches each class, with the probability of the class as weight.
+    """
+    encoder = fit_encoder(rows)
+    fresh, encoded = clone(student), encoder.transform(rows)
+    unseeded = [name for name, value in fresh.get_params().items() if name.endswith("random_state") and value is None]
+    fresh.set_params(**dict.fromkeys(unseeded, seed))
+    probable, n_classes = model.predict_proba(rows), len(model.classes_)
+    if has_fit_parameter(fresh, "sample_weight"):
+        every = np.repeat(np.arange(len(probable)), n_classes)
+        fresh.fit(encoded[every], np.tile(model.classes_, len(probable)), sample_weight=probable.ravel())
+    else:
+        fresh.fit(encoded, model.classes_[probable.argmax(axis=1)])
+    return Pipeline([("encoder", encoder), ("student", fresh)])
+
+
 def seeded(estimator: Any, seed: int) -> Any:
     """Return a clone in which this seed fills all seeds that are not set."""
     fresh = clone(estimator)
@@ -171,7 +199,7 @@ class NamedPipeline(Pipeline):
     >>> from sklearn.linear_model import LogisticRegression
     >>> table = pd.DataFrame({"age": [0.0, 0.0, 1.0, 1.0], "dose": [5.0, 7.0, 6.0, 6.0]})
     >>> plain = LogisticRegression().fit(table.to_numpy(), [0, 0, 1, 1])
-    >>> student = published(plain, for_release=True, names=table.columns)
+    >>> student = publishable(plain, for_release=True, names=table.columns)
     >>> student.predict(table[["dose", "age"]]).tolist()
     [0, 0, 1, 1]
     """
@@ -252,7 +280,7 @@ class NamedPipeline(Pipeline):
     @_last_step_has("explanation")
     @reads_frames
     def explain(self, X: ArrayLike, *, bands: bool = True) -> object:
-        """Return what each column adds to the logits of rows, an `Explanation` of `dpensemble.moments.explanation`.
+        """Return what each column adds to the logits of rows, an `Explanation` of `dpensemble.moments.model`.
 
         Parameters
         ----------
@@ -279,7 +307,7 @@ class NamedPipeline(Pipeline):
         return super().score(self.in_order(X), y, sample_weight, **params)
 
 
-def published(student: Any, *, for_release: bool, names: Any = None) -> Any:
+def publishable(student: Any, *, for_release: bool, names: Any = None) -> Any:
     """Return a student that was trained on arrays for publication: marked, and with columns by name if named."""
     if names is not None:
         student = NamedPipeline([("student", student)], names=list(map(str, names)), as_array=True)

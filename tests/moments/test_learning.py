@@ -1,30 +1,51 @@
-"""Sums of label moments: order of charge and noise, size, independence. False-alarm rate 1e-6 a test."""
+"""Sums of label moments: order of charge and noise, size, independence. False-alarm rate 1e-6 a test.
+
+Statistics that a run of label moments releases besides its model.
+
+Public weights of features: what they may depend on, and that no row becomes longer.
+"""
 
 import itertools
+import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import chi2, kstest, norm
 
+from dpensemble import LabelMomentsClassifier
 from dpensemble._random import SeededNoise, SystemNoise
-from dpensemble.accounting import Group, SumsMeter
+from dpensemble.accounting import Group
+from dpensemble.certificates import certificate_of_fit
+from dpensemble.cli import main
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Budget
-from dpensemble.moments import MomentsSource
-from dpensemble.moments.model import expected, probabilities
-from dpensemble.moments.queries import (
+from dpensemble.moments import MomentsSource, TableMap
+from dpensemble.moments.fits import Fit
+from dpensemble.moments.learning import (
+    STATISTICS,
     ClassSums,
     FeatureMean,
     FeatureProducts,
     Residuals,
     UnitCount,
     _ClassShares,
-    partial_sums,
+    _scale_of_features,
+    statistics_of,
 )
-from dpensemble.moments.whole import WHOLE, WholeBlock, whole_features
+from dpensemble.moments.public_rows import PublicRows
+from dpensemble.moments.whole import (
+    UNIT,
+    WHOLE,
+    WholeBlock,
+    bounded_features,
+    centres_and_weights,
+    partial_sums,
+    probabilities,
+)
 from dpensemble.relations import Relation
-from dpensemble.releases import DiscreteNoise, ReleasedTable, SumReleaser, sums
+from dpensemble.releases import DiscreteNoise, ReleasedTable, SumReleaser, SumsMeter, sums
 from dpensemble.releases.sums import PartialSums
 from tests.records import records_behind, whole_blocks
 
@@ -48,12 +69,12 @@ def source(
 
 
 def first_round(one, share, n_classes=2, total_weight=1.0):
-    return one.release(one.first_query(n_classes), share, total_weight)
+    return one.noisy_sum(one.first_query(n_classes), share, total_weight)
 
 
 def two_rounds(one, n_classes=2):
     first = first_round(one, 0.5, n_classes)
-    return first, one.release(Residuals(n_classes, np.zeros_like(first.values)), 0.5)
+    return first, one.noisy_sum(Residuals(n_classes, np.zeros_like(first.values)), 0.5)
 
 
 def independent(a, b):
@@ -181,7 +202,7 @@ def test_a_charge_after_the_draw_is_noticed(plant):
         self.meter.charge(sigma, variance=variance, entries=total.size)
         return query.read(np.array(found).reshape(total.shape), math.sqrt(variance))
 
-    plant(SumReleaser, "release", late)
+    plant(SumReleaser, "charge_and_draw", late)
     assert spent_when_drawn() == ([0.0], 0.0)
 
 
@@ -190,7 +211,7 @@ def test_what_does_not_fit_is_never_drawn():
     first_round(one, 0.9)
     one.sums.noise.uniform_bits = None
     with pytest.raises(BudgetError, match="does not fit"):
-        one.release(Residuals(2, np.zeros((5, 1))), 0.2)
+        one.noisy_sum(Residuals(2, np.zeros((5, 1))), 0.2)
 
 
 @pytest.mark.parametrize("share", [math.nan, 0.0, -0.5, 1.5])
@@ -199,13 +220,13 @@ def test_shares_that_are_none_are_refused_before_a_draw(share):
     one.sums.noise.uniform_bits = None
     for query in (ClassSums(2), Residuals(2), UnitCount(), FeatureMean(True), FeatureProducts()):
         with pytest.raises(InvalidParameterError, match="share"):
-            one.release(query, share)
+            one.noisy_sum(query, share)
     assert one.sums.meter.spent_epsilon == 0.0
 
 
 def test_the_count_is_charged_and_close():
     one = source(1, relation=Relation.ADD_OR_REMOVE_ONE, rows=np.zeros((1000, 1)))
-    found, spread = one.release(UnitCount(), 0.02)
+    found, spread = one.noisy_sum(UnitCount(), 0.02)
     meter = one.sums.meter
     assert spread == pytest.approx(meter.sigma(0.02), rel=1e-9)
     assert abs(found - 1000) < 6 * spread
@@ -215,7 +236,7 @@ def test_the_count_is_charged_and_close():
     assert released.table == ReleasedTable("Number of units", (("units", found, spread),))
     # An estimate below 1 would turn signs around.
     few = source(1, relation=Relation.ADD_OR_REMOVE_ONE, rows=np.zeros((1, 1)))
-    assert few.release(UnitCount(), 1e-6)[0] >= 1
+    assert few.noisy_sum(UnitCount(), 1e-6)[0] >= 1
 
 
 def test_what_was_released_is_described_in_order():
@@ -252,7 +273,7 @@ def test_sums_of_parts_of_the_records_are_the_sum_of_all():
 def test_without_records_nothing_is_charged(query):
     one = source(rows=np.zeros((0, 2)))
     with pytest.raises(DataError, match="no private records"):
-        one.release(query, 0.5)
+        one.noisy_sum(query, 0.5)
     assert one.sums.meter.spent_epsilon == 0.0
 
 
@@ -263,7 +284,7 @@ def test_no_label_leads_to_a_vector_longer_than_a_half(n_classes):
     width = 1 if n_classes == 2 else n_classes
     for size in (0.0, 1.0, 30.0, 1e6):
         centre = size * rng.normal(size=(4, width))
-        c, omega = expected(centre, features, n_classes, 1.0)
+        c, omega = centres_and_weights(centre, features, n_classes, 1.0)
         labels = np.eye(n_classes)[:, :, None].transpose(0, 2, 1) if width > 1 else np.array([0.0, 1.0])[:, None, None]
         lengths = np.linalg.norm(omega[:, None] * (labels - c), axis=2)
         assert lengths.max() <= 0.5 * (1 + 1e-12)
@@ -286,8 +307,8 @@ def test_released_sums_are_what_they_estimate():
         assert np.allclose(first.values, rows.T @ (y - 1 / n_classes) / 400, atol=2e-4)
         assert np.allclose(first.mean, rows.mean(axis=0), atol=2e-4)
         centre, scale = rng.normal(size=(6, y.shape[1])), rng.uniform(0.2, 1.0, size=6)
-        second = one.release(Residuals(n_classes, centre, scale), 0.5, 400.0)
-        c, omega = expected(centre, rows, n_classes, 1.0)
+        second = one.noisy_sum(Residuals(n_classes, centre, scale), 0.5, 400.0)
+        c, omega = centres_and_weights(centre, rows, n_classes, 1.0)
         assert np.allclose(second.values, (rows * scale).T @ (omega[:, None] * (y - c)) / 400, atol=2e-4)
 
 
@@ -330,7 +351,7 @@ def test_no_honest_sum_is_longer_than_the_public_bound(n_classes):
     for query, label, size in itertools.product(queries(n_classes), range(n_classes), (1, 2, 3, 7)):
         for row in EXTREMES:
             weights = np.full(size, 1 / size)
-            block = WholeBlock(whole_features(np.tile(row, (size, 1))), np.full(size, label), weights)
+            block = WholeBlock(bounded_features(np.tile(row, (size, 1))), np.full(size, label), weights)
             sums = partial_sums(query, [block])
             length = sum(entry**2 for entry in sums.total.ravel().tolist())
             assert length <= query.removing**2
@@ -344,7 +365,7 @@ def test_the_public_bound_is_reached_and_no_longer_sum_passes(n_classes):
     for query in queries(n_classes):
         lengths = []
         for row, label in itertools.product(EXTREMES, range(n_classes)):
-            block = WholeBlock(whole_features(row[None, :]), np.array([label]), np.ones(1))
+            block = WholeBlock(bounded_features(row[None, :]), np.array([label]), np.ones(1))
             total = partial_sums(query, [block]).total
             lengths.append(math.isqrt(sum(entry**2 for entry in total.ravel().tolist())))
             longer = PartialSums(total * 1000 + 1000 * query.removing, 1)
@@ -356,7 +377,7 @@ def test_sums_of_random_records_keep_the_bound_of_their_weights():
     rng = np.random.default_rng(0)
     for query, n in itertools.product(queries(2), (1, 5, 50)):
         weights = 1 / rng.integers(1, 9, n)
-        features = whole_features(rng.normal(size=(n, 2)))
+        features = bounded_features(rng.normal(size=(n, 2)))
         sums = partial_sums(query, [WholeBlock(features, rng.integers(0, 2, n), weights)])
         assert query.allows(sums, math.fsum(weights.tolist()))
 
@@ -366,3 +387,148 @@ def test_a_negative_entry_is_no_sum_of_records_that_add_none():
     for query in (UnitCount(), FeatureMean(nonnegative=True), ClassSums(2), _ClassShares(("a", "b"))):
         assert not query.allows(PartialSums(total, 1), 1.0)
     assert FeatureMean(nonnegative=False).allows(PartialSums(total, 1), 1.0)
+
+
+NAMES = ("no", "yes", "unknown")
+
+
+def one_unit(targets):
+    """Return the exact sum of one unit with these records."""
+    weights = np.full(len(targets), 1 / len(targets))
+    blocks = [WholeBlock(np.full((len(targets), 2), float(UNIT)), np.array(targets), weights)]
+    return partial_sums(_ClassShares(NAMES), blocks).total.astype(float)
+
+
+def test_no_two_units_differ_by_more_than_the_sensitivity():
+    units = [one for size in (1, 2, 3) for one in itertools.product(range(3), repeat=size)]
+    sums = [one_unit(one) for one in units]
+    largest = max(np.linalg.norm(u - v) for u in sums for v in sums)
+    # A unit of class a against one of class b needs all of it.
+    assert _ClassShares.replacing * (1 - 1e-5) <= largest <= _ClassShares.replacing
+    assert max(np.linalg.norm(u) for u in sums) <= _ClassShares.removing == WHOLE
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    return X, np.array(["no", "yes"])[(X[:, 0] > 0.5).astype(int)], rng.normal(size=(300, 3))
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+def test_shares_are_released_charged_and_certified(rows, relation):
+    X, y, public = rows
+    model = LabelMomentsClassifier(
+        classes=["no", "yes"], statistics="class-shares", relation=relation, insecure_release_seed=0
+    ).fit(X, y, X_public=public)
+    (table,) = [one.table for one in model.result_.releases if one.description == "the share of each class"]
+    assert [row[0] for row in table.rows] == ["no", "yes"]
+    for name, share, error in table.rows:
+        assert abs(share - np.mean(y == name)) < 5 * error < 0.2
+    assert len(model.charges_) == len(model.result_.releases)
+    assert sum(1 / one["sigma"] ** 2 for one in model.charges_) == pytest.approx(
+        model.design_.meter().mu ** 2, rel=1e-9
+    )
+    assert model.guarantee_.epsilon <= 1.0
+    assert len(certificate_of_fit(model)["parts"][0]["body"]["rounds"]) == len(model.charges_)
+
+
+def test_a_run_without_statistics_releases_what_it_did(rows):
+    X, y, public = rows
+    settings = {"classes": ["no", "yes"], "insecure_release_seed": 0}
+    plain = LabelMomentsClassifier(**settings).fit(X, y, X_public=public)
+    assert all(one.table is None for one in plain.result_.releases)
+    assert sum(plain.design_.shares) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ("x", "unknown"),
+        ("class-shares,class-shares", "twice"),
+        (",", "unknown"),
+        (["class-shares", "x"], "unknown"),
+        (7, "not a list of names"),
+        ([7], "not a list of names"),
+    ],
+)
+def test_unknown_and_repeated_names_are_refused(names, text):
+    with pytest.raises(InvalidParameterError, match=text):
+        LabelMomentsClassifier(statistics=names).design(n_classes=2)
+
+
+def test_names_may_have_spaces():
+    assert statistics_of(" class-shares ") == tuple(STATISTICS)
+    assert statistics_of(["class-shares"]) == statistics_of(("class-shares",)) == ("class-shares",)
+    assert statistics_of(None) == statistics_of("") == statistics_of([]) == ()
+
+
+def test_page_terminal_and_json_show_the_shares(tmp_path, monkeypatch, capsys, rows):
+    import pandas as pd
+
+    X, y, public = rows
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame(X, columns=list("abc")).assign(y=y).to_csv("private.csv", index=False)
+    pd.DataFrame(public, columns=list("abc")).to_csv("public.csv", index=False)
+    line = "train label-moments --private private.csv --public public.csv --target y --classes no,yes --out run --quiet"
+    assert main([*line.split(), "--statistics", "class-shares"]) == 0
+    assert "Share of each class: no 0." in capsys.readouterr().out
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "<h3>Share of each class</h3>" in page
+    # The noise of one sum among the settings would contradict the list of all.
+    assert ">Sigma<" not in page
+    card = json.loads((tmp_path / "run" / "card.json").read_text(encoding="utf-8"))
+    assert card["privacy"]["released"][0]["table"]["title"] == "Share of each class"
+    words = (tmp_path / "run" / "card.md").read_text(encoding="utf-8")
+    assert "## Released sums, and their noise in sensitivities" in words
+    assert "## Share of each class" in words
+    assert " ± 0." in words
+    releases = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["releases"]
+    assert [one["table"]["title"] for one in releases if one["table"]] == ["Share of each class"]
+
+
+def table(n, seed=0):
+    rng = np.random.default_rng(seed)
+    numbers = np.where(rng.random((n, 2)) < 0.2, np.nan, rng.normal(size=(n, 2)))
+    return pd.DataFrame(
+        {"a": numbers[:, 0], "b": numbers[:, 1], "c": rng.choice(["x", "y", None], n), "d": rng.choice(["p", "q"], n)}
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    feature_map = TableMap().fit(table(200))
+    features = bounded_features(feature_map.transform(table(200))) / UNIT
+    return feature_map, PublicRows(features, feature_map.blocks_, 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("spread", [1e-4, 1e-2, 10.0])
+def test_weighted_rows_stay_within_length_one(fitted, seed, spread):
+    feature_map, public = fitted
+    rng = np.random.default_rng(seed)
+    start = Fit.start(public)
+    scales = start.scales * np.exp(rng.normal(scale=1.5, size=len(start.scales)))
+    fit = Fit(3 * rng.normal(size=start.coefficients.shape), scales)
+    factors = _scale_of_features(fit, public, feature_map, spread)
+    assert np.isfinite(factors).all()
+    assert factors.min() > 0
+    # Also for rows that no public row is like.
+    rows = table(500, seed + 1)
+    rows.loc[0] = [np.nan, np.nan, None, None]
+    rows.loc[1] = [1e12, -1e12, "other", "other"]
+    weighted = feature_map.transform(rows).multiply(factors)
+    lengths = np.sqrt(np.asarray(weighted.power(2).sum(axis=1)).ravel())
+    assert lengths == pytest.approx(np.ones(500), abs=1e-9)
+
+
+def test_sensitivity_goes_where_signal_is(fitted):
+    feature_map, public = fitted
+    start = Fit.start(public)
+    scales = np.full_like(start.scales, 0.3)
+    owners = feature_map.columns_of_blocks_
+    scales[owners == 1] = 30.0
+    factors = _scale_of_features(Fit(start.coefficients, scales), public, feature_map, 1e-2)
+    mean = [factors[owners[feature_map.blocks_] == column].mean() for column in range(4)]
+    assert mean[1] > 1 > max(mean[0], mean[2], mean[3])
+    assert factors[-1] == 1
