@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member, round_up
 from dpensemble._random import Stream, seed_integer
+from dpensemble._units import number_units
 from dpensemble.accounting import EVERYONE, Accounting, Group, largest_subsample, published_bagging
 from dpensemble.accounting.subsampling import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme
-from dpensemble.allocation.partition import number_units
 from dpensemble.design.voting import Design
 from dpensemble.engine.classifier import UNITS_TOGETHER, ArrayClassifier
 from dpensemble.engine.planned import store_params

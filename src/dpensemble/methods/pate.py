@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._checks import real_between, shown
+from dpensemble._units import number_units
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
-from dpensemble.allocation.partition import number_units
 from dpensemble.design import Census, InfluenceRule
 from dpensemble.engine import classifier
 from dpensemble.engine.planned import Facts, store_params

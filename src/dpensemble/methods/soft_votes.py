@@ -14,10 +14,11 @@ from sklearn.linear_model import LogisticRegression
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member
 from dpensemble._random import Stream, seed_integer
+from dpensemble._units import number_units
 from dpensemble._work import progress_bar
 from dpensemble.accounting import Group
 from dpensemble.allocation import Allocation, partitions
-from dpensemble.allocation.partition import number_units, teachers_of_groups
+from dpensemble.allocation.partition import teachers_of_groups
 from dpensemble.design.sums import NoisySums
 from dpensemble.engine import classifier
 from dpensemble.engine.classifier import ArrayClassifier

@@ -21,8 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpensemble._arrays import Floats, dense
 from dpensemble._checks import integer_between
 from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.preparation import LibraryTransformer
-from dpensemble.datasets.tables import ColumnReading, as_library_transformer, as_table
+from dpensemble.datasets.tables import ColumnReading, LibraryTransformer, as_library_transformer, as_table
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.whole import UNIT, bounded_features, logits, probabilities, rounded_coefficients

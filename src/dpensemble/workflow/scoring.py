@@ -18,8 +18,7 @@ from dpensemble._arrays import Floats, Integers, Rows
 from dpensemble._checks import real_between
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
-from dpensemble._units import units_or_none
-from dpensemble.allocation.partition import number_units
+from dpensemble._units import number_units, units_or_none
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.quality.figures import PlainValues
 from dpensemble.quality.release import HeldRecords, Layout, NoisyHistograms, release_meter
