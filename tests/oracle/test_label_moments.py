@@ -310,13 +310,13 @@ def test_whole_runs_weigh_units_by_their_budgets(monkeypatch, way):
 
 
 def test_forgotten_weights_of_units_are_caught(monkeypatch, plant):
-    weights = label_moments._weights
+    weights = label_moments._weights_of_records
 
     def forgotten(method, units_of, epsilons):
         found, groups, total = weights(method, units_of, epsilons)
         return np.ones_like(found), groups, total
 
-    plant(label_moments, "_weights", forgotten)
+    plant(label_moments, "_weights_of_records", forgotten)
     for relation in Relation:
         assert max(ratios_of_runs(monkeypatch, relation.value)) > 1.5
 

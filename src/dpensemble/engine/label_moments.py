@@ -18,7 +18,6 @@ from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._progress import ShownPasses
 from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import Group, SumsMeter
-from dpensemble.allocation.partition import unit_numbers
 from dpensemble.budget import Budget
 from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.public_facts import warn_of_columns
@@ -43,12 +42,12 @@ from dpensemble.moments.maps.grid import Grid, declared_grid, observed_grid
 from dpensemble.moments.public_rows import PublicUnits
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
-from dpensemble.rows.arguments import names_of, public_table, public_unit_numbers, required, tables
+from dpensemble.rows.arguments import names_of, public_table, public_unit_numbers
 from dpensemble.rows.bad_records import zeroes_bad
-from dpensemble.rows.checked import EACH_ALONE, AsTables, RowCheck, RowRules, Units, UnitsByPlace
+from dpensemble.rows.checked import RowCheck, TableForm, UnitsByPlace
 from dpensemble.rows.labels_and_units import Owners, sorted_classes
-from dpensemble.rows.passes import CheckedRecords
-from dpensemble.rows.source import Blocks, InMemory, Read, RowSource
+from dpensemble.rows.passes import CheckedRecords, Features, SumsOfRecords
+from dpensemble.rows.source import Blocks, Read, RowSource
 from dpensemble.student.published import marked, with_names
 
 
@@ -75,7 +74,14 @@ class _MomentsSteps(Steps):
         groups: tuple[Group, ...] | None,
         total: float,
         units: PublicUnits,
+        fewest_units: int | None,
     ) -> None:
+        budget, relation = (
+            Budget(epsilon=method.epsilon, delta=method.delta),
+            member("relation", method.relation, Relation),
+        )
+        noun = "units" if units.private else "records"
+        require_small_delta(budget, relation, records.n_units, noun, fewest_units)
         super().__init__(method)
         self.records, self.public, self.classes, self.units = records, public, classes, units
         self.groups, self.total = groups, total
@@ -131,15 +137,18 @@ class _MomentsSteps(Steps):
     def _source(self) -> MomentsSource:
         """Return the source that sums over private records and releases the sums."""
         zeroes, map_, grid = zeroes_bad(self.method), self.feature_map, self.grid
-        blocks = self.records.behind(
+        features = Features(
             (statements_of(map_).for_sums or map_.transform) if grid is None else grid.one_hot,
             alone=grid is None and self._reads_alone(zeroes),
             zeroes_bad=zeroes,
             n_features=0 if map_ is None else len(map_.blocks_),
+            keeps=self.records.keeps,
         )
         sums = SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise)
         nonnegative = map_ is None or bool(map_.nonnegative_)
-        return MomentsSource(blocks=blocks, nonnegative=nonnegative, sums=sums, same=self.records.same)
+        return MomentsSource(
+            blocks=SumsOfRecords(self.records, features), nonnegative=nonnegative, sums=sums, same=self.records.same
+        )
 
     def _reads_alone(self, zeroes: bool) -> bool:
         """Return whether the map gets one row at a time."""
@@ -211,26 +220,30 @@ class _MomentsSteps(Steps):
         return "softmax of the features, from released moments"
 
 
-def of_tables(
+def of_checked_tables(
     method: Any,
     X: Any,
     y: Any,
-    X_public: Any,
-    units: ArrayLike | None,
+    public: Any,
+    owners: Owners,
     epsilons: ArrayLike | None,
     fewest_units: int | None,
-    public_units: ArrayLike | None,
+    public_units: Integers | None,
 ) -> _MomentsSteps:
-    """Check the arguments of `LabelMomentsClassifier.fit`, and return the steps of the run."""
-    X, y, public = tables(method, X, required(y), X_public)
-    whose = PublicUnits(public_unit_numbers(public_units, len(public)), private=units is not None)
-    owners = Owners.of(units, len(X), zeroes=zeroes_bad(method))
-    units_of = _numbered(owners.units, int(owners.present.sum()))
-    weights, groups, total = _weights(method, units_of, owners.kept_values("personal_epsilons", epsilons))
-    check = _row_check(method, public, UnitsByPlace.of_present(owners.present, units_of, weights))
-    records = CheckedRecords.of(InMemory(X, y), check)
-    _check_delta(method, records.n_units, units, fewest_units)
-    return _MomentsSteps(method, records, public, check.classes, groups, total, whose)
+    """Convert and weigh the records that `checked_tables` returns, and return the steps of the run."""
+    whose = PublicUnits(public_units, private=owners.units is not None)
+    epsilons = owners.kept_values("personal_epsilons", epsilons)
+    units, groups, total = None, None, float(len(X))
+    if epsilons is not None or owners.units is not None:
+        numbers = owners.numbers
+        weights, groups, total = _weights_of_records(method, numbers, epsilons)
+        units = UnitsByPlace.of_present(owners.present, numbers, weights)
+    form, classes = (
+        TableForm(public.iloc[:0], declared=method.declared_columns is not None),
+        sorted_classes(method.classes),
+    )
+    records = CheckedRecords.in_memory(X, y, RowCheck(form, classes, zeroes_bad(method), units))
+    return _MomentsSteps(method, records, public, classes, groups, total, whose, fewest_units)
 
 
 def of_blocks(
@@ -246,15 +259,18 @@ def of_blocks(
     public = public_table(method, X_public)
     numbers = public_unit_numbers(public_units, len(public))
     validate_data(method, public, skip_check_array=True)
-    check = _row_check(method, public)
+    form, classes = (
+        TableForm(public.iloc[:0], declared=method.declared_columns is not None),
+        sorted_classes(method.classes),
+    )
+    check = RowCheck(form, classes, zeroes_bad(method))
     if callable(read):
         source: RowSource = Blocks(read, ShownPasses())
         owners = Owners.in_blocks(read, units, None, zeroes=zeroes_bad(method))
         units = owners.units
         if units is not None:
-            units_of = _numbered(units, int(owners.present.sum()))
-            shares = 1 / np.bincount(units_of)[units_of]
-            check = replace(check, units=UnitsByPlace.of_present(owners.present, units_of, shares))
+            shares = 1 / np.bincount(owners.numbers)[owners.numbers]
+            check = replace(check, units=UnitsByPlace.of_present(owners.present, owners.numbers, shares))
     elif n_records is not None or units is not None:
         raise InvalidParameterError(
             "n_records and units are counted in a table in parts: name the column of units there.",
@@ -262,19 +278,12 @@ def of_blocks(
         )
     else:
         source, units = read, read.unit
-    records = CheckedRecords.of(source, check)
+    records = CheckedRecords.of_source(source, check)
     if n_records is not None and member("relation", method.relation, Relation) is Relation.REPLACE_ONE:
         _require_number(n_records, records.n_records)
     n_units = integer_between("n_records", records.n_units, 1, 2**40)
-    _check_delta(method, n_units, units, fewest_units)
     whose = PublicUnits(numbers, private=units is not None)
-    return _MomentsSteps(method, records, public, check.classes, None, float(n_units), whose)
-
-
-def _row_check(method: Any, public: Any, units: Units = EACH_ALONE) -> RowCheck:
-    """Return the loop over private rows of a method that takes tables."""
-    form = AsTables(RowRules(method.on_bad_record, method.declared_columns), public.iloc[:0])
-    return RowCheck(form, sorted_classes(method.classes), zeroes_bad(method), units)
+    return _MomentsSteps(method, records, public, classes, None, float(n_units), whose, fewest_units)
 
 
 def _require_number(n_records: int, counted: int) -> None:
@@ -287,12 +296,7 @@ def _require_number(n_records: int, counted: int) -> None:
         )
 
 
-def _check_delta(method: Any, n_units: int, units: ArrayLike | None, fewest_units: int | None) -> None:
-    budget, relation = Budget(epsilon=method.epsilon, delta=method.delta), member("relation", method.relation, Relation)
-    require_small_delta(budget, relation, n_units, "records" if units is None else "units", fewest_units)
-
-
-def _weights(
+def _weights_of_records(
     method: Any, units_of: Integers, epsilons: ArrayLike | None
 ) -> tuple[Floats, tuple[Group, ...] | None, float]:
     """Return records' weights, groups if budgets differ, and the sum of units' weights from public counts."""
@@ -304,7 +308,3 @@ def _weights(
     units = np.bincount(personal.group_of_unit(units_of), minlength=personal.n_groups)
     parts = np.asarray([group.weight for group in groups])
     return weights * parts[personal.group_of_record], groups, float(units @ parts)
-
-
-def _numbered(units: ArrayLike | None, n_records: int) -> Integers:
-    return np.arange(n_records) if units is None else unit_numbers(units, n_records)

@@ -21,9 +21,8 @@ from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.rows.arguments import require_as_many, require_dense, require_workers, required, width_of
 from dpensemble.rows.bad_records import BAD, as_numbers, zeroes_bad
-from dpensemble.rows.checked import Numbers, RowCheck
+from dpensemble.rows.checked import NumberForm, RowCheck
 from dpensemble.rows.labels_and_units import Owners, identities, one_per_record, sorted_classes
-from dpensemble.rows.source import InMemory
 
 # Largest delta of a guarantee if the number of units is private and no lower bound was declared.
 _LARGEST_DELTA = 0.01
@@ -127,7 +126,7 @@ def private_records(
     require_labels(y, keep_bad=zeroes)
     X, y = (_numbers if zeroes else _numbers_and_labels)(estimator, X, y)
     classes = sorted_classes(estimator.classes)
-    (block,) = RowCheck(Numbers(nan), classes, zeroes).here(InMemory(X, y))
+    block = RowCheck(NumberForm(nan, estimator), classes, zeroes).checked_block(X, y)
     require_workers(estimator.n_jobs)
     rows = np.where((block.targets == BAD)[:, None], 0.0, block.rows) if zeroes else block.rows
     records, owners = owned_records(rows, block.targets, units, relation, zeroes=zeroes)

@@ -301,11 +301,12 @@ def run(
     input of `fit` with public rows if there are any, or None for records in blocks.
     """
     with all_or_nothing(estimator, ledger, records):
-        estimator.result_ = _run(checked())
+        estimator.result_ = run_steps(checked())
     return estimator
 
 
-def _run(steps: Steps) -> Result:
+def run_steps(steps: Steps) -> Result:
+    """Run the steps in their order, and return the result. `all_or_nothing` stands around it."""
     seconds: dict[str, float] = {}
     with _timed(seconds, "accounting"):
         steps.prepare()

@@ -28,7 +28,7 @@ from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Basis, Relation
 from dpensemble.rows import arguments as inputs
 from dpensemble.rows.bad_records import zeroes_bad
-from dpensemble.rows.checked import AsNumbers, Block, RowCheck
+from dpensemble.rows.checked import Block, NumberForm, RowCheck
 from dpensemble.rows.labels_and_units import Owners, one_per_record, sorted_classes
 from dpensemble.rows.passes import RecordsInOrder
 from dpensemble.rows.source import Blocks, Read
@@ -189,7 +189,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
         rows = inputs.public_rows(self, X_public, nan=self._takes_nan())
         inputs.require_workers(self.n_jobs)
         classes, zeroes = sorted_classes(self.classes), zeroes_bad(self)
-        check = RowCheck(AsNumbers(self._takes_nan(), self, zeroes), classes, zeroes)
+        check = RowCheck(NumberForm(self._takes_nan(), self), classes, zeroes)
         passes = RecordsInOrder(Blocks(read), check)
         targets = _class_ids(passes.blocks(), len(classes))
         owners = Owners.in_blocks(read, units, len(targets), zeroes=zeroes)

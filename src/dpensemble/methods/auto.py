@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import validate_data
 
 from dpensemble._class_names import declared_classes
 from dpensemble._hide_private_rows import on_public_rows
-from dpensemble.allocation.partition import unit_numbers
 from dpensemble.budget import Budget
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.public_facts import warn_of_columns
-from dpensemble.engine.classifier import PrivateClassifier, TableClassifier
+from dpensemble.engine.classifier import TableClassifier
 from dpensemble.engine.planned import store_params
 from dpensemble.engine.result import PublicFacts, recommend
 from dpensemble.engine.run import all_or_nothing
@@ -24,8 +24,8 @@ from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments
-from dpensemble.rows.arguments import block, public_unit_numbers, tables
-from dpensemble.rows.bad_records import readable_rows, zeroes_bad
+from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.checked import TableForm
 from dpensemble.rows.labels_and_units import Owners
 from dpensemble.student.published import marked, with_names
 
@@ -133,15 +133,15 @@ class AutoClassifier(TableClassifier):
         """
         arguments.refuse_others(others)
         with all_or_nothing(self, ledger, (X, y, X_public)):
-            X, y, public = tables(self, X, arguments.required(y), X_public)
-            X = block(self, X, public)
+            X, y, public = arguments.checked_tables(self, X, arguments.required(y), X_public)
             # A wrong argument raises whichever method is chosen.
-            public_unit_numbers(public_units, len(public))
+            numbers = arguments.public_unit_numbers(public_units, len(public))
             # A text as epsilon would end the choice of a method by another error.
             Budget(epsilon=self.epsilon, delta=self.delta)
+            owners = Owners.of(units, len(X), zeroes=zeroes_bad(self))
             facts = PublicFacts(
                 n_public=len(public),
-                n_units=_public_number(self, X, units),
+                n_units=owners.n_units if self.relation == Relation.REPLACE_ONE else None,
                 n_columns=public.shape[1],
                 n_classes=len(declared_classes(self.classes)),
                 has_units=units is not None,
@@ -150,50 +150,37 @@ class AutoClassifier(TableClassifier):
                 epsilon=self.epsilon,
             )
             recommendation = recommend(facts)
-            whose = {"units": units, "fewest_units": fewest_units}
-            own = {"public_units": public_units, "personal_epsilons": personal_epsilons}
-            model, student = self._fitted(recommendation.method, X, y, public, whose, own)
-            self.fitted_, self.columns_ = model, public.iloc[:0]
-            self.result_ = replace(model.result_, student=student, recommendation=recommendation)
+            if recommendation.method == LabelMomentsClassifier.name:
+                moments = LabelMomentsClassifier(**self._settings_without("n_jobs"))
+                # The names of the columns that the model reads.
+                validate_data(moments, public, skip_check_array=True)
+                self.fitted_ = moments.fit_checked(X, y, public, owners, numbers, personal_epsilons, fewest_units)
+                student = self.fitted_.student_
+            else:
+                self.fitted_, student = self._fitted_majority(X, y, public, units, fewest_units)
+            self.columns_ = public.iloc[:0]
+            self.result_ = replace(self.fitted_.result_, student=student, recommendation=recommendation)
             return self
 
-    def _encoded(self, encoder: Any, X: Any) -> Any:
-        """Return private rows as numbers. An unreadable row becomes a row of NaN, which counts as bad."""
-        if not zeroes_bad(self):
-            return encoder.transform(X)
-        table, readable = readable_rows(X)
-        rows = np.array(encoder.transform(table), dtype=np.float64)
-        rows[~readable] = np.nan
-        return rows
+    def _settings_without(self, dropped: str) -> dict[str, Any]:
+        """Return the settings that differ from None, for another method."""
+        settings = self.get_params(deep=False).items()
+        return {name: value for name, value in settings if value is not None and name != dropped}
 
-    def _fitted(
-        self, name: str, X: Any, y: Any, public: Any, whose: dict[str, Any], own: dict[str, Any]
-    ) -> tuple[PrivateClassifier, Any]:
-        """Return the fitted estimator of that name, and its student as a reader of tables.
-
-        `whose` holds arguments of every `fit`, and `own` those of label moments alone.
-        """
-        shared = {name: value for name, value in self.get_params(deep=False).items() if value is not None}
-        if name == LabelMomentsClassifier.name:
-            shared.pop("n_jobs", None)
-            rows = None if self.declared_columns is not None else public
-            moments = LabelMomentsClassifier(**shared).fit(X, y, X_public=rows, **own, **whose)
-            return moments, moments.student_
-        shared.pop("declared_columns", None)
-        warn_of_columns(public, has_unit=whose["units"] is not None)
+    def _fitted_majority(
+        self, X: Any, y: Any, public: Any, units: ArrayLike | None, fewest_units: int | None
+    ) -> tuple[PrivateMajorityClassifier, Any]:
+        """Return a fitted private majority behind an encoder, and its student as a reader of tables."""
+        declared = self.declared_columns is not None
+        table, good = TableForm(public.iloc[:0], declared).converted(X, zeroes=zeroes_bad(self), first=0)
+        warn_of_columns(public, has_unit=units is not None)
         with on_public_rows():
             encoder = fit_encoder(public)
-        majority = PrivateMajorityClassifier(**shared)
-        majority.fit(self._encoded(encoder, X), y, X_public=encoder.transform(public), **whose)
-        student = with_names(
-            Pipeline([("encoder", encoder), ("student", majority.student_)]), n_columns=public.shape[1]
-        )
+        rows = np.array(encoder.transform(table), dtype=np.float64)
+        # A row of NaN counts as bad.
+        rows[~good] = np.nan
+        majority = PrivateMajorityClassifier(**self._settings_without("declared_columns"))
+        majority.fit(rows, y, X_public=encoder.transform(public), units=units, fewest_units=fewest_units)
+        pipeline = Pipeline([("encoder", encoder), ("student", majority.student_)])
+        student = with_names(pipeline, n_columns=public.shape[1])
         return majority, marked(student, for_release=majority.guarantee_.for_release)
-
-
-def _public_number(estimator: AutoClassifier, X: Any, units: ArrayLike | None) -> int | None:
-    """Return the number of units, if it is public. A record without a unit does not count."""
-    if estimator.relation != Relation.REPLACE_ONE:
-        return None
-    owners = Owners.of(units, len(X), zeroes=zeroes_bad(estimator))
-    return len(X) if owners.units is None else 1 + int(unit_numbers(owners.units, int(owners.present.sum())).max())

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
+from dpensemble._arrays import Integers
 from dpensemble._checks import integer_between
 from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.design.sums import NoisySums, noisy_sums
 from dpensemble.engine.classifier import TableClassifier
-from dpensemble.engine.label_moments import of_blocks, of_tables
+from dpensemble.engine.label_moments import of_blocks, of_checked_tables
 from dpensemble.engine.planned import store_params
-from dpensemble.engine.run import compared_once, run
+from dpensemble.engine.run import all_or_nothing, compared_once, run, run_steps
 from dpensemble.moments.queries import statistics_of
 from dpensemble.rows import arguments
+from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.labels_and_units import Owners
 from dpensemble.rows.source import Read, RowSource
 
 _EVERYONE = "everyone"
@@ -200,8 +203,26 @@ class LabelMomentsClassifier(TableClassifier):
         self
         """
         arguments.refuse_others(others)
-        given = (X, y, X_public, units, personal_epsilons, fewest_units, public_units)
-        return run(self, lambda: of_tables(self, *given), ledger=ledger, records=(X, y, X_public))
+        with all_or_nothing(self, ledger, (X, y, X_public)):
+            X, y, public = arguments.checked_tables(self, X, arguments.required(y), X_public)
+            numbers = arguments.public_unit_numbers(public_units, len(public))
+            owners = Owners.of(units, len(X), zeroes=zeroes_bad(self))
+            return self.fit_checked(X, y, public, owners, numbers, personal_epsilons, fewest_units)
+
+    def fit_checked(
+        self,
+        X: Any,
+        y: Any,
+        public: Any,
+        owners: Owners,
+        public_units: Integers | None,
+        personal_epsilons: ArrayLike | None,
+        fewest_units: int | None,
+    ) -> Self:
+        """Fit to rows and labels that `checked_tables` returned, within `all_or_nothing`."""
+        more = (personal_epsilons, fewest_units, public_units)
+        self.result_ = run_steps(of_checked_tables(self, X, y, public, owners, *more))
+        return self
 
     def fit_blocks(
         self,

@@ -202,31 +202,32 @@ def public_unit_numbers(public_units: ArrayLike | None, n_public: int) -> Intege
     return unit_numbers(public_units, n_public)
 
 
-def block(estimator: Any, X: Any, public: Any, *, first: int = 0) -> Any:
-    """Return private rows as a table with the public columns' kinds. In messages, `first` is the first row's number."""
-    keep_bad = zeroes_bad(estimator)
-    X = row_array(X, public.shape[1]) if keep_bad else X
+def checked_entries(X: Any, n_columns: int, *, keep_bad: bool, first: int = 0) -> Any:
+    """Return private rows in which every entry can be read, and none affects how another is read.
+
+    Other entries raise errors, or are blank with `keep_bad`. `first` is the number of the first row, in errors.
+    """
+    X = row_array(X, n_columns) if keep_bad else X
     require_rows("X", X, keep_bad=keep_bad, first=first)
-    return _like("private", estimator, blanked(X) if keep_bad else X, public, keep_bad=keep_bad)
+    return _each_alone("X", blanked(X) if keep_bad else X)
 
 
-def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any]:
-    """Return private rows and labels after checks of all of them together, and public rows (see `public_table`)."""
+def checked_tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any]:
+    """Return private rows and labels whose entries were checked, and public rows (see `public_table`)."""
+    keep_bad = zeroes_bad(estimator)
     require_dense("X", X)
     require_others(X, X_public)
     public = public_table(estimator, X_public)
-    X = row_array(X, public.shape[1]) if zeroes_bad(estimator) else X
-    require_rows("X", X, keep_bad=zeroes_bad(estimator))
-    require_labels(y, keep_bad=zeroes_bad(estimator))
-    X = each_alone("X", blanked(X) if zeroes_bad(estimator) else X)
+    X = checked_entries(X, public.shape[1], keep_bad=keep_bad)
+    require_labels(y, keep_bad=keep_bad)
     if not len(X):
         raise DataError("X has 0 sample(s) (no records) while a minimum of 1 is required.")
     if hasattr(X, "columns"):
         validate_data(estimator, X, skip_check_array=True)
     else:
-        labels = {} if zeroes_bad(estimator) else {"y": y}
+        labels = {} if keep_bad else {"y": y}
         checked = validate_data(estimator, X, **labels, dtype=None, ensure_all_finite=False, ensure_min_samples=2)
-        X, y = (checked, y) if zeroes_bad(estimator) else checked
+        X, y = (checked, y) if keep_bad else checked
     require_as_many(X, y)
     return X, y, public
 
@@ -238,7 +239,7 @@ def require_as_many(X: Any, y: Any) -> None:
         raise DataError(f"X has {len(X)} records, but y has {n_labels} labels: give one for each.")
 
 
-def each_alone(name: str, X: Any) -> Any:
+def _each_alone(name: str, X: Any) -> Any:
     """Return rows in which no entry affects how another is read. Numbers become floats, other rows stay unchanged."""
     if hasattr(X, "columns"):
         return X
@@ -256,9 +257,9 @@ def _array(X: Any) -> NDArray[Any]:
     return np.asarray(X) if hasattr(X, "__array__") else np.asarray(X, dtype=object)
 
 
-def _like(name: str, estimator: Any, X: Any, columns: Any, *, keep_bad: bool = False) -> Any:
-    X = each_alone("X", X)
-    if estimator.declared_columns is None:
+def in_public_columns(name: str, X: Any, columns: Any, *, declared: bool, keep_bad: bool = False) -> Any:
+    """Return the rows called `name` as a table with the columns and kinds of the table `columns`."""
+    if not declared:
         return same_columns(name, X, columns, keep_bad=keep_bad)
     with kinds_by("declared_columns"):
         return same_columns(name, with_texts(X, columns), columns, keep_bad=keep_bad)
@@ -267,10 +268,10 @@ def _like(name: str, estimator: Any, X: Any, columns: Any, *, keep_bad: bool = F
 def new_rows(estimator: Any, X: Any, columns: Any) -> Any:
     """Return rows to classify as a table with the columns and kinds of the empty table `columns`."""
     require_rows("X", X)
-    X = each_alone("X", X)
+    X = _each_alone("X", X)
     with names_checked():
         if hasattr(X, "columns"):
             validate_data(estimator, X, skip_check_array=True, reset=False)
         else:
             X = validate_data(estimator, X, dtype=None, ensure_all_finite=False, reset=False)
-    return _like("new", estimator, X, columns)
+    return in_public_columns("new", X, columns, declared=estimator.declared_columns is not None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +16,7 @@ from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import shown
 from dpensemble._class_names import sorted_array
 from dpensemble._refusals import kinds_of, label_array, require_one_per_record, require_readable
-from dpensemble.allocation.partition import declared_units, present_numbers, units_or_none
+from dpensemble.allocation.partition import declared_units, present_numbers, unit_numbers, units_or_none
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.rows.bad_records import BAD, class_ids_or_bad
@@ -40,13 +41,16 @@ def sorted_classes(classes: Any) -> NDArray[Any]:
     return distinct
 
 
-def class_ids(classes: NDArray[Any], y: Any, *, first: int = 0) -> Integers:
-    """Return each label's position among the sorted classes. `first` is the row of the first label."""
+def class_ids(classes: NDArray[Any], y: Any, *, keep_bad: bool = False, first: int = 0) -> Integers:
+    """Return each label's position among the sorted classes. `first` is the row of the first label.
+
+    An undeclared label raises an error, or is `BAD` with `keep_bad`.
+    """
     labels = label_array(y)
     _require_types(classes, y)
     ids = class_ids_or_bad(classes, labels)
     undeclared = np.flatnonzero(ids == BAD)
-    if undeclared.size:
+    if undeclared.size and not keep_bad:
         ranges = _RANGES if labels.dtype.kind == "f" else ""
         raise DataError(
             f"the private labels (y) contain one that is not among classes={classes.tolist()!r} (the first in "
@@ -54,16 +58,6 @@ def class_ids(classes: NDArray[Any], y: Any, *, first: int = 0) -> Integers:
             f"nothing (on_bad_record='zero'){ranges}."
         )
     return ids
-
-
-def ids_or_bad(classes: NDArray[Any], y: Any, n_records: int) -> Integers:
-    """Return each label's position among the sorted classes, or `BAD` for an undeclared label."""
-    labels = label_array(y)
-    _require_types(classes, y)
-    targets = class_ids_or_bad(classes, labels)
-    if len(targets) != n_records:
-        raise DataError(f"X has {n_records} records, but y has {len(targets)} labels: give one for each.")
-    return targets
 
 
 def _require_types(classes: NDArray[np.generic], y: ArrayLike) -> None:
@@ -112,6 +106,17 @@ class Owners:
             raise DataError("units must have no missing value: give every record a unit.")
         require_one_per_record("units", numbers, len(numbers) if n_records is None else n_records)
         return cls(numbers[present], present)
+
+    @cached_property
+    def numbers(self) -> Integers:
+        """Number of each present record's unit, counted from 0."""
+        n_present = int(self.present.sum())
+        return np.arange(n_present) if self.units is None else unit_numbers(self.units, n_present)
+
+    @property
+    def n_units(self) -> int:
+        """Number of units. Public under replace-one only."""
+        return len(self.present) if self.units is None else 1 + int(self.numbers.max())
 
     def part(self, start: int, n_records: int) -> Owners:
         """Return the owners of a block of records, without their units, which are not needed."""
