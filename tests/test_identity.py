@@ -21,8 +21,8 @@ from dpensemble.datasets.arrow import ArrowBlocks
 from dpensemble.datasets.parquet import UnitNumbers
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.relations import Relation
+from dpensemble.rows.arguments import Owners
 from dpensemble.rows.checksums import RowChecksums
-from dpensemble.rows.labels_and_units import Owners
 from dpensemble.workflow.holdout import _numbers
 from dpensemble.workflow.tables import Tables
 

@@ -527,8 +527,8 @@ def of_group(name):
 # Where private and public rows are refused. A module that moves is renamed here.
 SOURCE = Path(moments_module.__file__).parents[1]
 MODULES = [
-    *("_refusals", "_identity", "allocation/units", "engine/records", "engine/label_moments", "engine/voting"),
-    *("rows/arguments", "rows/checked", "rows/labels_and_units", "rows/passes", "rows/source"),
+    *("_refusals", "_identity", "allocation/partition", "engine/records", "methods/label_moments", "engine/voting"),
+    *("rows/arguments", "rows/checked", "rows/passes", "rows/source"),
     *(
         "teachers/ensemble",
         "releases/sums",

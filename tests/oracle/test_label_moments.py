@@ -15,8 +15,8 @@ from dpensemble.accounting import Group, SumsMeter
 from dpensemble.audit import audit_pipeline
 from dpensemble.budget import Budget
 from dpensemble.cost import gaussian_mu
-from dpensemble.engine import label_moments
 from dpensemble.errors import DataError
+from dpensemble.methods import label_moments
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.moments import MomentsSource, queries
 from dpensemble.moments.maps import curved

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from dpensemble import Budget
-from dpensemble._announce import Spending
+from dpensemble._spending import Spending
 from dpensemble.cost import GaussianCost, gaussian_mu
 from dpensemble.errors import BudgetError, InvalidParameterError, LedgerError, TamperedLedgerError
 from dpensemble.relations import Relation

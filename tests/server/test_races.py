@@ -5,7 +5,7 @@ import os
 import pytest
 
 from dpensemble import Budget
-from dpensemble._announce import Spending
+from dpensemble._spending import Spending
 from dpensemble.errors import BudgetError
 from dpensemble.server import Ledger
 

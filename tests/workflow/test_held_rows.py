@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import dpensemble.cli.train
-from dpensemble._announce import listen
+from dpensemble._spending import listen
 from dpensemble.cli import main
 from dpensemble.datasets.arrow import ArrowPart
 from dpensemble.datasets.partitions import ParquetParts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpensemble._announce import Spending
+from dpensemble._spending import Spending
 from dpensemble.cost import PrivacyCost
 from dpensemble.errors import BudgetError
 from dpensemble.server import Ledger

@@ -16,7 +16,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between, real_between
-from dpensemble._no_copies import Original
+from dpensemble._spending import Original
 from dpensemble._wording import round_up
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, Cost, PrivacyCost

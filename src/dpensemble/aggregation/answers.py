@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import Any, Protocol
 
 from dpensemble._checks import shown
-from dpensemble._no_copies import Original
+from dpensemble._spending import Original
 from dpensemble.errors import BudgetError, DataError
 
 _LONGEST_KEY = 200

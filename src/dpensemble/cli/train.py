@@ -20,10 +20,9 @@ from typing import Any
 import typer
 
 from dpensemble import methods
-from dpensemble._announce import Spending, listen
 from dpensemble._class_names import split_names
-from dpensemble._draw_once import kept_in
 from dpensemble._progress import Hear, progress_heard_by, show_progress
+from dpensemble._spending import Spending, kept_in, listen
 from dpensemble.cli.again import ARGUMENTS, Unfinished, unfinished
 from dpensemble.cli.interrupts import INTERRUPTS
 from dpensemble.cli.manifest import METHODS, method_of

@@ -19,10 +19,19 @@ from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.relations import Relation
-from dpensemble.rows.arguments import require_as_many, require_dense, require_workers, required, width_of
+from dpensemble.rows.arguments import (
+    Owners,
+    identities,
+    one_per_record,
+    require_as_many,
+    require_dense,
+    require_workers,
+    required,
+    sorted_classes,
+    width_of,
+)
 from dpensemble.rows.bad_records import BAD, as_numbers, zeroes_bad
 from dpensemble.rows.checked import NumberForm, RowCheck
-from dpensemble.rows.labels_and_units import Owners, identities, one_per_record, sorted_classes
 
 # Largest delta of a guarantee if the number of units is private and no lower bound was declared.
 _LARGEST_DELTA = 0.01

@@ -27,9 +27,9 @@ from dpensemble.guarantee import GroupGuarantee, Guarantee
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Basis, Relation
 from dpensemble.rows import arguments as inputs
+from dpensemble.rows.arguments import Owners, one_per_record, sorted_classes
 from dpensemble.rows.bad_records import zeroes_bad
 from dpensemble.rows.checked import Block, NumberForm, RowCheck
-from dpensemble.rows.labels_and_units import Owners, one_per_record, sorted_classes
 from dpensemble.rows.passes import RecordsInOrder
 from dpensemble.rows.source import Blocks, Read
 from dpensemble.teachers.ensemble import RowsInBlocks

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
-from dpensemble._draw_once import drawn_once, drawn_together
 from dpensemble._progress import progress_bar
 from dpensemble._random import NoiseSource, Stream, noise_source, seed_integer
+from dpensemble._spending import drawn_once, drawn_together
 from dpensemble.accounting import Meter
 from dpensemble.accounting.schedule import VotingSchedule
 from dpensemble.allocation import Allocation

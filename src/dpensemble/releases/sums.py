@@ -22,9 +22,8 @@ import numpy as np
 
 from dpensemble._arrays import BigIntegers, Floats, Integers
 from dpensemble._checks import integer_between, member
-from dpensemble._draw_once import drawn_once
-from dpensemble._no_copies import Original
 from dpensemble._random import NOISE_BITS, NoiseSource
+from dpensemble._spending import Original, drawn_once
 from dpensemble.cost import noise_variance
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.relations import Relation

@@ -25,10 +25,9 @@ from dpensemble._identity import is_id_type
 from dpensemble._refusals import blanked, read_rows, require_labels, require_rows, row_array
 from dpensemble.datasets.frames import as_given
 from dpensemble.errors import DataError
-from dpensemble.rows.arguments import checked_entries, in_public_columns, require_dense, require_finite
+from dpensemble.rows.arguments import checked_entries, class_ids, in_public_columns, require_dense, require_finite
 from dpensemble.rows.bad_records import BAD, as_numbers, readable_array, readable_rows
 from dpensemble.rows.checksums import SIZE, RowChecksums
-from dpensemble.rows.labels_and_units import class_ids
 from dpensemble.rows.source import columns_of
 
 #: Keyed hashes of units. numpy compares them as bytes of one length.

@@ -62,8 +62,8 @@ from typing import Any
 
 import numpy as np
 
-from dpensemble._announce import Spending
 from dpensemble._checks import member, real_between
+from dpensemble._spending import Spending
 from dpensemble.accounting.meters.gated import allowance
 from dpensemble.accounting.worst_case import pure_cost
 from dpensemble.budget import Budget

@@ -17,9 +17,9 @@ from dpensemble.datasets.tables import as_kinds
 from dpensemble.engine.records import owned_records
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
+from dpensemble.rows.arguments import sorted_classes
 from dpensemble.rows.bad_records import BAD, OnBadRecord
 from dpensemble.rows.checked import RowCheck, TableForm
-from dpensemble.rows.labels_and_units import sorted_classes
 from dpensemble.server.settings import GrantSettings, ServiceSettings
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.workflow import ReadOptions, TableFiles, file_tables

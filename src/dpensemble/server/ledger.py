@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NoReturn, Self
 
-from dpensemble._announce import Spending
 from dpensemble._checks import integer_between, member
+from dpensemble._spending import Spending
 from dpensemble._state_home import state_home
 from dpensemble.budget import Budget
 from dpensemble.errors import LedgerError, TamperedLedgerError

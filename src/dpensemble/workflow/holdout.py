@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._announce import Spending, announce
 from dpensemble._arrays import Floats, Integers, Rows
 from dpensemble._checks import real_between
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
+from dpensemble._spending import Spending, announce
 from dpensemble.allocation.partition import number_units, units_or_none
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.quality.release import (
@@ -32,8 +32,8 @@ from dpensemble.quality.release import (
 )
 from dpensemble.quality.result import Costs
 from dpensemble.relations import Relation
+from dpensemble.rows.arguments import sorted_classes
 from dpensemble.rows.bad_records import BAD, class_ids_or_bad
-from dpensemble.rows.labels_and_units import sorted_classes
 from dpensemble.workflow.column_kinds import group_places
 from dpensemble.workflow.tables import Tables
 

@@ -17,9 +17,9 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import get_tags
 
-from dpensemble._draw_once import kept_in
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._progress import progress_heard_by, show_progress
+from dpensemble._spending import kept_in
 from dpensemble.datasets.columns import assembled, number_columns
 from dpensemble.engine.run import uncounted
 from dpensemble.errors import BudgetError, DataError, TeacherError

@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dpensemble._announce import Spending
 from dpensemble._checks import printable
 from dpensemble._folders import sync_folder
+from dpensemble._spending import Spending
 from dpensemble._state_home import note_of, noted_once, state_home
 from dpensemble._untrusted import file_bytes
 from dpensemble.errors import FileError, LedgerError, file_errors, known_text

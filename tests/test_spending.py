@@ -11,8 +11,8 @@ import pytest
 
 import dpensemble
 from dpensemble import Aggregator, Budget
-from dpensemble._no_copies import Original
 from dpensemble._random import SystemNoise
+from dpensemble._spending import Original
 from dpensemble.accounting.sums import Group, SumsMeter
 from dpensemble.aggregation.aggregator import _Draws
 from dpensemble.aggregation.answers import MemoryBook
