@@ -1,13 +1,13 @@
 """Private records in memory behind a public map, for tests of sums."""
 
 from dpensemble.releases.sums import SameRecords
-from dpensemble.rows.checked import Block
+from dpensemble.rows.checked import CheckedBlock
 from dpensemble.rows.passes import ROWS_AT_ONCE, CheckedRecords, Features, SumsOfRecords
 
 
 def records_behind(transform, X, targets, weights):
     """Return records behind a map, as `fit` has them."""
-    n, blocks = len(targets), tuple(Block(X, targets, weights).split(ROWS_AT_ONCE))
+    n, blocks = len(targets), tuple(CheckedBlock(X, targets, weights).split(ROWS_AT_ONCE))
     return SumsOfRecords(CheckedRecords(n, n, SameRecords((n, 0)), blocks), Features(transform))
 
 

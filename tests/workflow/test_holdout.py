@@ -9,7 +9,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from dpensemble import LabelMomentsClassifier, PATEClassifier, WeightingPATEClassifier
 from dpensemble.errors import BudgetError, InvalidParameterError
-from dpensemble.rows.source import Blocks
+from dpensemble.rows.source import BlockSource
 from dpensemble.server import Ledger
 from dpensemble.workflow import Tables, holdout, train
 from dpensemble.workflow.holdout import ASSUMPTIONS, hold_back
@@ -133,7 +133,7 @@ def test_a_rehearsal_without_public_rows_has_no_blanks_that_the_student_does_not
         ),
         (
             LabelMomentsClassifier(**SETTINGS),
-            {"stream": PrivateStream(1500, None, Blocks(lambda: iter(())))},
+            {"stream": PrivateStream(1500, None, BlockSource(lambda: iter(())))},
             0.2,
             "requires records with fixed places, which a database",
         ),

@@ -123,7 +123,7 @@ def total_spent() -> Budget | None:
 
 
 @contextmanager
-def counted(estimator: Any, X: Any, y: Any, X_public: Any = None) -> Iterator[None]:
+def _owner_warned(estimator: Any, X: Any, y: Any, X_public: Any = None) -> Iterator[None]:
     """Count a fit on these records, even if it fails after its budget was spent, and warn about the joint cost.
 
     Before anything is spent, also warn if public rows are private records.
@@ -300,13 +300,13 @@ def run(
     `ledger` is charged before noise is drawn, and may refuse. Repeated fits are counted by `records`, the unchanged
     input of `fit` with public rows if there are any, or None for records in blocks.
     """
-    with all_or_nothing(estimator, ledger, records):
+    with guarded_fit(estimator, ledger, records):
         estimator.result_ = run_steps(checked())
     return estimator
 
 
 def run_steps(steps: Steps) -> Result:
-    """Run the steps in their order, and return the result. `all_or_nothing` stands around it."""
+    """Run the steps in their order, and return the result. `guarded_fit` stands around it."""
     seconds: dict[str, float] = {}
     with _timed(seconds, "accounting"):
         steps.prepare()
@@ -344,14 +344,14 @@ def _named(steps: Steps, learners: dict[str, Any]) -> dict[str, str]:
 
 
 @contextmanager
-def all_or_nothing(estimator: Any, ledger: Any = None, records: tuple[Any, ...] | None = None) -> Iterator[None]:
+def guarded_fit(estimator: Any, ledger: Any = None, records: tuple[Any, ...] | None = None) -> Iterator[None]:
     """Guard a fit: restore the estimator if the block fails, charge a ledger, count fits, and quote no private row."""
     if ledger is not None and not hasattr(ledger, "one_release"):
         raise InvalidParameterError(
             f"ledger must be a data set's account, e.g. Ledger(...).account('NAME'); got a {type(ledger).__name__}.",
             parameter="ledger",
         )
-    with guard_private_rows(), nullcontext() if records is None else counted(estimator, *records):
+    with guard_private_rows(), nullcontext() if records is None else _owner_warned(estimator, *records):
         before = dict(vars(estimator))
         try:
             with listen(None if ledger is None else ledger.one_release(type(estimator).__name__)):

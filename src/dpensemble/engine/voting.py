@@ -29,9 +29,9 @@ from dpensemble.relations import Basis, Relation
 from dpensemble.rows import arguments as inputs
 from dpensemble.rows.arguments import Owners, one_per_record, sorted_classes
 from dpensemble.rows.bad_records import zeroes_bad
-from dpensemble.rows.checked import Block, NumberForm, RowCheck
+from dpensemble.rows.checked import CheckedBlock, NumberForm, RowCheck
 from dpensemble.rows.passes import RecordsInOrder
-from dpensemble.rows.source import Blocks, Read
+from dpensemble.rows.source import BlockSource, Read
 from dpensemble.teachers.ensemble import RowsInBlocks
 
 
@@ -190,7 +190,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
         inputs.require_workers(self.n_jobs)
         classes, zeroes = sorted_classes(self.classes), zeroes_bad(self)
         check = RowCheck(NumberForm(self._takes_nan(), self), classes, zeroes)
-        passes = RecordsInOrder(Blocks(read), check)
+        passes = RecordsInOrder(BlockSource(read), check)
         targets = _class_ids(passes.blocks(), len(classes))
         owners = Owners.in_blocks(read, units, len(targets), zeroes=zeroes)
         (targets,) = owners.kept(targets)
@@ -200,7 +200,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
         return self.steps(self, records, classes, rows, fewest_units, diagnostics)
 
 
-def _class_ids(blocks: Iterator[Block], n_classes: int) -> Integers:
+def _class_ids(blocks: Iterator[CheckedBlock], n_classes: int) -> Integers:
     """Return each record's class. Bad records raise, or are marked, before anything is spent."""
     # One byte a record, as a rule.
     small = np.min_scalar_type(-n_classes)

@@ -19,7 +19,7 @@ from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.engine.classifier import TableClassifier
 from dpensemble.engine.planned import store_params
 from dpensemble.engine.result import PublicFacts, recommend
-from dpensemble.engine.run import all_or_nothing
+from dpensemble.engine.run import guarded_fit
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.relations import Relation
@@ -132,7 +132,7 @@ class AutoClassifier(TableClassifier):
         self
         """
         arguments.refuse_others(others)
-        with all_or_nothing(self, ledger, (X, y, X_public)):
+        with guarded_fit(self, ledger, (X, y, X_public)):
             X, y, public = arguments.checked_tables(self, X, arguments.required(y), X_public)
             # A wrong argument raises whichever method is chosen.
             numbers = arguments.public_unit_numbers(public_units, len(public))

@@ -23,7 +23,7 @@ from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.engine.classifier import PrivateClassifier, explained
 from dpensemble.engine.planned import store_params
-from dpensemble.engine.run import all_or_nothing
+from dpensemble.engine.run import guarded_fit
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError, SettingWarning
 from dpensemble.moments.explanation import Explanation
 from dpensemble.rows import arguments
@@ -139,7 +139,7 @@ class EncodedClassifier(PrivateClassifier):
         require_readable("X_public", X_public)
         if self.encoder is None and is_table(X_public):
             warn_of_columns(as_table(X_public), has_unit=more.get("units") is not None)
-        with all_or_nothing(self, records=(X, y, X_public)):
+        with guarded_fit(self, records=(X, y, X_public)):
             with on_public_rows():
                 if arguments.names_of(X_public):
                     validate_data(self, X_public, skip_check_array=True)

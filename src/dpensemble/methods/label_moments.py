@@ -30,7 +30,7 @@ from dpensemble.engine.classifier import TableClassifier
 from dpensemble.engine.planned import store_params
 from dpensemble.engine.records import ReleasedLabels, groups_by_epsilon, require_small_delta
 from dpensemble.engine.result import Result
-from dpensemble.engine.run import Steps, all_or_nothing, compared_once, run, run_steps
+from dpensemble.engine.run import Steps, compared_once, guarded_fit, run, run_steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.learning import (
@@ -53,7 +53,7 @@ from dpensemble.rows.arguments import Owners, names_of, public_table, public_uni
 from dpensemble.rows.bad_records import zeroes_bad
 from dpensemble.rows.checked import RowCheck, TableForm, UnitsByPlace
 from dpensemble.rows.passes import CheckedRecords, Features, SumsOfRecords
-from dpensemble.rows.source import Blocks, Read, RowSource
+from dpensemble.rows.source import BlockSource, Read, RowSource
 from dpensemble.student.published import marked, with_names
 
 
@@ -271,7 +271,7 @@ def of_blocks(
     )
     check = RowCheck(form, classes, zeroes_bad(method))
     if callable(read):
-        source: RowSource = Blocks(read, ShownPasses())
+        source: RowSource = BlockSource(read, ShownPasses())
         owners = Owners.in_blocks(read, units, None, zeroes=zeroes_bad(method))
         units = owners.units
         if units is not None:
@@ -497,7 +497,7 @@ class LabelMomentsClassifier(TableClassifier):
         self
         """
         arguments.refuse_others(others)
-        with all_or_nothing(self, ledger, (X, y, X_public)):
+        with guarded_fit(self, ledger, (X, y, X_public)):
             X, y, public = arguments.checked_tables(self, X, arguments.required(y), X_public)
             numbers = arguments.public_unit_numbers(public_units, len(public))
             owners = Owners.of(units, len(X), zeroes=zeroes_bad(self))
@@ -513,7 +513,7 @@ class LabelMomentsClassifier(TableClassifier):
         personal_epsilons: ArrayLike | None,
         fewest_units: int | None,
     ) -> Self:
-        """Fit to rows and labels that `checked_tables` returned, within `all_or_nothing`."""
+        """Fit to rows and labels that `checked_tables` returned, within `guarded_fit`."""
         more = (personal_epsilons, fewest_units, public_units)
         self.result_ = run_steps(of_checked_tables(self, X, y, public, owners, *more))
         return self

@@ -41,7 +41,7 @@ class UnitTypeError(DataError):
     """Some rows have a column of units of a type that does not hold ids."""
 
 
-class Block(NamedTuple):
+class CheckedBlock(NamedTuple):
     """Checked private records: rows in the form of the method, class ids, and weights.
 
     Weights add up to at most 1 a unit. The class id of a bad record is negative. `units` identify whose records they
@@ -53,12 +53,12 @@ class Block(NamedTuple):
     weights: Floats
     units: ArrayLike | None = None
 
-    def split(self, rows: int) -> Iterator[Block]:
+    def split(self, rows: int) -> Iterator[CheckedBlock]:
         """Yield the records in blocks of at most that many rows."""
         for start in range(0, len(self.targets), rows):
             part = slice(start, start + rows)
             units = None if self.units is None else np.asarray(self.units)[part]
-            yield Block(rows_at(self.rows, part), self.targets[part], self.weights[part], units)
+            yield CheckedBlock(rows_at(self.rows, part), self.targets[part], self.weights[part], units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +234,7 @@ class RowCheck:
     target: str | None = None
     unit: str | None = None
 
-    def checked_blocks(self, tables: Iterable[Rows]) -> Iterator[Block]:
+    def checked_blocks(self, tables: Iterable[Rows]) -> Iterator[CheckedBlock]:
         """Yield the records of each table as a block. Errors name rows by their number in all tables."""
         start = 0
         for table in tables:
@@ -255,7 +255,7 @@ class RowCheck:
         if self.units is not None:
             self.units.require_all(start)
 
-    def checked_block(self, X: Rows, y: Rows, ids: Rows | None = None, *, first: int = 0) -> Block:
+    def checked_block(self, X: Rows, y: Rows, ids: Rows | None = None, *, first: int = 0) -> CheckedBlock:
         """Return records whose entries were checked as a block: converted, with class ids and weights."""
         rows, good = self.form.converted(X, zeroes=self.zeroes, first=first)
         targets = class_ids(self.classes, y, keep_bad=self.zeroes, first=first)
@@ -263,11 +263,11 @@ class RowCheck:
             raise DataError(f"X has {len(rows)} records, but y has {len(targets)} labels: give one for each.")
         targets[~good] = BAD
         if self.units is None:
-            return Block(rows, targets, np.ones(len(targets)))
+            return CheckedBlock(rows, targets, np.ones(len(targets)))
         present, weights, whose = self.units.weights_of(ids, first, len(targets))
         if present.all():
-            return Block(rows, targets, weights, whose)
+            return CheckedBlock(rows, targets, weights, whose)
         if not self.zeroes:
             raise DataError("a private record has no unit: fill the column of units in.")
         # A record without a unit is left out of every sum.
-        return Block(rows[present], targets[present], weights[present], np.asarray(whose)[present])
+        return CheckedBlock(rows[present], targets[present], weights[present], np.asarray(whose)[present])

@@ -27,7 +27,7 @@ from dpensemble.moments.queries import AnyQuery, partial_sums
 from dpensemble.moments.whole import WholeBlock, whole_features
 from dpensemble.releases.sums import CHECKSUMS, PartialSums, SameRecords
 from dpensemble.rows.bad_records import BAD
-from dpensemble.rows.checked import Block, RowCheck, UnitCounts, UnitsByEntry, UnitTypeError, as_hashes
+from dpensemble.rows.checked import CheckedBlock, RowCheck, UnitCounts, UnitsByEntry, UnitTypeError, as_hashes
 from dpensemble.rows.checksums import RowChecksums
 from dpensemble.rows.source import Facts, RowSource, rows_here
 
@@ -56,7 +56,9 @@ class Features:
     _kept: list[WholeBlock] | None = field(default_factory=list, init=False)
     _complete: bool = field(default=False, init=False)
 
-    def whole_blocks(self, blocks: Iterable[Block], checksums: RowChecksums | None = None) -> Iterator[WholeBlock]:
+    def whole_blocks(
+        self, blocks: Iterable[CheckedBlock], checksums: RowChecksums | None = None
+    ) -> Iterator[WholeBlock]:
         """Yield whole features, class ids and weights. A bad record has zeros, the class `BAD` and its own weight.
 
         `checksums` hash rows that may change between two passes. Blocks are not read if their features were kept.
@@ -262,7 +264,7 @@ class PartTask:
             return self._count(blocks, checksums)
         return PartReport(partial_sums(self.query, self.features.whole_blocks(blocks, checksums), number=self.number))
 
-    def _count(self, blocks: Iterator[Block], checksums: RowChecksums | None) -> PartReport:
+    def _count(self, blocks: Iterator[CheckedBlock], checksums: RowChecksums | None) -> PartReport:
         rows, checksum, hashes = 0, 0, []
         for part in blocks:
             rows += len(part.targets)
@@ -284,7 +286,7 @@ class CheckedRecords:
     n_records: int
     n_units: int
     same: SameRecords
-    blocks: tuple[Block, ...] | None = None
+    blocks: tuple[CheckedBlock, ...] | None = None
     source: RowSource | None = None
     task: PartTask | None = None
     weights: PartWeights = field(default_factory=PartWeights)
@@ -352,7 +354,7 @@ class RecordsInOrder:
     # The key is secret and new, so that nobody can make rows whose change would not be noticed.
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[CheckedBlock]:
         """Yield the records of one pass. At its end, raise if the pass differs from the first one."""
         checksums = RowChecksums(self.key) if Facts.of(self.source).may_change else None
         n_rows, checksum = 0, 0

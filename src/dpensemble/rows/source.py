@@ -91,7 +91,7 @@ class Facts:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Blocks:
+class BlockSource:
     """Rows that a function yields in blocks ``(X, y)`` in this process, the same in the same order at every call.
 
     `shown` shows a bar for each pass. Files have `fixed_places`.

@@ -21,7 +21,7 @@ from dpensemble.datasets.columns import labels_of
 from dpensemble.datasets.parquet import ParquetTable, files_of, is_parquet, stacked, state_of
 from dpensemble.datasets.tables import require_complete
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.rows.source import Blocks, Convert, Read, RowSource, converted, rows_here, without
+from dpensemble.rows.source import BlockSource, Convert, Read, RowSource, converted, rows_here, without
 from dpensemble.workflow.column_kinds import LEAVE_OUT, ColumnKinds, require_two
 from dpensemble.workflow.table_files import TableFiles, Workers
 
@@ -188,7 +188,7 @@ def private_stream(
     if workers is not None and workers.is_table(files.private):
         n_records = int(workers.frame(files.private).count())
         require_two(range(n_records))
-        return PrivateStream(n_records, None, Blocks(_by_the_cluster), _parts(files, conversion, workers))
+        return PrivateStream(n_records, None, BlockSource(_by_the_cluster), _parts(files, conversion, workers))
     source = None if workers is None else workers.source
     fixed = files_of(files.private) if source is None else source.files
     # Before anything is read, since places follow from what is read.
@@ -197,7 +197,7 @@ def private_stream(
     written = partial(_written, files, source, kinds.options.keep_bad)
     records = written(files.drop)
     require_two(range(records.n_records))
-    here = converted(Blocks(partial(_numbered, records.read), fixed_places=bool(fixed)), conversion)
+    here = converted(BlockSource(partial(_numbered, records.read), fixed_places=bool(fixed)), conversion)
     no_features = [name for name in groups if name in files.drop]
     more = written([name for name in files.drop if name not in groups]) if no_features else records
     placed = RowsOfFiles(unchanged, more.read, conversion, tuple(groups), tuple(no_features)) if fixed else None

@@ -26,7 +26,7 @@ from dpensemble.errors import BudgetError, DataError, TeacherError
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.persistence import save_classifier
 from dpensemble.rows.bad_records import zeroes_bad
-from dpensemble.rows.source import Blocks
+from dpensemble.rows.source import BlockSource
 from dpensemble.workflow.outputs import STUDENT, file_contents
 from dpensemble.workflow.private_rows import HeldRows, PrivateStream, UnchangedFiles
 from dpensemble.workflow.tables import Tables
@@ -160,4 +160,4 @@ def _stream(rows: pd.DataFrame, labels: pd.Series, units: Any, groups: pd.DataFr
             yield rows[part], labels[part].to_numpy()
 
     entries = pd.DataFrame(index=rows.index) if groups is None else groups
-    return PrivateStream(len(rows), units, Blocks(read, fixed_places=True), placed=_Rows(rows, labels, entries))
+    return PrivateStream(len(rows), units, BlockSource(read, fixed_places=True), placed=_Rows(rows, labels, entries))

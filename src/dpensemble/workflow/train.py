@@ -25,7 +25,7 @@ from dpensemble.quality.result import Costs
 from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord, declared_noun
 from dpensemble.rows.bad_records import readable_rows, zeroes_bad
-from dpensemble.rows.source import Blocks, Facts, RowSource, rows_here
+from dpensemble.rows.source import BlockSource, Facts, RowSource, rows_here
 from dpensemble.student.published import class_probabilities, default_student, fit_student
 from dpensemble.workflow.holdout import HeldBack, WithScore, hold_back, require_scorable, scored
 from dpensemble.workflow.learners import scores
@@ -152,7 +152,7 @@ class _Compared:
     def heard(self, stream: PrivateStream) -> PrivateStream:
         """Return a stream whose first pass is compared."""
         places = Facts.of(stream.source).fixed_places
-        return stream if self.read is None else replace(stream, source=Blocks(self.read, fixed_places=places))
+        return stream if self.read is None else replace(stream, source=BlockSource(self.read, fixed_places=places))
 
     def counts(self, n_public: int) -> dict[str, tuple[int | None, int]]:
         """Return the count for the owner, or None if it is not known, and its digits. Nothing without public rows."""
