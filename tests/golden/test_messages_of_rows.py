@@ -496,8 +496,8 @@ def outcome(action):
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         patch.setattr(SumReleaser, "release", accepted)
-        patch.setattr(VotingSteps, "release", accepted)
-        patch.setattr(AveragesSteps, "release", accepted)
+        patch.setattr(VotingSteps, "charge_and_release", accepted)
+        patch.setattr(AveragesSteps, "charge_and_release", accepted)
         try:
             action()
             text = "accepted"

@@ -202,8 +202,10 @@ def reads_frames(method: Callable[_Arguments, _Answer]) -> Callable[_Arguments, 
     """Let a method take rows and series of any library, under the usual settings of scikit-learn.
 
     Every frame becomes a table of pandas, and every series an array or a series of pandas. Names of columns are
-    checked. Settings of `sklearn.set_config` change nothing inside.
+    checked. Settings of `sklearn.set_config` change nothing inside. A method that reads frames is returned unchanged.
     """
+    if getattr(method, "reads_frames", False):
+        return method
     names = list(inspect.signature(method).parameters)
 
     @wraps(method)
@@ -217,6 +219,7 @@ def reads_frames(method: Callable[_Arguments, _Answer]) -> Callable[_Arguments, 
                 **{name: known.get(id(value), value) for name, value in kwargs.items()},
             )
 
+    read.reads_frames = True  # type: ignore[attr-defined]
     return read
 
 

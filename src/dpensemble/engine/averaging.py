@@ -115,13 +115,13 @@ class AveragesSteps(Steps):
         with progress_bar("Fitting teachers", self._allocation.n_teachers) as advance:
             self._ensemble.fit(self.records.X, self.records.targets, advance)
 
-    def release(self, advance: Callable[[float], None]) -> None:  # noqa: ARG002
+    def charge_and_release(self, advance: Callable[[float], None]) -> None:  # noqa: ARG002
         """Release the noisy average of all answers."""
         answers = _answers(self._ensemble, self.design.answers, self.rows[self._asked], len(self.classes))
         self._sums = SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise)
         self._average, self._spread = noisy_average(answers, self._weights, self._bound, self._sums)
 
-    def learn(self) -> Any:
+    def make_student(self) -> Any:
         """Fit the student to averaged probabilities, or make it from averaged parameters."""
         rows, classes, estimator = self.rows, self.classes, self.method.student
         seed = seed_integer(self.entropy, Stream.STUDENT)
@@ -137,7 +137,7 @@ class AveragesSteps(Steps):
         self._labels = ReleasedLabels(self._asked, answers, len(self._asked))
         return published(student, for_release=self.noise.for_release, names=self.method.column_names)
 
-    def state(self, student: Any) -> Result:
+    def make_result(self, student: Any) -> Result:
         """Return the result of the run. The estimator also stores the average itself."""
         self.method.averages_, self.method.spread_ = self._average, self._spread
         has_units = self.records.units is not None
@@ -241,7 +241,7 @@ class BaggingSteps(Steps):
         """Number of models."""
         return self.design.scheme.n_models
 
-    def release(self, advance: Callable[[float], None]) -> None:
+    def charge_and_release(self, advance: Callable[[float], None]) -> None:
         """Draw the subsamples, and fit a model on each."""
         X, targets, classes = self.records.X, self.records.targets, self.classes
         drawn = self.design.scheme.draw(self.records.identities, relation=self.relation, noise=self.noise)
@@ -264,12 +264,12 @@ class BaggingSteps(Steps):
             for model, fallback in zip(fitted.models, fitted.fallback_votes.tolist(), strict=True)
         ]
 
-    def learn(self) -> list[Any]:
+    def make_student(self) -> list[Any]:
         """Return the models for publication."""
         names = self.method.column_names
         return [published(model, for_release=self.noise.for_release, names=names) for model in self._models]
 
-    def state(self, student: list[Any]) -> Result:
+    def make_result(self, student: list[Any]) -> Result:
         """Return the result of the run. The estimator also stores the paper's pair."""
         design, has_units = self.design, self.records.units is not None
         self.method.published_ = published_bagging(design.scheme, design.n_units)

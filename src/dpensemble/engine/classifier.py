@@ -185,7 +185,7 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
         return vars(self).get("feature_names_in_")
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Let every method that takes rows read frames of any library."""
+        """Let every method that takes rows read frames of any library, also without the decorator `reads_frames`."""
         super().__init_subclass__(**kwargs)
         for name in _READERS & vars(cls).keys():
             setattr(cls, name, reads_frames(vars(cls)[name]))
@@ -288,6 +288,7 @@ class TableClassifier(PrivateClassifier):
     def _new_rows(self, X: Any) -> Any:
         return arguments.new_rows(self, X, self.columns_)
 
+    @reads_frames
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label of each row. This costs no privacy."""
         # A student may know only some classes.

@@ -11,13 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble._checks import integer_between
 from dpensemble._refusals import blanked, read_rows, require_labels, require_rows, row_array
 from dpensemble.accounting import Group, weighted_groups
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.allocation.partition import number_units
-from dpensemble.budget import Budget
-from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.budget import Budget, require_small_delta
+from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.rows.arguments import (
     Owners,
@@ -32,9 +31,6 @@ from dpensemble.rows.arguments import (
 )
 from dpensemble.rows.bad_records import BAD, as_numbers, zeroes_bad
 from dpensemble.rows.checked import NumberForm, RowCheck
-
-# Largest delta of a guarantee if the number of units is private and no lower bound was declared.
-_LARGEST_DELTA = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,28 +79,6 @@ class PrivateRecords:
             require_small_delta(budget, relation, len(self.X), "records", fewest_units)
         else:
             require_small_delta(budget, relation, len(number_units(self.identities)[0]), "units", fewest_units)
-
-
-def require_small_delta(
-    budget: Budget, relation: Relation, n_units: int, noun: str, fewest_units: int | None = None
-) -> None:
-    """Raise for a delta that would allow publishing one unit outright."""
-    if relation is Relation.ADD_OR_REMOVE_ONE and fewest_units is None and budget.delta > _LARGEST_DELTA:
-        raise BudgetError(
-            f"delta={budget.delta:g} is above {_LARGEST_DELTA:g}, the largest allowed if the number of {noun} is "
-            "private (relation='add-or-remove-one'): use a smaller delta, or declare a lower bound by fewest_units=.",
-            parameter="delta",
-        )
-    if relation is not Relation.ADD_OR_REMOVE_ONE:
-        if fewest_units is not None:
-            raise InvalidParameterError(
-                f"fewest_units={fewest_units!r} is for relation='add-or-remove-one'; under {relation.value!r} the "
-                "number of units is public, so leave fewest_units out.",
-                parameter="fewest_units",
-            )
-        budget.check_delta_for(n_units, noun)
-    elif fewest_units is not None:
-        budget.check_delta_for(integer_between("fewest_units", fewest_units, 1), f"{noun} at least")
 
 
 def groups_by_epsilon(

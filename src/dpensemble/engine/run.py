@@ -1,6 +1,6 @@
 """The order of every run, and the joint cost of private fits on the same records in this process.
 
-The order is: check, design, meter, announce, teach, release, learn, state.
+`run_steps` holds the order of the steps: prepare, announce, teach, charge and release, make the student and the result.
 
 No single guarantee states the joint cost. Records are identified by hashes of their contents, in memory only. Losses
 add up by basic composition: epsilons and deltas of all fits that used a record (C. Dwork and A. Roth, "The Algorithmic
@@ -124,9 +124,9 @@ def total_spent() -> Budget | None:
 
 @contextmanager
 def _owner_warned(estimator: Any, X: Any, y: Any, X_public: Any = None) -> Iterator[None]:
-    """Count a fit on these records, even if it fails after its budget was spent, and warn about the joint cost.
+    """Warn the owner if public rows are private records, and of the joint cost of fits on the same records.
 
-    Before anything is spent, also warn if public rows are private records.
+    A fit that fails after its budget was announced counts as well.
     """
     if _INSIDE.get():
         yield
@@ -135,14 +135,15 @@ def _owner_warned(estimator: Any, X: Any, y: Any, X_public: Any = None) -> Itera
         _warn_of_equal_rows(equal_rows(_dense(X), _dense(X_public)))
     # Hashed before anything is spent, so that counting a failed fit cannot fail.
     seeded = getattr(estimator, "insecure_release_seed", None) is not None
-    token, announced, failed = _INSIDE.set(True), _Announced(), True
+    announced: list[Spending] = []
+    token, failed = _INSIDE.set(True), True
     try:
-        with listen(announced.hear):
+        with listen(announced.extend):
             yield
         failed = False
     finally:
         _INSIDE.reset(token)
-        if announced.spent:
+        if announced:
             _count_if_released(estimator, X, y, announced, seeded=seeded, failed=failed)
 
 
@@ -180,26 +181,16 @@ def uncounted() -> Iterator[None]:
         _INSIDE.reset(token)
 
 
-def _count_if_released(estimator: Any, X: Any, y: Any, announced: _Announced, *, seeded: bool, failed: bool) -> None:
+def _count_if_released(
+    estimator: Any, X: Any, y: Any, announced: list[Spending], *, seeded: bool, failed: bool
+) -> None:
     if failed:
         # A fit that failed after its announcement counts as having spent its whole budget.
-        epsilon = announced.epsilon
+        epsilon = max(one.epsilon for one in announced)
     else:
         seeded, epsilon = not estimator.guarantee_.for_release, estimator.guarantee_.epsilon
     if not seeded:
-        _count(X, y, epsilon, announced.delta)
-
-
-class _Announced:
-    """The largest announced budget."""
-
-    def __init__(self) -> None:
-        self.spent, self.epsilon, self.delta = False, 0.0, 0.0
-
-    def hear(self, spendings: Sequence[Spending]) -> None:
-        self.spent = True
-        self.epsilon = max([self.epsilon, *(one.epsilon for one in spendings)])
-        self.delta = max([self.delta, *(one.delta for one in spendings)])
+        _count(X, y, epsilon, max(one.delta for one in announced))
 
 
 def _count(X: Any, y: Any, epsilon: float, delta: float) -> None:
@@ -267,15 +258,15 @@ class Steps(ABC):
         return None
 
     @abstractmethod
-    def release(self, advance: Callable[[float], None]) -> None:
+    def charge_and_release(self, advance: Callable[[float], None]) -> None:
         """Charge for the release, and draw it. The student is computed from the release and from public rows."""
 
     @abstractmethod
-    def learn(self) -> Any:
+    def make_student(self) -> Any:
         """Return the student. It uses public rows and what was released."""
 
     @abstractmethod
-    def state(self, student: Any) -> Result:
+    def make_result(self, student: Any) -> Result:
         """Return the result of the run. `run` adds the spend curve, settings and seconds."""
 
     def spend_curve(self) -> Any:
@@ -319,10 +310,10 @@ def run_steps(steps: Steps) -> Result:
     announce(steps.design.groups, steps.costs, worst_case=worst_case, relation=steps.relation)
     stage, title = steps.stage
     with _timed(seconds, stage), progress_bar(title, steps.n_steps) as advance:
-        steps.release(advance)
+        steps.charge_and_release(advance)
     with _timed(seconds, "student"), on_public_rows():
-        student = steps.learn()
-    result = steps.state(student)
+        student = steps.make_student()
+    result = steps.make_result(student)
     with _timed(seconds, "accounting of the spend"):
         spend = steps.spend_curve()
     learners = {"teacher": steps.default_teacher, "student": steps.default_student()}

@@ -333,7 +333,7 @@ class VotingSteps(Steps):
         """Return the seed of ordinary teachers. It is public unless a method overrides this."""
         return self.entropy
 
-    def release(self, advance: Callable[[float], None]) -> None:  # noqa: ARG002
+    def charge_and_release(self, advance: Callable[[float], None]) -> None:  # noqa: ARG002
         """Query the teachers about public rows for as long as the budget lasts."""
         # Under a data-dependent basis the progress of the loop is secret, so its bar shows no fraction.
         if self.diagnostics is not None:
@@ -367,12 +367,12 @@ class VotingSteps(Steps):
             confidence=law.student_confidence,  # type: ignore[attr-defined]
         )
 
-    def learn(self) -> Any:
+    def make_student(self) -> Any:
         """Train the student on the released labels."""
         student = self._learner.fit(self._released.lesson_rows, self._released.lesson_labels)
         return published(student, for_release=self.noise.for_release, names=self.method.column_names)
 
-    def state(self, student: Any) -> Result:
+    def make_result(self, student: Any) -> Result:
         """Return the result of the run."""
         return Result(
             design=self.design,

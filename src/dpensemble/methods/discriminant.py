@@ -238,7 +238,7 @@ class DiscriminantSteps(Steps):
 
         return total_of(partial_sums(query, blocks()))
 
-    def release(self, advance: Callable[[float], None]) -> None:
+    def charge_and_release(self, advance: Callable[[float], None]) -> None:
         """Release the three sums, each with the model of the earlier ones."""
         self._sums = SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise)
         n_classes, public = len(self.classes), self._public.points(self.rows)
@@ -259,7 +259,7 @@ class DiscriminantSteps(Steps):
         self._model = calibrated(model, self._sums.release(by_score, total, third), means, public)
         advance(1)
 
-    def learn(self) -> Any:
+    def make_student(self) -> Any:
         """Return the model, or the student that is trained on its probabilities."""
         student: Any = self._model
         if self.method.student is not None:
@@ -269,7 +269,7 @@ class DiscriminantSteps(Steps):
         self._labels = ReleasedLabels(np.arange(len(self.rows)), student.predict(self.rows), len(self.rows))
         return published(student, for_release=self.noise.for_release, names=self.method.column_names)
 
-    def state(self, student: Any) -> Result:
+    def make_result(self, student: Any) -> Result:
         """Return the result of the run."""
         has_units = self.records.units is not None
         texts = classifier.texts_of_moments(self.relation, has_units, by_group=False)

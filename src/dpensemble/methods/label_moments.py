@@ -22,6 +22,7 @@ from dpensemble._progress import ShownPasses
 from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
+from dpensemble.datasets.frames import reads_frames
 from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.design.sums import NoisySums, noisy_sums
@@ -30,7 +31,7 @@ from dpensemble.engine.classifier import TableClassifier
 from dpensemble.engine.planned import store_params
 from dpensemble.engine.records import ReleasedLabels, groups_by_epsilon, require_small_delta
 from dpensemble.engine.result import Result
-from dpensemble.engine.run import Steps, compared_once, guarded_fit, run, run_steps
+from dpensemble.engine.run import Steps, compared_once, guarded_fit, run_steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.learning import (
@@ -82,11 +83,8 @@ class _MomentsSteps(Steps):
         units: PublicUnits,
         fewest_units: int | None,
     ) -> None:
-        budget, relation = (
-            Budget(epsilon=method.epsilon, delta=method.delta),
-            member("relation", method.relation, Relation),
-        )
-        noun = "units" if units.private else "records"
+        budget = Budget(epsilon=method.epsilon, delta=method.delta)
+        relation, noun = member("relation", method.relation, Relation), "units" if units.private else "records"
         require_small_delta(budget, relation, records.n_units, noun, fewest_units)
         super().__init__(method)
         self.records, self.public, self.classes, self.units = records, public, classes, units
@@ -96,10 +94,10 @@ class _MomentsSteps(Steps):
         """Choose the map, the rows and the shares of the budget from public facts."""
         warn_of_columns(self.public, has_unit=self.units.private)
         require_no_blanks(self.method.student, self.public)
-        self._choose()
+        self._choose_map_and_design()
         self.meter = self.design.meter()
 
-    def _choose(self) -> None:
+    def _choose_map_and_design(self) -> None:
         method, public = self.method, self.public
         if method.declared_columns is not None and method.feature_map is not None:
             raise InvalidParameterError(
@@ -140,23 +138,7 @@ class _MomentsSteps(Steps):
         """Number of rounds."""
         return self.design.rounds
 
-    def _source(self) -> MomentsSource:
-        """Return the source that sums over private records and releases the sums."""
-        zeroes, map_, grid = zeroes_bad(self.method), self.feature_map, self.grid
-        features = Features(
-            (statements_of(map_).for_sums or map_.transform) if grid is None else grid.one_hot,
-            alone=grid is None and self._reads_alone(zeroes),
-            zeroes_bad=zeroes,
-            n_features=0 if map_ is None else len(map_.blocks_),
-            keeps=self.records.keeps,
-        )
-        sums = SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise)
-        nonnegative = map_ is None or bool(map_.nonnegative_)
-        return MomentsSource(
-            blocks=SumsOfRecords(self.records, features), nonnegative=nonnegative, sums=sums, same=self.records.same
-        )
-
-    def _reads_alone(self, zeroes: bool) -> bool:
+    def _one_row_at_a_time(self, zeroes: bool) -> bool:
         """Return whether the map gets one row at a time."""
         if getattr(self.feature_map, "reads_rows_alone", False):
             return False
@@ -165,23 +147,37 @@ class _MomentsSteps(Steps):
         by_place = statements_of(self.feature_map).reads_rows_by_place
         return not by_place or zeroes or self.units.private or self.relation is not Relation.REPLACE_ONE
 
-    def release(self, advance: Callable[[float], None]) -> None:
-        """Release all rounds, and fit the model between them."""
-        source, public, classes, design = self._source(), self.public, self.classes, self.design
-        if self.grid is not None:
+    def charge_and_release(self, advance: Callable[[float], None]) -> None:
+        """Charge for all rounds and release their sums, and fit the model between them."""
+        public, classes, design, grid, map_ = self.public, self.classes, self.design, self.grid, self.feature_map
+        zeroes = zeroes_bad(self.method)
+        features = Features(
+            (statements_of(map_).for_sums or map_.transform) if grid is None else grid.one_hot,
+            alone=grid is None and self._one_row_at_a_time(zeroes),
+            zeroes_bad=zeroes,
+            n_features=0 if map_ is None else len(map_.blocks_),
+            keeps=self.records.keeps,
+        )
+        source = MomentsSource(
+            blocks=SumsOfRecords(self.records, features),
+            nonnegative=map_ is None or bool(map_.nonnegative_),
+            sums=SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise),
+            same=self.records.same,
+        )
+        if grid is not None:
             few = public if len(public) else None
             more: dict[str, Any] = {"units": self.units, "on_done": advance}
-            learned = release_and_fit_synthetic_rows(source, self.grid, few, classes, design, self.total, **more)
+            learned = release_and_fit_synthetic_rows(source, grid, few, classes, design, self.total, **more)
         else:
             more = {"units": self.units, "after_alarm": self.after_alarm, "on_done": advance}
-            learned = release_and_fit(source, self.feature_map, public, classes, design, self.total, **more)
+            learned = release_and_fit(source, map_, public, classes, design, self.total, **more)
         self._learned = learned
         if learned.synthetic and self.after_alarm is not None:
             self.design = self.after_alarm
         if learned.drift is not None and not learned.drift.trusted:
             warnings.warn(learned.drift.warning(replaced=learned.synthetic), UnlikeRowsWarning, stacklevel=5)
 
-    def learn(self) -> Any:
+    def make_student(self) -> Any:
         """Return the published model, or the student that is trained on its predictions."""
         learned = self._learned
         self._model = self._published(Pipeline([("encoder", learned.feature_map), ("student", learned.model)]))
@@ -196,7 +192,7 @@ class _MomentsSteps(Steps):
         named = with_names(student, names_of(self.public), n_columns=self.public.shape[1])
         return marked(named, for_release=self.noise.for_release)
 
-    def state(self, student: Any) -> Result:
+    def make_result(self, student: Any) -> Result:
         """Return the result of the run. The estimator also stores the model and the moments."""
         learned, method, public, classes = self._learned, self.method, self.public, self.classes
         # No rows, only the kinds of their columns.
@@ -226,33 +222,7 @@ class _MomentsSteps(Steps):
         return "softmax of the features, from released moments"
 
 
-def of_checked_tables(
-    method: Any,
-    X: Any,
-    y: Any,
-    public: Any,
-    owners: Owners,
-    epsilons: ArrayLike | None,
-    fewest_units: int | None,
-    public_units: Integers | None,
-) -> _MomentsSteps:
-    """Convert and weigh the records that `checked_tables` returns, and return the steps of the run."""
-    whose = PublicUnits(public_units, private=owners.units is not None)
-    epsilons = owners.kept_values("personal_epsilons", epsilons)
-    units, groups, total = None, None, float(len(X))
-    if epsilons is not None or owners.units is not None:
-        numbers = owners.numbers
-        weights, groups, total = _weights_of_records(method, numbers, epsilons)
-        units = UnitsByPlace.of_present(owners.present, numbers, weights)
-    form, classes = (
-        TableForm(public.iloc[:0], declared=method.declared_columns is not None),
-        sorted_classes(method.classes),
-    )
-    records = CheckedRecords.in_memory(X, y, RowCheck(form, classes, zeroes_bad(method), units))
-    return _MomentsSteps(method, records, public, classes, groups, total, whose, fewest_units)
-
-
-def of_blocks(
+def _steps_of_blocks(
     method: Any,
     read: Read | RowSource,
     X_public: Any,
@@ -458,6 +428,7 @@ class LabelMomentsClassifier(TableClassifier):
             statistics=statistics_of(self.statistics),
         )
 
+    @reads_frames
     def fit(
         self,
         X: Any,
@@ -514,10 +485,19 @@ class LabelMomentsClassifier(TableClassifier):
         fewest_units: int | None,
     ) -> Self:
         """Fit to rows and labels that `checked_tables` returned, within `guarded_fit`."""
-        more = (personal_epsilons, fewest_units, public_units)
-        self.result_ = run_steps(of_checked_tables(self, X, y, public, owners, *more))
+        whose = PublicUnits(public_units, private=owners.units is not None)
+        epsilons = owners.kept_values("personal_epsilons", personal_epsilons)
+        units, groups, total = None, None, float(len(X))
+        if epsilons is not None or owners.units is not None:
+            weights, groups, total = _weights_of_records(self, owners.numbers, epsilons)
+            units = UnitsByPlace.of_present(owners.present, owners.numbers, weights)
+        form = TableForm(public.iloc[:0], declared=self.declared_columns is not None)
+        classes = sorted_classes(self.classes)
+        records = CheckedRecords.in_memory(X, y, RowCheck(form, classes, zeroes_bad(self), units))
+        self.result_ = run_steps(_MomentsSteps(self, records, public, classes, groups, total, whose, fewest_units))
         return self
 
+    @reads_frames
     def fit_blocks(
         self,
         read: Read | RowSource,
@@ -558,4 +538,6 @@ class LabelMomentsClassifier(TableClassifier):
         if callable(read):
             read = compared_once(read, X_public)
         given = (read, X_public, n_records, units, fewest_units, public_units)
-        return run(self, lambda: of_blocks(self, *given), ledger=ledger)
+        with guarded_fit(self, ledger):
+            self.result_ = run_steps(_steps_of_blocks(self, *given))
+        return self
