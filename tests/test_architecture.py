@@ -14,10 +14,10 @@ PACKAGE = Path(dpensemble.__file__).parent
 
 LAYERS = [
     {"_folders", "_moved"},
-    {"_early_interrupts", "errors", "relations", "_wording", "_arrays", "_fingerprint", "_state_home"},
+    {"_early_interrupts", "errors", "relations", "_wording", "_fingerprint", "_state_home"},
     {"_checks", "_hide_private_rows", "_untrusted"},
-    {"_class_names", "_spending", "_identity", "_progress", "_processes"},
-    {"_random", "_refusals", "clusters", "budget"},
+    {"_class_names", "_entries", "_spending", "_processes"},
+    {"_identity", "_progress", "_random", "clusters", "budget"},
     {"cost", "guarantee"},
     {"allocation", "votes", "laws"},
     {"accounting", "darrm"},

@@ -23,7 +23,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Rows
+from dpensemble._entries import Rows
 from dpensemble.errors import DataError
 
 # Whole numbers that have a float, like all other entries of a table. Python writes no number of many thousand digits.

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from time import perf_counter
 from typing import Any
 
-from dpensemble._arrays import Rows
+from dpensemble._entries import Rows
 
 _SHOWN: ContextVar[bool] = ContextVar("progress bars are shown", default=False)
 Hear = Callable[[str, dict[str, Any]], None]

@@ -527,7 +527,7 @@ def of_group(name):
 # Where private and public rows are refused. A module that moves is renamed here.
 SOURCE = Path(moments_module.__file__).parents[1]
 MODULES = [
-    *("_refusals", "_identity", "allocation/partition", "engine/records", "methods/label_moments", "engine/voting"),
+    *("_entries", "_identity", "allocation/partition", "engine/records", "methods/label_moments", "engine/voting"),
     *("rows/arguments", "rows/checked", "rows/passes", "rows/source"),
     *(
         "teachers/ensemble",

@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 
 from dpensemble import AutoClassifier, DiscriminantClassifier, LabelMomentsClassifier, PATEClassifier
-from dpensemble._refusals import require_labels
+from dpensemble._entries import require_labels
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.rows.arguments import class_ids, sorted_classes
 from dpensemble.workflow import TableFiles, file_tables

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between
+from dpensemble._entries import Floats
 from dpensemble.accounting.neighbours import (
     FEW_ORDERS,
     Change,

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between
+from dpensemble._entries import Floats, Integers
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs
 from dpensemble.laws import ReleaseLaw, mixed_probabilities
 from dpensemble.laws.choice import is_proven

@@ -31,8 +31,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, logsumexp
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import real_between
+from dpensemble._entries import Floats
 from dpensemble.accounting.neighbours import Change
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError, SettingWarning

@@ -94,8 +94,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import delta_of, integer_between, member, real_between
+from dpensemble._entries import Floats
 from dpensemble._wording import round_up
 from dpensemble.accounting.neighbours import Change
 from dpensemble.accounting.price import price

@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpensemble._arrays import Integers, is_table
 from dpensemble._checks import integer_between, member, of_type, shown
 from dpensemble._class_names import declared_classes
+from dpensemble._entries import Integers, is_table, require_readable
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import NOISE_BITS, NoiseSource, noise_source
-from dpensemble._refusals import require_readable
 from dpensemble._spending import Original, announce
 from dpensemble.accounting.price import GaussianSum
 from dpensemble.aggregation.answers import Answer, Book, MemoryBook, as_text, check_key, from_text, require_left

@@ -33,11 +33,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Integers
 from dpensemble._checks import integer_between, is_missing, member
+from dpensemble._entries import Integers, require_one_per_record, require_readable
 from dpensemble._identity import ID_WORDS, entries_of, identity, is_id
 from dpensemble._random import Stream, seed_integer, seed_sequence
-from dpensemble._refusals import require_one_per_record, require_readable
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
 

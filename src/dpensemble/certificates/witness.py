@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dpensemble._arrays import Floats, Integers
+from dpensemble._entries import Floats, Integers
 from dpensemble.accounting import Change
 from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.accounting.worst_case import sorted_histograms

@@ -47,7 +47,7 @@ from dpensemble.errors import (
 )
 from dpensemble.quality.result import Costs
 from dpensemble.report.record import declared_noun, unit_noun
-from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.arguments import zeroes_bad
 from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file_tables
 from dpensemble.workflow import train as run_training
 from dpensemble.workflow.column_kinds import declared_groups, parse_groups

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
-from dpensemble._arrays import Rows
+from dpensemble._entries import Rows
 from dpensemble._processes import private_workers
 from dpensemble._progress import pass_bar
 from dpensemble.clusters.vetting import require_unchanged

@@ -44,7 +44,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats
+from dpensemble._entries import Floats
 from dpensemble._processes import one_thread
 from dpensemble.cost.pairs import DominatingPairs, few_pairs_in_order
 from dpensemble.errors import AccountingError

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import delta_of, integer_between, member
+from dpensemble._entries import Floats
 from dpensemble._wording import round_up
 from dpensemble.budget import Budget
 from dpensemble.cost.composition import (

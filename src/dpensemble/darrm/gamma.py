@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member, real_between
+from dpensemble._entries import Floats
 from dpensemble.darrm.allowance import Allowance, Corner, FullPlacements, Placement, Placements, ReducedPlacements
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import pandas as pd
 
-from dpensemble._arrays import Rows
+from dpensemble._entries import Rows
 from dpensemble.datasets.databases import (
     PostgreSQLAddress,
     distinct_columns,

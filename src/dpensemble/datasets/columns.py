@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats
+from dpensemble._entries import Floats
 from dpensemble._identity import identity, require_id_type
 
 #: Handler of errors for ``bytes.decode`` and ``open``, which reads such bytes as Windows writes them.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from dpensemble._arrays import Rows
+from dpensemble._entries import Rows
 from dpensemble.clusters.vetting import is_here
 from dpensemble.datasets.parquet import ROWS_AT_ONCE
 from dpensemble.errors import DataError, FileError, InvalidParameterError

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats, Rows, is_table
+from dpensemble._entries import Floats, Rows, is_table
 from dpensemble.datasets.columns import distinct_texts, in_parts, number_columns, numbers_of
 
 Blocks = Callable[[], Iterator[tuple[Rows, Rows]]]

@@ -22,10 +22,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn import config_context
 
-from dpensemble._arrays import Rows
 from dpensemble._checks import is_missing, shown
+from dpensemble._entries import Rows, require_labels, require_readable
 from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
-from dpensemble._refusals import require_labels, require_readable
 from dpensemble.datasets.columns import AS_WINDOWS
 from dpensemble.errors import DataError
 

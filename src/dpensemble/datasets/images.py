@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from dpensemble._arrays import Integers
 from dpensemble._checks import integer_between
 from dpensemble._class_names import declared_classes
+from dpensemble._entries import Integers
 from dpensemble.datasets.published import FASHION_MNIST, MNIST, PublishedFile, PublishedImages, retrieve
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 

@@ -26,8 +26,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Integers, Rows
 from dpensemble._checks import number_of_workers
+from dpensemble._entries import Integers, Rows
 from dpensemble._hide_private_rows import guarded_rows
 from dpensemble._identity import require_id_type
 from dpensemble._progress import bars_are_shown, pass_bar

@@ -17,10 +17,9 @@ from zipfile import BadZipFile
 import numpy as np
 import pandas as pd
 
-from dpensemble._arrays import Rows, is_table
 from dpensemble._checks import by_name, in_words
+from dpensemble._entries import Rows, is_table, require_readable
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
-from dpensemble._refusals import require_readable
 from dpensemble.datasets.columns import (
     assembled,
     in_parts,

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member
+from dpensemble._entries import Floats
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, seed_integer
 from dpensemble._wording import round_up
@@ -31,7 +31,7 @@ from dpensemble.guarantee import Guarantee
 from dpensemble.moments.averages import AnswerBound, noisy_average
 from dpensemble.relations import Basis, Relation
 from dpensemble.releases import SumReleaser
-from dpensemble.rows.bad_records import BAD
+from dpensemble.rows.arguments import BAD
 from dpensemble.student.published import fit_soft_student, published
 from dpensemble.teachers import SoftTeacherEnsemble
 from dpensemble.teachers.ensemble import constant_voters, fit_separately, require_linear

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import names_checked
-from dpensemble._refusals import read_rows, require_rows
+from dpensemble._entries import Floats, read_rows, require_rows
 from dpensemble.accounting import Meter, SumsMeter
 from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
 from dpensemble.engine.planned import Analysis

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from dpensemble._arrays import Floats, Integers
-from dpensemble._refusals import blanked, read_rows, require_labels, require_rows, row_array
+from dpensemble._entries import Floats, Integers, blanked, read_rows, require_labels, require_rows, row_array
 from dpensemble.accounting import Group, weighted_groups
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.allocation.partition import number_units
@@ -19,7 +18,9 @@ from dpensemble.budget import Budget, require_small_delta
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.rows.arguments import (
+    BAD,
     Owners,
+    as_numbers,
     identities,
     one_per_record,
     require_as_many,
@@ -28,8 +29,8 @@ from dpensemble.rows.arguments import (
     required,
     sorted_classes,
     width_of,
+    zeroes_bad,
 )
-from dpensemble.rows.bad_records import BAD, as_numbers, zeroes_bad
 from dpensemble.rows.checked import NumberForm, RowCheck
 
 

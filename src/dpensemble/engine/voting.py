@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from dpensemble._arrays import Integers
 from dpensemble._checks import member, real_between, shown
+from dpensemble._entries import Integers
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.allocation.partition import declared_units, number_units
 from dpensemble.datasets.public_facts import warn_of_columns
@@ -27,8 +27,7 @@ from dpensemble.guarantee import GroupGuarantee, Guarantee
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Basis, Relation
 from dpensemble.rows import arguments as inputs
-from dpensemble.rows.arguments import Owners, one_per_record, sorted_classes
-from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.arguments import Owners, one_per_record, sorted_classes, zeroes_bad
 from dpensemble.rows.checked import CheckedBlock, NumberForm, RowCheck
 from dpensemble.rows.passes import RecordsInOrder
 from dpensemble.rows.source import BlockSource, Read

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats
+from dpensemble._entries import Floats
 from dpensemble._progress import progress_bar
 from dpensemble._random import NoiseSource, Stream, noise_source, seed_integer
 from dpensemble._spending import drawn_once, drawn_together
@@ -32,7 +32,7 @@ from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.laws import sample
 from dpensemble.relations import Basis
-from dpensemble.rows.bad_records import BAD
+from dpensemble.rows.arguments import BAD
 from dpensemble.student.published import Learner, default_student, published
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.votes import Votes

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import real_between
+from dpensemble._entries import Floats
 from dpensemble.laws.base import ReleaseLaw
 from dpensemble.laws.sampling import least_mixing_weight
 

@@ -25,8 +25,7 @@ from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments
-from dpensemble.rows.arguments import Owners
-from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.arguments import Owners, zeroes_bad
 from dpensemble.rows.checked import TableForm
 from dpensemble.student.published import marked, with_names
 

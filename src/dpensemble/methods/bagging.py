@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats
+from dpensemble._entries import Floats
 from dpensemble.engine.averaging import BaggingSteps
 from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.planned import store_params

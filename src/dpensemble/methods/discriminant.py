@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import BigIntegers, Floats, Integers
 from dpensemble._checks import integer_between, member
+from dpensemble._entries import BigIntegers, Floats, Integers
 from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import EVERYONE, Group, SumsMeter
 from dpensemble.allocation.partition import number_units
@@ -41,7 +41,7 @@ from dpensemble.moments.whole import WholeBlock, whole_features
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
 from dpensemble.rows import arguments
-from dpensemble.rows.bad_records import BAD
+from dpensemble.rows.arguments import BAD
 from dpensemble.student.published import fit_soft_student, published
 
 # Number of records whose points are in memory at a time.

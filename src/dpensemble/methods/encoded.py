@@ -13,11 +13,10 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._arrays import Floats, dense, is_table, own_copy, row_count, rows_at
 from dpensemble._checks import names_checked
+from dpensemble._entries import Floats, dense, is_table, own_copy, require_labels, require_readable, row_count, rows_at
 from dpensemble._fingerprint import fingerprint
 from dpensemble._hide_private_rows import on_public_rows
-from dpensemble._refusals import require_labels, require_readable
 from dpensemble.datasets import TableEncoder, as_table
 from dpensemble.datasets.frames import reads_frames
 from dpensemble.datasets.preparation import statements_of
@@ -28,7 +27,7 @@ from dpensemble.engine.run import guarded_fit
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError, SettingWarning
 from dpensemble.moments.explanation import Explanation
 from dpensemble.rows import arguments
-from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.arguments import zeroes_bad
 from dpensemble.student import NamedPipeline
 from dpensemble.student.published import marked, with_names
 

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
-from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, member
+from dpensemble._entries import Floats, Integers
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._progress import ShownPasses
 from dpensemble._random import Stream, seed_integer
@@ -50,8 +50,7 @@ from dpensemble.moments.queries import statistics_of
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
 from dpensemble.rows import arguments
-from dpensemble.rows.arguments import Owners, names_of, public_table, public_unit_numbers, sorted_classes
-from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.arguments import Owners, names_of, public_table, public_unit_numbers, sorted_classes, zeroes_bad
 from dpensemble.rows.checked import RowCheck, TableForm, UnitsByPlace
 from dpensemble.rows.passes import CheckedRecords, Features, SumsOfRecords
 from dpensemble.rows.source import BlockSource, Read, RowSource

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member
+from dpensemble._entries import Floats
 from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.design.sums import Answers, TeacherAverages, answers_of

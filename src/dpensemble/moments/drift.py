@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg, stats
 
-from dpensemble._arrays import Floats, dense
+from dpensemble._entries import Floats, dense
 from dpensemble.moments.public_rows import PublicUnits
 
 #: Chance of a false alarm, and how much worse than a sample public rows count: after an alarm, and if undecided.

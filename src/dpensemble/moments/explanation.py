@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 from sklearn.base import TransformerMixin
 
-from dpensemble._arrays import Floats, dense
 from dpensemble._checks import integer_between
+from dpensemble._entries import Floats, dense
 from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.preparation import ColumnReading, LibraryTransformer, statements_of
 from dpensemble.errors import InvalidParameterError

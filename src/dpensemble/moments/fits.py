@@ -68,7 +68,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize, stats
 
-from dpensemble._arrays import Floats
+from dpensemble._entries import Floats
 from dpensemble.moments.explanation import Information
 from dpensemble.moments.model import columns, expected
 from dpensemble.moments.public_rows import CONSTANT_LOGIT, PublicRows

@@ -22,7 +22,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from dpensemble._arrays import Floats, Rows
+from dpensemble._entries import Floats, Rows
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._processes import one_thread
 from dpensemble._progress import pass_named

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, stats
 
-from dpensemble._arrays import Floats, Integers, dense
+from dpensemble._entries import Floats, Integers, dense
 from dpensemble.moments.maps.grid import Grid
 from dpensemble.moments.model import chances_of, logits_of_whole, whole_units
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dpensemble._arrays import BigIntegers, Floats, Integers
+from dpensemble._entries import BigIntegers, Floats, Integers
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.model import columns, even_weight, expected
 from dpensemble.moments.whole import UNIT, WHOLE, ExactSum, WholeBlock, scaled, whole_answers, whole_products

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dpensemble._arrays import BigIntegers, Floats, Integers, Rows
+from dpensemble._entries import BigIntegers, Floats, Integers, Rows
 from dpensemble.errors import DataError
 from dpensemble.releases.sums import python_integers
 

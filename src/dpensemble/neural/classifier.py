@@ -14,8 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import member, names_checked
+from dpensemble._entries import read_rows, require_labels, require_rows
 from dpensemble._random import public_entropy
-from dpensemble._refusals import read_rows, require_labels, require_rows
 from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
 from dpensemble.errors import DataError, InvalidParameterError, TeacherError
 from dpensemble.neural._torch import (

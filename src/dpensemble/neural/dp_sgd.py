@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._arrays import Integers
 from dpensemble._checks import delta_of, member, real_between
 from dpensemble._class_names import declared_classes
+from dpensemble._entries import Integers, require_labels, require_rows
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import NoiseSource, noise_source
-from dpensemble._refusals import require_labels, require_rows
 from dpensemble._wording import round_up
 from dpensemble.budget import Budget
 from dpensemble.datasets.frames import reads_frames
@@ -35,7 +34,7 @@ from dpensemble.neural.classifier import TorchClassifier, checked_training_rows
 from dpensemble.neural.networks import hidden_layer_network
 from dpensemble.neural.training import SGD, Optimizer, Schedule, Training
 from dpensemble.relations import Basis, Relation
-from dpensemble.rows.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
+from dpensemble.rows.arguments import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
 
 # PyTorch draws floats in steps of this, so a record may be sampled more often than requested by this much.
 _STEP_OF_UNIFORM = 2.0**-24

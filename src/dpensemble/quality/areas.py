@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpensemble._arrays import Floats
+from dpensemble._entries import Floats
 from dpensemble.quality.figures import PlainValues, critical
 
 #: With fewer bins an area may be unknown.

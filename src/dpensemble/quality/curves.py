@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpensemble._arrays import Floats
+from dpensemble._entries import Floats
 from dpensemble.quality.areas import Area, area_bounds
 from dpensemble.quality.figures import Figure, PlainValues, ShareSums, critical, mean, monotone, shares
 

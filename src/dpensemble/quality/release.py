@@ -25,7 +25,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats, Integers
+from dpensemble._entries import Floats, Integers
 from dpensemble._random import NoiseSource
 from dpensemble._wording import plural
 from dpensemble.accounting import Group, SumsMeter

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import real_between
+from dpensemble._entries import Floats
 from dpensemble.errors import InvalidParameterError
 from dpensemble.quality.areas import Area
 from dpensemble.quality.curves import (

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, real_between
+from dpensemble._entries import Floats, Integers
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Change, GaussianSum, price
 from dpensemble.accounting.price import SparseCost, sparse_cost

@@ -20,8 +20,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from dpensemble._arrays import BigIntegers, Floats, Integers
 from dpensemble._checks import integer_between, member
+from dpensemble._entries import BigIntegers, Floats, Integers
 from dpensemble._random import NOISE_BITS, NoiseSource
 from dpensemble._spending import Original, drawn_once
 from dpensemble.cost import noise_variance

@@ -3,7 +3,7 @@
 Every route runs `RowCheck.checked_block`: rows in memory as one block, and blocks and parts on this machine, on Dask or
 on Spark in `RowCheck.checked_blocks`. Four things change how far one unit can move a sum, and no result on clean data:
 
-- All of a unit's records count in its weight, bad ones too. `dpensemble.rows.bad_records` states why.
+- All of a unit's records count in its weight, bad ones too. `dpensemble.rows.arguments` states why.
 - `dpensemble._identity` decides which ids of units are equal, and nothing else does.
 - Rows that may change between two passes have a checksum. `dpensemble.rows.source.Facts` states which rows may.
 - Rows are held back by place only if their places are fixed.
@@ -20,13 +20,31 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from dpensemble._arrays import Floats, Integers, Rows, rows_at
+from dpensemble._entries import (
+    Floats,
+    Integers,
+    Rows,
+    blanked,
+    read_rows,
+    require_labels,
+    require_rows,
+    row_array,
+    rows_at,
+)
 from dpensemble._identity import is_id_type
-from dpensemble._refusals import blanked, read_rows, require_labels, require_rows, row_array
 from dpensemble.datasets.frames import as_given
 from dpensemble.errors import DataError
-from dpensemble.rows.arguments import checked_entries, class_ids, in_public_columns, require_dense, require_finite
-from dpensemble.rows.bad_records import BAD, as_numbers, readable_array, readable_rows
+from dpensemble.rows.arguments import (
+    BAD,
+    as_numbers,
+    checked_entries,
+    class_ids,
+    in_public_columns,
+    readable_array,
+    readable_rows,
+    require_dense,
+    require_finite,
+)
 from dpensemble.rows.checksums import SIZE, RowChecksums
 from dpensemble.rows.source import columns_of
 

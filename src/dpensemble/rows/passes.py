@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dpensemble._arrays import Integers, Rows, rows_at
+from dpensemble._entries import Integers, Rows, rows_at
 from dpensemble._fingerprint import fingerprint
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._processes import one_thread
@@ -26,7 +26,7 @@ from dpensemble.moments.learning import Transform
 from dpensemble.moments.queries import AnyQuery, partial_sums
 from dpensemble.moments.whole import WholeBlock, whole_features
 from dpensemble.releases.sums import CHECKSUMS, PartialSums, SameRecords
-from dpensemble.rows.bad_records import BAD
+from dpensemble.rows.arguments import BAD
 from dpensemble.rows.checked import CheckedBlock, RowCheck, UnitCounts, UnitsByEntry, UnitTypeError, as_hashes
 from dpensemble.rows.checksums import RowChecksums
 from dpensemble.rows.source import Facts, RowSource, rows_here

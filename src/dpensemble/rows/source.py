@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Rows
+from dpensemble._entries import Rows
 from dpensemble._progress import ShownPasses
 from dpensemble.datasets.frames import as_given
 from dpensemble.errors import DataError

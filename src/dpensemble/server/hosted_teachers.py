@@ -17,8 +17,7 @@ from dpensemble.datasets.tables import as_kinds
 from dpensemble.engine.records import owned_records
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
-from dpensemble.rows.arguments import sorted_classes
-from dpensemble.rows.bad_records import BAD, OnBadRecord
+from dpensemble.rows.arguments import BAD, OnBadRecord, sorted_classes
 from dpensemble.rows.checked import RowCheck, TableForm
 from dpensemble.server.settings import GrantSettings, ServiceSettings
 from dpensemble.teachers import TeacherEnsemble

@@ -16,7 +16,7 @@ from dpensemble.budget import Budget
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.laws import LawChoice
 from dpensemble.releases import RELEASES
-from dpensemble.rows.bad_records import OnBadRecord
+from dpensemble.rows.arguments import OnBadRecord
 from dpensemble.server.names import look_alike
 from dpensemble.server.sign_in import OidcSettings
 

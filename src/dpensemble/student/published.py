@@ -18,9 +18,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from dpensemble._arrays import is_table
 from dpensemble._checks import by_name
-from dpensemble._refusals import read_rows, require_labels, require_readable
+from dpensemble._entries import is_table, read_rows, require_labels, require_readable
 from dpensemble.datasets.frames import as_given, reads_frames
 from dpensemble.errors import DataError
 

@@ -59,8 +59,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import logit
 
-from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import delta_of, integer_between, real_between
+from dpensemble._entries import Floats, Integers
 from dpensemble._random import noise_source
 from dpensemble.errors import DataError
 from dpensemble.releases.sums import DiscreteNoise

@@ -42,12 +42,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import delta_of, epsilon_of, names_checked, real_between
 from dpensemble._class_names import sorted_array
+from dpensemble._entries import Floats, Integers, read_rows, require_labels, require_rows
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import noise_source
-from dpensemble._refusals import read_rows, require_labels, require_rows
 from dpensemble.allocation.partition import unit_numbers
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.privacy_cost import improved_epsilon

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpensemble._arrays import Integers
 from dpensemble._class_names import Label, bare, folded
+from dpensemble._entries import Integers
 from dpensemble._untrusted import JSON, LARGEST_JSON, UnfitJSONError, file_bytes, parse_json
 from dpensemble.datasets.columns import as_text, numbers_of
 from dpensemble.datasets.tables import kinds_by, require_complete, take_kinds

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats, Integers, Rows
 from dpensemble._checks import real_between
+from dpensemble._entries import Floats, Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble._spending import Spending, announce
@@ -32,8 +32,7 @@ from dpensemble.quality.release import (
 )
 from dpensemble.quality.result import Costs
 from dpensemble.relations import Relation
-from dpensemble.rows.arguments import sorted_classes
-from dpensemble.rows.bad_records import BAD, class_ids_or_bad
+from dpensemble.rows.arguments import BAD, class_ids_or_bad, sorted_classes
 from dpensemble.workflow.column_kinds import group_places
 from dpensemble.workflow.tables import Tables
 

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpensemble._arrays import Rows
 from dpensemble._checks import real_between
+from dpensemble._entries import Rows
 from dpensemble._untrusted import read_json
 from dpensemble.clusters.vetting import other_versions as difference_from
 from dpensemble.clusters.vetting import versions

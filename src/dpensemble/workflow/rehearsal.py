@@ -25,7 +25,7 @@ from dpensemble.engine.run import uncounted
 from dpensemble.errors import BudgetError, DataError, TeacherError
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.persistence import save_classifier
-from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.arguments import zeroes_bad
 from dpensemble.rows.source import BlockSource
 from dpensemble.workflow.outputs import STUDENT, file_contents
 from dpensemble.workflow.private_rows import HeldRows, PrivateStream, UnchangedFiles

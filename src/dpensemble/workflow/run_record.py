@@ -22,7 +22,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from dpensemble._arrays import Floats, Rows
+from dpensemble._entries import Floats, Rows
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.allocation.partition import number_units
 from dpensemble.datasets import TableEncoder, TablePreparation
@@ -46,7 +46,7 @@ from dpensemble.quality.release import (
 from dpensemble.quality.result import Costs, ReleasedQuality, decide, quality_of
 from dpensemble.relations import Relation
 from dpensemble.report import RunRecord
-from dpensemble.rows.bad_records import BAD, class_ids_or_bad, readable_array, readable_rows, zeroes_bad
+from dpensemble.rows.arguments import BAD, class_ids_or_bad, readable_array, readable_rows, zeroes_bad
 from dpensemble.rows.source import RowSource, converted
 from dpensemble.student.published import marked, release_mark, with_names
 from dpensemble.workflow.column_kinds import group_places

@@ -15,9 +15,9 @@ from typing import Any
 
 import pandas as pd
 
-from dpensemble._arrays import Rows
 from dpensemble._checks import member, number_of_workers
 from dpensemble._class_names import Label, declared_labels, folded
+from dpensemble._entries import Rows
 from dpensemble.datasets import CSVFormat, read_table
 from dpensemble.datasets.arrow import ArrowPart
 from dpensemble.datasets.arrow_sources import ArrowSource
@@ -27,7 +27,7 @@ from dpensemble.datasets.parquet import is_parquet
 from dpensemble.datasets.partitions import ParquetOnSpark, ParquetParts, SparkParts
 from dpensemble.datasets.tables import readable
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.rows.bad_records import OnBadRecord
+from dpensemble.rows.arguments import OnBadRecord
 from dpensemble.rows.source import RowSource
 
 _TABLE = "spark:"

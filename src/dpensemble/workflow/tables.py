@@ -13,10 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Integers
+from dpensemble._entries import SEVERAL_LABELS, Integers
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, public_entropy, seed_sequence
-from dpensemble._refusals import SEVERAL_LABELS
 from dpensemble.allocation.partition import named_units, number_units, units_or_none
 from dpensemble.datasets import load_adult, three_way_split
 from dpensemble.datasets.columns import as_text, is_number, number_columns, release_unused, unit_entries

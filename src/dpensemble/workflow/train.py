@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from dpensemble._arrays import Rows
+from dpensemble._entries import Rows
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.allocation.budget_groups import PersonalBudgets
 from dpensemble.certificates import certificate_of_fit
@@ -24,7 +24,7 @@ from dpensemble.quality.release import NoisyHistograms
 from dpensemble.quality.result import Costs
 from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord, declared_noun
-from dpensemble.rows.bad_records import readable_rows, zeroes_bad
+from dpensemble.rows.arguments import readable_rows, zeroes_bad
 from dpensemble.rows.source import BlockSource, Facts, RowSource, rows_here
 from dpensemble.student.published import class_probabilities, default_student, fit_student
 from dpensemble.workflow.holdout import HeldBack, WithScore, hold_back, require_scorable, scored

@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Ballots, Floats, Integers
+from dpensemble._entries import Ballots, Floats, Integers
 from dpensemble.accounting.base import EVERYONE, Group, Meter
 from dpensemble.accounting.data_dependent import at_orders, exact_query_rdp, largest_cost
 from dpensemble.accounting.meters.published_by_record import changeable_votes, memberships_of

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dpensemble._arrays import Ballots, Integers
+from dpensemble._entries import Ballots, Integers
 from dpensemble.accounting.base import EVERYONE, Accounting, Group, Meter
 from dpensemble.accounting.published import laplace_moments
 from dpensemble.allocation import Allocation

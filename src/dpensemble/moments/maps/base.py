@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats, own_copy
+from dpensemble._entries import Floats, own_copy
 from dpensemble._fingerprint import fingerprint
 from dpensemble.datasets.frames import reads_frames
 from dpensemble.datasets.preparation import LibraryTransformer, statements_of

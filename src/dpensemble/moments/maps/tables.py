@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats, Rows
+from dpensemble._entries import Floats, Rows
 from dpensemble.datasets.columns import as_text, in_parts, is_number, numbers_of
 from dpensemble.datasets.preparation import ColumnReading
 from dpensemble.datasets.tables import as_fitted_table, as_table
