@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from functools import cache, wraps
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 import pandas as pd
@@ -161,6 +162,8 @@ def _decoded(kind: Any) -> Any:
     return kind.value_type if types.is_dictionary(kind) or types.is_run_end_encoded(kind) else kind
 
 
+# Methods that `reads_frames` returned.
+_READING_FRAMES: WeakSet[Callable[..., Any]] = WeakSet()
 _Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
 
@@ -203,7 +206,7 @@ def reads_frames(method: Callable[_Arguments, _Answer]) -> Callable[_Arguments, 
     Every frame becomes a table of pandas, and every series an array or a series of pandas. Names of columns are
     checked. Settings of `sklearn.set_config` change nothing inside. A method that reads frames is returned unchanged.
     """
-    if getattr(method, "reads_frames", False):
+    if method in _READING_FRAMES:
         return method
     names = list(inspect.signature(method).parameters)
 
@@ -218,7 +221,7 @@ def reads_frames(method: Callable[_Arguments, _Answer]) -> Callable[_Arguments, 
                 **{name: known.get(id(value), value) for name, value in kwargs.items()},
             )
 
-    read.reads_frames = True  # type: ignore[attr-defined]
+    _READING_FRAMES.add(read)
     return read
 
 

@@ -21,7 +21,7 @@ from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._progress import ShownPasses
 from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import Group, SumsMeter
-from dpensemble.budget import Budget
+from dpensemble.budget import Budget, require_small_delta
 from dpensemble.datasets.frames import reads_frames
 from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.public_facts import warn_of_columns
@@ -29,7 +29,7 @@ from dpensemble.design.sums import NoisySums, noisy_sums
 from dpensemble.engine import classifier
 from dpensemble.engine.classifier import TableClassifier
 from dpensemble.engine.planned import store_params
-from dpensemble.engine.records import ReleasedLabels, groups_by_epsilon, require_small_delta
+from dpensemble.engine.records import ReleasedLabels, groups_by_epsilon
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, compared_once, guarded_fit, run_steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
@@ -139,12 +139,14 @@ class _MomentsSteps(Steps):
 
     def _one_row_at_a_time(self, zeroes: bool) -> bool:
         """Return whether the map gets one row at a time."""
-        if getattr(self.feature_map, "reads_rows_alone", False):
+        stated = statements_of(self.feature_map)
+        if stated.reads_rows_alone:
             return False
         # Other maps may read rows together. If a unit can have more or fewer records, the places of others depend on
         # it. An image with an unusable pixel is a bad record, and must not end the reading of all rows.
-        by_place = statements_of(self.feature_map).reads_rows_by_place
-        return not by_place or zeroes or self.units.private or self.relation is not Relation.REPLACE_ONE
+        return (
+            not stated.reads_rows_by_place or zeroes or self.units.private or self.relation is not Relation.REPLACE_ONE
+        )
 
     def charge_and_release(self, advance: Callable[[float], None]) -> None:
         """Charge for all rounds and release their sums, and fit the model between them."""
