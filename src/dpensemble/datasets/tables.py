@@ -31,7 +31,7 @@ from dpensemble.datasets.columns import (
 )
 from dpensemble.datasets.csv import CSVFormat, advice, csv_chunks, is_csv, looks_like_decimal_comma, read_csv
 from dpensemble.datasets.csv_layout import Expected
-from dpensemble.datasets.frames import as_given, require_names
+from dpensemble.datasets.frames import as_pandas, require_names
 from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
@@ -171,7 +171,7 @@ def _guess_numbers(table: pd.DataFrame) -> pd.DataFrame:
 
 def as_table(X: Any) -> pd.DataFrame:
     """Return public rows as a table. Columns of objects become numbers if all of their entries are numbers."""
-    table = as_given("X", X)
+    table = as_pandas("X", X)
     if isinstance(table, pd.DataFrame):
         return decimals_as_numbers(table)
     require_readable("X", table)

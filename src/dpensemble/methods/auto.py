@@ -15,7 +15,7 @@ from dpensemble._class_names import declared_classes
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble.budget import Budget
 from dpensemble.datasets import fit_encoder
-from dpensemble.datasets.frames import reads_frames
+from dpensemble.datasets.frames import takes_any_frame
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.engine.classifier import TableClassifier
 from dpensemble.engine.planned import store_params
@@ -104,7 +104,7 @@ class AutoClassifier(TableClassifier):
         tags.input_tags.string = True
         return tags
 
-    @reads_frames
+    @takes_any_frame
     def fit(
         self,
         X: Any,

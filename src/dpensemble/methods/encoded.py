@@ -18,7 +18,7 @@ from dpensemble._entries import Floats, dense, is_table, own_copy, require_label
 from dpensemble._fingerprint import fingerprint
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble.datasets import TableEncoder, as_table
-from dpensemble.datasets.frames import reads_frames
+from dpensemble.datasets.frames import takes_any_frame
 from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.engine.classifier import PrivateClassifier, explained
@@ -93,7 +93,7 @@ class EncodedClassifier(PrivateClassifier):
         tags.input_tags.string = tags.input_tags.allow_nan = tags.input_tags.sparse = True
         return tags
 
-    @reads_frames
+    @takes_any_frame
     def fit(self, X: Any, y: Any, *, X_public: Any = None, **more: Any) -> EncodedClassifier:
         """Fit the encoder on public rows, and the method on encoded rows.
 
@@ -172,20 +172,20 @@ class EncodedClassifier(PrivateClassifier):
         rows = self.student_.in_order(X) if isinstance(self.student_, NamedPipeline) else X
         return _encoded(self.encoder_, rows)
 
-    @reads_frames
+    @takes_any_frame
     def explain(self, X: ArrayLike, *, bands: bool = True) -> Explanation:
         """Return what each column adds to the student's logits, by the columns before the encoder."""
         check_is_fitted(self)
         return explained(self.student_, X, bands=bands)
 
-    @reads_frames
+    @takes_any_frame
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the student's label for each row. This costs no privacy."""
         check_is_fitted(self)
         labels: NDArray[Any] = self.fitted_.predict(self._new_rows(X))
         return labels
 
-    @reads_frames
+    @takes_any_frame
     def predict_proba(self, X: Any) -> Floats:
         """Return the student's class probabilities for each row, in the order of ``classes_``, at no privacy cost."""
         check_is_fitted(self)

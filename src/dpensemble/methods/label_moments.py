@@ -22,7 +22,7 @@ from dpensemble._progress import ShownPasses
 from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget, require_small_delta
-from dpensemble.datasets.frames import reads_frames
+from dpensemble.datasets.frames import takes_any_frame
 from dpensemble.datasets.preparation import statements_of
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.design.sums import NoisySums, noisy_sums
@@ -429,7 +429,7 @@ class LabelMomentsClassifier(TableClassifier):
             statistics=statistics_of(self.statistics),
         )
 
-    @reads_frames
+    @takes_any_frame
     def fit(
         self,
         X: Any,
@@ -498,7 +498,7 @@ class LabelMomentsClassifier(TableClassifier):
         self.result_ = run_steps(_MomentsSteps(self, records, public, classes, groups, total, whose, fewest_units))
         return self
 
-    @reads_frames
+    @takes_any_frame
     def fit_blocks(
         self,
         read: Read | RowSource,

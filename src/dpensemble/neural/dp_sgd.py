@@ -26,7 +26,7 @@ from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import NoiseSource, noise_source
 from dpensemble._wording import round_up
 from dpensemble.budget import Budget
-from dpensemble.datasets.frames import reads_frames
+from dpensemble.datasets.frames import takes_any_frame
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.neural._torch import Module, Tensor, require_torch
@@ -408,7 +408,7 @@ class DPSGDClassifier(TorchClassifier):
         """Return the epsilon and delta that no fit exceeds, known before it."""
         return real_between("epsilon", self.epsilon, 1e-3, 1e3), delta_of(self.delta)
 
-    @reads_frames
+    @takes_any_frame
     @guard_private_rows()
     def fit(self, X: ArrayLike, y: ArrayLike) -> DPSGDClassifier:
         """Train on private records. Every call is a release of its own.

@@ -32,7 +32,7 @@ from dpensemble._entries import (
     rows_at,
 )
 from dpensemble._identity import is_id_type
-from dpensemble.datasets.frames import as_given
+from dpensemble.datasets.frames import as_pandas
 from dpensemble.errors import DataError
 from dpensemble.rows.arguments import (
     BAD,
@@ -257,7 +257,7 @@ class RowCheck:
         start = 0
         for table in tables:
             X, y, ids = columns_of(table, self.target, self.unit)
-            y = y if self.target is None else as_given("y", y)
+            y = y if self.target is None else as_pandas("y", y)
             if ids is not None and self.unit is None:
                 raise DataError("a source gives units although its unit is None: name the column, or give no units.")
             if len(X) != len(y):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpensemble._entries import Rows
 from dpensemble._progress import ShownPasses
-from dpensemble.datasets.frames import as_given
+from dpensemble.datasets.frames import as_pandas
 from dpensemble.errors import DataError
 
 Report = TypeVar("Report")
@@ -112,7 +112,7 @@ class BlockSource:
 
     def _tables(self) -> Iterator[Given]:
         for X, y in self.read() if self.shown is None else self.shown.over(self.read()):
-            yield Given(as_given("X", X), as_given("y", y))
+            yield Given(as_pandas("X", X), as_pandas("y", y))
 
     def without(self, held: NDArray[np.bool_]) -> RowSource:
         """Return the source without the rows at some places. `held` has an entry for each row, in order."""
@@ -123,7 +123,7 @@ def _rows_not_held(read: Read, held: NDArray[np.bool_]) -> Iterator[tuple[Rows, 
     """Yield the rows that are not held back. A block whose rows are all held back is left out."""
     start = 0
     for X, y in read():
-        rows, labels = as_given("X", X), as_given("y", y)
+        rows, labels = as_pandas("X", X), as_pandas("y", y)
         kept = ~held[start : start + len(rows)]
         start += len(rows)
         if kept.any():

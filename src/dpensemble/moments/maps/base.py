@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._entries import Floats, own_copy
 from dpensemble._fingerprint import fingerprint
-from dpensemble.datasets.frames import reads_frames
+from dpensemble.datasets.frames import takes_any_frame
 from dpensemble.datasets.preparation import LibraryTransformer, statements_of
 from dpensemble.errors import DataError, InvalidParameterError
 
@@ -140,7 +140,7 @@ class BoundedMap(FeatureMap):
         self.transformer = transformer
         self.in_batches = in_batches
 
-    @reads_frames
+    @takes_any_frame
     def fit(self, X: Any, y: Any = None) -> BoundedMap:  # noqa: ARG002
         """Fit the transformer on public rows. Never pass private rows."""
         self.transformer_ = clone(self.transformer).fit(own_copy(X))
@@ -176,7 +176,7 @@ class BoundedMap(FeatureMap):
             raise DataError("feature_map gave NaN, infinity or no table: use a transformer that accepts these rows.")
         return features
 
-    @reads_frames
+    @takes_any_frame
     def transform(self, X: Any) -> Any:
         """Return features, shape (n_rows, n_features_out), each row at most 1 long."""
         check_is_fitted(self)
