@@ -79,25 +79,22 @@ class _MomentsSteps(Steps):
         classes: NDArray[Any],
         groups: tuple[Group, ...] | None,
         total: float,
-        units: PublicUnits,
+        public_units: PublicUnits,
         fewest_units: int | None,
     ) -> None:
         budget = Budget(epsilon=method.epsilon, delta=method.delta)
-        relation, noun = member("relation", method.relation, Relation), "units" if units.private else "records"
+        relation, noun = member("relation", method.relation, Relation), "units" if public_units.private else "records"
         require_small_delta(budget, relation, records.n_units, noun, fewest_units)
         super().__init__(method)
-        self.records, self.public, self.classes, self.units = records, public, classes, units
+        self.records, self.public, self.classes = records, public, classes
+        self.public_units, self.has_units = public_units, public_units.private
         self.groups, self.total = groups, total
 
     def prepare(self) -> None:
         """Choose the map, the rows and the shares of the budget from public facts."""
-        warn_of_columns(self.public, has_unit=self.units.private)
-        require_no_blanks(self.method.student, self.public)
-        self._choose_map_and_design()
-        self.meter = self.design.meter()
-
-    def _choose_map_and_design(self) -> None:
         method, public = self.method, self.public
+        warn_of_columns(public, has_unit=self.has_units)
+        require_no_blanks(method.student, public)
         if method.declared_columns is not None and method.feature_map is not None:
             raise InvalidParameterError(
                 "feature_map must be fitted on public rows, but declared_columns are for runs without public rows: "
@@ -109,28 +106,28 @@ class _MomentsSteps(Steps):
         if method.declared_columns is not None:
             integer_between("number of declared_columns", public.shape[1], 1, MANY_COLUMNS)
             self.grid = declared_grid(method.declared_columns)
-            return
-        if method.feature_map is None and len(public) < VERY_FEW_ROWS and public.shape[1] <= MANY_COLUMNS:
+        elif method.feature_map is None and len(public) < VERY_FEW_ROWS and public.shape[1] <= MANY_COLUMNS:
             self.grid = observed_grid(public)
-            return
-        design = method.design(**settings)
-        with on_public_rows():
-            self.feature_map = fitted_map(
-                method.feature_map,
-                public,
-                n_rows=int(self.total) if self.relation is Relation.REPLACE_ONE else len(public),
-                n_classes=len(self.classes),
-                epsilon=method.epsilon,
-            )
-        has_decoder = statements_of(self.feature_map).decoder_ is not None
-        if has_decoder and method.rounds is None:
-            # More rounds would release the same class sums again.
-            design = replace(design, rounds=1)
-        # Class sums contain the mean of features, too. When synthetic rows may follow, the mean comes first.
-        compares = has_decoder or not (self.feature_map.nonnegative_ and self.relation is Relation.REPLACE_ONE)
-        if compares and method.feature_map is None:
-            self.after_alarm = replace(synthetic, compares_rows=True)
-        self.design = replace(design, compares_rows=compares)
+        else:
+            design = method.design(**settings)
+            with on_public_rows():
+                self.feature_map = fitted_map(
+                    method.feature_map,
+                    public,
+                    n_rows=int(self.total) if self.relation is Relation.REPLACE_ONE else len(public),
+                    n_classes=len(self.classes),
+                    epsilon=method.epsilon,
+                )
+            has_decoder = statements_of(self.feature_map).decoder_ is not None
+            if has_decoder and method.rounds is None:
+                # More rounds would release the same class sums again.
+                design = replace(design, rounds=1)
+            # Class sums contain the mean of features, too. When synthetic rows may follow, the mean comes first.
+            compares = has_decoder or not (self.feature_map.nonnegative_ and self.relation is Relation.REPLACE_ONE)
+            if compares and method.feature_map is None:
+                self.after_alarm = replace(synthetic, compares_rows=True)
+            self.design = replace(design, compares_rows=compares)
+        self.meter = self.design.meter()
 
     @property
     def n_steps(self) -> float:
@@ -144,9 +141,7 @@ class _MomentsSteps(Steps):
             return False
         # Other maps may read rows together. If a unit can have more or fewer records, the places of others depend on
         # it. An image with an unusable pixel is a bad record, and must not end the reading of all rows.
-        return (
-            not stated.reads_rows_by_place or zeroes or self.units.private or self.relation is not Relation.REPLACE_ONE
-        )
+        return not stated.reads_rows_by_place or zeroes or self.has_units or self.relation is not Relation.REPLACE_ONE
 
     def charge_and_release(self, advance: Callable[[float], None]) -> None:
         """Charge for all rounds and release their sums, and fit the model between them."""
@@ -167,10 +162,10 @@ class _MomentsSteps(Steps):
         )
         if grid is not None:
             few = public if len(public) else None
-            more: dict[str, Any] = {"units": self.units, "on_done": advance}
+            more: dict[str, Any] = {"units": self.public_units, "on_done": advance}
             learned = release_and_fit_synthetic_rows(source, grid, few, classes, design, self.total, **more)
         else:
-            more = {"units": self.units, "after_alarm": self.after_alarm, "on_done": advance}
+            more = {"units": self.public_units, "after_alarm": self.after_alarm, "on_done": advance}
             learned = release_and_fit(source, map_, public, classes, design, self.total, **more)
         self._learned = learned
         if learned.synthetic and self.after_alarm is not None:
@@ -201,12 +196,16 @@ class _MomentsSteps(Steps):
         answers = np.empty(0, dtype=classes.dtype)
         if len(public):
             answers = classes[np.asarray(self._model.predict_proba(public)).argmax(axis=1)]
-        texts = classifier.texts_of_moments(self.relation, self.units.private, len(self.meter.groups) > 1)
+        texts = classifier.texts_of_moments(self.relation, self.has_units, len(self.meter.groups) > 1)
         return Result(
             design=self.design,
             classes=classes,
             guarantee=classifier.guarantee_of_sums(
-                self.meter, self.relation, texts, has_units=self.units.private, for_release=self.noise.for_release
+                self.meter,
+                self.relation,
+                texts,
+                has_units=self.has_units,
+                for_release=self.noise.for_release,
             ),
             student=student,
             labels=ReleasedLabels(np.arange(len(public)), answers, len(public)),

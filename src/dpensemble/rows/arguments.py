@@ -455,14 +455,24 @@ def public_unit_numbers(public_units: ArrayLike | None, n_public: int) -> Intege
     return unit_numbers(public_units, n_public)
 
 
-def checked_entries(X: Any, n_columns: int, *, keep_bad: bool, first: int = 0) -> Any:
-    """Return private rows in which every entry can be read, and none affects how another is read.
+def checked_entries(X: Any, n_columns: int | None = None, *, keep_bad: bool = False, first: int = 0) -> Any:
+    """Return rows in which every entry can be read, and none affects how another is read.
 
-    Other entries raise errors, or are blank with `keep_bad`. `first` is the number of the first row, in errors.
+    Numbers become floats. An entry that cannot be read raises an error, or is blank with `keep_bad`, as is a row of a
+    list that has not `n_columns` entries. `first` is the number of the first row, in errors.
     """
-    X = row_array(X, n_columns) if keep_bad else X
+    X = row_array(X, n_columns) if keep_bad and n_columns is not None else X
     require_rows("X", X, keep_bad=keep_bad, first=first)
-    return _each_alone("X", blanked(X) if keep_bad else X)
+    X = blanked(X) if keep_bad else X
+    if hasattr(X, "columns"):
+        return X
+    rows = _array(X)
+    if rows.dtype.kind in "SU":
+        raise DataError(
+            f"X is an array of texts (dtype={rows.dtype}), in which numpy also stores numbers beside a text as texts: "
+            "pass a DataFrame, or np.asarray(rows, dtype=object)."
+        )
+    return rows.astype(np.float64) if rows.dtype.kind in "iuf" else rows
 
 
 def checked_tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any]:
@@ -492,19 +502,6 @@ def require_as_many(X: Any, y: Any) -> None:
         raise DataError(f"X has {len(X)} records, but y has {n_labels} labels: give one for each.")
 
 
-def _each_alone(name: str, X: Any) -> Any:
-    """Return rows in which no entry affects how another is read. Numbers become floats, other rows stay unchanged."""
-    if hasattr(X, "columns"):
-        return X
-    rows = _array(X)
-    if rows.dtype.kind in "SU":
-        raise DataError(
-            f"{name} is an array of texts (dtype={rows.dtype}), in which numpy also stores numbers beside a text as "
-            "texts: pass a DataFrame, or np.asarray(rows, dtype=object)."
-        )
-    return rows.astype(np.float64) if rows.dtype.kind in "iuf" else rows
-
-
 def _array(X: Any) -> NDArray[Any]:
     """Return rows as an array. Lists become arrays of objects."""
     return np.asarray(X) if hasattr(X, "__array__") else np.asarray(X, dtype=object)
@@ -520,8 +517,7 @@ def in_public_columns(name: str, X: Any, columns: Any, *, declared: bool, keep_b
 
 def new_rows(estimator: Any, X: Any, columns: Any) -> Any:
     """Return rows to classify as a table with the columns and kinds of the empty table `columns`."""
-    require_rows("X", X)
-    X = _each_alone("X", X)
+    X = checked_entries(X)
     with names_checked():
         if hasattr(X, "columns"):
             validate_data(estimator, X, skip_check_array=True, reset=False)
