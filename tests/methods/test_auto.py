@@ -8,8 +8,8 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import AutoClassifier, LabelMomentsClassifier, PrivateMajorityClassifier
-from dpensemble.engine.result import PublicFacts, recommend
 from dpensemble.errors import InvalidParameterError
+from dpensemble.methods.auto import _PublicFacts, _recommend
 from dpensemble.rows import arguments, checked
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
@@ -41,7 +41,7 @@ FEW = {"n_units": 499, "n_public": 999}
     ],
 )
 def test_the_rule(facts, method):
-    found = recommend(PublicFacts(**PLAIN | facts))
+    found = _recommend(_PublicFacts(**PLAIN | facts))
     assert found.method == method
     assert found.why.endswith(".")
     assert found.otherwise.endswith(".")

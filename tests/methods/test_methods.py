@@ -294,7 +294,8 @@ def test_a_fitted_estimator_holds_neither_teachers_nor_votes_nor_records(blobs):
 
 def test_content_identities_do_not_depend_on_how_other_labels_are_written(blobs):
     from dpensemble.relations import Relation
-    from dpensemble.rows.arguments import class_ids, identities
+    from dpensemble.rows.arguments import identities
+    from dpensemble.rows.checked import class_ids
 
     X, y, _ = blobs
     names = []

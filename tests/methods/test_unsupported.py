@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from dpensemble import AutoClassifier, DiscriminantClassifier, LabelMomentsClassifier, PATEClassifier
 from dpensemble._entries import require_labels
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.rows.arguments import class_ids, sorted_classes
+from dpensemble.rows.arguments import sorted_classes
+from dpensemble.rows.checked import class_ids
 from dpensemble.workflow import TableFiles, file_tables
 
 X = np.random.default_rng(0).normal(size=(60, 3))

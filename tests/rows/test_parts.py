@@ -15,8 +15,7 @@ from dpensemble.clusters.base import results_of
 from dpensemble.datasets.partitions import ParquetParts
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import queries
-from dpensemble.rows.checked import UnitCounts
-from dpensemble.rows.passes import PROBLEMS, PartReport
+from dpensemble.rows.passes import PROBLEMS, PartReport, UnitCounts
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 

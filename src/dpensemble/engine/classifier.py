@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import names_checked
@@ -260,7 +261,7 @@ class ArrayClassifier(PrivateClassifier):
     student: Any
 
     def _takes_nan(self) -> bool:
-        return arguments.take_nan(self.teacher, self.student)
+        return _take_nan(self.teacher, self.student)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -294,3 +295,8 @@ class TableClassifier(PrivateClassifier):
         places = self.predict_proba(X).argmax(axis=1)
         labels: NDArray[Any] = self.classes_[places]
         return labels
+
+
+def _take_nan(*learners: Any) -> bool:
+    """Return whether all of these learners accept NaN for missing entries. None does not."""
+    return all(one is not None and get_tags(one).input_tags.allow_nan for one in learners)

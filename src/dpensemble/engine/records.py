@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from dpensemble._entries import Floats, Integers, blanked, read_rows, require_labels, require_rows, row_array
+from dpensemble._entries import (
+    Floats,
+    Integers,
+    blanked,
+    plain_array,
+    read_rows,
+    require_labels,
+    require_rows,
+    row_array,
+)
 from dpensemble.accounting import Group, weighted_groups
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.allocation.partition import number_units
@@ -28,7 +37,6 @@ from dpensemble.rows.arguments import (
     require_workers,
     required,
     sorted_classes,
-    width_of,
     zeroes_bad,
 )
 from dpensemble.rows.checked import NumberForm, RowCheck
@@ -104,7 +112,7 @@ def private_records(
     A row of a list is bad if it has another width than the `public` rows.
     """
     require_dense("X", X)
-    zeroes, width = zeroes_bad(estimator), width_of(public)
+    zeroes, width = zeroes_bad(estimator), _width_of(public)
     X = X if width is None or not zeroes else row_array(X, width)
     require_rows("X", X, keep_bad=zeroes)
     require_labels(y, keep_bad=zeroes)
@@ -139,3 +147,10 @@ def _numbers(estimator: Any, X: Any, y: Any) -> tuple[Floats, Any]:
     rows: Floats = validate_data(estimator, numbers, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
     require_as_many(rows, required(y))
     return rows, y
+
+
+def _width_of(X_public: object) -> int | None:
+    """Return the number of columns of public rows, or None if they are no table."""
+    shape = getattr(X_public, "shape", None)
+    shape = plain_array(X_public).shape if shape is None else shape
+    return int(shape[1]) if len(shape) == 2 else None

@@ -27,7 +27,7 @@ from dpensemble.engine.run import guarded_fit
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError, SettingWarning
 from dpensemble.moments.explanation import Explanation
 from dpensemble.rows import arguments
-from dpensemble.rows.arguments import zeroes_bad
+from dpensemble.rows.arguments import names_of, zeroes_bad
 from dpensemble.student import NamedPipeline
 from dpensemble.student.published import marked, with_names
 
@@ -133,7 +133,7 @@ class EncodedClassifier(PrivateClassifier):
         if X_public is None or not row_count(X_public):
             raise DataError("X_public is missing or empty, but the encoder is fitted on public rows: give some.")
         arguments.require_others(X, X_public)
-        X = arguments.in_order_of(arguments.names_of(X_public), X)
+        X = _in_order_of(arguments.names_of(X_public), X)
         zeroes = zeroes_bad(self.method)
         require_readable("X", X, keep_bad=zeroes)
         require_labels(y, keep_bad=True)
@@ -166,7 +166,7 @@ class EncodedClassifier(PrivateClassifier):
     def _new_rows(self, X: Any) -> Any:
         require_readable("X", X)
         if self.column_names is not None and is_table(X):
-            X = arguments.in_order_of(list(self.column_names), X)
+            X = _in_order_of(list(self.column_names), X)
             with names_checked():
                 validate_data(self, X, skip_check_array=True, reset=False)
         rows = self.student_.in_order(X) if isinstance(self.student_, NamedPipeline) else X
@@ -254,3 +254,11 @@ def _warn_unless_alone(encoder: Any, public: Any) -> None:
             SettingWarning,
             stacklevel=4,
         )
+
+
+def _in_order_of(names: list[str] | None, X: Any) -> Any:
+    """Return rows with their columns in the order of `names`, if these are all of their names."""
+    own = names_of(X)
+    if names is None or own is None or names == own or set(names) != set(own):
+        return X
+    return X[names]

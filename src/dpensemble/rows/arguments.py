@@ -26,7 +26,6 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -38,7 +37,6 @@ from dpensemble._entries import (
     as_array,
     blanked,
     is_table,
-    kinds_of,
     label_array,
     plain_array,
     read_rows,
@@ -153,9 +151,6 @@ def as_numbers(X: Any) -> Any:
     return rows if rows.dtype.kind in "biuf" or rows.ndim != 2 else numbers_of(pd.DataFrame(rows))[0]
 
 
-_RANGES = ". Cut a number to predict into ranges, because regression is not supported"
-
-
 def sorted_classes(classes: Any) -> NDArray[Any]:
     """Return the declared classes, sorted."""
     distinct = sorted_array(classes)
@@ -171,32 +166,6 @@ def sorted_classes(classes: Any) -> NDArray[Any]:
                 parameter="classes",
             ) from None
     return distinct
-
-
-def class_ids(classes: NDArray[Any], y: Any, *, keep_bad: bool = False, first: int = 0) -> Integers:
-    """Return each label's position among the sorted classes. `first` is the row of the first label.
-
-    An undeclared label raises an error, or is `BAD` with `keep_bad`.
-    """
-    labels = label_array(y)
-    _require_types(classes, y)
-    ids = class_ids_or_bad(classes, labels)
-    undeclared = np.flatnonzero(ids == BAD)
-    if undeclared.size and not keep_bad:
-        ranges = _RANGES if labels.dtype.kind == "f" else ""
-        raise DataError(
-            f"the private labels (y) contain one that is not among classes={classes.tolist()!r} (the first in "
-            f"row {first + undeclared[0]}, counting from 0). Declare every possible label, or let such records add "
-            f"nothing (on_bad_record='zero'){ranges}."
-        )
-    return ids
-
-
-def _require_types(classes: NDArray[np.generic], y: ArrayLike) -> None:
-    """Raise for numbers where classes are texts, by the declared types. Otherwise every record would be bad."""
-    # Not by the type of an array of all labels, which a missing label may change.
-    if classes.dtype.kind in "OUS" and any(kind.kind in "biufc" for kind in kinds_of(y)):
-        raise DataError(f"Unknown label type: classes={classes.tolist()!r} and the labels in y are of different types.")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -249,10 +218,6 @@ class Owners:
     def n_units(self) -> int:
         """Number of units. Public under replace-one only."""
         return len(self.present) if self.units is None else 1 + int(self.numbers.max())
-
-    def part(self, start: int, n_records: int) -> Owners:
-        """Return the owners of a block of records, without their units, which are not needed."""
-        return Owners(None, self.present[start : start + n_records])
 
     def kept(self, *columns: Any) -> tuple[Any, ...]:
         """Return the entries of present records in rows, labels and the like. None stays None."""
@@ -344,19 +309,6 @@ def names_of(X: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def in_order_of(names: list[str] | None, X: Any) -> Any:
-    """Return rows with their columns in the order of `names`, if these are all of their names."""
-    own = names_of(X)
-    if names is None or own is None or names == own or set(names) != set(own):
-        return X
-    return X[names]
-
-
-def take_nan(*learners: Any) -> bool:
-    """Return whether all of these learners accept NaN for missing entries. None does not."""
-    return all(one is not None and get_tags(one).input_tags.allow_nan for one in learners)
-
-
 @on_public_rows()
 def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
     """Return the public rows as a checked array with the private rows' columns."""
@@ -393,13 +345,6 @@ def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
     )
     require_finite("X_public", rows, nan=nan)
     return rows
-
-
-def width_of(X_public: object) -> int | None:
-    """Return the number of columns of public rows, or None if they are no table."""
-    shape = getattr(X_public, "shape", None)
-    shape = plain_array(X_public).shape if shape is None else shape
-    return int(shape[1]) if len(shape) == 2 else None
 
 
 def require_workers(n_jobs: int | None) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,38 +25,31 @@ from dpensemble._entries import (
     Integers,
     Rows,
     blanked,
+    kinds_of,
+    label_array,
     read_rows,
     require_labels,
     require_rows,
     row_array,
     rows_at,
 )
-from dpensemble._identity import is_id_type
 from dpensemble.datasets.frames import as_pandas
 from dpensemble.errors import DataError
 from dpensemble.rows.arguments import (
     BAD,
     as_numbers,
     checked_entries,
-    class_ids,
+    class_ids_or_bad,
     in_public_columns,
     readable_array,
     readable_rows,
     require_dense,
     require_finite,
 )
-from dpensemble.rows.checksums import SIZE, RowChecksums
 from dpensemble.rows.source import columns_of
 
-#: Keyed hashes of units. numpy compares them as bytes of one length.
-UnitHashes = NDArray[np.bytes_]
-#: Type of `UnitHashes`.
-HASH = f"S{SIZE}"
+_RANGES = ". Cut a number to predict into ranges, because regression is not supported"
 _Mask = NDArray[np.bool_]
-
-
-class UnitTypeError(DataError):
-    """Some rows have a column of units of a type that does not hold ids."""
 
 
 class CheckedBlock(NamedTuple):
@@ -184,60 +177,6 @@ class UnitsByPlace:
 
 
 @dataclass(frozen=True, eq=False)
-class UnitCounts:
-    """Number of records of each unit that has several, by the sorted keyed hashes of units. Private."""
-
-    hashes: UnitHashes
-    counts: NDArray[np.int64]
-
-    def weights(self, hashes: UnitHashes) -> Floats:
-        """Return each record's share of its unit."""
-        if not len(self.hashes):
-            return np.ones(len(hashes))
-        places = np.searchsorted(self.hashes, hashes).clip(max=len(self.hashes) - 1)
-        return 1 / np.where(self.hashes[places] == hashes, self.counts[places], 1)
-
-    def are_of(self, rows: int) -> bool:
-        """Return whether these can be the units of a number of records: sorted, each with a record, none missing."""
-        hashes, counts = self.hashes, self.counts
-        alike = hashes.dtype == np.dtype(HASH) and counts.dtype == np.int64 and hashes.shape == counts.shape
-        if not alike or counts.ndim != 1 or not ((counts >= 1) & (counts <= rows)).all():
-            return False
-        return bool((hashes[1:] > hashes[:-1]).all()) and sum(counts.tolist()) == rows
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class UnitsByEntry:
-    """Units that are recognised by the entries of a column, under a secret key. `counts` are None before a pass."""
-
-    key: bytes
-    counts: UnitCounts | None = None
-
-    @property
-    def named(self) -> None:
-        """None, since units are counted in the first pass."""
-
-    def require_type(self, ids: Rows | None) -> None:
-        """Raise if the type of the column does not hold ids."""
-        if ids is None or not is_id_type(ids.dtype):
-            raise UnitTypeError
-
-    def weights_of(self, ids: Rows | None, start: int, n_rows: int) -> tuple[_Mask, Floats, ArrayLike]:  # noqa: ARG002
-        """Return which rows have a unit, their weights and the keyed hashes of units."""
-        hashes, present = RowChecksums(self.key).ids(cast("Rows", ids))
-        weights = np.ones(n_rows) if self.counts is None else self.counts.weights(as_hashes(hashes))
-        return present, weights, hashes
-
-    def require_all(self, n_rows: int) -> None:
-        """Do nothing: every row has an entry."""
-
-
-def as_hashes(units: ArrayLike) -> UnitHashes:
-    """Return keyed hashes of units as one entry each."""
-    return np.ascontiguousarray(units, dtype=np.uint8).view(HASH).ravel()
-
-
-@dataclass(frozen=True, eq=False)
 class RowCheck:
     """Makes checked records of given rows. It is the same in every pass over the rows.
 
@@ -289,3 +228,29 @@ class RowCheck:
             raise DataError("a private record has no unit: fill the column of units in.")
         # A record without a unit is left out of every sum.
         return CheckedBlock(rows[present], targets[present], weights[present], np.asarray(whose)[present])
+
+
+def class_ids(classes: NDArray[Any], y: Any, *, keep_bad: bool = False, first: int = 0) -> Integers:
+    """Return each label's position among the sorted classes. `first` is the row of the first label.
+
+    An undeclared label raises an error, or is `BAD` with `keep_bad`.
+    """
+    labels = label_array(y)
+    _require_types(classes, y)
+    ids = class_ids_or_bad(classes, labels)
+    undeclared = np.flatnonzero(ids == BAD)
+    if undeclared.size and not keep_bad:
+        ranges = _RANGES if labels.dtype.kind == "f" else ""
+        raise DataError(
+            f"the private labels (y) contain one that is not among classes={classes.tolist()!r} (the first in "
+            f"row {first + undeclared[0]}, counting from 0). Declare every possible label, or let such records add "
+            f"nothing (on_bad_record='zero'){ranges}."
+        )
+    return ids
+
+
+def _require_types(classes: NDArray[np.generic], y: ArrayLike) -> None:
+    """Raise for numbers where classes are texts, by the declared types. Otherwise every record would be bad."""
+    # Not by the type of an array of all labels, which a missing label may change.
+    if classes.dtype.kind in "OUS" and any(kind.kind in "biufc" for kind in kinds_of(y)):
+        raise DataError(f"Unknown label type: classes={classes.tolist()!r} and the labels in y are of different types.")

@@ -10,15 +10,16 @@ import math
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dpensemble._entries import Integers, Rows, rows_at
+from dpensemble._entries import Floats, Integers, Rows, rows_at
 from dpensemble._fingerprint import fingerprint
 from dpensemble._hide_private_rows import guard_private_rows
+from dpensemble._identity import is_id_type
 from dpensemble._processes import one_thread
 from dpensemble.clusters.vetting import versions
 from dpensemble.errors import DataError, DPEnsembleError
@@ -27,9 +28,38 @@ from dpensemble.moments.queries import AnyQuery, partial_sums
 from dpensemble.moments.whole import WholeBlock, whole_features
 from dpensemble.releases.sums import CHECKSUMS, PartialSums, SameRecords
 from dpensemble.rows.arguments import BAD
-from dpensemble.rows.checked import CheckedBlock, RowCheck, UnitCounts, UnitsByEntry, UnitTypeError, as_hashes
-from dpensemble.rows.checksums import RowChecksums
+from dpensemble.rows.checked import CheckedBlock, RowCheck
+from dpensemble.rows.checksums import SIZE, RowChecksums
 from dpensemble.rows.source import Facts, RowSource, rows_here
+
+# Keyed hashes of units. numpy compares them as bytes of one length.
+_UnitHashes = NDArray[np.bytes_]
+# Type of `_UnitHashes`.
+_HASH = f"S{SIZE}"
+
+
+@dataclass(frozen=True, eq=False)
+class UnitCounts:
+    """Number of records of each unit that has several, by the sorted keyed hashes of units. Private."""
+
+    hashes: _UnitHashes
+    counts: NDArray[np.int64]
+
+    def weights(self, hashes: _UnitHashes) -> Floats:
+        """Return each record's share of its unit."""
+        if not len(self.hashes):
+            return np.ones(len(hashes))
+        places = np.searchsorted(self.hashes, hashes).clip(max=len(self.hashes) - 1)
+        return 1 / np.where(self.hashes[places] == hashes, self.counts[places], 1)
+
+    def are_of(self, rows: int) -> bool:
+        """Return whether these can be the units of a number of records: sorted, each with a record, none missing."""
+        hashes, counts = self.hashes, self.counts
+        alike = hashes.dtype == np.dtype(_HASH) and counts.dtype == np.int64 and hashes.shape == counts.shape
+        if not alike or counts.ndim != 1 or not ((counts >= 1) & (counts <= rows)).all():
+            return False
+        return bool((hashes[1:] > hashes[:-1]).all()) and sum(counts.tolist()) == rows
+
 
 #: Rows whose features are in memory at a time.
 ROWS_AT_ONCE = 2048
@@ -431,3 +461,38 @@ def _problem_of(report: PartReport) -> str:
         return report.problem if report.problem in ("", *PROBLEMS) else "report"
     except AttributeError:
         return "report"
+
+
+class UnitTypeError(DataError):
+    """Some rows have a column of units of a type that does not hold ids."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UnitsByEntry:
+    """Units that are recognised by the entries of a column, under a secret key. `counts` are None before a pass."""
+
+    key: bytes
+    counts: UnitCounts | None = None
+
+    @property
+    def named(self) -> None:
+        """None, since units are counted in the first pass."""
+
+    def require_type(self, ids: Rows | None) -> None:
+        """Raise if the type of the column does not hold ids."""
+        if ids is None or not is_id_type(ids.dtype):
+            raise UnitTypeError
+
+    def weights_of(self, ids: Rows | None, start: int, n_rows: int) -> tuple[NDArray[np.bool_], Floats, ArrayLike]:  # noqa: ARG002
+        """Return which rows have a unit, their weights and the keyed hashes of units."""
+        hashes, present = RowChecksums(self.key).ids(cast("Rows", ids))
+        weights = np.ones(n_rows) if self.counts is None else self.counts.weights(as_hashes(hashes))
+        return present, weights, hashes
+
+    def require_all(self, n_rows: int) -> None:
+        """Do nothing: every row has an entry."""
+
+
+def as_hashes(units: ArrayLike) -> _UnitHashes:
+    """Return keyed hashes of units as one entry each."""
+    return np.ascontiguousarray(units, dtype=np.uint8).view(_HASH).ravel()
