@@ -23,7 +23,7 @@ from dpensemble.budget import Budget
 from dpensemble.design.sums import Answers, BaggedModels, TeacherAverages
 from dpensemble.engine import classifier
 from dpensemble.engine.classifier import UNITS_TOGETHER
-from dpensemble.engine.records import PrivateRecords, ReleasedLabels, groups_by_epsilon
+from dpensemble.engine.records import ReleasedLabels, TeacherRecords, groups_by_epsilon
 from dpensemble.engine.result import MODELS, Result
 from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError
@@ -53,7 +53,7 @@ class AveragesSteps(Steps):
     def __init__(
         self,
         method: Any,
-        records: PrivateRecords,
+        records: TeacherRecords,
         classes: NDArray[Any],
         rows: Floats,
         *,
@@ -198,7 +198,7 @@ class BaggingSteps(Steps):
     design: BaggedModels
     meter = None
 
-    def __init__(self, method: Any, records: PrivateRecords, classes: NDArray[Any]) -> None:
+    def __init__(self, method: Any, records: TeacherRecords, classes: NDArray[Any]) -> None:
         super().__init__(method)
         self.records, self.classes = records, classes
 

@@ -1,4 +1,4 @@
-"""Private records as input, and released labels as output."""
+"""Private records that teachers learn from, and released labels as output."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class DeclaredBudgets:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PrivateRecords:
+class TeacherRecords:
     """Checked private records, and their owners.
 
     `X` (an array, or `RowsInBlocks`), `targets` (class ids) and `identities` (unit of each record: declared, by
@@ -104,9 +104,9 @@ def groups_by_epsilon(
     return personal, weighted_groups(personal.names, personal.budgets)
 
 
-def private_records(
+def teacher_records(
     estimator: Any, X: Any, y: Any, units: ArrayLike | None, *, nan: bool, relation: Relation, public: Any = None
-) -> tuple[PrivateRecords, NDArray[Any], Owners]:
+) -> tuple[TeacherRecords, NDArray[Any], Owners]:
     """Return records (bad records raise, or become zeros of the class `BAD`), declared classes, and the owners.
 
     A row of a list is bad if it has another width than the `public` rows.
@@ -121,17 +121,17 @@ def private_records(
     block = RowCheck(NumberForm(nan, estimator), classes, zeroes).checked_block(X, y)
     require_workers(estimator.n_jobs)
     rows = np.where((block.targets == BAD)[:, None], 0.0, block.rows) if zeroes else block.rows
-    records, owners = owned_records(rows, block.targets, units, relation, zeroes=zeroes)
+    records, owners = records_by_owner(rows, block.targets, units, relation, zeroes=zeroes)
     return records, classes, owners
 
 
-def owned_records(
+def records_by_owner(
     X: Floats, targets: Integers, units: ArrayLike | None, relation: Relation, *, zeroes: bool
-) -> tuple[PrivateRecords, Owners]:
+) -> tuple[TeacherRecords, Owners]:
     """Return checked rows and class ids as private records, and their owners."""
     owners = Owners.of(units, len(targets), zeroes=zeroes)
     X, targets = owners.kept(X, targets)
-    return PrivateRecords(X, targets, owners.units, identities(X, targets, owners.units, relation)), owners
+    return TeacherRecords(X, targets, owners.units, identities(X, targets, owners.units, relation)), owners
 
 
 def _numbers_and_labels(estimator: Any, X: Any, y: Any) -> tuple[Floats, Any]:

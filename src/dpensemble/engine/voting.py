@@ -19,7 +19,7 @@ from dpensemble.design import Census, InfluenceRule
 from dpensemble.engine import classifier
 from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.planned import Facts, Planned, store_params
-from dpensemble.engine.records import DeclaredBudgets, PrivateRecords, private_records
+from dpensemble.engine.records import DeclaredBudgets, TeacherRecords, teacher_records
 from dpensemble.engine.run import compared_once, run
 from dpensemble.engine.voting_steps import PrivateDiagnostics, VotingSteps
 from dpensemble.errors import DataError, InvalidParameterError
@@ -113,7 +113,7 @@ class VotingEnsembleClassifier(Planned, ArrayClassifier):
         warn_of_columns(X_public, has_unit=units is not None)
         relation, nan = member("relation", self.relation, Relation), self._takes_nan()
         given = {"nan": nan, "relation": relation, "public": X_public}
-        records, classes, owners = private_records(self, X, y, units, **given)
+        records, classes, owners = teacher_records(self, X, y, units, **given)
         rows = inputs.public_rows(self, X_public, nan=nan)
         if budgets is not None:
             budgets = replace(budgets, values=owners.kept_values("budgets", budgets.values))
@@ -195,7 +195,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
         (targets,) = owners.kept(targets)
         X = RowsInBlocks(lambda: passes.rows(owners.present), len(targets), rows.shape[1])
         by_place = range(len(targets)) if owners.units is None else declared_units(owners.units, len(targets))
-        records = PrivateRecords(X, targets, owners.units, cast("Sequence[Hashable]", by_place))
+        records = TeacherRecords(X, targets, owners.units, cast("Sequence[Hashable]", by_place))
         return self.steps(self, records, classes, rows, fewest_units, diagnostics)
 
 
@@ -332,7 +332,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
         return run(self, lambda: self._checked(*arguments), ledger=ledger, records=(X, y, X_public))
 
 
-def _identities(records: PrivateRecords, personal: PersonalBudgets, relation: Relation) -> Sequence[Hashable]:
+def _identities(records: TeacherRecords, personal: PersonalBudgets, relation: Relation) -> Sequence[Hashable]:
     """Return the unit of each record. Equal records of different groups are different units."""
     if records.units is not None or relation is Relation.REPLACE_ONE or personal.n_groups == 1:
         return records.identities

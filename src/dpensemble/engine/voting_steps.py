@@ -25,7 +25,7 @@ from dpensemble.budget import Budget
 from dpensemble.design import VotingDesign, with_least_error
 from dpensemble.engine import classifier
 from dpensemble.engine.planned import Analysis, Facts
-from dpensemble.engine.records import DeclaredBudgets, PrivateRecords, ReleasedLabels
+from dpensemble.engine.records import DeclaredBudgets, ReleasedLabels, TeacherRecords
 from dpensemble.engine.result import LABELS, Result
 from dpensemble.engine.run import Steps
 from dpensemble.errors import BudgetError, InvalidParameterError
@@ -226,7 +226,7 @@ class VotingSteps(Steps):
     def __init__(
         self,
         method: Any,
-        records: PrivateRecords,
+        records: TeacherRecords,
         classes: NDArray[Any],
         rows: Floats,
         fewest_units: int | None = None,

@@ -13,7 +13,7 @@ from dpensemble._entries import Floats
 from dpensemble.engine.averaging import BaggingSteps
 from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.planned import store_params
-from dpensemble.engine.records import private_records
+from dpensemble.engine.records import teacher_records
 from dpensemble.engine.run import run
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments
@@ -137,7 +137,7 @@ class BaggingPrivacyClassifier(ArrayClassifier):
         def checked() -> BaggingSteps:
             # By position under either relation: equal records are separate units, and every position is equally likely.
             relation = Relation.REPLACE_ONE
-            records, classes, _ = private_records(self, X, y, units, nan=False, relation=relation)
+            records, classes, _ = teacher_records(self, X, y, units, nan=False, relation=relation)
             return BaggingSteps(self, records, classes)
 
         return run(self, checked, ledger=ledger, records=(X, y))

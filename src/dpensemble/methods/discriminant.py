@@ -20,7 +20,7 @@ from dpensemble.design.sums import NoisySums
 from dpensemble.engine import classifier
 from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.planned import store_params
-from dpensemble.engine.records import PrivateRecords, ReleasedLabels, private_records
+from dpensemble.engine.records import ReleasedLabels, TeacherRecords, teacher_records
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, run
 from dpensemble.moments.discriminant import (
@@ -188,7 +188,7 @@ class DiscriminantClassifier(ArrayClassifier):
         def checked() -> DiscriminantSteps:
             arguments.require_others(X, X_public)
             relation = member("relation", self.relation, Relation)
-            records, classes, _ = private_records(self, X, y, units, nan=False, relation=relation, public=X_public)
+            records, classes, _ = teacher_records(self, X, y, units, nan=False, relation=relation, public=X_public)
             return DiscriminantSteps(self, records, classes, arguments.public_rows(self, X_public), fewest_units)
 
         return run(self, checked, ledger=ledger, records=(X, y, X_public))
@@ -203,7 +203,7 @@ class DiscriminantSteps(Steps):
     meter: SumsMeter
 
     def __init__(
-        self, method: Any, records: PrivateRecords, classes: NDArray[Any], rows: Floats, fewest_units: int | None
+        self, method: Any, records: TeacherRecords, classes: NDArray[Any], rows: Floats, fewest_units: int | None
     ) -> None:
         super().__init__(method)
         self.records, self.classes, self.rows, self.fewest_units = records, classes, rows, fewest_units

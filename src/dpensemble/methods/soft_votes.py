@@ -16,7 +16,7 @@ from dpensemble.design.sums import Answers, TeacherAverages, answers_of
 from dpensemble.engine.averaging import AveragesSteps
 from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.planned import store_params
-from dpensemble.engine.records import private_records
+from dpensemble.engine.records import teacher_records
 from dpensemble.engine.run import run
 from dpensemble.errors import DataError
 from dpensemble.relations import Relation
@@ -169,7 +169,7 @@ class SoftVotesClassifier(ArrayClassifier):
         def checked() -> AveragesSteps:
             arguments.require_others(X, X_public)
             relation, nan = member("relation", self.relation, Relation), self._takes_nan()
-            records, classes, owners = private_records(self, X, y, units, nan=nan, relation=relation, public=X_public)
+            records, classes, owners = teacher_records(self, X, y, units, nan=nan, relation=relation, public=X_public)
             epsilons = owners.kept_values("personal_epsilons", personal_epsilons)
             rows = self._public_rows(X_public)
             return AveragesSteps(self, records, classes, rows, fewest_units=fewest_units, epsilons=epsilons)

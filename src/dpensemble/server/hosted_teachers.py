@@ -14,7 +14,7 @@ from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.allocation.partition import partitions
 from dpensemble.datasets import CSVFormat, TableEncoder
 from dpensemble.datasets.tables import as_kinds
-from dpensemble.engine.records import owned_records
+from dpensemble.engine.records import records_by_owner
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.rows.arguments import BAD, OnBadRecord, sorted_classes
@@ -65,7 +65,7 @@ class HostedEnsemble:
         (block,) = RowCheck(TableForm(self._public), classes, zeroes).checked_blocks([given])
         y = block.targets
         X = np.where((y == BAD)[:, None], 0.0, self._encoder.transform(block.rows))
-        records, _ = owned_records(X, y, tables.units, relation, zeroes=zeroes)
+        records, _ = records_by_owner(X, y, tables.units, relation, zeroes=zeroes)
         records.check_delta(grant.budget, relation)
         seed = integer_between("seed", hosted.seed, 0)
         drawn = partitions(records.identities, grant.voters, relation=relation, entropy=seed)
