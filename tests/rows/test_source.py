@@ -10,7 +10,7 @@ from dpensemble.errors import DataError
 from dpensemble.moments.queries import UnitCount
 from dpensemble.rows.checked import RowCheck, TableForm, UnitsByPlace
 from dpensemble.rows.passes import CheckedRecords, Features, SumsOfRecords
-from dpensemble.rows.source import BlockSource, Facts, Given, converted, rows_here, without
+from dpensemble.rows.source import BlockSource, Facts, Given, converted_source, rows_here, source_without
 
 TABLE = pd.DataFrame({"size": [0.0, 1.0, np.inf, 3.0, 4.0], "y": ["p", "q", "p", "no class", "q"]})
 IDS = ["7", 7, np.int64(7), "seven", None]
@@ -80,7 +80,7 @@ def test_units_are_those_of_equal_ids():
 
 def test_rows_that_nobody_states_to_be_fixed_have_checksums():
     changed = TABLE.assign(size=TABLE["size"] + 1)
-    for source in (Silent(TABLE), converted(Silent(TABLE), lambda X, y: (X, y)), BlockSource(lambda: iter(()))):
+    for source in (Silent(TABLE), converted_source(Silent(TABLE), lambda X, y: (X, y)), BlockSource(lambda: iter(()))):
         assert Facts.of(source).may_change
     records = CheckedRecords.of_source(Silent(TABLE, changed), check())
     sums = behind(records)
@@ -90,10 +90,12 @@ def test_rows_that_nobody_states_to_be_fixed_have_checksums():
 
 def test_rows_without_fixed_places_cannot_be_held_back():
     held = np.array([True, False, False, False, False])
-    for source in (Silent(TABLE), converted(Silent(TABLE), lambda X, y: (X, y)), BlockSource(lambda: iter(()))):
+    for source in (Silent(TABLE), converted_source(Silent(TABLE), lambda X, y: (X, y)), BlockSource(lambda: iter(()))):
         with pytest.raises(DataError, match="have no fixed places: write them to files"):
-            without(source, held)
-    rest = without(BlockSource(lambda: iter([(TABLE[["size"]], TABLE["y"].to_numpy())]), fixed_places=True), held)
+            source_without(source, held)
+    rest = source_without(
+        BlockSource(lambda: iter([(TABLE[["size"]], TABLE["y"].to_numpy())]), fixed_places=True), held
+    )
     assert [X["size"].tolist() for X, _ in rows_here(rest)] == [TABLE["size"].tolist()[1:]]
 
 

@@ -15,7 +15,7 @@ from dpensemble.cli import main
 from dpensemble.datasets.arrow import ArrowPart
 from dpensemble.datasets.partitions import ParquetParts
 from dpensemble.errors import DataError, FileError
-from dpensemble.rows.source import BlockSource, rows_here, without
+from dpensemble.rows.source import BlockSource, rows_here, source_without
 from dpensemble.workflow.private_rows import RowsOfFiles, UnchangedFiles
 
 pytestmark = [pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")]
@@ -157,12 +157,12 @@ def test_a_file_that_changes_after_records_were_held_back_ends_the_pass(tmp_path
     table.to_parquet(file, index=False)
     held = np.array([True, False, False])
     parts, files = ParquetParts(file, "y"), UnchangedFiles([file])
-    rest = without(parts, held, files.require_same)
+    rest = source_without(parts, held, files.require_same)
 
     def read():
         yield pd.read_parquet(file)[["x"]], pd.read_parquet(file)["y"].to_numpy()
 
-    blocks = partial(rows_here, without(BlockSource(read, fixed_places=True), held, files.require_same))
+    blocks = partial(rows_here, source_without(BlockSource(read, fixed_places=True), held, files.require_same))
     assert [frame["x"].tolist() for frame in rest.results(lambda tables: next(iter(tables)))] == [[2.0, 3.0]]
     assert [block["x"].tolist() for block, _ in blocks()] == [[2.0, 3.0]]
     table.iloc[[1, 0, 2]].to_parquet(file, index=False)
@@ -195,7 +195,7 @@ def test_other_numbers_of_records_than_before_are_refused():
         yield pd.DataFrame({"x": [1.0]}), np.array([0])
 
     with pytest.raises(DataError, match="changed its number of records"):
-        list(rows_here(without(BlockSource(read, fixed_places=True), np.array([True, False]))))
+        list(rows_here(source_without(BlockSource(read, fixed_places=True), np.array([True, False]))))
 
 
 def test_a_block_of_held_back_rows_alone_is_left_out():
@@ -203,7 +203,7 @@ def test_a_block_of_held_back_rows_alone_is_left_out():
         for x in (1.0, 2.0):
             yield pd.DataFrame({"x": [x]}), np.array([0])
 
-    blocks = rows_here(without(BlockSource(read, fixed_places=True), np.array([True, False])))
+    blocks = rows_here(source_without(BlockSource(read, fixed_places=True), np.array([True, False])))
     assert [block["x"].tolist() for block, _ in blocks] == [[2.0]]
 
 

@@ -213,7 +213,7 @@ class RowCheck:
             self.units.require_all(start)
 
     def checked_block(self, X: Rows, y: Rows, ids: Rows | None = None, *, first: int = 0) -> CheckedBlock:
-        """Return records as a block: converted, with class ids and weights. Entries and numbers of both were checked."""
+        """Return records as a block: converted, with class ids and weights. Both were checked before."""
         rows, good = self.form.converted(X, zeroes=self.zeroes, first=first)
         targets = class_ids(self.classes, y, keep_bad=self.zeroes, first=first)
         targets[~good] = BAD

@@ -188,7 +188,7 @@ def _on_converted(
     return work(Given(*convert(one.X, one.y), one.units) for one in rows)
 
 
-def converted(source: RowSource, convert: Convert) -> RowSource:
+def converted_source(source: RowSource, convert: Convert) -> RowSource:
     """Return a source whose rows and labels are converted where they are read."""
     return _Converted(source, convert)
 
@@ -207,7 +207,9 @@ def _placed(source: RowSource) -> PlacedSource:
     return source  # type: ignore[return-value]
 
 
-def without(source: RowSource, held: NDArray[np.bool_], after_pass: Callable[[], None] = lambda: None) -> RowSource:
+def source_without(
+    source: RowSource, held: NDArray[np.bool_], after_pass: Callable[[], None] = lambda: None
+) -> RowSource:
     """Return a source without the rows at some places.
 
     Parameters

@@ -21,7 +21,7 @@ from dpensemble.datasets.columns import labels_of
 from dpensemble.datasets.parquet import ParquetTable, files_of, is_parquet, stacked, state_of
 from dpensemble.datasets.tables import require_complete
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.rows.source import BlockSource, Convert, Read, RowSource, converted, rows_here, without
+from dpensemble.rows.source import BlockSource, Convert, Read, RowSource, converted_source, rows_here, source_without
 from dpensemble.workflow.column_kinds import LEAVE_OUT, ColumnKinds, require_two
 from dpensemble.workflow.table_files import TableFiles, Workers
 
@@ -152,8 +152,8 @@ class PrivateStream:
         if self.placed is None:
             raise DataError("records of a database or a cluster have no fixed places: write them to files.")
         rows, after_pass = self.placed.at(held), self.placed.files.require_same
-        source = without(self.source, held, after_pass)
-        parts = None if self.parts is None else without(self.parts, held, after_pass)
+        source = source_without(self.source, held, after_pass)
+        parts = None if self.parts is None else source_without(self.parts, held, after_pass)
         units = None if self.units is None else _renumbered(self.units[~held])
         return PrivateStream(self.n_records - len(rows.labels), units, source, parts), rows
 
@@ -197,7 +197,7 @@ def private_stream(
     written = partial(_written, files, source, kinds.options.keep_bad)
     records = written(files.drop)
     require_two(range(records.n_records))
-    here = converted(BlockSource(partial(_numbered, records.read), fixed_places=bool(fixed)), conversion)
+    here = converted_source(BlockSource(partial(_numbered, records.read), fixed_places=bool(fixed)), conversion)
     no_features = [name for name in groups if name in files.drop]
     more = written([name for name in files.drop if name not in groups]) if no_features else records
     placed = RowsOfFiles(unchanged, more.read, conversion, tuple(groups), tuple(no_features)) if fixed else None
@@ -274,7 +274,7 @@ def _parts(files: TableFiles, conversion: _RowsAndLabels, workers: Workers) -> R
     # Errors about columns name them here. A worker only returns a code.
     conversion.kinds.private_features(pd.DataFrame(columns=columns))
     table = workers.parts(files.private, files.target, files.unit, columns)
-    return converted(table, conversion)
+    return converted_source(table, conversion)
 
 
 def private_columns(private: Path, workers: Workers | None) -> list[str]:

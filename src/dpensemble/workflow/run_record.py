@@ -47,7 +47,7 @@ from dpensemble.quality.result import Costs, ReleasedQuality, decide, quality_of
 from dpensemble.relations import Relation
 from dpensemble.report import RunRecord
 from dpensemble.rows.arguments import BAD, class_ids_or_bad, readable_array, readable_rows, zeroes_bad
-from dpensemble.rows.source import RowSource, converted
+from dpensemble.rows.source import RowSource, converted_source
 from dpensemble.student.published import marked, release_mark, with_names
 from dpensemble.workflow.column_kinds import group_places
 from dpensemble.workflow.holdout import ASSUMPTIONS, positive_place
@@ -161,7 +161,7 @@ class Reader:
         reader = copy.copy(self)
         # Workers need no public rows.
         reader._public = self._public.iloc[:0]
-        return converted(source, reader._with_labels)
+        return converted_source(source, reader._with_labels)
 
     def _with_labels(self, table: pd.DataFrame, labels: Rows) -> tuple[Rows, Rows]:
         return self.private(table), labels
