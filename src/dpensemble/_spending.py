@@ -209,7 +209,7 @@ class Original:
         cls._spends = (*cls._spends, *spends)
         for name in cls._spends:
             if name in vars(cls):
-                setattr(cls, name, _guarded(vars(cls)[name]))
+                setattr(cls, name, _only_on_the_original(vars(cls)[name]))
 
     def __new__(cls, *_args: Any, **_rest: Any) -> Self:
         """Make an object that remembers that it is the original."""
@@ -231,7 +231,7 @@ def _refusal(name: str) -> DuplicateError:
     return DuplicateError(f"{name} spends a budget, and a copy would spend it twice: use the original.")
 
 
-def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
+def _only_on_the_original(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method that raises in a forked process, or if its object is not the original."""
 
     @wraps(method)
