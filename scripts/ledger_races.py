@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from time import perf_counter
 
-from dpensemble._announce import Spending
+from dpensemble._spending import Spending
 from dpensemble.errors import BudgetError
 from dpensemble.server import Ledger
 

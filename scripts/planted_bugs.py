@@ -148,14 +148,14 @@ BUGS = (
         "landmarks",
         "landmarks and the rest of the map are made of private rows",
         "method, public = self.method, self.public",
-        "method, public = self.method, next(self.records.source.tables()).rows",
+        "method, public = self.method, self.records.blocks[0].rows",
         ("tests/moments", "tests/methods/test_label_moments.py", "tests/oracle"),
     ),
     Bug(
         "gate",
         "a private label decides how many rounds follow",
         "has_decoder = as_library_transformer(self.feature_map).decoder_ is not None",
-        "has_decoder = bool(getattr(self.feature_map, 'decoder_', 0)) and not next(self.records.source.tables())[1][0]",
+        "has_decoder = bool(getattr(self.feature_map, 'decoder_', 0)) and not self.records.blocks[0].targets[0]",
         ("tests/moments", "tests/methods/test_label_moments.py", "tests/oracle"),
     ),
     Bug(
@@ -182,8 +182,8 @@ BUGS = (
     Bug(
         "rows",
         "rows that nobody states to be fixed have no checksums",
-        "task = PartTask(check, key, wanted, checksums=facts.may_change, here=here, is_checked=is_checked)",
-        'task = PartTask(check, key, wanted, hasattr(source, "may_change"), here=here, is_checked=is_checked)',
+        "task = PartTask(check, key, {} if here else versions(), checksums=facts.may_change, here=here)",
+        'task = PartTask(check, key, {} if here else versions(), hasattr(source, "may_change"), here)',
         ("tests/rows",),
     ),
     Bug(

@@ -33,7 +33,7 @@ from fault_engines import ENGINES, TARGET, UNIT
 
 import dpensemble
 from dpensemble import LabelMomentsClassifier
-from dpensemble._announce import listen
+from dpensemble._spending import listen
 from dpensemble.datasets.partitions import ParquetParts
 from dpensemble.errors import DPEnsembleError
 from dpensemble.releases import SumReleaser

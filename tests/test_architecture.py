@@ -14,10 +14,10 @@ PACKAGE = Path(dpensemble.__file__).parent
 
 LAYERS = [
     {"_moved"},
-    {"_early_interrupts", "errors", "relations", "_arrays"},
+    {"_early_interrupts", "errors", "relations"},
     {"_checks", "_files", "_hide_private_rows"},
-    {"_draw_once", "_same_code", "_work"},
-    {"_no_copies", "_random", "_announce", "_refusals", "clusters", "guarantee"},
+    {"_entries", "_spending", "_same_code", "_work"},
+    {"_random", "clusters", "guarantee"},
     {"cost", "_units"},
     {"allocation", "votes", "laws"},
     {"accounting", "darrm"},

@@ -27,8 +27,8 @@ from dpensemble.allocation import partitions
 from dpensemble.datasets.arrow import ArrowBlocks, _UnitNumbers
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.relations import Relation
+from dpensemble.rows.arguments import Owners
 from dpensemble.rows.checksums import RowChecksums
-from dpensemble.rows.labels_and_units import Owners
 from dpensemble.workflow.scoring import _numbers
 from dpensemble.workflow.tables import Tables
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
-from dpensemble._draw_once import drawn_once
+from dpensemble._spending import drawn_once
 
 NOISE_BITS = 63
 

@@ -26,9 +26,8 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Integers, Rows
 from dpensemble._checks import is_missing
-from dpensemble._refusals import require_one_per_record, require_readable
+from dpensemble._entries import Integers, Rows, require_one_per_record, require_readable
 from dpensemble.errors import DataError, InvalidParameterError
 
 # Whole numbers that have a float, like all other entries of a table. Python writes no number of many thousand digits.

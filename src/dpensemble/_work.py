@@ -24,7 +24,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from dpensemble._arrays import Rows
+from dpensemble._entries import Rows
 
 _LOOK_SECONDS = 0.2
 

@@ -11,6 +11,9 @@ from dpensemble._checks import delta_of, epsilon_of, integer_between, member, pl
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.relations import Basis, Relation
 
+# Largest delta of a guarantee if the number of units is private and no lower bound was declared.
+_LARGEST_DELTA = 0.01
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
@@ -249,3 +252,25 @@ _DATA_DEPENDENT = {
     + "The privacy actually spent and the number of labels answered depend on private records and are not "
     "protected: publish neither.",
 }
+
+
+def require_small_delta(
+    budget: Budget, relation: Relation, n_units: int, noun: str, fewest_units: int | None = None
+) -> None:
+    """Raise for a delta that would allow publishing one unit outright."""
+    if relation is Relation.ADD_OR_REMOVE_ONE and fewest_units is None and budget.delta > _LARGEST_DELTA:
+        raise BudgetError(
+            f"delta={budget.delta:g} is above {_LARGEST_DELTA:g}, the largest allowed if the number of {noun} is "
+            "private (relation='add-or-remove-one'): use a smaller delta, or declare a lower bound by fewest_units=.",
+            parameter="delta",
+        )
+    if relation is not Relation.ADD_OR_REMOVE_ONE:
+        if fewest_units is not None:
+            raise InvalidParameterError(
+                f"fewest_units={fewest_units!r} is for relation='add-or-remove-one'; under {relation.value!r} the "
+                "number of units is public, so leave fewest_units out.",
+                parameter="fewest_units",
+            )
+        budget.check_delta_for(n_units, noun)
+    elif fewest_units is not None:
+        budget.check_delta_for(integer_between("fewest_units", fewest_units, 1), f"{noun} at least")

@@ -19,11 +19,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from dpensemble._arrays import is_table
+from dpensemble._entries import is_table, read_rows, require_labels, require_readable
 from dpensemble._hide_private_rows import on_public_rows
-from dpensemble._refusals import read_rows, require_labels, require_readable
 from dpensemble.datasets import fit_encoder
-from dpensemble.datasets.frames import as_given, reads_frames
+from dpensemble.datasets.frames import as_pandas, takes_any_frame
 from dpensemble.datasets.tables import by_name
 from dpensemble.errors import DataError
 
@@ -232,7 +231,7 @@ class NamedPipeline(Pipeline):
 
     def in_order(self, X: Any) -> Any:
         """Return rows for the first step: a table with the columns in order, or anything else unchanged."""
-        X = as_given("X", X)
+        X = as_pandas("X", X)
         require_readable("X", X)
         if not is_table(X):
             self._require_columns(X)
@@ -260,25 +259,25 @@ class NamedPipeline(Pipeline):
         """How far each column pushes towards each class, if the last step has such effects."""
         return self.steps[-1][1].effects_
 
-    @reads_frames
+    @takes_any_frame
     def predict(self, X: Any, **params: Any) -> Any:
         """Return the label of each row, shape (n_rows,)."""
         return super().predict(self.in_order(X), **params)
 
     @_last_step_has("predict_proba")
-    @reads_frames
+    @takes_any_frame
     def predict_proba(self, X: Any, **params: Any) -> Any:
         """Return the probability of each class, shape (n_rows, n_classes)."""
         return super().predict_proba(self.in_order(X), **params)
 
     @_last_step_has("predict_log_proba")
-    @reads_frames
+    @takes_any_frame
     def predict_log_proba(self, X: Any, **params: Any) -> Any:
         """Return the logarithms of the probabilities, shape (n_rows, n_classes)."""
         return super().predict_log_proba(self.in_order(X), **params)
 
     @_last_step_has("explanation")
-    @reads_frames
+    @takes_any_frame
     def explain(self, X: ArrayLike, *, bands: bool = True) -> object:
         """Return what each column adds to the logits of rows, an `Explanation` of `dpensemble.moments.model`.
 
@@ -294,13 +293,13 @@ class NamedPipeline(Pipeline):
         return self.steps[-1][1].explanation(steps, self.in_order(X), names=names, bands=bands)
 
     @_last_step_has("decision_function")
-    @reads_frames
+    @takes_any_frame
     def decision_function(self, X: Any, **params: Any) -> Any:
         """Return the scores of each row from the last step."""
         return super().decision_function(self.in_order(X), **params)
 
     @_last_step_has("score")
-    @reads_frames
+    @takes_any_frame
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Any:
         """Return the accuracy of the labels."""
         require_labels(y)

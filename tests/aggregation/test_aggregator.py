@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from dpensemble import Aggregator, Budget
-from dpensemble._announce import listen
 from dpensemble._random import SystemNoise
+from dpensemble._spending import listen
 from dpensemble.accounting import GaussianSum
 from dpensemble.aggregation.aggregator import _FreshRecords
 from dpensemble.audit import audit_pipeline

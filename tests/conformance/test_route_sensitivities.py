@@ -46,7 +46,7 @@ from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.releases import SumReleaser
 from dpensemble.rows.checked import RowCheck
 from dpensemble.rows.checksums import RowChecksums
-from dpensemble.rows.source import Facts, InMemory
+from dpensemble.rows.source import Facts
 from dpensemble.workflow.scoring import hold_back
 from dpensemble.workflow.table_files import ReadOptions, TableFiles, Workers
 from dpensemble.workflow.tables import file_tables
@@ -180,14 +180,14 @@ def test_the_weight_of_a_person_is_1_whatever_is_bad(written):
 
 
 def test_records_that_are_counted_after_bad_ones_became_zeros_are_caught(written, plant):
-    over = RowCheck.over
+    checked_block = RowCheck.checked_block
 
-    def counted_after(self, tables):
-        for block in over(self, tables):
-            good = np.bincount(block.units[block.targets >= 0], minlength=block.units.max() + 1)
-            yield block._replace(weights=1 / np.maximum(good, 1)[block.units])
+    def counted_after(self, *given, **more):
+        block = checked_block(self, *given, **more)
+        good = np.bincount(block.units[block.targets >= 0], minlength=block.units.max() + 1)
+        return block._replace(weights=1 / np.maximum(good, 1)[block.units])
 
-    plant(RowCheck, "over", counted_after)
+    plant(RowCheck, "checked_block", counted_after)
     some = ("removed", "one class", "all but one record is bad")
     assert moves(in_memory, written, "add-or-remove-one", some)[1] > 1.4
 
@@ -447,9 +447,8 @@ def test_checksums_that_are_off_are_caught(written, plant, route):
     assert end_of_changing(written, route, "a label", since=2) is None
 
 
-def test_rows_in_memory_need_no_checksum():
+def test_records_that_are_read_again_need_a_checksum():
     """Arrays stay as they are, since one call of `fit` converts them once. All other records are read again."""
-    assert not InMemory([], []).may_change
     assert Facts.of(ArrowPart(arrow_of(others()), "y")).may_change
     assert Facts().may_change
 

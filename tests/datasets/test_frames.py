@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpensemble import LabelMomentsClassifier
-from dpensemble.datasets.frames import as_given, require_names
+from dpensemble.datasets.frames import as_pandas, require_names
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.moments import TableMap
 from dpensemble.workflow import rehearsal
@@ -28,7 +28,7 @@ BEYOND = 2**53 + 1
     ],
 )
 def test_an_integer_beside_a_blank_keeps_all_digits(series):
-    entries = as_given("units", series)
+    entries = as_pandas("units", series)
     assert entries.dtype.kind == "i"
     assert np.asarray(entries, dtype=object).tolist() == [BEYOND, pd.NA]
 
@@ -36,16 +36,16 @@ def test_an_integer_beside_a_blank_keeps_all_digits(series):
 @given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), max_size=5), st.none() | st.integers(-9, 9))
 def test_no_entry_changes_how_another_is_read(entries, replaced):
     """The kind of the type, and every other entry, stay the same if one entry is replaced by anything."""
-    one = as_given("y", pa.array([*entries, 1], pa.int64()))
-    other = as_given("y", pa.array([*entries, replaced], pa.int64()))
+    one = as_pandas("y", pa.array([*entries, 1], pa.int64()))
+    other = as_pandas("y", pa.array([*entries, replaced], pa.int64()))
     assert one.dtype.kind == other.dtype.kind
     pairs = zip(np.asarray(one, dtype=object)[:-1], np.asarray(other, dtype=object)[:-1], strict=True)
     assert all(a is b or a == b for a, b in pairs)
 
 
 def test_schema_decides_in_tables():
-    full = as_given("X", pa.table({"i": [1, BEYOND], "b": [True, False]}))
-    holes = as_given("X", pa.table({"i": [1, None], "b": [True, None]}))
+    full = as_pandas("X", pa.table({"i": [1, BEYOND], "b": [True, False]}))
+    holes = as_pandas("X", pa.table({"i": [1, None], "b": [True, None]}))
     assert full.dtypes.tolist() == holes.dtypes.tolist()
     assert full["i"].tolist() == [1, BEYOND]
 
@@ -55,7 +55,7 @@ def test_schema_decides_in_tables():
 )
 def test_nested_columns_are_refused_by_their_schema(kind):
     with pytest.raises(DataError, match=r"lists, structs or maps \(column 1"):
-        as_given("X", pa.table({"a": [1], "b": pa.nulls(1, kind)}))
+        as_pandas("X", pa.table({"a": [1], "b": pa.nulls(1, kind)}))
 
 
 def test_lazy_frames_get_a_sentence():
@@ -72,13 +72,13 @@ def test_lazy_frames_of_unknown_libraries_get_a_sentence():
         columns = ("a",)
 
     with pytest.raises(DataError, match="give a table of pandas or Arrow"):
-        as_given("X", Lazy())
+        as_pandas("X", Lazy())
 
 
 def test_objects_of_polars_are_refused():
     polars = pytest.importorskip("polars")
     with pytest.raises(DataError, match="type Object"):
-        as_given("X", polars.DataFrame({"a": [object()]}))
+        as_pandas("X", polars.DataFrame({"a": [object()]}))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_map_finds_columns_by_name():
 def test_names_keep_the_character_nul(library):
     frames = pytest.importorskip(library)
     make = frames.DataFrame if library == "polars" else frames.table
-    assert list(as_given("X", make({"": [1], "\x00": [2], "a\x00b": [3]})).columns) == ["", "\x00", "a\x00b"]
+    assert list(as_pandas("X", make({"": [1], "\x00": [2], "a\x00b": [3]})).columns) == ["", "\x00", "a\x00b"]
 
 
 @pytest.mark.parametrize("name", ["self", "cls", "y", "rows", "None", "{x}", "<b>", "a: year", "\n"])

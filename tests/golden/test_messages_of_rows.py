@@ -496,8 +496,8 @@ def outcome(action):
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         patch.setattr(SumReleaser, "charge_and_draw", accepted)
-        patch.setattr(VotingSteps, "release", accepted)
-        patch.setattr(_AveragesSteps, "release", accepted)
+        patch.setattr(VotingSteps, "charge_and_release", accepted)
+        patch.setattr(_AveragesSteps, "charge_and_release", accepted)
         try:
             action()
             text = "accepted"
@@ -527,8 +527,8 @@ def of_group(name):
 # Where private and public rows are refused. A module that moves is renamed here.
 SOURCE = Path(moments_module.__file__).parents[1]
 MODULES = [
-    *("_refusals", "_units", "engine/records", "engine/label_moments", "engine/voting"),
-    *("rows/arguments", "rows/checked", "rows/labels_and_units", "rows/passes", "rows/source"),
+    *("_entries", "_units", "engine/records", "methods/label_moments", "engine/voting", "methods/pate"),
+    *("methods/soft_votes", "rows/arguments", "rows/checked", "rows/passes", "rows/source"),
     *(
         "teachers/ensemble",
         "releases/sums",

@@ -1,13 +1,16 @@
 """The method that public facts speak for."""
 
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import AutoClassifier, LabelMomentsClassifier, PrivateMajorityClassifier
-from dpensemble.engine.result import PublicFacts, recommend
 from dpensemble.errors import InvalidParameterError
+from dpensemble.methods.auto import _PublicFacts, _recommend
+from dpensemble.rows import arguments, checked
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
@@ -38,7 +41,7 @@ FEW = {"n_units": 499, "n_public": 999}
     ],
 )
 def test_the_rule(facts, method):
-    found = recommend(PublicFacts(**PLAIN | facts))
+    found = _recommend(_PublicFacts(**PLAIN | facts))
     assert found.method == method
     assert found.why.endswith(".")
     assert found.otherwise.endswith(".")
@@ -50,6 +53,31 @@ def tables():
     table = pd.DataFrame({"x": rng.normal(size=3200), "name": rng.choice(["u", "v"], size=3200)})
     labels = np.where(table["x"] + (table["name"] == "u") > 0.5, "yes", "no")
     return table, labels
+
+
+@pytest.mark.parametrize(("n_private", "on_bad_record"), [(600, "raise"), (600, "zero"), (240, "raise"), (240, "zero")])
+def test_a_private_record_is_checked_and_converted_once(tables, monkeypatch, n_private, on_bad_record):
+    """Entries and labels are read by the function that is named so, whichever method is chosen."""
+    calls = Counter()
+
+    def count(where, name):
+        real = getattr(where, name)
+
+        def counting(*given, **named):
+            calls[name] += len(given[0]) == n_private if name == "checked_entries" else 1
+            return real(*given, **named)
+
+        monkeypatch.setattr(where, name, counting)
+
+    count(arguments, "checked_entries")
+    count(checked, "in_public_columns")
+    count(checked, "class_ids")
+    table, labels = tables
+    model = AutoClassifier(
+        classes=["no", "yes"], epsilon=2.0, random_state=0, insecure_release_seed=0, on_bad_record=on_bad_record
+    )
+    model.fit(table[:n_private], labels[:n_private], X_public=table[2800:])
+    assert calls == {"checked_entries": 1, "in_public_columns": 1, "class_ids": 1}
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import ImageMap
 from dpensemble.moments.whole import WHOLE
 from dpensemble.releases import SumReleaser
-from dpensemble.rows.bad_records import BAD, class_ids_or_bad, readable_rows
+from dpensemble.rows.arguments import BAD, class_ids_or_bad, readable_rows
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 

@@ -37,13 +37,14 @@ from dpensemble import (
     WeightingPATEClassifier,
     plan,
 )
-from dpensemble._refusals import require_labels
+from dpensemble._entries import require_labels
 from dpensemble.audit import audit_law
 from dpensemble.engine.voting import PrivateDiagnostics
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError, TeacherError
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax, ReleaseLaw
 from dpensemble.report.page import render
-from dpensemble.rows.labels_and_units import class_ids, sorted_classes
+from dpensemble.rows.arguments import sorted_classes
+from dpensemble.rows.checked import class_ids
 from dpensemble.workflow import TableFiles, file_tables, train
 
 METHODS = [
@@ -319,7 +320,8 @@ def test_a_fitted_estimator_holds_neither_teachers_nor_votes_nor_records(blobs):
 
 def test_content_identities_do_not_depend_on_how_other_labels_are_written(blobs):
     from dpensemble.relations import Relation
-    from dpensemble.rows.labels_and_units import class_ids, identities
+    from dpensemble.rows.arguments import identities
+    from dpensemble.rows.checked import class_ids
 
     X, y, _ = blobs
     names = []

@@ -14,9 +14,9 @@ from dpensemble._random import SeededNoise
 from dpensemble.accounting import Group
 from dpensemble.audit import audit_pipeline
 from dpensemble.cost import gaussian_mu
-from dpensemble.engine import label_moments
 from dpensemble.errors import DataError
 from dpensemble.guarantee import Budget
+from dpensemble.methods import label_moments
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.moments import MomentsSource, learning
 from dpensemble.moments.learning import FeatureMean, FeatureProducts, Residuals, UnitCount
@@ -310,13 +310,13 @@ def test_whole_runs_weigh_units_by_their_budgets(monkeypatch, way):
 
 
 def test_forgotten_weights_of_units_are_caught(monkeypatch, plant):
-    weights = label_moments._weights
+    weights = label_moments._weights_of_records
 
     def forgotten(method, units_of, epsilons):
         found, groups, total = weights(method, units_of, epsilons)
         return np.ones_like(found), groups, total
 
-    plant(label_moments, "_weights", forgotten)
+    plant(label_moments, "_weights_of_records", forgotten)
     for relation in Relation:
         assert max(ratios_of_runs(monkeypatch, relation.value)) > 1.5
 

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from dpensemble._draw_once import kept_in
 from dpensemble._random import SeededNoise, SystemNoise
+from dpensemble._spending import kept_in
 from dpensemble.accounting import Group
 from dpensemble.errors import BudgetError, DataError, DuplicateError, InvalidParameterError
 from dpensemble.guarantee import Budget

@@ -8,9 +8,9 @@ import pytest
 
 from dpensemble.errors import DataError
 from dpensemble.moments.learning import UnitCount
-from dpensemble.rows.checked import AsTables, RowCheck, RowRules, UnitsByPlace
-from dpensemble.rows.passes import CheckedRecords
-from dpensemble.rows.source import Blocks, Facts, Given, InMemory, converted, rows_here, without
+from dpensemble.rows.checked import RowCheck, TableForm, UnitsByPlace
+from dpensemble.rows.passes import CheckedRecords, Features, SumsOfRecords
+from dpensemble.rows.source import BlockSource, Facts, Given, converted_source, rows_here, source_without
 
 TABLE = pd.DataFrame({"size": [0.0, 1.0, np.inf, 3.0, 4.0], "y": ["p", "q", "p", "no class", "q"]})
 IDS = ["7", 7, np.int64(7), "seven", None]
@@ -33,15 +33,25 @@ class Silent:
 
 
 def check(**more):
-    form = AsTables(RowRules("zero", None), TABLE[["size"]].iloc[:0])
-    return RowCheck(form, np.array(["p", "q"]), zeroes=True, **more)
+    return RowCheck(TableForm(TABLE[["size"]].iloc[:0]), np.array(["p", "q"]), zeroes=True, **more)
+
+
+def behind(records):
+    """Return the sums of records behind a map."""
+    return SumsOfRecords(
+        records, Features(lambda table: table.to_numpy(), zeroes_bad=True, n_features=1, keeps=records.keeps)
+    )
+
+
+def weight(records, number=0):
+    """Return the total weight of units."""
+    return behind(records).sums(UnitCount(), number).total[0, 0] / UnitCount().unit
 
 
 def counted(source, **more):
     """Return the records of a source after the first pass, and the total weight of their units."""
-    records = CheckedRecords.of(source, check(**more))
-    sums = records.behind(lambda table: table.to_numpy(), alone=False, zeroes_bad=True, n_features=1)
-    return records, sums.sums(UnitCount(), 0).total[0, 0] / UnitCount().unit
+    records = CheckedRecords.of_source(source, check(**more))
+    return records, weight(records)
 
 
 def owned(ids):
@@ -70,35 +80,34 @@ def test_units_are_those_of_equal_ids():
 
 def test_rows_that_nobody_states_to_be_fixed_have_checksums():
     changed = TABLE.assign(size=TABLE["size"] + 1)
-    for source in (Silent(TABLE), converted(Silent(TABLE), lambda X, y: (X, y)), Blocks(lambda: iter(()))):
+    for source in (Silent(TABLE), converted_source(Silent(TABLE), lambda X, y: (X, y)), BlockSource(lambda: iter(()))):
         assert Facts.of(source).may_change
-    records = CheckedRecords.of(Silent(TABLE, changed), check())
-    sums = records.behind(lambda table: table.to_numpy(), alone=False, zeroes_bad=True, n_features=1)
+    records = CheckedRecords.of_source(Silent(TABLE, changed), check())
+    sums = behind(records)
     with pytest.raises(DataError, match="changed between two passes"):
         records.same.require(sums.sums(UnitCount(), 0).records)
 
 
 def test_rows_without_fixed_places_cannot_be_held_back():
     held = np.array([True, False, False, False, False])
-    for source in (Silent(TABLE), converted(Silent(TABLE), lambda X, y: (X, y)), Blocks(lambda: iter(()))):
+    for source in (Silent(TABLE), converted_source(Silent(TABLE), lambda X, y: (X, y)), BlockSource(lambda: iter(()))):
         with pytest.raises(DataError, match="have no fixed places: write them to files"):
-            without(source, held)
-    rest = without(InMemory(TABLE[["size"]], TABLE["y"].to_numpy()), held)
+            source_without(source, held)
+    rest = source_without(
+        BlockSource(lambda: iter([(TABLE[["size"]], TABLE["y"].to_numpy())]), fixed_places=True), held
+    )
     assert [X["size"].tolist() for X, _ in rows_here(rest)] == [TABLE["size"].tolist()[1:]]
 
 
-def test_rows_in_memory_are_converted_once_and_need_no_checksum():
-    passes = []
-
-    def convert(X, y):
-        passes.append(len(X))
-        return X, y
-
+def test_rows_in_memory_are_converted_once_and_need_no_checksum(monkeypatch):
+    passes, converted_once = [], TableForm.converted
+    monkeypatch.setattr(
+        TableForm, "converted", lambda self, X, **more: passes.append(len(X)) or converted_once(self, X, **more)
+    )
     units = UnitsByPlace(np.array([0, 1, 0, 1, -1]), np.array([0.5, 0.5, 0.5, 0.5, 0.0]))
-    source = converted(InMemory(TABLE[["size"]], TABLE["y"]), convert)
-    records, weight = counted(source, units=units)
-    assert (passes, records.n_records, records.n_units, weight) == ([5], 4, 2, pytest.approx(2, abs=1e-6))
-    assert not records.task.checksums
+    records = CheckedRecords.in_memory(TABLE[["size"]], TABLE["y"], check(units=units))
+    assert [weight(records, number) for number in (0, 1)] == pytest.approx([2, 2], abs=1e-6)
+    assert (passes, records.n_records, records.n_units) == ([5], 4, 2)
 
 
 @pytest.mark.parametrize("value", [None, "", "no", "False", 0, 1, np.nan, np.bool_(False), [], print])
@@ -127,7 +136,7 @@ def test_units_that_no_column_names_are_refused():
     source.target, source.names_rows = None, True
     source.results = lambda work: iter([work(iter([Given(TABLE[["size"]], TABLE["y"], np.arange(5))]))])
     with pytest.raises(DataError, match="gives units although its unit is None"):
-        CheckedRecords.of(source, check())
+        CheckedRecords.of_source(source, check())
 
 
 def test_features_of_one_part_never_stand_for_another():
@@ -137,14 +146,13 @@ def test_features_of_one_part_never_stand_for_another():
     for may_change in (True, False):
         source = Hasty(TABLE)
         source.may_change = may_change
-        records = CheckedRecords.of(source, check())
-        sums = records.behind(lambda table: table.to_numpy(), alone=False, zeroes_bad=True, n_features=1)
+        sums = behind(CheckedRecords.of_source(source, check()))
         assert [sums.sums(UnitCount(), number).total[0, 0] / UnitCount().unit for number in (0, 1)] == [5, 5]
 
 
 def test_a_loop_that_has_more_or_fewer_rows_than_units_ends():
     units = UnitsByPlace(np.zeros(4, dtype=np.int64), np.full(4, 0.25))
     with pytest.raises(DataError, match="units has fewer entries"):
-        counted(InMemory(TABLE[["size"]], TABLE["y"]), units=units)
+        counted(BlockSource(lambda: iter([(TABLE[["size"]], TABLE["y"])])), units=units)
     with pytest.raises(DataError, match="units has more entries"):
-        counted(InMemory(TABLE[["size"]][:3], TABLE["y"][:3]), units=units)
+        counted(BlockSource(lambda: iter([(TABLE[["size"]][:3], TABLE["y"][:3])])), units=units)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpensemble import Aggregator, Budget
-from dpensemble._announce import Spending
+from dpensemble._spending import Spending
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.server import Ledger, create_app, read_settings
 from dpensemble.server.sign_in import KeyFile

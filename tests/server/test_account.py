@@ -21,7 +21,7 @@ from dpensemble import (
     PATEClassifier,
     WeightingPATEClassifier,
 )
-from dpensemble._announce import Spending
+from dpensemble._spending import Spending
 from dpensemble.accounting import Change, price
 from dpensemble.errors import BudgetError, DataError, LedgerError
 from dpensemble.laws import GaussianNoisyMax

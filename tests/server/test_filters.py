@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpensemble._announce import Spending
+from dpensemble._spending import Spending
 from dpensemble.accounting import Change, price
 from dpensemble.cost import DEFAULT_ORDERS, GaussianCost, PrivacyCost, gaussian_epsilon, gaussian_mu, pure_mu
 from dpensemble.errors import InvalidParameterError

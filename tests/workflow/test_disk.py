@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from dpensemble._draw_once import drawn_once, drawn_together, kept_in
+from dpensemble._spending import drawn_once, drawn_together, kept_in
 from dpensemble.errors import FileError
 from dpensemble.workflow.disk import DrawnFile, digest_of_drawn
 

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 
 import dpensemble.cli.train
-from dpensemble._announce import listen
+from dpensemble._spending import listen
 from dpensemble.cli import main
 from dpensemble.datasets.arrow import ArrowPart
 from dpensemble.datasets.partitions import ParquetParts
 from dpensemble.errors import DataError, FileError
 from dpensemble.methods import LabelMomentsClassifier, SubsampleAggregateClassifier
-from dpensemble.rows.source import Blocks, rows_here, without
+from dpensemble.rows.source import BlockSource, rows_here, source_without
 from dpensemble.workflow import ReadOptions, private_rows, table_files
 from dpensemble.workflow.private_rows import RowsOfFiles, UnchangedFiles
 
@@ -91,7 +91,7 @@ def test_a_large_file_is_read_in_blocks_unasked(files, monkeypatch):
 
 @pytest.fixture
 def complete(files):
-    """The same without blanks."""
+    """The same source_without blanks."""
     whole = pd.read_parquet(files / "parts").fillna({"size": 0.0})
     for old in (files / "parts").iterdir():
         old.unlink()
@@ -139,9 +139,9 @@ def test_other_methods_take_a_folder_into_memory(complete, capsys):
     ("change", "more", "message"),
     [
         ({"size": "five"}, (), "column 'size' is numbers in the public table but has entries that are not numbers"),
-        ({"y": None}, (), "rows without a target in column 'y'"),
+        ({"y": None}, (), "rows source_without a target in column 'y'"),
         ({"y": "maybe"}, (), "contain one that is not among"),
-        ({"who": None}, ("--unit", "who"), "rows without a unit in column 'who'"),
+        ({"who": None}, ("--unit", "who"), "rows source_without a unit in column 'who'"),
         ({"size": np.inf}, (), "infinite values in size"),
         ({}, ("--baseline",), "baseline=True requires all private records in memory"),
         ({}, ("--target", "town"), "is also|(is|are) not among|lacks"),
@@ -381,12 +381,12 @@ def test_a_file_that_changes_after_records_were_held_back_ends_the_pass(tmp_path
     table.to_parquet(file, index=False)
     held = np.array([True, False, False])
     parts, files = ParquetParts(file, "y"), UnchangedFiles([file])
-    rest = without(parts, held, files.require_same)
+    rest = source_without(parts, held, files.require_same)
 
     def read():
         yield pd.read_parquet(file)[["x"]], pd.read_parquet(file)["y"].to_numpy()
 
-    blocks = partial(rows_here, without(Blocks(read, fixed_places=True), held, files.require_same))
+    blocks = partial(rows_here, source_without(BlockSource(read, fixed_places=True), held, files.require_same))
     assert [frame["x"].tolist() for frame in rest.results(lambda tables: next(iter(tables)))] == [[2.0, 3.0]]
     assert [block["x"].tolist() for block, _ in blocks()] == [[2.0, 3.0]]
     table.iloc[[1, 0, 2]].to_parquet(file, index=False)
@@ -419,7 +419,7 @@ def test_other_numbers_of_records_than_before_are_refused():
         yield pd.DataFrame({"x": [1.0]}), np.array([0])
 
     with pytest.raises(DataError, match="changed its number of records"):
-        list(rows_here(without(Blocks(read, fixed_places=True), np.array([True, False]))))
+        list(rows_here(source_without(BlockSource(read, fixed_places=True), np.array([True, False]))))
 
 
 def test_a_block_of_held_back_rows_alone_is_left_out():
@@ -427,7 +427,7 @@ def test_a_block_of_held_back_rows_alone_is_left_out():
         for x in (1.0, 2.0):
             yield pd.DataFrame({"x": [x]}), np.array([0])
 
-    blocks = rows_here(without(Blocks(read, fixed_places=True), np.array([True, False])))
+    blocks = rows_here(source_without(BlockSource(read, fixed_places=True), np.array([True, False])))
     assert [block["x"].tolist() for block, _ in blocks] == [[2.0]]
 
 

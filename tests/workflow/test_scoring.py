@@ -12,13 +12,13 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from dpensemble import LabelMomentsClassifier, PATEClassifier, WeightingPATEClassifier
-from dpensemble._announce import Spending
+from dpensemble._spending import Spending
 from dpensemble.certificates import confirmed
 from dpensemble.cli.train import _parse_groups
 from dpensemble.cost import PrivacyCost
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.report.quality import quality_lines
-from dpensemble.rows.source import Blocks
+from dpensemble.rows.source import BlockSource
 from dpensemble.server import Ledger
 from dpensemble.workflow import Tables, scoring, train
 from dpensemble.workflow.private_rows import PrivateStream
@@ -143,7 +143,7 @@ def test_a_rehearsal_without_public_rows_has_no_blanks_that_the_student_does_not
         ),
         (
             LabelMomentsClassifier(**SETTINGS),
-            {"stream": PrivateStream(1500, None, Blocks(lambda: iter(())))},
+            {"stream": PrivateStream(1500, None, BlockSource(lambda: iter(())))},
             0.2,
             "requires records with fixed places, which a database",
         ),

@@ -16,7 +16,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between, real_between, round_up
-from dpensemble._no_copies import Original
+from dpensemble._spending import Original
 from dpensemble.cost import Conversion, Cost, PrivacyCost
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.guarantee import Budget

@@ -49,8 +49,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, logsumexp
 
-from dpensemble._arrays import Ballots, Floats, Integers
 from dpensemble._checks import real_between
+from dpensemble._entries import Ballots, Floats, Integers
 from dpensemble.accounting.base import EVERYONE, Accounting, Group, Meter
 from dpensemble.accounting.worst_case import Change
 from dpensemble.allocation import Allocation

@@ -95,8 +95,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import delta_of, integer_between, member, real_between, round_up
+from dpensemble._entries import Floats
 from dpensemble.accounting.price import price
 from dpensemble.accounting.worst_case import Change
 from dpensemble.allocation import Bootstrap, BootstrapScheme

@@ -113,8 +113,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr, owens_t
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, real_between
+from dpensemble._entries import Floats
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.errors import AccountingError, InvalidParameterError
 

@@ -78,8 +78,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, real_between
+from dpensemble._entries import Floats, Integers
 from dpensemble.accounting.two_gaps import two_gap_pairs
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs, PrivacyCost
 from dpensemble.cost.pairs import ranks

@@ -19,13 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpensemble._announce import announce
-from dpensemble._arrays import Integers, is_table
 from dpensemble._checks import declared_classes, integer_between, member, of_type, shown
+from dpensemble._entries import Integers, is_table, require_readable
 from dpensemble._hide_private_rows import guard_private_rows
-from dpensemble._no_copies import Original
 from dpensemble._random import NOISE_BITS, NoiseSource, noise_source
-from dpensemble._refusals import require_readable
+from dpensemble._spending import Original, announce
 from dpensemble._units import unit_numbers
 from dpensemble.allocation.bootstrap import integers_below
 from dpensemble.design.given_votes import GivenVotes, Sampling

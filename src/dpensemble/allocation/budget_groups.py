@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._checks import delta_of, is_missing, real_between, shown
-from dpensemble._refusals import require_readable
+from dpensemble._entries import require_readable
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Budget
 

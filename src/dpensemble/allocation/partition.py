@@ -30,8 +30,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Integers
 from dpensemble._checks import integer_between, member
+from dpensemble._entries import Integers
 from dpensemble._random import Stream, seed_integer, seed_sequence
 from dpensemble._units import number_units
 from dpensemble.errors import InvalidParameterError

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, real_between
+from dpensemble._entries import Floats, Integers
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ReleaseLaw, integer_weights
 

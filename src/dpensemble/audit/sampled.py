@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, real_between
+from dpensemble._entries import Floats
 from dpensemble._random import noise_source
 from dpensemble._work import progress_bar
 from dpensemble.errors import InvalidParameterError

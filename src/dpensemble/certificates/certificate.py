@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpensemble._arrays import Floats, Integers
+from dpensemble._entries import Floats, Integers
 from dpensemble.accounting import Change, Group
 from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.accounting.worst_case import sorted_histograms

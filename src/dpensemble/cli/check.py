@@ -23,8 +23,7 @@ from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.columns import EqualRows, number_columns
 from dpensemble.datasets.public_facts import ids_of_two_forms
 from dpensemble.moments.maps.grid import declared_grid
-from dpensemble.rows.bad_records import BAD, class_ids_or_bad, readable_rows
-from dpensemble.rows.labels_and_units import sorted_classes
+from dpensemble.rows.arguments import BAD, class_ids_or_bad, readable_rows, sorted_classes
 from dpensemble.workflow.table_files import ReadOptions, TableFiles, Workers
 from dpensemble.workflow.tables import Tables, file_tables
 

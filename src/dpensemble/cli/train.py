@@ -19,9 +19,8 @@ from typing import Any
 import typer
 
 from dpensemble import methods
-from dpensemble._announce import Spending, listen
 from dpensemble._checks import split_names
-from dpensemble._draw_once import kept_in
+from dpensemble._spending import Spending, kept_in, listen
 from dpensemble._work import Hear, progress_heard_by, show_progress
 from dpensemble.allocation.budget_groups import parse_budgets
 from dpensemble.cli.interrupts import INTERRUPTS
@@ -33,7 +32,7 @@ from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.public_facts import lines, refuse_doubts
 from dpensemble.engine.run import uncounted
 from dpensemble.errors import ColumnWarning, InvalidParameterError, UnlikeRowsWarning, file_errors, known_text
-from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.arguments import zeroes_bad
 from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file_tables
 from dpensemble.workflow import train as run_training
 from dpensemble.workflow.disk import OWN_FILE

@@ -45,7 +45,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats
+from dpensemble._entries import Floats
 from dpensemble._work import one_thread
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.errors import AccountingError

@@ -40,7 +40,7 @@ from threading import RLock
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from dpensemble._arrays import Floats
+from dpensemble._entries import Floats
 from dpensemble._work import one_thread
 from dpensemble.cost.composition import MOST_ANSWERS, Blocks, LossCurve, chords, kernels_of, last_fitting, nodes_within
 from dpensemble.cost.pairs import DominatingPairs

@@ -41,7 +41,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Floats, Integers
+from dpensemble._entries import Floats, Integers
 from dpensemble.errors import AccountingError
 
 # Sums of probabilities miss 1 only through rounding.

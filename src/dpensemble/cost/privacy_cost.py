@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import delta_of, epsilon_of, integer_between, member, real_between, round_up
+from dpensemble._entries import Floats
 from dpensemble.cost.composition import (
     MOST_ANSWERS,
     MOST_EPSILON,

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member, real_between
+from dpensemble._entries import Floats
 from dpensemble.darrm.allowance import Allowance, Constraints, Placements
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority

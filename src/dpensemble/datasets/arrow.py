@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Integers, Rows
+from dpensemble._entries import Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble._units import require_id_type
 from dpensemble.datasets.columns import distinct_ids, labels_of

@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import pandas as pd
 
-from dpensemble._arrays import Rows
+from dpensemble._entries import Rows
 from dpensemble.clusters.cluster import is_here
 from dpensemble.datasets.arrow import ROWS_AT_ONCE
 from dpensemble.datasets.frames import exact_frame

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats, Rows, is_table
+from dpensemble._entries import Floats, Rows, is_table
 from dpensemble._units import identity, require_id_type
 
 

@@ -16,17 +16,17 @@ from datetime import UTC, datetime
 from functools import cache, wraps
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn import config_context
 
-from dpensemble._arrays import Rows
 from dpensemble._checks import is_missing, shown
+from dpensemble._entries import Rows, require_labels, require_readable
 from dpensemble._files import AS_WINDOWS
 from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
-from dpensemble._refusals import require_labels, require_readable
 from dpensemble.errors import DataError
 
 # Types of texts and bytes that are stored apart, and the usual types.
@@ -162,6 +162,8 @@ def _decoded(kind: Any) -> Any:
     return kind.value_type if types.is_dictionary(kind) or types.is_run_end_encoded(kind) else kind
 
 
+# Methods that `takes_any_frame` returned.
+_READING_FRAMES: WeakSet[Callable[..., Any]] = WeakSet()
 _Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
 
@@ -198,32 +200,35 @@ _OF_FRAMES = _OF_ARROW | {"columns", "__len__"}
 _MOST_QUOTED = 5
 
 
-def reads_frames(method: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
+def takes_any_frame(method: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
     """Let a method take rows and series of any library, under the usual settings of scikit-learn.
 
     Every frame becomes a table of pandas, and every series an array or a series of pandas. Names of columns are
-    checked. Settings of `sklearn.set_config` change nothing inside.
+    checked. Settings of `sklearn.set_config` change nothing inside. A method that reads frames is returned unchanged.
     """
+    if method in _READING_FRAMES:
+        return method
     names = list(inspect.signature(method).parameters)
 
     @wraps(method)
     def read(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Answer:
         given = dict(zip(names, args, strict=False)) | kwargs
         # One object stays one object, so that the method notices public rows that are the private ones.
-        known = {id(value): as_given(name, value) for name, value in _in_order(given) if name not in _NOT_ROWS}
+        known = {id(value): as_pandas(name, value) for name, value in _in_order(given) if name not in _NOT_ROWS}
         with config_context(**_USUAL_SETTINGS):
             return method(
                 *(known.get(id(value), value) for value in args),
                 **{name: known.get(id(value), value) for name, value in kwargs.items()},
             )
 
+    _READING_FRAMES.add(read)
     return read
 
 
 class ScoresGivenLabels:
     """A classifier whose `score` checks labels, because some messages of scikit-learn would print all labels."""
 
-    @reads_frames
+    @takes_any_frame
     def score(self, X: Rows, y: Rows, sample_weight: Rows = None) -> float:
         """Return the accuracy of the predicted labels. This costs no privacy.
 
@@ -251,7 +256,7 @@ def _in_order(given: dict[str, Rows]) -> list[tuple[str, Rows]]:
     return sorted(given.items(), key=lambda one: one[0] != _PUBLIC)
 
 
-def as_given(name: str, value: Rows) -> Rows:
+def as_pandas(name: str, value: Rows) -> Rows:
     """Return a frame of any library as a table of pandas, and a series as an array or a series of pandas.
 
     Anything else is returned unchanged.
@@ -345,7 +350,7 @@ def _of_library(name: str, value: Rows) -> Rows:
     import narwhals as nw  # noqa: PLC0415  takes time to import
 
     if kind.__module__.startswith("narwhals."):
-        return as_given(name, value.to_native())
+        return as_pandas(name, value.to_native())
     frame = nw.from_native(value, pass_through=True, allow_series=True)
     if isinstance(frame, nw.LazyFrame) or (has_columns and not has_arrow and "__len__" not in own):
         raise _lazy(name, kind)

@@ -28,8 +28,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Integers, Rows
 from dpensemble._checks import number_of_workers
+from dpensemble._entries import Integers, Rows
 from dpensemble._hide_private_rows import guarded_rows
 from dpensemble._same_code import other_versions, require_unchanged, versions
 from dpensemble._units import require_id_type

@@ -16,8 +16,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import is_table
-from dpensemble._refusals import require_readable
+from dpensemble._entries import is_table, require_readable
 from dpensemble.datasets.columns import (
     as_text,
     assembled,

@@ -23,9 +23,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import is_table
 from dpensemble._checks import shown
-from dpensemble._refusals import require_readable
+from dpensemble._entries import is_table, require_readable
 from dpensemble._units import number_units
 from dpensemble.datasets.columns import (
     as_text,

@@ -33,8 +33,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from dpensemble._arrays import Integers
 from dpensemble._checks import declared_classes, integer_between
+from dpensemble._entries import Integers
 from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble._work import progress_bar
 from dpensemble.datasets.tables import read_table

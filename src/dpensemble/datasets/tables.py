@@ -25,14 +25,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats, Rows, is_table
 from dpensemble._checks import shown
+from dpensemble._entries import Floats, Rows, is_table, require_readable
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
-from dpensemble._refusals import require_readable
 from dpensemble.datasets.arrow import ParquetTable, is_parquet
 from dpensemble.datasets.columns import assembled, in_parts, is_number, number_columns, numbers_of, texts_of
 from dpensemble.datasets.csv import CSVFormat, Expected, advice, csv_chunks, is_csv, looks_like_decimal_comma, read_csv
-from dpensemble.datasets.frames import as_given, require_names
+from dpensemble.datasets.frames import as_pandas, require_names
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
 #: How one column of a table is read: its name, kind, knots or categories, and the places of its features.
@@ -175,7 +174,7 @@ def _guess_numbers(table: pd.DataFrame) -> pd.DataFrame:
 
 def as_table(X: Any) -> pd.DataFrame:
     """Return public rows as a table. Columns of objects become numbers if all of their entries are numbers."""
-    table = as_given("X", X)
+    table = as_pandas("X", X)
     if isinstance(table, pd.DataFrame):
         return decimals_as_numbers(table)
     require_readable("X", table)

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, round_up
+from dpensemble._entries import Floats
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import EVERYONE, Accounting, Change, Group, Meter
 from dpensemble.accounting.meters import data_dependent_meter, worst_case_meter

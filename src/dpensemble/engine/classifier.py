@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import names_checked
-from dpensemble._refusals import read_rows, require_rows
+from dpensemble._entries import Floats, read_rows, require_rows
 from dpensemble.accounting import Meter
-from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
+from dpensemble.datasets.frames import ScoresGivenLabels, takes_any_frame
 from dpensemble.engine.planned import Analysis
 from dpensemble.engine.result import Result
 from dpensemble.errors import InvalidParameterError
@@ -144,7 +144,7 @@ def explained(student: object, rows: ArrayLike, *, bands: bool) -> Explanation:
 _READERS = frozenset({"fit", "fit_blocks", "predict", "predict_proba", "score", "explain"})
 
 
-def _view(name: str) -> Any:
+def _field_of_result(name: str) -> Any:
     """Return a read-only attribute that shows one field of `result_`."""
     return property(attrgetter(f"result_.{name}"), doc=f"`Result.{name}` of the run.")
 
@@ -166,19 +166,19 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
 
     result_: Result
 
-    charges_ = _view("charges")
-    classes_ = _view("classes")
-    design_ = _view("design")
-    drift_ = _view("drift")
-    effects_ = _view("effects")
-    guarantee_ = _view("guarantee")
-    labels_ = _view("labels")
-    law_ = _view("law")
-    readable_share_ = _view("readable_share")
-    recommendation_ = _view("recommendation")
-    seconds_ = _view("seconds")
-    spend_ = _view("spend")
-    student_ = _view("student")
+    charges_ = _field_of_result("charges")
+    classes_ = _field_of_result("classes")
+    design_ = _field_of_result("design")
+    drift_ = _field_of_result("drift")
+    effects_ = _field_of_result("effects")
+    guarantee_ = _field_of_result("guarantee")
+    labels_ = _field_of_result("labels")
+    law_ = _field_of_result("law")
+    readable_share_ = _field_of_result("readable_share")
+    recommendation_ = _field_of_result("recommendation")
+    seconds_ = _field_of_result("seconds")
+    spend_ = _field_of_result("spend")
+    student_ = _field_of_result("student")
 
     @property
     def column_names(self) -> Any:
@@ -186,16 +186,16 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
         return vars(self).get("feature_names_in_")
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Let every method that takes rows read frames of any library."""
+        """Let every method that takes rows read frames of any library, also without the decorator `takes_any_frame`."""
         super().__init_subclass__(**kwargs)
         for name in _READERS & vars(cls).keys():
-            setattr(cls, name, reads_frames(vars(cls)[name]))
+            setattr(cls, name, takes_any_frame(vars(cls)[name]))
 
     @abstractmethod
     def _new_rows(self, X: Any) -> Any:
         """Return checked rows in the form that the student takes."""
 
-    @reads_frames
+    @takes_any_frame
     def explain(self, X: ArrayLike, *, bands: bool = True) -> Explanation:
         """Return what each column adds to the student's logits. This costs no privacy.
 
@@ -219,7 +219,7 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
         check_is_fitted(self)
         return explained(self.student_, self._new_rows(X), bands=bands)
 
-    @reads_frames
+    @takes_any_frame
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the student's label for each row. This costs no privacy.
 
@@ -237,7 +237,7 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
         labels: NDArray[Any] = self.student_.predict(self._new_rows(X))
         return labels
 
-    @reads_frames
+    @takes_any_frame
     def predict_proba(self, X: Any) -> Floats:
         """Return the student's class probabilities for each row. This costs no privacy.
 
@@ -262,7 +262,7 @@ class ArrayClassifier(PrivateClassifier):
     student: Any
 
     def _takes_nan(self) -> bool:
-        return arguments.take_nan(self.teacher, self.student)
+        return _take_nan(self.teacher, self.student)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -289,9 +289,15 @@ class TableClassifier(PrivateClassifier):
     def _new_rows(self, X: Any) -> Any:
         return arguments.new_rows(self, X, self.columns_)
 
+    @takes_any_frame
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label of each row. This costs no privacy."""
         # A student may know only some classes.
         places = self.predict_proba(X).argmax(axis=1)
         labels: NDArray[Any] = self.classes_[places]
         return labels
+
+
+def _take_nan(*learners: Any) -> bool:
+    """Return whether all of these learners accept NaN for missing entries. None does not."""
+    return all(one is not None and get_tags(one).input_tags.allow_nan for one in learners)

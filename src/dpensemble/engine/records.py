@@ -1,4 +1,4 @@
-"""Private records as input, and released labels as output."""
+"""Private records that teachers learn from, and released labels as output."""
 
 from __future__ import annotations
 
@@ -10,24 +10,37 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from dpensemble._arrays import Floats, Integers
-from dpensemble._checks import integer_between
-from dpensemble._refusals import blanked, read_rows, require_labels, require_rows, row_array
+from dpensemble._entries import (
+    Floats,
+    Integers,
+    blanked,
+    plain_array,
+    read_rows,
+    require_labels,
+    require_rows,
+    row_array,
+)
 from dpensemble._units import number_units
 from dpensemble.accounting import Group
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
-from dpensemble.errors import BudgetError, InvalidParameterError
-from dpensemble.guarantee import Budget
+from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget, require_small_delta
 from dpensemble.relations import Relation
 from dpensemble.releases import weighted_groups
-from dpensemble.rows.arguments import require_as_many, require_dense, require_workers, required, width_of
-from dpensemble.rows.bad_records import BAD, as_numbers, zeroes_bad
-from dpensemble.rows.checked import Numbers, RowCheck
-from dpensemble.rows.labels_and_units import Owners, identities, one_per_record, sorted_classes
-from dpensemble.rows.source import InMemory
-
-# Largest delta of a guarantee if the number of units is private and no lower bound was declared.
-_LARGEST_DELTA = 0.01
+from dpensemble.rows.arguments import (
+    BAD,
+    Owners,
+    as_numbers,
+    identities,
+    one_per_record,
+    require_as_many,
+    require_dense,
+    require_workers,
+    required,
+    sorted_classes,
+    zeroes_bad,
+)
+from dpensemble.rows.checked import NumberForm, RowCheck
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +68,7 @@ class DeclaredBudgets:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PrivateRecords:
+class TeacherRecords:
     """Checked private records, and their owners.
 
     `X` (an array, or `RowsInBlocks`), `targets` (class ids) and `identities` (unit of each record: declared, by
@@ -78,28 +91,6 @@ class PrivateRecords:
             require_small_delta(budget, relation, len(number_units(self.identities)[0]), "units", fewest_units)
 
 
-def require_small_delta(
-    budget: Budget, relation: Relation, n_units: int, noun: str, fewest_units: int | None = None
-) -> None:
-    """Raise for a delta that would allow publishing one unit outright."""
-    if relation is Relation.ADD_OR_REMOVE_ONE and fewest_units is None and budget.delta > _LARGEST_DELTA:
-        raise BudgetError(
-            f"delta={budget.delta:g} is above {_LARGEST_DELTA:g}, the largest allowed if the number of {noun} is "
-            "private (relation='add-or-remove-one'): use a smaller delta, or declare a lower bound by fewest_units=.",
-            parameter="delta",
-        )
-    if relation is not Relation.ADD_OR_REMOVE_ONE:
-        if fewest_units is not None:
-            raise InvalidParameterError(
-                f"fewest_units={fewest_units!r} is for relation='add-or-remove-one'; under {relation.value!r} the "
-                "number of units is public, so leave fewest_units out.",
-                parameter="fewest_units",
-            )
-        budget.check_delta_for(n_units, noun)
-    elif fewest_units is not None:
-        budget.check_delta_for(integer_between("fewest_units", fewest_units, 1), f"{noun} at least")
-
-
 def groups_by_epsilon(
     epsilons: ArrayLike, n_records: int, *, relation: Relation, delta: float
 ) -> tuple[PersonalBudgets, tuple[Group, ...]]:
@@ -114,34 +105,34 @@ def groups_by_epsilon(
     return personal, weighted_groups(personal.names, personal.budgets)
 
 
-def private_records(
+def teacher_records(
     estimator: Any, X: Any, y: Any, units: ArrayLike | None, *, nan: bool, relation: Relation, public: Any = None
-) -> tuple[PrivateRecords, NDArray[Any], Owners]:
+) -> tuple[TeacherRecords, NDArray[Any], Owners]:
     """Return records (bad records raise, or become zeros of the class `BAD`), declared classes, and the owners.
 
     A row of a list is bad if it has another width than the `public` rows.
     """
     require_dense("X", X)
-    zeroes, width = zeroes_bad(estimator), width_of(public)
+    zeroes, width = zeroes_bad(estimator), _width_of(public)
     X = X if width is None or not zeroes else row_array(X, width)
     require_rows("X", X, keep_bad=zeroes)
     require_labels(y, keep_bad=zeroes)
     X, y = (_numbers if zeroes else _numbers_and_labels)(estimator, X, y)
     classes = sorted_classes(estimator.classes)
-    (block,) = RowCheck(Numbers(nan), classes, zeroes).here(InMemory(X, y))
+    block = RowCheck(NumberForm(nan, estimator), classes, zeroes).checked_block(X, y)
     require_workers(estimator.n_jobs)
     rows = np.where((block.targets == BAD)[:, None], 0.0, block.rows) if zeroes else block.rows
-    records, owners = owned_records(rows, block.targets, units, relation, zeroes=zeroes)
+    records, owners = records_by_owner(rows, block.targets, units, relation, zeroes=zeroes)
     return records, classes, owners
 
 
-def owned_records(
+def records_by_owner(
     X: Floats, targets: Integers, units: ArrayLike | None, relation: Relation, *, zeroes: bool
-) -> tuple[PrivateRecords, Owners]:
+) -> tuple[TeacherRecords, Owners]:
     """Return checked rows and class ids as private records, and their owners."""
     owners = Owners.of(units, len(targets), zeroes=zeroes)
     X, targets = owners.kept(X, targets)
-    return PrivateRecords(X, targets, owners.units, identities(X, targets, owners.units, relation)), owners
+    return TeacherRecords(X, targets, owners.units, identities(X, targets, owners.units, relation)), owners
 
 
 def _numbers_and_labels(estimator: Any, X: Any, y: Any) -> tuple[Floats, Any]:
@@ -157,3 +148,10 @@ def _numbers(estimator: Any, X: Any, y: Any) -> tuple[Floats, Any]:
     rows: Floats = validate_data(estimator, numbers, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
     require_as_many(rows, required(y))
     return rows, y
+
+
+def _width_of(X_public: object) -> int | None:
+    """Return the number of columns of public rows, or None if they are no table."""
+    shape = getattr(X_public, "shape", None)
+    shape = plain_array(X_public).shape if shape is None else shape
+    return int(shape[1]) if len(shape) == 2 else None

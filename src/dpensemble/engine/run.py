@@ -1,6 +1,6 @@
 """The order of every run, and the joint cost of private fits on the same records in this process.
 
-The order is: check, design, meter, announce, teach, release, learn, state.
+`run_steps` holds the order of the steps: prepare, announce, teach, charge and release, make the student and the result.
 
 No single guarantee states the joint cost. Records are identified by hashes of their contents, in memory only. Losses
 add up by basic composition: epsilons and deltas of all fits that used a record (C. Dwork and A. Roth, "The Algorithmic
@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from dpensemble._announce import Spending, announce, listen
-from dpensemble._arrays import Floats, Integers, Rows
 from dpensemble._checks import integer_between, member
+from dpensemble._entries import Floats, Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_sequence
+from dpensemble._spending import Spending, announce, listen
 from dpensemble._work import progress_bar
 from dpensemble.datasets.columns import ComparedOnce, EqualRows, ReadBlocks, equal_rows, row_hashes, share_memory
 from dpensemble.engine.classifier import PrivateClassifier
@@ -122,10 +122,10 @@ def total_spent() -> Budget | None:
 
 
 @contextmanager
-def counted(estimator: Any, X: Any, y: Any, X_public: Any = None) -> Iterator[None]:
-    """Count a fit on these records, even if it fails after its budget was spent, and warn about the joint cost.
+def _owner_warned(estimator: Any, X: Any, y: Any, X_public: Any = None) -> Iterator[None]:
+    """Warn the owner if public rows are private records, and of the joint cost of fits on the same records.
 
-    Before anything is spent, also warn if public rows are private records.
+    A fit that fails after its budget was announced counts as well.
     """
     if _INSIDE.get():
         yield
@@ -134,14 +134,15 @@ def counted(estimator: Any, X: Any, y: Any, X_public: Any = None) -> Iterator[No
         _warn_of_equal_rows(equal_rows(_dense(X), _dense(X_public)))
     # Hashed before anything is spent, so that counting a failed fit cannot fail.
     seeded = getattr(estimator, "insecure_release_seed", None) is not None
-    token, announced, failed = _INSIDE.set(True), _Announced(), True
+    announced: list[Spending] = []
+    token, failed = _INSIDE.set(True), True
     try:
-        with listen(announced.hear):
+        with listen(announced.extend):
             yield
         failed = False
     finally:
         _INSIDE.reset(token)
-        if announced.spent:
+        if announced:
             _count_if_released(estimator, X, y, announced, seeded=seeded, failed=failed)
 
 
@@ -179,26 +180,16 @@ def uncounted() -> Iterator[None]:
         _INSIDE.reset(token)
 
 
-def _count_if_released(estimator: Any, X: Any, y: Any, announced: _Announced, *, seeded: bool, failed: bool) -> None:
+def _count_if_released(
+    estimator: Any, X: Any, y: Any, announced: list[Spending], *, seeded: bool, failed: bool
+) -> None:
     if failed:
         # A fit that failed after its announcement counts as having spent its whole budget.
-        epsilon = announced.epsilon
+        epsilon = max(one.epsilon for one in announced)
     else:
         seeded, epsilon = not estimator.guarantee_.for_release, estimator.guarantee_.epsilon
     if not seeded:
-        _count(X, y, epsilon, announced.delta)
-
-
-class _Announced:
-    """The largest announced budget."""
-
-    def __init__(self) -> None:
-        self.spent, self.epsilon, self.delta = False, 0.0, 0.0
-
-    def hear(self, spendings: Sequence[Spending]) -> None:
-        self.spent = True
-        self.epsilon = max([self.epsilon, *(one.epsilon for one in spendings)])
-        self.delta = max([self.delta, *(one.delta for one in spendings)])
+        _count(X, y, epsilon, max(one.delta for one in announced))
 
 
 def _count(X: Any, y: Any, epsilon: float, delta: float) -> None:
@@ -266,15 +257,15 @@ class Steps(ABC):
         return None
 
     @abstractmethod
-    def release(self, advance: Callable[[float], None]) -> None:
+    def charge_and_release(self, advance: Callable[[float], None]) -> None:
         """Charge for the release, and draw it. The student is computed from the release and from public rows."""
 
     @abstractmethod
-    def learn(self) -> Any:
+    def make_student(self) -> Any:
         """Return the student. It uses public rows and what was released."""
 
     @abstractmethod
-    def state(self, student: Any) -> Result:
+    def make_result(self, student: Any) -> Result:
         """Return the result of the run. `run` adds the spend curve, settings and seconds."""
 
     def spend_curve(self) -> Any:
@@ -299,12 +290,13 @@ def run(
     `ledger` is charged before noise is drawn, and may refuse. Repeated fits are counted by `records`, the unchanged
     input of `fit` with public rows if there are any, or None for records in blocks.
     """
-    with all_or_nothing(estimator, ledger, records):
-        estimator.result_ = _run(checked())
+    with guarded_fit(estimator, ledger, records):
+        estimator.result_ = run_steps(checked())
     return estimator
 
 
-def _run(steps: Steps) -> Result:
+def run_steps(steps: Steps) -> Result:
+    """Run the steps in their order, and return the result. `guarded_fit` stands around it."""
     seconds: dict[str, float] = {}
     with _timed(seconds, "accounting"):
         steps.prepare()
@@ -317,10 +309,10 @@ def _run(steps: Steps) -> Result:
     announce(steps.design.groups, steps.costs, worst_case=worst_case, relation=steps.relation)
     stage, title = steps.stage
     with _timed(seconds, stage), progress_bar(title, steps.n_steps) as advance:
-        steps.release(advance)
+        steps.charge_and_release(advance)
     with _timed(seconds, "student"), on_public_rows():
-        student = steps.learn()
-    result = steps.state(student)
+        student = steps.make_student()
+    result = steps.make_result(student)
     with _timed(seconds, "accounting of the spend"):
         spend = steps.spend_curve()
     learners = {"teacher": steps.default_teacher, "student": steps.default_student()}
@@ -342,14 +334,14 @@ def _named(steps: Steps, learners: dict[str, Any]) -> dict[str, str]:
 
 
 @contextmanager
-def all_or_nothing(estimator: Any, ledger: Any = None, records: tuple[Any, ...] | None = None) -> Iterator[None]:
+def guarded_fit(estimator: Any, ledger: Any = None, records: tuple[Any, ...] | None = None) -> Iterator[None]:
     """Guard a fit: restore the estimator if the block fails, charge a ledger, count fits, and quote no private row."""
     if ledger is not None and not hasattr(ledger, "one_release"):
         raise InvalidParameterError(
             f"ledger must be a data set's account, e.g. Ledger(...).account('NAME'); got a {type(ledger).__name__}.",
             parameter="ledger",
         )
-    with guard_private_rows(), nullcontext() if records is None else counted(estimator, *records):
+    with guard_private_rows(), nullcontext() if records is None else _owner_warned(estimator, *records):
         before = dict(vars(estimator))
         try:
             with listen(None if ledger is None else ledger.one_release(type(estimator).__name__)):

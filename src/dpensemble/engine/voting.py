@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import member
-from dpensemble._draw_once import drawn_once, drawn_together
+from dpensemble._entries import Floats, Integers
 from dpensemble._random import NoiseSource, Stream, noise_source, seed_integer
+from dpensemble._spending import drawn_once, drawn_together
 from dpensemble._units import declared_units, number_units
 from dpensemble._work import progress_bar
 from dpensemble.accounting import Meter
@@ -28,7 +28,7 @@ from dpensemble.design import VotingDesign, with_least_error
 from dpensemble.engine import classifier
 from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.planned import Analysis, Facts, Planned
-from dpensemble.engine.records import DeclaredBudgets, PrivateRecords, ReleasedLabels, private_records
+from dpensemble.engine.records import DeclaredBudgets, ReleasedLabels, TeacherRecords, teacher_records
 from dpensemble.engine.result import LABELS, Result
 from dpensemble.engine.run import Steps, compared_once, run
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
@@ -36,11 +36,10 @@ from dpensemble.guarantee import Budget, Guarantee
 from dpensemble.laws import sample
 from dpensemble.relations import Basis, Relation
 from dpensemble.rows import arguments as inputs
-from dpensemble.rows.bad_records import BAD, zeroes_bad
-from dpensemble.rows.checked import AsNumbers, Block, RowCheck
-from dpensemble.rows.labels_and_units import Owners, sorted_classes
+from dpensemble.rows.arguments import BAD, Owners, sorted_classes, zeroes_bad
+from dpensemble.rows.checked import CheckedBlock, NumberForm, RowCheck
 from dpensemble.rows.passes import RecordsInOrder
-from dpensemble.rows.source import Blocks, Read
+from dpensemble.rows.source import BlockSource, Read
 from dpensemble.student import Learner, default_student, publishable
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.teachers.ensemble import RowsInBlocks
@@ -237,7 +236,7 @@ class VotingSteps(Steps):
     def __init__(
         self,
         method: Any,
-        records: PrivateRecords,
+        records: TeacherRecords,
         classes: NDArray[Any],
         rows: Floats,
         fewest_units: int | None = None,
@@ -344,7 +343,7 @@ class VotingSteps(Steps):
         """Return the seed of ordinary teachers. It is public unless a method overrides this."""
         return self.entropy
 
-    def release(self, advance: Callable[[float], None]) -> None:  # noqa: ARG002
+    def charge_and_release(self, advance: Callable[[float], None]) -> None:  # noqa: ARG002
         """Query the teachers about public rows for as long as the budget lasts."""
         # Under a data-dependent basis the progress of the loop is secret, so its bar shows no fraction.
         if self.diagnostics is not None:
@@ -378,12 +377,12 @@ class VotingSteps(Steps):
             confidence=law.student_confidence,  # type: ignore[attr-defined]
         )
 
-    def learn(self) -> Any:
+    def make_student(self) -> Any:
         """Train the student on the released labels."""
         student = self._learner.fit(self._released.lesson_rows, self._released.lesson_labels)
         return publishable(student, for_release=self.noise.for_release, names=self.method.column_names)
 
-    def state(self, student: Any) -> Result:
+    def make_result(self, student: Any) -> Result:
         """Return the result of the run."""
         return Result(
             design=self.design,
@@ -498,7 +497,7 @@ class VotingEnsembleClassifier(Planned, ArrayClassifier):
         warn_of_columns(X_public, has_unit=units is not None)
         relation, nan = member("relation", self.relation, Relation), self._takes_nan()
         given = {"nan": nan, "relation": relation, "public": X_public}
-        records, classes, owners = private_records(self, X, y, units, **given)
+        records, classes, owners = teacher_records(self, X, y, units, **given)
         rows = inputs.public_rows(self, X_public, nan=nan)
         if budgets is not None:
             budgets = replace(budgets, values=owners.kept_values("budgets", budgets.values))
@@ -573,18 +572,18 @@ class VotesInBlocks(VotingEnsembleClassifier):
         rows = inputs.public_rows(self, X_public, nan=self._takes_nan())
         inputs.require_workers(self.n_jobs)
         classes, zeroes = sorted_classes(self.classes), zeroes_bad(self)
-        check = RowCheck(AsNumbers(self._takes_nan(), self, zeroes), classes, zeroes)
-        passes = RecordsInOrder(Blocks(read), check)
+        check = RowCheck(NumberForm(self._takes_nan(), self), classes, zeroes)
+        passes = RecordsInOrder(BlockSource(read), check)
         targets = _class_ids(passes.blocks(), len(classes))
         owners = Owners.in_blocks(read, units, len(targets), zeroes=zeroes)
         (targets,) = owners.kept(targets)
         X = RowsInBlocks(lambda: passes.rows(owners.present), len(targets), rows.shape[1])
         by_place = range(len(targets)) if owners.units is None else declared_units(owners.units, len(targets))
-        records = PrivateRecords(X, targets, owners.units, cast("Sequence[Hashable]", by_place))
+        records = TeacherRecords(X, targets, owners.units, cast("Sequence[Hashable]", by_place))
         return self.steps(self, records, classes, rows, fewest_units, diagnostics)
 
 
-def _class_ids(blocks: Iterator[Block], n_classes: int) -> Integers:
+def _class_ids(blocks: Iterator[CheckedBlock], n_classes: int) -> Integers:
     """Return each record's class. Bad records raise, or are marked, before anything is spent."""
     # One byte a record, as a rule.
     small = np.min_scalar_type(-n_classes)

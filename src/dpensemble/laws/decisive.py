@@ -26,8 +26,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import delta_of, epsilon_of, integer_between, real_between
+from dpensemble._entries import Floats
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws.tables import TableLaw
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, real_between
+from dpensemble._entries import Floats
 from dpensemble.errors import DataError, SettingWarning
 from dpensemble.laws.base import ReleaseLaw
 from dpensemble.laws.sampling import least_mixing_weight, mixed_probabilities

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import real_between
+from dpensemble._entries import Floats
 from dpensemble._random import NoiseSource
 from dpensemble.laws.sampling import sample_probabilities
 

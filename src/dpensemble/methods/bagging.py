@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.dummy import DummyClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member, round_up
+from dpensemble._entries import Floats
 from dpensemble._random import Stream, seed_integer
 from dpensemble._units import number_units
 from dpensemble.accounting import EVERYONE, Accounting, Group, largest_subsample, published_bagging
@@ -21,14 +21,14 @@ from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.design.voting import Design
 from dpensemble.engine.classifier import UNITS_TOGETHER, ArrayClassifier
 from dpensemble.engine.planned import store_params
-from dpensemble.engine.records import PrivateRecords, ReleasedLabels, private_records
+from dpensemble.engine.records import ReleasedLabels, TeacherRecords, teacher_records
 from dpensemble.engine.result import MODELS, Result
 from dpensemble.engine.run import Steps, run
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Budget, Guarantee
 from dpensemble.relations import Basis, Relation
 from dpensemble.rows import arguments
-from dpensemble.rows.bad_records import BAD
+from dpensemble.rows.arguments import BAD
 from dpensemble.student import class_probabilities, publishable
 from dpensemble.teachers.ensemble import fit_separately
 from dpensemble.votes import Votes
@@ -94,7 +94,7 @@ class _BaggingSteps(Steps):
     design: BaggedModels
     meter = None
 
-    def __init__(self, method: Any, records: PrivateRecords, classes: NDArray[Any]) -> None:
+    def __init__(self, method: Any, records: TeacherRecords, classes: NDArray[Any]) -> None:
         super().__init__(method)
         self.records, self.classes = records, classes
 
@@ -137,7 +137,7 @@ class _BaggingSteps(Steps):
         """Number of models."""
         return self.design.scheme.n_models
 
-    def release(self, advance: Callable[[float], None]) -> None:
+    def charge_and_release(self, advance: Callable[[float], None]) -> None:
         """Draw the subsamples, and fit a model on each."""
         X, targets, classes = self.records.X, self.records.targets, self.classes
         drawn = self.design.scheme.draw(self.records.identities, relation=self.relation, noise=self.noise)
@@ -159,12 +159,12 @@ class _BaggingSteps(Steps):
             for model, fallback in zip(fitted.models, fitted.fallback_votes.tolist(), strict=True)
         ]
 
-    def learn(self) -> list[Any]:
+    def make_student(self) -> list[Any]:
         """Return the models for publication."""
         names = self.method.column_names
         return [publishable(model, for_release=self.noise.for_release, names=names) for model in self._models]
 
-    def state(self, student: list[Any]) -> Result:
+    def make_result(self, student: list[Any]) -> Result:
         """Return the result of the run. The estimator also stores the paper's pair."""
         design, has_units = self.design, self.records.units is not None
         self.method.published_ = published_bagging(design.scheme, design.n_units)
@@ -341,7 +341,7 @@ class BaggingPrivacyClassifier(ArrayClassifier):
         def checked() -> _BaggingSteps:
             # By position under either relation: equal records are separate units, and every position is equally likely.
             relation = Relation.REPLACE_ONE
-            records, classes, _ = private_records(self, X, y, units, nan=False, relation=relation)
+            records, classes, _ = teacher_records(self, X, y, units, nan=False, relation=relation)
             return _BaggingSteps(self, records, classes)
 
         return run(self, checked, ledger=ledger, records=(X, y))

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, member
+from dpensemble._entries import Floats, Integers
 from dpensemble._random import Stream, seed_integer
 from dpensemble._units import number_units
 from dpensemble.accounting import EVERYONE, Group
@@ -19,7 +19,7 @@ from dpensemble.design.sums import NoisySums
 from dpensemble.engine import classifier
 from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.planned import store_params
-from dpensemble.engine.records import PrivateRecords, ReleasedLabels, private_records
+from dpensemble.engine.records import ReleasedLabels, TeacherRecords, teacher_records
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, run
 from dpensemble.guarantee import Budget
@@ -27,7 +27,7 @@ from dpensemble.moments.discriminant import DiscriminantModel, DiscriminantRelea
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.rows import arguments
-from dpensemble.rows.bad_records import BAD
+from dpensemble.rows.arguments import BAD
 from dpensemble.student import fit_soft_student, publishable
 
 # Number of records whose points are in memory at a time.
@@ -174,7 +174,7 @@ class DiscriminantClassifier(ArrayClassifier):
         def checked() -> DiscriminantSteps:
             arguments.require_others(X, X_public)
             relation = member("relation", self.relation, Relation)
-            records, classes, _ = private_records(self, X, y, units, nan=False, relation=relation, public=X_public)
+            records, classes, _ = teacher_records(self, X, y, units, nan=False, relation=relation, public=X_public)
             return DiscriminantSteps(self, records, classes, arguments.public_rows(self, X_public), fewest_units)
 
         return run(self, checked, ledger=ledger, records=(X, y, X_public))
@@ -190,7 +190,7 @@ class DiscriminantSteps(Steps):
     _model: DiscriminantModel
 
     def __init__(
-        self, method: Any, records: PrivateRecords, classes: NDArray[Any], rows: Floats, fewest_units: int | None
+        self, method: Any, records: TeacherRecords, classes: NDArray[Any], rows: Floats, fewest_units: int | None
     ) -> None:
         super().__init__(method)
         self.records, self.classes, self.rows, self.fewest_units = records, classes, rows, fewest_units
@@ -219,12 +219,12 @@ class DiscriminantSteps(Steps):
             part = slice(start, start + _ROWS_AT_ONCE)
             yield self.records.X[part], np.maximum(self.records.targets[part], 0), self._weights[part]
 
-    def release(self, advance: Callable[[float], None]) -> None:
+    def charge_and_release(self, advance: Callable[[float], None]) -> None:
         """Let `DiscriminantRelease` release the three sums, each with the model of the earlier ones."""
         self._sums = SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise)
         self._model = self._release.model(self._blocks, self._sums, self.design.shares, advance)
 
-    def learn(self) -> Any:
+    def make_student(self) -> Any:
         """Return the model, or the student that is trained on its probabilities."""
         student: Any = self._model
         if self.method.student is not None:
@@ -234,7 +234,7 @@ class DiscriminantSteps(Steps):
         self._labels = ReleasedLabels(np.arange(len(self.rows)), student.predict(self.rows), len(self.rows))
         return publishable(student, for_release=self.noise.for_release, names=self.method.column_names)
 
-    def state(self, student: Any) -> Result:
+    def make_result(self, student: Any) -> Result:
         """Return the result of the run."""
         has_units = self.records.units is not None
         texts = classifier.texts_of_moments(self.relation, has_units, by_group=False)

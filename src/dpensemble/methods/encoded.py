@@ -13,20 +13,20 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._arrays import Floats, dense, is_table, own_copy, row_count, rows_at
 from dpensemble._checks import names_checked
+from dpensemble._entries import Floats, dense, is_table, own_copy, require_labels, require_readable, row_count, rows_at
 from dpensemble._hide_private_rows import on_public_rows
-from dpensemble._refusals import require_labels, require_readable
 from dpensemble.datasets import TableEncoder, as_table
+from dpensemble.datasets.frames import takes_any_frame
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.datasets.tables import as_library_transformer, fingerprint
 from dpensemble.engine.classifier import PrivateClassifier, explained
 from dpensemble.engine.planned import store_params
-from dpensemble.engine.run import all_or_nothing
+from dpensemble.engine.run import guarded_fit
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError, SettingWarning
 from dpensemble.moments.model import Explanation
 from dpensemble.rows import arguments
-from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.arguments import names_of, zeroes_bad
 from dpensemble.student import NamedPipeline, marked, with_names
 
 _ROWS_TRIED = 20
@@ -91,6 +91,7 @@ class EncodedClassifier(PrivateClassifier):
         tags.input_tags.string = tags.input_tags.allow_nan = tags.input_tags.sparse = True
         return tags
 
+    @takes_any_frame
     def fit(self, X: Any, y: Any, *, X_public: Any = None, **more: Any) -> EncodedClassifier:
         """Fit the encoder on public rows, and the method on encoded rows.
 
@@ -130,14 +131,14 @@ class EncodedClassifier(PrivateClassifier):
         if X_public is None or not row_count(X_public):
             raise DataError("X_public is missing or empty, but the encoder is fitted on public rows: give some.")
         arguments.require_others(X, X_public)
-        X = arguments.in_order_of(arguments.names_of(X_public), X)
+        X = _in_order_of(arguments.names_of(X_public), X)
         zeroes = zeroes_bad(self.method)
         require_readable("X", X, keep_bad=zeroes)
         require_labels(y, keep_bad=True)
         require_readable("X_public", X_public)
         if self.encoder is None and is_table(X_public):
             warn_of_columns(as_table(X_public), has_unit=more.get("units") is not None)
-        with all_or_nothing(self, records=(X, y, X_public)):
+        with guarded_fit(self, records=(X, y, X_public)):
             with on_public_rows():
                 if arguments.names_of(X_public):
                     validate_data(self, X_public, skip_check_array=True)
@@ -163,23 +164,26 @@ class EncodedClassifier(PrivateClassifier):
     def _new_rows(self, X: Any) -> Any:
         require_readable("X", X)
         if self.column_names is not None and is_table(X):
-            X = arguments.in_order_of(list(self.column_names), X)
+            X = _in_order_of(list(self.column_names), X)
             with names_checked():
                 validate_data(self, X, skip_check_array=True, reset=False)
         rows = self.student_.in_order(X) if isinstance(self.student_, NamedPipeline) else X
         return _encoded(self.encoder_, rows)
 
+    @takes_any_frame
     def explain(self, X: ArrayLike, *, bands: bool = True) -> Explanation:
         """Return what each column adds to the student's logits, by the columns before the encoder."""
         check_is_fitted(self)
         return explained(self.student_, X, bands=bands)
 
+    @takes_any_frame
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the student's label for each row. This costs no privacy."""
         check_is_fitted(self)
         labels: NDArray[Any] = self.fitted_.predict(self._new_rows(X))
         return labels
 
+    @takes_any_frame
     def predict_proba(self, X: Any) -> Floats:
         """Return the student's class probabilities for each row, in the order of ``classes_``, at no privacy cost."""
         check_is_fitted(self)
@@ -248,3 +252,11 @@ def _warn_unless_alone(encoder: Any, public: Any) -> None:
             SettingWarning,
             stacklevel=4,
         )
+
+
+def _in_order_of(names: list[str] | None, X: Any) -> Any:
+    """Return rows with their columns in the order of `names`, if these are all of their names."""
+    own = names_of(X)
+    if names is None or own is None or names == own or set(names) != set(own):
+        return X
+    return X[names]

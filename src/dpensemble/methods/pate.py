@@ -19,7 +19,7 @@ from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budget
 from dpensemble.design import Census, InfluenceRule
 from dpensemble.engine import classifier
 from dpensemble.engine.planned import Facts, store_params
-from dpensemble.engine.records import DeclaredBudgets, PrivateRecords
+from dpensemble.engine.records import DeclaredBudgets, TeacherRecords
 from dpensemble.engine.run import run
 from dpensemble.engine.voting import PrivateDiagnostics, VotesInBlocks, VotingEnsembleClassifier, VotingSteps
 from dpensemble.errors import InvalidParameterError
@@ -28,7 +28,7 @@ from dpensemble.laws import ReleaseLaw
 from dpensemble.methods.designs import PATE, UpsamplingPATE, VanishingPATE, WeightingPATE
 from dpensemble.relations import Basis, Relation
 from dpensemble.rows import arguments as inputs
-from dpensemble.rows.labels_and_units import one_per_record
+from dpensemble.rows.arguments import one_per_record
 
 
 class _GroupSteps(VotingSteps):
@@ -153,7 +153,7 @@ class _PersonalisedPATEClassifier(VotingEnsembleClassifier):
         return run(self, lambda: self._checked(*arguments), ledger=ledger, records=(X, y, X_public))
 
 
-def _identities(records: PrivateRecords, personal: PersonalBudgets, relation: Relation) -> Sequence[Hashable]:
+def _identities(records: TeacherRecords, personal: PersonalBudgets, relation: Relation) -> Sequence[Hashable]:
     """Return the unit of each record. Equal records of different groups are different units."""
     if records.units is not None or relation is Relation.REPLACE_ONE or personal.n_groups == 1:
         return records.identities

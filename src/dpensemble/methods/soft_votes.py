@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.linear_model import LogisticRegression
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member
+from dpensemble._entries import Floats
 from dpensemble._random import Stream, seed_integer
 from dpensemble._units import number_units
 from dpensemble._work import progress_bar
@@ -23,7 +23,7 @@ from dpensemble.design.sums import NoisySums
 from dpensemble.engine import classifier
 from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.planned import store_params
-from dpensemble.engine.records import PrivateRecords, ReleasedLabels, groups_by_epsilon, private_records
+from dpensemble.engine.records import ReleasedLabels, TeacherRecords, groups_by_epsilon, teacher_records
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, run
 from dpensemble.errors import DataError, InvalidParameterError
@@ -32,7 +32,7 @@ from dpensemble.moments.averages import AnswerBound
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.rows import arguments
-from dpensemble.rows.bad_records import BAD
+from dpensemble.rows.arguments import BAD
 from dpensemble.student import fit_soft_student, publishable
 from dpensemble.teachers import SoftTeacherEnsemble
 
@@ -135,7 +135,7 @@ class _AveragesSteps(Steps):
     def __init__(
         self,
         method: Any,
-        records: PrivateRecords,
+        records: TeacherRecords,
         classes: NDArray[Any],
         rows: Floats,
         *,
@@ -197,13 +197,13 @@ class _AveragesSteps(Steps):
         with progress_bar("Fitting teachers", self._allocation.n_teachers) as advance:
             self._ensemble.fit(self.records.X, self.records.targets, advance)
 
-    def release(self, advance: Callable[[float], None]) -> None:  # noqa: ARG002
+    def charge_and_release(self, advance: Callable[[float], None]) -> None:  # noqa: ARG002
         """Release the noisy average of all answers."""
         answers = _answers(self._ensemble, self.design.answers, self.rows[self._asked], len(self.classes))
         self._sums = SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise)
         self._average, self._spread = self._bound.noisy_average(answers, self._weights, self._sums)
 
-    def learn(self) -> Any:
+    def make_student(self) -> Any:
         """Fit the student to averaged probabilities, or make it from averaged parameters."""
         rows, classes, estimator = self.rows, self.classes, self.method.student
         seed = seed_integer(self.entropy, Stream.STUDENT)
@@ -219,7 +219,7 @@ class _AveragesSteps(Steps):
         self._labels = ReleasedLabels(self._asked, answers, len(self._asked))
         return publishable(student, for_release=self.noise.for_release, names=self.method.column_names)
 
-    def state(self, student: Any) -> Result:
+    def make_result(self, student: Any) -> Result:
         """Return the result of the run. The estimator also stores the average itself."""
         self.method.averages_, self.method.spread_ = self._average, self._spread
         has_units = self.records.units is not None
@@ -420,7 +420,7 @@ class SoftVotesClassifier(ArrayClassifier):
         def checked() -> _AveragesSteps:
             arguments.require_others(X, X_public)
             relation, nan = member("relation", self.relation, Relation), self._takes_nan()
-            records, classes, owners = private_records(self, X, y, units, nan=nan, relation=relation, public=X_public)
+            records, classes, owners = teacher_records(self, X, y, units, nan=nan, relation=relation, public=X_public)
             epsilons = owners.kept_values("personal_epsilons", personal_epsilons)
             rows = self._public_rows(X_public)
             return _AveragesSteps(self, records, classes, rows, fewest_units=fewest_units, epsilons=epsilons)

@@ -33,8 +33,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, real_between
+from dpensemble._entries import Floats, Integers
 from dpensemble.releases import SumQuery, SumReleaser
 
 #: Whole units in 1 of an answer.

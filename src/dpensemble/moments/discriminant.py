@@ -30,7 +30,7 @@ from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats, Integers
+from dpensemble._entries import Floats, Integers
 from dpensemble.datasets.tables import as_table
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.base import ALONG_PATH

@@ -68,7 +68,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize, stats
 
-from dpensemble._arrays import Floats
+from dpensemble._entries import Floats
 from dpensemble.moments.model import Information
 from dpensemble.moments.public_rows import PublicRows
 from dpensemble.moments.whole import centres_and_weights

@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dpensemble._arrays import Floats, Integers, Rows
+from dpensemble._entries import Floats, Integers, Rows
 from dpensemble._work import one_thread, pass_named
 from dpensemble.datasets.tables import as_library_transformer
 from dpensemble.design.sums import NoisySums
@@ -30,12 +30,7 @@ from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.grid import Grid, SnappedMap, observed_grid
 from dpensemble.moments.maps.tables import TableMap
 from dpensemble.moments.model import MomentsModel
-from dpensemble.moments.public_rows import (
-    Drift,
-    PublicRows,
-    PublicUnits,
-    ReadableShare,
-)
+from dpensemble.moments.public_rows import Drift, PublicRows, PublicUnits, ReadableShare
 from dpensemble.moments.whole import (
     UNIT,
     WHOLE,

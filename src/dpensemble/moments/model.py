@@ -18,8 +18,8 @@ from scipy import linalg, sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats, dense
 from dpensemble._checks import integer_between
+from dpensemble._entries import Floats, dense
 from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.tables import ColumnReading, LibraryTransformer, as_library_transformer, as_table
 from dpensemble.errors import InvalidParameterError

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse, stats
 from scipy.sparse.linalg import lsqr
 
-from dpensemble._arrays import Floats, Integers, dense
+from dpensemble._entries import Floats, Integers, dense
 from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.tables import ColumnReading, as_library_transformer
 from dpensemble.moments.maps.base import FeatureMap

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dpensemble._arrays import Floats, Integers, Rows
+from dpensemble._entries import Floats, Integers, Rows
 from dpensemble.errors import DataError
 from dpensemble.releases import SumQuery
 from dpensemble.releases.sums import CHECKSUMS, Outcome, PartialSums

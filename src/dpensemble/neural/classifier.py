@@ -14,9 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import member, names_checked
+from dpensemble._entries import read_rows, require_labels, require_rows
 from dpensemble._random import public_entropy
-from dpensemble._refusals import read_rows, require_labels, require_rows
-from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
+from dpensemble.datasets.frames import ScoresGivenLabels, takes_any_frame
 from dpensemble.errors import DataError, InvalidParameterError, TeacherError
 from dpensemble.neural._torch import Device, Module, Tensor, one_thread, require_torch
 from dpensemble.neural.blocks import StackedTeachers
@@ -150,7 +150,7 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
     device: str = "auto"
     random_state: Any = None
 
-    @reads_frames
+    @takes_any_frame
     def fit(self, X: Any, y: Any) -> TorchClassifier:
         """Train the network from its start values.
 
@@ -166,7 +166,7 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         return self._fit(X, y)
 
-    @reads_frames
+    @takes_any_frame
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return each row's probabilities of the classes, shape (n_rows, n_classes)."""
         check_is_fitted(self)
@@ -183,7 +183,7 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
             ]
         return np.concatenate(logits)
 
-    @reads_frames
+    @takes_any_frame
     def predict(self, X: Any) -> NDArray[Any]:
         """Return each row's label, shape (n_rows,)."""
         check_is_fitted(self)

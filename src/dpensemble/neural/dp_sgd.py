@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._arrays import Integers
 from dpensemble._checks import declared_classes, delta_of, member, real_between, round_up
+from dpensemble._entries import Integers, require_labels, require_rows
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import NoiseSource, noise_source
-from dpensemble._refusals import require_labels, require_rows
-from dpensemble.datasets.frames import reads_frames
+from dpensemble.datasets.frames import takes_any_frame
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Budget, Guarantee
 from dpensemble.neural._torch import Module, Tensor, require_torch
@@ -32,7 +31,7 @@ from dpensemble.neural.classifier import TorchClassifier
 from dpensemble.neural.networks import hidden_layer_network
 from dpensemble.neural.training import SGD, Optimizer, Schedule, Training
 from dpensemble.relations import Basis, Relation
-from dpensemble.rows.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
+from dpensemble.rows.arguments import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
 
 # PyTorch draws floats in steps of this, so a record may be sampled more often than requested by this much.
 _STEP_OF_UNIFORM = 2.0**-24
@@ -406,7 +405,7 @@ class DPSGDClassifier(TorchClassifier):
         """Return the epsilon and delta that no fit exceeds, known before it."""
         return real_between("epsilon", self.epsilon, 1e-3, 1e3), delta_of(self.delta)
 
-    @reads_frames
+    @takes_any_frame
     @guard_private_rows()
     def fit(self, X: ArrayLike, y: ArrayLike) -> DPSGDClassifier:
         """Train on private records. Every call is a release of its own.

@@ -45,7 +45,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats
+from dpensemble._entries import Floats
 
 #: Values that JSON can hold, by name.
 PlainValues = dict[str, Any]

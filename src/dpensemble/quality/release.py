@@ -25,8 +25,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import plural
+from dpensemble._entries import Floats, Integers
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Group
 from dpensemble.errors import BudgetError

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import real_between
+from dpensemble._entries import Floats
 from dpensemble.errors import InvalidParameterError
 from dpensemble.quality.figures import ClassCurves, ClassDecisions, Figure, GroupQuality, PlainValues, critical
 from dpensemble.quality.release import OTHER_GROUP, HeldRecords, Layout, NoisyHistograms

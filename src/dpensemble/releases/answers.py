@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, real_between
-from dpensemble._no_copies import Original
+from dpensemble._entries import Floats, Integers
 from dpensemble._random import NoiseSource
+from dpensemble._spending import Original
 from dpensemble.accounting import Change, GaussianSum, price
 from dpensemble.accounting.price import SparseCost, sparse_cost
 from dpensemble.accounting.subsampling import amplified, fresh_cost

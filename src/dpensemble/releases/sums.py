@@ -22,11 +22,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from dpensemble._arrays import BigIntegers, Floats, Integers
 from dpensemble._checks import member, real_between
-from dpensemble._draw_once import drawn_once
-from dpensemble._no_copies import Original
+from dpensemble._entries import BigIntegers, Floats, Integers
 from dpensemble._random import NOISE_BITS, NoiseSource
+from dpensemble._spending import Original, drawn_once
 from dpensemble.accounting.base import BudgetMeter, Group, require_one_delta
 from dpensemble.cost import GaussianCost, PrivacyCost, gaussian_mu, noise_variance
 from dpensemble.cost.gaussian import PROMISED_SLACK

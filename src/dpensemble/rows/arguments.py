@@ -1,38 +1,254 @@
-"""Checks of the arguments that `fit` gets: rows as arrays or as tables, and public rows.
+"""Checks of the arguments that `fit` gets: rows as arrays or as tables, labels, units, and public rows.
 
 Messages never quote a private value.
+
+Which records are bad depends only on each record, and is the same in every round and in a held-out score. A record is
+bad if its label is not declared, if an entry is infinite, or if a feature map cannot read the row. It is also bad if an
+entry is missing and the method takes no blanks. A bad record adds a zero vector to every sum, and no teacher learns
+from it. The record still counts in the number of records, in its unit and in noisy counts. So one person cannot stop a
+run, and the number of bad records appears only in what is released with noise.
+
+Replacing a record by a zero vector depends only on that record, so neighbouring data sets stay neighbours. The vector
+of a bad record is no longer than any other, so every sensitivity holds unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from functools import cached_property
+from numbers import Real
+from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import get_tags
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from dpensemble._arrays import Floats, Integers
-from dpensemble._checks import is_missing, names_checked, number_of_workers
-from dpensemble._hide_private_rows import on_public_rows
-from dpensemble._refusals import (
+from dpensemble._checks import is_missing, member, names_checked, number_of_workers, shown, sorted_array
+from dpensemble._entries import (
+    Floats,
+    Integers,
+    as_array,
     blanked,
+    is_table,
     label_array,
     plain_array,
     read_rows,
     require_labels,
+    require_one_per_record,
     require_readable,
     require_rows,
     row_array,
 )
-from dpensemble._units import unit_numbers
+from dpensemble._hide_private_rows import on_public_rows
+from dpensemble._units import declared_units, present_numbers, unit_numbers, units_or_none
 from dpensemble.datasets import as_table, same_columns
-from dpensemble.datasets.columns import share_memory
+from dpensemble.datasets.columns import assembled, number_columns, numbers_of, share_memory, text_of
 from dpensemble.datasets.tables import kinds_by
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.maps.grid import declared_grid, with_texts
-from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.relations import Relation
+
+#: Class id of a bad record.
+BAD = -1
+# Types of labels that stand for the text that writes them, and that may be declared numbers. A complex number is never
+# one, even if its imaginary part is 0.
+_WRITTEN = (bool, int, float, np.bool_, np.integer, np.floating)
+_NUMBERS = (int, float, Real, Decimal, np.bool_)
+
+
+class OnBadRecord(StrEnum):
+    """What happens to a bad record."""
+
+    RAISE = "raise"
+    ZERO = "zero"
+
+
+def zeroes_bad(estimator: Any) -> bool:
+    """Return whether an estimator takes bad records as zero vectors. An unknown setting raises an error."""
+    return member("on_bad_record", estimator.on_bad_record, OnBadRecord) is OnBadRecord.ZERO
+
+
+def class_ids_or_bad(classes: NDArray[Any], labels: Any) -> Integers:
+    """Return each label's position among the sorted declared classes, or `BAD` for an undeclared label.
+
+    Each label is compared separately, also in a list, which has no declared type. A text that writes a declared number
+    stands for the number, and a number for the text that writes it.
+    """
+    given = as_array(labels)
+    if classes.dtype.kind in given.dtype.kind == "i":
+        near = np.searchsorted(classes, given).clip(max=len(classes) - 1)
+        return np.where(classes[near] == given, near, BAD)
+    # A list of dates, because NumPy writes some of them as whole numbers.
+    entries = list(given) if given.dtype.kind in "mM" else given.tolist()
+    places: dict[Any, int] = {label: place for place, label in enumerate(classes.tolist())}
+    if classes.dtype.kind in "OUS":
+        found = [_found(_as_text(label), places) for label in entries]
+    else:
+        found = [_found(label, places) if isinstance(label, _NUMBERS) else BAD for label in _as_numbers(entries)]
+    return np.array(found, dtype=np.int64)
+
+
+def _as_text(label: Any) -> Any:
+    """Return a number as the text that writes it. Anything else stays unchanged."""
+    return text_of(label) if isinstance(label, _WRITTEN) else label
+
+
+def _as_numbers(entries: list[Any]) -> list[Any]:
+    """Return labels in which texts that write numbers are numbers, as in columns of numbers. Other texts are NaN."""
+    places = [place for place, label in enumerate(entries) if isinstance(label, str)]
+    if places:
+        texts = pd.DataFrame({"labels": pd.Series([entries[place] for place in places], dtype=object)})
+        entries = list(entries)
+        for place, number in zip(places, numbers_of(texts)[0][:, 0].tolist(), strict=True):
+            entries[place] = number
+    return entries
+
+
+def _found(label: Any, places: dict[Any, int]) -> int:
+    try:
+        return places.get(label, BAD)
+    except (ArithmeticError, TypeError, ValueError):
+        return BAD
+
+
+def readable_rows(table: pd.DataFrame, *, nan: bool = True) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
+    """Return a table without infinite entries, and which rows had none. Without `nan`, blanks count as infinite.
+
+    A row with such an entry becomes a row of zeros and blanks, which every map of the library can read.
+    """
+    numeric = number_columns(table)
+    numbers = table.iloc[:, np.flatnonzero(numeric)].to_numpy(dtype=np.float64, na_value=np.nan)
+    bad: NDArray[np.bool_] = np.isinf(numbers).any(axis=1)
+    if not nan:
+        bad |= table.isna().to_numpy().any(axis=1)
+    if bad.any():
+        numbers = np.where(bad[:, None], 0.0, numbers)
+        texts = table.iloc[:, np.flatnonzero(~numeric)]
+        texts = texts.where(np.broadcast_to(~bad[:, None], texts.shape))
+        table = assembled(table, np.flatnonzero(numeric), numbers, texts)
+    return table, ~bad
+
+
+def readable_array(X: NDArray[np.floating[Any]], *, nan: bool) -> NDArray[np.bool_]:
+    """Return which rows of an array are usable: those without infinity and, unless `nan`, without NaN."""
+    bad = np.isinf(X) if nan else ~np.isfinite(X)
+    return np.asarray(~bad.any(axis=1), dtype=bool)
+
+
+def as_numbers(X: Any) -> Any:
+    """Return rows as numbers. Each entry is read separately, and an entry that is not a number becomes NaN."""
+    if is_table(X):
+        return pd.DataFrame(numbers_of(X)[0], columns=X.columns)
+    rows = as_array(X)
+    return rows if rows.dtype.kind in "biuf" or rows.ndim != 2 else numbers_of(pd.DataFrame(rows))[0]
+
+
+def sorted_classes(classes: Any) -> NDArray[Any]:
+    """Return the declared classes, sorted."""
+    distinct = sorted_array(classes)
+    with warnings.catch_warnings():
+        # Many classes are not a mistake if they are declared.
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            check_classification_targets(distinct)
+        except ValueError:
+            raise InvalidParameterError(
+                f"Unknown label type: classes={shown(classes)} are not names or whole numbers; predicting a number "
+                "(regression) is not supported, so cut the number into ranges and declare them as classes.",
+                parameter="classes",
+            ) from None
+    return distinct
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Owners:
+    """Owners of private records: `units` of the records that are `present`, or None if each record is its own unit."""
+
+    units: ArrayLike | None
+    present: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, units: ArrayLike | None, n_records: int, *, zeroes: bool) -> Owners:
+        """Return the owner of each record. If bad records are zeroed, a record without a unit is left out."""
+        # Such a record is left out before units are numbered, so that it does not change the number of another unit.
+        if units is None:
+            return cls(None, np.ones(n_records, dtype=bool))
+        if not zeroes:
+            return cls(declared_units(units, n_records), np.ones(n_records, dtype=bool))
+        if hasattr(units, "dtype"):
+            # Entries of a list are judged one by one.
+            require_readable("units", units, keep_bad=True)
+        names, present = units_or_none(units)
+        require_one_per_record("units", names, n_records)
+        return cls(names[present], present)
+
+    @classmethod
+    def in_blocks(cls, read: Any, units: ArrayLike | None, n_records: int | None, *, zeroes: bool) -> Owners:
+        """Return the owner of each record that a reader reads: those of the reader, unless others are given.
+
+        A reader with a column of units protects units, also if nobody repeats them here. Its numbers are -1 for a
+        record without a unit. `n_records` is the number of units if it is None.
+        """
+        of_reader = getattr(read, "units", None)
+        units = of_reader if units is None else units
+        if units is None or units is not of_reader:
+            return cls.of(units, n_records or (0 if units is None else len(units)), zeroes=zeroes)  # type: ignore[arg-type]
+        numbers = np.asarray(units)
+        present = present_numbers(numbers)
+        if not (zeroes or present.all()):
+            raise DataError("units must have no missing value: give every record a unit.")
+        require_one_per_record("units", numbers, len(numbers) if n_records is None else n_records)
+        return cls(numbers[present], present)
+
+    @cached_property
+    def numbers(self) -> Integers:
+        """Number of each present record's unit, counted from 0."""
+        n_present = int(self.present.sum())
+        return np.arange(n_present) if self.units is None else unit_numbers(self.units, n_present)
+
+    @property
+    def n_units(self) -> int:
+        """Number of units. Public under replace-one only."""
+        return len(self.present) if self.units is None else 1 + int(self.numbers.max())
+
+    def kept(self, *columns: Any) -> tuple[Any, ...]:
+        """Return the entries of present records in rows, labels and the like. None stays None."""
+        if self.present.all():
+            return columns
+        return tuple(None if one is None else one[self.present] for one in columns)
+
+    def kept_values(self, name: str, values: Any) -> Any:
+        """Return one value for each present record, or `values` themselves if all records are present."""
+        if values is None or self.present.all():
+            return values
+        require_readable(name, values)
+        values = np.asarray(values)
+        require_one_per_record(name, values, len(self.present))
+        return values[self.present]
+
+
+def identities(X: Floats, targets: Integers, units: ArrayLike | None, relation: Relation) -> Sequence[Hashable]:
+    """Return the unit of each record: declared, by position, or by content."""
+    if units is not None:
+        return cast("Sequence[Hashable]", declared_units(units, len(X)))
+    if relation is Relation.REPLACE_ONE:
+        return range(len(X))
+    # A position would shift when another record is removed, but the content of a record does not.
+    return [row.tobytes() + target.tobytes() for row, target in zip(X, targets, strict=True)]
+
+
+def one_per_record(name: str, values: ArrayLike, n_records: int) -> NDArray[Any]:
+    """Return the values called `name` as objects, one for each record. Raise for masked or complex values."""
+    require_readable(name, values)
+    entries = np.asarray(values, dtype=object)
+    require_one_per_record(name, entries, n_records)
+    return entries
 
 
 def refuse_others(others: Mapping[str, Any]) -> None:
@@ -91,19 +307,6 @@ def names_of(X: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def in_order_of(names: list[str] | None, X: Any) -> Any:
-    """Return rows with their columns in the order of `names`, if these are all of their names."""
-    own = names_of(X)
-    if names is None or own is None or names == own or set(names) != set(own):
-        return X
-    return X[names]
-
-
-def take_nan(*learners: Any) -> bool:
-    """Return whether all of these learners accept NaN for missing entries. None does not."""
-    return all(one is not None and get_tags(one).input_tags.allow_nan for one in learners)
-
-
 @on_public_rows()
 def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
     """Return the public rows as a checked array with the private rows' columns."""
@@ -140,13 +343,6 @@ def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
     )
     require_finite("X_public", rows, nan=nan)
     return rows
-
-
-def width_of(X_public: object) -> int | None:
-    """Return the number of columns of public rows, or None if they are no table."""
-    shape = getattr(X_public, "shape", None)
-    shape = plain_array(X_public).shape if shape is None else shape
-    return int(shape[1]) if len(shape) == 2 else None
 
 
 def require_workers(n_jobs: int | None) -> None:
@@ -202,31 +398,42 @@ def public_unit_numbers(public_units: ArrayLike | None, n_public: int) -> Intege
     return unit_numbers(public_units, n_public)
 
 
-def block(estimator: Any, X: Any, public: Any, *, first: int = 0) -> Any:
-    """Return private rows as a table with the public columns' kinds. In messages, `first` is the first row's number."""
-    keep_bad = zeroes_bad(estimator)
-    X = row_array(X, public.shape[1]) if keep_bad else X
+def checked_entries(X: Any, n_columns: int | None = None, *, keep_bad: bool = False, first: int = 0) -> Any:
+    """Return rows in which every entry can be read, and none affects how another is read.
+
+    Numbers become floats. An entry that cannot be read raises an error, or is blank with `keep_bad`, as is a row of a
+    list that has not `n_columns` entries. `first` is the number of the first row, in errors.
+    """
+    X = row_array(X, n_columns) if keep_bad and n_columns is not None else X
     require_rows("X", X, keep_bad=keep_bad, first=first)
-    return _like("private", estimator, blanked(X) if keep_bad else X, public, keep_bad=keep_bad)
+    X = blanked(X) if keep_bad else X
+    if hasattr(X, "columns"):
+        return X
+    rows = _array(X)
+    if rows.dtype.kind in "SU":
+        raise DataError(
+            f"X is an array of texts (dtype={rows.dtype}), in which numpy also stores numbers beside a text as texts: "
+            "pass a DataFrame, or np.asarray(rows, dtype=object)."
+        )
+    return rows.astype(np.float64) if rows.dtype.kind in "iuf" else rows
 
 
-def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any]:
-    """Return private rows and labels after checks of all of them together, and public rows (see `public_table`)."""
+def checked_tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any]:
+    """Return private rows and labels whose entries were checked, and public rows (see `public_table`)."""
+    keep_bad = zeroes_bad(estimator)
     require_dense("X", X)
     require_others(X, X_public)
     public = public_table(estimator, X_public)
-    X = row_array(X, public.shape[1]) if zeroes_bad(estimator) else X
-    require_rows("X", X, keep_bad=zeroes_bad(estimator))
-    require_labels(y, keep_bad=zeroes_bad(estimator))
-    X = each_alone("X", blanked(X) if zeroes_bad(estimator) else X)
+    X = checked_entries(X, public.shape[1], keep_bad=keep_bad)
+    require_labels(y, keep_bad=keep_bad)
     if not len(X):
         raise DataError("X has 0 sample(s) (no records) while a minimum of 1 is required.")
     if hasattr(X, "columns"):
         validate_data(estimator, X, skip_check_array=True)
     else:
-        labels = {} if zeroes_bad(estimator) else {"y": y}
+        labels = {} if keep_bad else {"y": y}
         checked = validate_data(estimator, X, **labels, dtype=None, ensure_all_finite=False, ensure_min_samples=2)
-        X, y = (checked, y) if zeroes_bad(estimator) else checked
+        X, y = (checked, y) if keep_bad else checked
     require_as_many(X, y)
     return X, y, public
 
@@ -238,27 +445,14 @@ def require_as_many(X: Any, y: Any) -> None:
         raise DataError(f"X has {len(X)} records, but y has {n_labels} labels: give one for each.")
 
 
-def each_alone(name: str, X: Any) -> Any:
-    """Return rows in which no entry affects how another is read. Numbers become floats, other rows stay unchanged."""
-    if hasattr(X, "columns"):
-        return X
-    rows = _array(X)
-    if rows.dtype.kind in "SU":
-        raise DataError(
-            f"{name} is an array of texts (dtype={rows.dtype}), in which numpy also stores numbers beside a text as "
-            "texts: pass a DataFrame, or np.asarray(rows, dtype=object)."
-        )
-    return rows.astype(np.float64) if rows.dtype.kind in "iuf" else rows
-
-
 def _array(X: Any) -> NDArray[Any]:
     """Return rows as an array. Lists become arrays of objects."""
     return np.asarray(X) if hasattr(X, "__array__") else np.asarray(X, dtype=object)
 
 
-def _like(name: str, estimator: Any, X: Any, columns: Any, *, keep_bad: bool = False) -> Any:
-    X = each_alone("X", X)
-    if estimator.declared_columns is None:
+def in_public_columns(name: str, X: Any, columns: Any, *, declared: bool, keep_bad: bool = False) -> Any:
+    """Return the rows called `name` as a table with the columns and kinds of the table `columns`."""
+    if not declared:
         return same_columns(name, X, columns, keep_bad=keep_bad)
     with kinds_by("declared_columns"):
         return same_columns(name, with_texts(X, columns), columns, keep_bad=keep_bad)
@@ -266,11 +460,10 @@ def _like(name: str, estimator: Any, X: Any, columns: Any, *, keep_bad: bool = F
 
 def new_rows(estimator: Any, X: Any, columns: Any) -> Any:
     """Return rows to classify as a table with the columns and kinds of the empty table `columns`."""
-    require_rows("X", X)
-    X = each_alone("X", X)
+    X = checked_entries(X)
     with names_checked():
         if hasattr(X, "columns"):
             validate_data(estimator, X, skip_check_array=True, reset=False)
         else:
             X = validate_data(estimator, X, dtype=None, ensure_all_finite=False, reset=False)
-    return _like("new", estimator, X, columns)
+    return in_public_columns("new", X, columns, declared=estimator.declared_columns is not None)

@@ -36,7 +36,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Floats, Integers, Rows
+from dpensemble._entries import Floats, Integers, Rows
 from dpensemble.datasets.columns import distinct_ids, distinct_texts, number_columns
 
 #: Words of 64 bits.

@@ -10,25 +10,55 @@ import math
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dpensemble._arrays import Integers, Rows, rows_at
+from dpensemble._entries import Floats, Integers, Rows, rows_at
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._same_code import versions
+from dpensemble._units import is_id_type
 from dpensemble._work import one_thread
 from dpensemble.datasets.tables import fingerprint
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.moments.learning import Transform
 from dpensemble.moments.whole import AnyQuery, WholeBlock, bounded_features, partial_sums
 from dpensemble.releases.sums import CHECKSUMS, PartialSums, SameRecords
-from dpensemble.rows.bad_records import BAD
-from dpensemble.rows.checked import Block, RowCheck, UnitCounts, UnitsByEntry, UnitTypeError, as_hashes
-from dpensemble.rows.checksums import RowChecksums
-from dpensemble.rows.source import Facts, OnePart, RowSource
+from dpensemble.rows.arguments import BAD
+from dpensemble.rows.checked import CheckedBlock, RowCheck
+from dpensemble.rows.checksums import SIZE, RowChecksums
+from dpensemble.rows.source import Facts, RowSource, rows_here
+
+# Keyed hashes of units. numpy compares them as bytes of one length.
+_UnitHashes = NDArray[np.bytes_]
+# Type of `_UnitHashes`.
+_HASH = f"S{SIZE}"
+
+
+@dataclass(frozen=True, eq=False)
+class UnitCounts:
+    """Number of records of each unit that has several, by the sorted keyed hashes of units. Private."""
+
+    hashes: _UnitHashes
+    counts: NDArray[np.int64]
+
+    def weights(self, hashes: _UnitHashes) -> Floats:
+        """Return each record's share of its unit."""
+        if not len(self.hashes):
+            return np.ones(len(hashes))
+        places = np.searchsorted(self.hashes, hashes).clip(max=len(self.hashes) - 1)
+        return 1 / np.where(self.hashes[places] == hashes, self.counts[places], 1)
+
+    def are_of(self, rows: int) -> bool:
+        """Return whether these can be the units of a number of records: sorted, each with a record, none missing."""
+        hashes, counts = self.hashes, self.counts
+        alike = hashes.dtype == np.dtype(_HASH) and counts.dtype == np.int64 and hashes.shape == counts.shape
+        if not alike or counts.ndim != 1 or not ((counts >= 1) & (counts <= rows)).all():
+            return False
+        return bool((hashes[1:] > hashes[:-1]).all()) and sum(counts.tolist()) == rows
+
 
 #: Rows whose features are in memory at a time.
 ROWS_AT_ONCE = 2048
@@ -55,7 +85,9 @@ class Features:
     _kept: list[WholeBlock] | None = field(default_factory=list, init=False)
     _complete: bool = field(default=False, init=False)
 
-    def of(self, blocks: Iterable[Block], checksums: RowChecksums | None = None) -> Iterator[WholeBlock]:
+    def whole_blocks(
+        self, blocks: Iterable[CheckedBlock], checksums: RowChecksums | None = None
+    ) -> Iterator[WholeBlock]:
         """Yield whole features, class ids and weights. A bad record has zeros, the class `BAD` and its own weight.
 
         `checksums` hash rows that may change between two passes. Blocks are not read if their features were kept.
@@ -69,7 +101,7 @@ class Features:
         state = fingerprint(self._map) if self.alone else None
         for rows, targets, weights, units in blocks:
             checksum = 0 if checksums is None else checksums.of(rows, targets, units)
-            features, good = self._whole(rows, targets)
+            features, good = self._bounded(rows, targets)
             block = WholeBlock(features, np.where(good, targets, BAD), weights, checksum)
             if self._kept is not None:
                 small = features.astype(np.int16)
@@ -94,10 +126,10 @@ class Features:
     def _map(self) -> Any:
         return getattr(self.transform, "__self__", self.transform)
 
-    def _whole(self, rows: Any, targets: Integers) -> tuple[Any, NDArray[np.bool_]]:
+    def _bounded(self, rows: Any, targets: Integers) -> tuple[Any, NDArray[np.bool_]]:
         """Return whole features of rows, zeros for bad ones, and which are good."""
         if not self.zeroes_bad:
-            features = self._each(rows) if self.alone else _guarded(self.transform, rows)
+            features = self._each(rows) if self.alone else _transformed(self.transform, rows)
             return bounded_features(features), np.ones(len(targets), dtype=bool)
         good = targets >= 0
         if self.judge is not None:
@@ -114,7 +146,7 @@ class Features:
         """Return features of rows, zeros for those that are bad or cannot be read, and which could be read."""
         if not self.alone:
             # Maps of the library read every row.
-            return _guarded(self.transform, rows), good
+            return _transformed(self.transform, rows), good
         features = [self._row(rows, place) if good[place] else None for place in range(len(good))]
         readable = np.array([one is not None for one in features], dtype=bool)
         of_sparse = any(sparse.issparse(one) for one in features)
@@ -132,11 +164,11 @@ class Features:
         return features if np.isfinite(entries).all() else None
 
     def _each(self, rows: Any) -> Any:
-        features = [_guarded(self.transform, rows_at(rows, slice(place, place + 1))) for place in range(len(rows))]
+        features = [_transformed(self.transform, rows_at(rows, slice(place, place + 1))) for place in range(len(rows))]
         return sparse.vstack(features, format="csr") if sparse.issparse(features[0]) else np.vstack(features)
 
 
-def _guarded(transform: Transform, rows: Any) -> Any:
+def _transformed(transform: Transform, rows: Any) -> Any:
     """Return features of private rows. An error of another library is replaced, since its text may quote a row."""
     try:
         return transform(rows)
@@ -220,8 +252,7 @@ class PartTask:
     """The work on a part: the checking pass, or the exact sum of a query.
 
     `key` is that of hashes, and `wanted` are the versions of libraries that a worker must have. Rows that may change
-    have `checksums`. If `here`, the part is read in this process, and an error may name a row. If `is_checked`, tables
-    are blocks that were checked before.
+    have `checksums`. If `here`, the part is read in this process, and an error may name a row.
     """
 
     check: RowCheck
@@ -229,14 +260,13 @@ class PartTask:
     wanted: dict[str, str]
     checksums: bool = True
     here: bool = False
-    is_checked: bool = False
     query: AnyQuery | None = None
     features: Features | None = None
     number: int = 0
 
     def __call__(self, tables: Iterator[Rows]) -> PartReport:
         """Return the report of the part. On a worker, an error becomes the code of a problem."""
-        return self._report(tables) if self.here else self._on_worker(tables)
+        return self._sum_or_count(tables) if self.here else self._on_worker(tables)
 
     def _on_worker(self, tables: Iterator[Rows]) -> PartReport:
         nothing = PartialSums(None, round=self.number)
@@ -246,7 +276,7 @@ class PartTask:
         with guard_private_rows(), one_thread():
             # Within the guard, which would make an error of any kind one of this library.
             try:
-                return self._report(tables)
+                return self._sum_or_count(tables)
             except OSError:
                 return PartReport(nothing, problem="file")
             except UnitTypeError:
@@ -256,15 +286,14 @@ class PartTask:
             except Exception:
                 return PartReport(nothing, problem="error")
 
-    def _report(self, tables: Iterator[Rows]) -> PartReport:
-        checked = tables if self.is_checked else self.check.over(tables)
-        blocks = (part for block in checked for part in block.split(ROWS_AT_ONCE))
+    def _sum_or_count(self, tables: Iterator[Rows]) -> PartReport:
+        blocks = (part for block in self.check.checked_blocks(tables) for part in block.split(ROWS_AT_ONCE))
         checksums = RowChecksums(self.key) if self.checksums else None
         if self.query is None or self.features is None:
-            return self._counted(blocks, checksums)
-        return PartReport(partial_sums(self.query, self.features.of(blocks, checksums), number=self.number))
+            return self._count(blocks, checksums)
+        return PartReport(partial_sums(self.query, self.features.whole_blocks(blocks, checksums), number=self.number))
 
-    def _counted(self, blocks: Iterator[Block], checksums: RowChecksums | None) -> PartReport:
+    def _count(self, blocks: Iterator[CheckedBlock], checksums: RowChecksums | None) -> PartReport:
         rows, checksum, hashes = 0, 0, []
         for part in blocks:
             rows += len(part.targets)
@@ -276,61 +305,56 @@ class PartTask:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CheckedRows(OnePart):
-    """Checked records in memory, as a source whose tables are blocks."""
-
-    blocks: tuple[Block, ...]
-    may_change = False
-
-    def tables(self) -> Iterator[Rows]:
-        """Yield the blocks."""
-        return iter(self.blocks)
-
-
-@dataclass(frozen=True, eq=False)
 class CheckedRecords:
-    """Private records after the checking pass. `n_units` is public under replace-one only.
+    """Private records that were all checked once. `n_units` is public under replace-one only.
 
+    Those in memory are `blocks`, which nothing changes. Those of a `source` are read again for each sum, by a `task`.
     If `keeps`, features of all records may be kept between passes, which are over one part in this process.
     """
 
-    source: RowSource
-    task: PartTask
-    same: SameRecords
     n_records: int
     n_units: int
-    weights: PartWeights
+    same: SameRecords
+    blocks: tuple[CheckedBlock, ...] | None = None
+    source: RowSource | None = None
+    task: PartTask | None = None
+    weights: PartWeights = field(default_factory=PartWeights)
     keeps: bool = False
 
     @classmethod
-    def of(cls, source: RowSource, check: RowCheck) -> CheckedRecords:
-        """Pass over all records once, check every record, and count records and units."""
-        facts, check = Facts.of(source), check.of(source)
+    def in_memory(cls, X: Rows, y: Rows, check: RowCheck) -> Self:
+        """Convert and weigh records in memory, whose entries were checked. They need no checksums."""
+        block = check.checked_block(X, y)
+        n_records = len(block.targets)
+        named = None if check.units is None else check.units.named
+        n_units, _ = named or (n_records, 0.0)
+        blocks = tuple(block.split(ROWS_AT_ONCE))
+        return cls(n_records, n_units, SameRecords((n_records, 0)), blocks, keeps=True)
+
+    @classmethod
+    def of_source(cls, source: RowSource, check: RowCheck) -> Self:
+        """Pass over the records of a source once, check every record, and count records and units."""
+        facts, check = Facts.of(source), replace(check, target=source.target, unit=source.unit)
         # The key is secret and new, so that nobody can make rows whose change would not be noticed.
         key = secrets.token_bytes(32)
         if source.unit is not None:
             check = replace(check, units=UnitsByEntry(key))
-        # What units weigh is known after the first pass, so records of a column of units are weighed in each pass.
-        is_checked = facts.keeps_features and not facts.may_change and source.unit is None
-        if is_checked:
-            # Converted once. The rows are in memory anyway.
-            source = CheckedRows(tuple(check.here(source)))
         here = facts.names_rows
-        wanted = {} if here else versions()
-        task = PartTask(check, key, wanted, checksums=facts.may_change, here=here, is_checked=is_checked)
+        task = PartTask(check, key, {} if here else versions(), checksums=facts.may_change, here=here)
         merged, parts, n_parts = PartialSums(None), [], 0
-        for report in reports(source, task):
+        for report in vetted_reports(source, task):
             merged, n_parts = merged + report.sums, n_parts + 1
             if report.units is not None:
                 parts.append((report.units, report.sums.records))
-        n_units, total = check.units.named or (merged.rows, float(merged.rows))
-        weights = PartWeights(total=total)
+        named = None if check.units is None else check.units.named
+        n_units, total = named or (merged.rows, float(merged.rows))
         # Features of one part must not stand for those of another.
         keeps = facts.keeps_features and n_parts == 1
-        records = cls(source, task, SameRecords(merged.records), merged.rows, n_units, weights, keeps)
-        return records._with_units(parts) if parts else records
+        weights, same = PartWeights(total=total), SameRecords(merged.records)
+        records = cls(merged.rows, n_units, same, None, source, task, weights, keeps)
+        return records._with_units(task, parts) if parts else records
 
-    def _with_units(self, parts: list[tuple[UnitCounts, tuple[int, int]]]) -> CheckedRecords:
+    def _with_units(self, task: PartTask, parts: list[tuple[UnitCounts, tuple[int, int]]]) -> Self:
         """Return the records with the weights of units that each part counted."""
         hashes, counts = [one.hashes for one, _ in parts], np.concatenate([one.counts for one, _ in parts])
         distinct, places = np.unique(np.concatenate(hashes), return_inverse=True)
@@ -340,14 +364,9 @@ class CheckedRecords:
         units = UnitCounts(distinct[several], total[several])
         shares = np.split(counts / total[places], np.cumsum([len(one) for one in hashes])[:-1])
         of_parts = {part: math.fsum(share.tolist()) for (_, part), share in zip(parts, shares, strict=True)}
-        check = replace(self.task.check, units=UnitsByEntry(self.task.key, units))
+        check = replace(task.check, units=UnitsByEntry(task.key, units))
         weights = PartWeights(of_parts, float(len(distinct)))
-        return replace(self, task=replace(self.task, check=check), n_units=len(distinct), weights=weights)
-
-    def behind(self, transform: Transform, *, alone: bool, zeroes_bad: bool, n_features: int) -> SumsOfRecords:
-        """Return the records behind a public map. `Features` describes the arguments."""
-        features = Features(transform, alone, zeroes_bad, n_features, keeps=self.keeps)
-        return SumsOfRecords(self, features)
+        return replace(self, task=replace(task, check=check), n_units=len(distinct), weights=weights)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -364,11 +383,11 @@ class RecordsInOrder:
     # The key is secret and new, so that nobody can make rows whose change would not be noticed.
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[CheckedBlock]:
         """Yield the records of one pass. At its end, raise if the pass differs from the first one."""
         checksums = RowChecksums(self.key) if Facts.of(self.source).may_change else None
         n_rows, checksum = 0, 0
-        for block in self.check.here(self.source):
+        for block in self.check.checked_blocks(rows_here(self.source)):
             for part in block.split(ROWS_AT_ONCE):
                 checksum += 0 if checksums is None else checksums.in_order(part.rows, part.targets, n_rows)
                 n_rows += len(part.targets)
@@ -406,8 +425,10 @@ class SumsOfRecords:
     def sums(self, query: AnyQuery, number: int) -> PartialSums:
         """Return the exact sum of all records for the release with a number. Private."""
         records, merged = self.records, PartialSums(None, round=number)
+        if records.source is None or records.task is None:
+            return partial_sums(query, self.features.whole_blocks(records.blocks or ()), number=number)
         task = replace(records.task, query=query, features=self.features, number=number)
-        for report in reports(records.source, task, records.weights):
+        for report in vetted_reports(records.source, task, records.weights):
             merged += report.sums
         # Parts that the checking pass did not see have larger bounds than their units.
         if not (task.here or query.allows(merged, records.weights.total)):
@@ -419,7 +440,7 @@ class SumsOfRecords:
         return replace(self, features=self.features.reading(transform))
 
 
-def reports(source: RowSource, task: PartTask, weights: PartWeights | None = None) -> Iterator[PartReport]:
+def vetted_reports(source: RowSource, task: PartTask, weights: PartWeights | None = None) -> Iterator[PartReport]:
     """Yield the report of each part, or raise if one has a problem, or if no rows could have the report.
 
     What this process computed itself is not vetted.
@@ -439,3 +460,38 @@ def _problem_of(report: PartReport) -> str:
         return report.problem if report.problem in ("", *PROBLEMS) else "report"
     except AttributeError:
         return "report"
+
+
+class UnitTypeError(DataError):
+    """Some rows have a column of units of a type that does not hold ids."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UnitsByEntry:
+    """Units that are recognised by the entries of a column, under a secret key. `counts` are None before a pass."""
+
+    key: bytes
+    counts: UnitCounts | None = None
+
+    @property
+    def named(self) -> None:
+        """None, since units are counted in the first pass."""
+
+    def require_type(self, ids: Rows | None) -> None:
+        """Raise if the type of the column does not hold ids."""
+        if ids is None or not is_id_type(ids.dtype):
+            raise UnitTypeError
+
+    def weights_of(self, ids: Rows | None, start: int, n_rows: int) -> tuple[NDArray[np.bool_], Floats, ArrayLike]:  # noqa: ARG002
+        """Return which rows have a unit, their weights and the keyed hashes of units."""
+        hashes, present = RowChecksums(self.key).ids(cast("Rows", ids))
+        weights = np.ones(n_rows) if self.counts is None else self.counts.weights(as_hashes(hashes))
+        return present, weights, hashes
+
+    def require_all(self, n_rows: int) -> None:
+        """Do nothing: every row has an entry."""
+
+
+def as_hashes(units: ArrayLike) -> _UnitHashes:
+    """Return keyed hashes of units as one entry each."""
+    return np.ascontiguousarray(units, dtype=np.uint8).view(_HASH).ravel()

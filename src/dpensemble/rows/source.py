@@ -7,16 +7,16 @@ this process, in another one, or on a worker. What differs between sources are t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Rows
+from dpensemble._entries import Rows
 from dpensemble._work import ShownPasses
-from dpensemble.datasets.frames import as_given
+from dpensemble.datasets.frames import as_pandas
 from dpensemble.errors import DataError
 
 Report = TypeVar("Report")
@@ -90,47 +90,9 @@ class Facts:
         return cls(**{name: value for name, value in stated.items() if isinstance(value, bool)})
 
 
-class OnePart:
-    """Rows of one part in this process, which come in order."""
-
-    target: str | None = None
-    unit: str | None = None
-    fixed_places: bool = False
-    may_change: bool = True
-    # Errors that name a row, and features, stay in this process.
-    keeps_features = True
-    names_rows = True
-
-    def tables(self) -> Iterator[Given]:
-        """Yield all rows."""
-        raise NotImplementedError
-
-    def results(self, work: Callable[[Iterator[Rows]], Report]) -> Iterator[Report]:
-        """Yield what `work` returns for all rows."""
-        yield work(self.tables())
-
-    def without(self, held: NDArray[np.bool_]) -> RowSource:
-        """Return the source without the rows at some places. `held` has an entry for each row, in order."""
-        return _Rest(self, held)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class InMemory(OnePart):
-    """Rows in memory, as one table. Nothing changes them between two passes, so they need no checksums."""
-
-    X: Rows
-    y: Rows
-    fixed_places = True
-    may_change = False
-
-    def tables(self) -> Iterator[Given]:
-        """Yield all rows as one table."""
-        yield Given(self.X, self.y)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Blocks(OnePart):
-    """Rows that a function yields in blocks ``(X, y)``, the same in the same order at every call.
+class BlockSource:
+    """Rows that a function yields in blocks ``(X, y)`` in this process, the same in the same order at every call.
 
     `shown` shows a bar for each pass. Files have `fixed_places`.
     """
@@ -138,34 +100,39 @@ class Blocks(OnePart):
     read: Read
     shown: ShownPasses | None = None
     fixed_places: bool = False
+    target: ClassVar[None] = None
+    unit: ClassVar[None] = None
+    # Errors that name a row, and features, stay in this process.
+    keeps_features: ClassVar[bool] = True
+    names_rows: ClassVar[bool] = True
 
-    def tables(self) -> Iterator[Given]:
-        """Yield all rows, block by block."""
+    def results(self, work: Callable[[Iterator[Rows]], Report]) -> Iterator[Report]:
+        """Yield what `work` returns for all rows."""
+        yield work(self._tables())
+
+    def _tables(self) -> Iterator[Given]:
         for X, y in self.read() if self.shown is None else self.shown.over(self.read()):
-            yield Given(as_given("X", X), as_given("y", y))
+            yield Given(as_pandas("X", X), as_pandas("y", y))
+
+    def without(self, held: NDArray[np.bool_]) -> RowSource:
+        """Return the source without the rows at some places. `held` has an entry for each row, in order."""
+        return replace(self, read=partial(_rows_not_held, self.read, held), fixed_places=True)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class _Rest(OnePart):
-    """Rows of one part without those at some places."""
-
-    source: OnePart
-    held: NDArray[np.bool_]
-    fixed_places = True
-
-    def tables(self) -> Iterator[Given]:
-        """Yield the rows that remain. A table whose rows are all held back is left out."""
-        start = 0
-        for X, y, units in self.source.tables():
-            kept = ~self.held[start : start + len(X)]
-            start += len(X)
-            if kept.any():
-                yield Given(X[kept], np.asarray(y)[kept], None if units is None else units[kept])
-        if start != len(self.held):
-            raise DataError("the private table changed its number of records while it was read: train on a copy.")
+def _rows_not_held(read: Read, held: NDArray[np.bool_]) -> Iterator[tuple[Rows, Rows]]:
+    """Yield the rows that are not held back. A block whose rows are all held back is left out."""
+    start = 0
+    for X, y in read():
+        rows, labels = as_pandas("X", X), as_pandas("y", y)
+        kept = ~held[start : start + len(rows)]
+        start += len(rows)
+        if kept.any():
+            yield rows[kept], np.asarray(labels)[kept]
+    if start != len(held):
+        raise DataError("the private table changed its number of records while it was read: train on a copy.")
 
 
-def as_rows(table: Rows, target: str | None, unit: str | None) -> Given:
+def columns_of(table: Rows, target: str | None, unit: str | None) -> Given:
     """Return the features, the labels and the ids of units in one table of a source."""
     if target is None:
         return Given(*table)
@@ -177,7 +144,7 @@ def rows_here(source: RowSource) -> Iterator[tuple[Rows, Rows]]:
     """Yield features and labels of a source that is read in this process, table by table."""
     for tables in source.results(lambda tables: tables):
         for table in tables:
-            X, y, _ = as_rows(table, source.target, source.unit)
+            X, y, _ = columns_of(table, source.target, source.unit)
             yield X, y
 
 
@@ -217,11 +184,11 @@ def _on_converted(
     tables: Iterator[Rows],
 ) -> Report:
     # Rows are converted when the work asks for them, so that the work handles errors of the conversion.
-    rows = (as_rows(table, target, unit) for table in tables)
+    rows = (columns_of(table, target, unit) for table in tables)
     return work(Given(*convert(one.X, one.y), one.units) for one in rows)
 
 
-def converted(source: RowSource, convert: Convert) -> RowSource:
+def converted_source(source: RowSource, convert: Convert) -> RowSource:
     """Return a source whose rows and labels are converted where they are read."""
     return _Converted(source, convert)
 
@@ -240,7 +207,9 @@ def _placed(source: RowSource) -> PlacedSource:
     return source  # type: ignore[return-value]
 
 
-def without(source: RowSource, held: NDArray[np.bool_], after_pass: Callable[[], None] = lambda: None) -> RowSource:
+def source_without(
+    source: RowSource, held: NDArray[np.bool_], after_pass: Callable[[], None] = lambda: None
+) -> RowSource:
     """Return a source without the rows at some places.
 
     Parameters

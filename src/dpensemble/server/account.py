@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpensemble._announce import Spending
-from dpensemble._no_copies import Original
+from dpensemble._spending import Original, Spending
 from dpensemble.aggregation.aggregator import PaidAnswers
 from dpensemble.cost import gaussian_epsilon
 from dpensemble.errors import BudgetError, LedgerError, TamperedLedgerError

@@ -62,8 +62,8 @@ from typing import Any
 
 import numpy as np
 
-from dpensemble._announce import Spending
 from dpensemble._checks import member, real_between
+from dpensemble._spending import Spending
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost, gaussian_mu, pure_mu
 from dpensemble.cost.privacy_cost import renyi_allowance
 from dpensemble.errors import InvalidParameterError

@@ -14,13 +14,11 @@ from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.allocation.partition import partitions
 from dpensemble.datasets import CSVFormat, TableEncoder
 from dpensemble.datasets.tables import as_kinds
-from dpensemble.engine.records import owned_records
+from dpensemble.engine.records import records_by_owner
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
-from dpensemble.rows.bad_records import BAD, OnBadRecord
-from dpensemble.rows.checked import AsTables, RowCheck, RowRules
-from dpensemble.rows.labels_and_units import sorted_classes
-from dpensemble.rows.source import InMemory
+from dpensemble.rows.arguments import BAD, OnBadRecord, sorted_classes
+from dpensemble.rows.checked import RowCheck, TableForm
 from dpensemble.server.settings import GrantSettings, ServiceSettings
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.workflow import ReadOptions, TableFiles, file_tables
@@ -63,12 +61,11 @@ class HostedEnsemble:
         self._encoder = TableEncoder("median").fit(tables.X_public)
         classes = sorted_classes(tables.classes)
         zeroes = member("bad_records", hosted.bad_records, OnBadRecord) is OnBadRecord.ZERO
-        form = AsTables(RowRules(hosted.bad_records, None), self._public)
-        given = InMemory(tables.X_private, tables.y_private.to_numpy())
-        (block,) = RowCheck(form, classes, zeroes).here(given)
+        given = tables.X_private, tables.y_private.to_numpy()
+        (block,) = RowCheck(TableForm(self._public), classes, zeroes).checked_blocks([given])
         y = block.targets
         X = np.where((y == BAD)[:, None], 0.0, self._encoder.transform(block.rows))
-        records, _ = owned_records(X, y, tables.units, relation, zeroes=zeroes)
+        records, _ = records_by_owner(X, y, tables.units, relation, zeroes=zeroes)
         records.check_delta(grant.budget, relation)
         seed = integer_between("seed", hosted.seed, 0)
         drawn = partitions(records.identities, grant.voters, relation=relation, entropy=seed)

@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
-from dpensemble._announce import Spending
 from dpensemble._checks import integer_between
 from dpensemble._files import state_home
+from dpensemble._spending import Spending
 from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.server.account import LedgerAccount
 from dpensemble.server.entries import (

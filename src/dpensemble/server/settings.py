@@ -16,7 +16,7 @@ from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.guarantee import Budget
 from dpensemble.laws import LawChoice
 from dpensemble.releases import RELEASES
-from dpensemble.rows.bad_records import OnBadRecord
+from dpensemble.rows.arguments import OnBadRecord
 from dpensemble.server.entries import look_alike
 from dpensemble.server.sign_in import OidcSettings
 

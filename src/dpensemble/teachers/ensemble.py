@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
-from dpensemble._arrays import Ballots, Floats, Integers
+from dpensemble._entries import Ballots, Floats, Integers
 from dpensemble._random import Stream, seed_integer
 from dpensemble._work import one_thread, private_workers
 from dpensemble.clusters.cluster import active_cluster, refuse_cluster

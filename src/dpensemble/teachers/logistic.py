@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
-from dpensemble._arrays import Ballots, Integers
+from dpensemble._entries import Ballots, Integers
 from dpensemble._work import one_thread
 from dpensemble.votes import ballot_dtype
 

@@ -91,15 +91,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import delta_of, epsilon_of, integer_between, names_checked, real_between, sorted_array
+from dpensemble._entries import Floats, Integers, read_rows, require_labels, require_rows
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import noise_source
-from dpensemble._refusals import read_rows, require_labels, require_rows
 from dpensemble._units import unit_numbers
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.privacy_cost import improved_epsilon
-from dpensemble.datasets.frames import ScoresGivenLabels, reads_frames
+from dpensemble.datasets.frames import ScoresGivenLabels, takes_any_frame
 from dpensemble.errors import DataError, InvalidParameterError, TeacherError
 from dpensemble.guarantee import Budget
 from dpensemble.releases.sums import DiscreteNoise
@@ -140,7 +139,7 @@ class _PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator
     def announced_zcdp(self) -> float | None:
         """Return ``rho`` if every fit's Renyi divergence of order ``a`` is at most ``rho a``. Otherwise None."""
 
-    @reads_frames
+    @takes_any_frame
     @guard_private_rows()
     def fit(self, X: ArrayLike, y: ArrayLike, units: ArrayLike | None = None) -> Self:
         """Fit on private records. There may be none, or records of one class only.
@@ -219,7 +218,7 @@ class _PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator
         scores: Floats = _shortened(rows, self._clip) @ self.coef_.T + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    @reads_frames
+    @takes_any_frame
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the probability of each class for each row."""
         scores = self.decision_function(X)
@@ -229,7 +228,7 @@ class _PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator
         second = 0.5 * (1 + np.tanh(scores / 2))
         return np.stack([1 - second, second], axis=1)
 
-    @reads_frames
+    @takes_any_frame
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each row."""
         scores = self.decision_function(X)

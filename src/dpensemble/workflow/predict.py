@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpensemble._arrays import Rows
 from dpensemble._checks import real_between
+from dpensemble._entries import Rows
 from dpensemble._same_code import other_versions as difference_from
 from dpensemble._same_code import versions
 from dpensemble.datasets.arrow_sources import names_source, opened_source, source_frames

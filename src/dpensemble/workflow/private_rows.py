@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Integers, Rows
+from dpensemble._entries import Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.arrow import ArrowBlocks, files_of, stacked, state_of
 from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.errors import DataError
-from dpensemble.rows.source import Blocks, Convert, Read, RowSource, converted, rows_here, without
+from dpensemble.rows.source import BlockSource, Convert, Read, RowSource, converted_source, rows_here, source_without
 from dpensemble.workflow.table_files import TableFiles, Workers, require_two_records
 
 
@@ -164,7 +164,7 @@ class PrivateStream:
         if workers is not None and workers.is_table(files.private):
             n_records = int(workers.frame(files.private).count())
             require_two_records(range(n_records))
-            return cls(n_records, None, Blocks(_by_the_cluster), _parts(files, conversion, workers))
+            return cls(n_records, None, BlockSource(_by_the_cluster), _parts(files, conversion, workers))
         source = None if workers is None else workers.source
         fixed = files_of(files.private) if source is None else source.files
         # Before anything is read, since places follow from what is read.
@@ -173,7 +173,7 @@ class PrivateStream:
         written = partial(_written, files, source, conversion.keep_bad)
         records = written(files.drop)
         require_two_records(range(records.n_records))
-        here = converted(Blocks(partial(_numbered, records.read), fixed_places=bool(fixed)), conversion)
+        here = converted_source(BlockSource(partial(_numbered, records.read), fixed_places=bool(fixed)), conversion)
         no_features = [name for name in groups if name in files.drop]
         more = written([name for name in files.drop if name not in groups]) if no_features else records
         placed = RowsOfFiles(unchanged, more.read, conversion, tuple(groups), tuple(no_features)) if fixed else None
@@ -192,7 +192,7 @@ class PrivateStream:
 
         entries = pd.DataFrame(index=rows.index) if groups is None else groups
         placed = _RowsInMemory(rows, labels, entries, UnchangedFiles(()))
-        return cls(len(rows), units, Blocks(read, fixed_places=True), placed=placed)
+        return cls(len(rows), units, BlockSource(read, fixed_places=True), placed=placed)
 
     @guarded_rows
     def read(self) -> Iterator[tuple[pd.DataFrame, Rows]]:
@@ -216,8 +216,8 @@ class PrivateStream:
         if self.placed is None:
             raise DataError("records of a database or a cluster have no fixed places: write them to files.")
         rows, after_pass = self.placed.at(held), self.placed.files.require_same
-        source = without(self.source, held, after_pass)
-        parts = None if self.parts is None else without(self.parts, held, after_pass)
+        source = source_without(self.source, held, after_pass)
+        parts = None if self.parts is None else source_without(self.parts, held, after_pass)
         units = None if self.units is None else _renumbered(self.units[~held])
         return PrivateStream(self.n_records - len(rows.labels), units, source, parts), rows
 
@@ -273,7 +273,7 @@ def _parts(files: TableFiles, conversion: _Conversion, workers: Workers) -> RowS
     # Errors about columns name them here. A worker only returns a code.
     conversion.features(pd.DataFrame(columns=columns))
     table = workers.parts(files.private, files.target, files.unit, columns)
-    return converted(table, conversion)
+    return converted_source(table, conversion)
 
 
 def _by_the_cluster() -> Iterator[tuple[pd.DataFrame, Rows]]:

@@ -15,15 +15,15 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import get_tags
 
-from dpensemble._draw_once import kept_in
 from dpensemble._hide_private_rows import on_public_rows
+from dpensemble._spending import kept_in
 from dpensemble._work import progress_heard_by, show_progress
 from dpensemble.datasets.columns import assembled, number_columns
 from dpensemble.engine.run import uncounted
 from dpensemble.errors import BudgetError, DataError, TeacherError
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.persistence import save_classifier
-from dpensemble.rows.bad_records import zeroes_bad
+from dpensemble.rows.arguments import zeroes_bad
 from dpensemble.workflow.outputs import RunFile
 from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.tables import Tables

@@ -20,8 +20,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from dpensemble._announce import Spending
 from dpensemble._files import file_bytes, is_signature_of, note_of, noted_once, read_json, signature_of, state_home
+from dpensemble._spending import Spending
 from dpensemble.errors import FileError, LedgerError, file_errors, known_text
 from dpensemble.workflow import disk
 from dpensemble.workflow.disk import Claim, DrawnFile, journal_path, replace_own_file, signals_later

@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._announce import Spending, announce
-from dpensemble._arrays import Floats, Integers, Rows
 from dpensemble._checks import real_between
+from dpensemble._entries import Floats, Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
+from dpensemble._spending import Spending, announce
 from dpensemble._units import number_units, units_or_none
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.quality.figures import PlainValues
@@ -25,8 +25,7 @@ from dpensemble.quality.release import HeldRecords, Layout, NoisyHistograms, rel
 from dpensemble.quality.result import Costs, ReleasedQuality
 from dpensemble.relations import Relation
 from dpensemble.report.record import declared_noun, unit_noun
-from dpensemble.rows.bad_records import BAD, class_ids_or_bad
-from dpensemble.rows.labels_and_units import sorted_classes
+from dpensemble.rows.arguments import BAD, class_ids_or_bad, sorted_classes
 from dpensemble.workflow.tables import Tables
 
 _FEWEST = 20

@@ -16,8 +16,8 @@ from typing import Any
 
 import pandas as pd
 
-from dpensemble._arrays import Rows
 from dpensemble._checks import Label, declared_labels, folded, member, number_of_workers
+from dpensemble._entries import Rows
 from dpensemble._files import JSON, LARGEST_JSON, UnfitJSONError, file_bytes, parse_json
 from dpensemble.clusters import on_cluster
 from dpensemble.datasets import CSVFormat, read_table
@@ -28,7 +28,7 @@ from dpensemble.datasets.partitions import ParquetOnSpark, ParquetParts, SparkPa
 from dpensemble.datasets.tables import readable
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.moments.maps.grid import declared_grid
-from dpensemble.rows.bad_records import OnBadRecord
+from dpensemble.rows.arguments import OnBadRecord
 from dpensemble.rows.source import RowSource
 
 _TABLE = "spark:"

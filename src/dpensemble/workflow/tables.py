@@ -15,11 +15,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._arrays import Integers, Rows
 from dpensemble._checks import Label, bare, folded
+from dpensemble._entries import SEVERAL_LABELS, Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, public_entropy, seed_sequence
-from dpensemble._refusals import SEVERAL_LABELS
 from dpensemble._units import named_units, number_units, units_or_none
 from dpensemble.allocation.budget_groups import BudgetRequest, parse_budgets
 from dpensemble.datasets import load_adult, three_way_split

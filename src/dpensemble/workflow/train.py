@@ -18,7 +18,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from dpensemble._arrays import Rows
+from dpensemble._entries import Rows
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.certificates import certificate_of_fit
@@ -32,8 +32,8 @@ from dpensemble.quality.release import NoisyHistograms
 from dpensemble.relations import Relation
 from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord, declared_noun
-from dpensemble.rows.bad_records import readable_array, readable_rows, zeroes_bad
-from dpensemble.rows.source import Blocks, Facts, RowSource, converted, rows_here
+from dpensemble.rows.arguments import readable_array, readable_rows, zeroes_bad
+from dpensemble.rows.source import BlockSource, Facts, RowSource, converted_source, rows_here
 from dpensemble.student import class_probabilities, default_student, fit_student, marked, release_mark, with_names
 from dpensemble.workflow.learners import scores
 from dpensemble.workflow.outputs import Outcome, RunFile
@@ -111,11 +111,11 @@ class RowConversion:
         return np.where(readable[:, None], rows, 0.0), readable
 
     def of(self, source: RowSource) -> RowSource:
-        """Return private records whose rows are converted for the method where they are read."""
+        """Return private records whose rows are converted_source for the method where they are read."""
         reader = copy.copy(self)
         # Workers need no public rows.
         reader._public = self._public.iloc[:0]
-        return converted(source, reader._with_labels)
+        return converted_source(source, reader._with_labels)
 
     def _with_labels(self, table: pd.DataFrame, labels: Rows) -> tuple[Rows, Rows]:
         return self.private(table), labels
@@ -277,7 +277,7 @@ class _EqualRows:
     def heard(self, stream: PrivateStream) -> PrivateStream:
         """Return a stream whose first pass is compared."""
         places = Facts.of(stream.source).fixed_places
-        return stream if self.read is None else replace(stream, source=Blocks(self.read, fixed_places=places))
+        return stream if self.read is None else replace(stream, source=BlockSource(self.read, fixed_places=places))
 
     def counts(self, n_public: int) -> dict[str, tuple[int | None, int]]:
         """Return the count for the owner, or None if it is not known, and its digits. Nothing without public rows."""

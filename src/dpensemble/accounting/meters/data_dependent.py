@@ -51,8 +51,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Ballots, Floats, Integers
 from dpensemble._checks import integer_between
+from dpensemble._entries import Ballots, Floats, Integers
 from dpensemble.accounting.base import EVERYONE, Group, Meter
 from dpensemble.accounting.meters.worst_case import GroupMeter
 from dpensemble.accounting.price import price

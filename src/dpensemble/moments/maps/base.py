@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats, own_copy
-from dpensemble.datasets.frames import reads_frames
+from dpensemble._entries import Floats, own_copy
+from dpensemble.datasets.frames import takes_any_frame
 from dpensemble.datasets.tables import LibraryTransformer, as_library_transformer, fingerprint
 from dpensemble.errors import DataError, InvalidParameterError
 
@@ -137,7 +137,7 @@ class BoundedMap(FeatureMap):
         self.transformer = transformer
         self.in_batches = in_batches
 
-    @reads_frames
+    @takes_any_frame
     def fit(self, X: Any, y: Any = None) -> BoundedMap:  # noqa: ARG002
         """Fit the transformer on public rows. Never pass private rows."""
         self.transformer_ = clone(self.transformer).fit(own_copy(X))
@@ -173,7 +173,7 @@ class BoundedMap(FeatureMap):
             raise DataError("feature_map gave NaN, infinity or no table: use a transformer that accepts these rows.")
         return features
 
-    @reads_frames
+    @takes_any_frame
     def transform(self, X: Any) -> Any:
         """Return features, shape (n_rows, n_features_out), each row at most 1 long."""
         check_is_fitted(self)

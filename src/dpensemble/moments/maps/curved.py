@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats, dense
+from dpensemble._entries import Floats, dense
 from dpensemble._work import one_thread
 from dpensemble.datasets.columns import in_parts, is_number, numbers_of
 from dpensemble.datasets.tables import ColumnReading, as_fitted_table, as_library_transformer, as_table

@@ -21,7 +21,7 @@ from scipy import linalg, sparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats, Rows, dense, row_count, rows_at
+from dpensemble._entries import Floats, Rows, dense, row_count, rows_at
 from dpensemble.datasets.tables import ColumnReading, as_library_transformer
 from dpensemble.moments.maps.base import ADDITIVE, FeatureMap, MapOnBase
 

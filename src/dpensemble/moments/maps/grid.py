@@ -22,8 +22,8 @@ from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import is_missing
+from dpensemble._entries import Floats
 from dpensemble.datasets.columns import as_text, is_number
 from dpensemble.datasets.tables import LibraryTransformer, as_fitted_table, as_library_transformer, as_table, named_by
 from dpensemble.errors import InvalidParameterError

@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats, Rows
+from dpensemble._entries import Floats, Rows
 from dpensemble.datasets.columns import as_text, in_parts, is_number, numbers_of
 from dpensemble.datasets.tables import ColumnReading, as_fitted_table, as_table
 from dpensemble.errors import DataError

@@ -1,4 +1,7 @@
-"""Checksums of rows: the same for the same records in any order and form, and others for anything that changes."""
+"""Checksums of rows: the same for the same records in any order and form, and others for anything that changes.
+
+SipHash against published values, and one message at a time against many.
+"""
 
 from itertools import product
 
@@ -6,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpensemble.rows.checksums import RowChecksums
+from dpensemble.rows.checksums import RowChecksums, siphash
 
 KEY = bytes(range(32))
 ROWS = pd.DataFrame({"a": [1.0, np.nan, -0.0, 7.0], "b": ["x", None, "y", "x"], "c": [5, 6, 7, 8]})
@@ -147,3 +150,34 @@ def test_a_checksum_in_order_covers_the_place_of_each_row():
     assert checksums.in_order(rows[[2, 1, 0]], targets[[2, 1, 0]], 0) == whole
     assert checksums.in_order(rows[[1, 0, 2]], targets[[1, 0, 2]], 0) != whole
     assert checksums.in_order(rows, targets, 1) != whole
+
+
+SHORT_KEY = bytes(range(16))
+# Of the messages 00, 01, 02 and so on. The first is in the reference implementation, the others come from OpenSSL.
+HASHES = {
+    0: "a3817f04ba25a8e66df67214c7550293",
+    1: "3b62a9ba6258f5610f83e264f31497b4",
+    3: "2db479ae78bd50d8882a8a178a6132ad",
+}
+
+
+@pytest.mark.parametrize("n_words", HASHES)
+def test_hashes_are_those_of_other_implementations(n_words):
+    message = np.frombuffer(bytes(range(8 * n_words)), dtype="<u8")
+    # A message without words still has a row.
+    words = np.repeat(message[:, None], 2, axis=1)
+    low, high = siphash(words, SHORT_KEY)
+    assert {one.tobytes().hex() + other.tobytes().hex() for one, other in zip(low, high, strict=True)} == {
+        HASHES[n_words]
+    }
+
+
+def test_messages_and_keys_do_not_mix():
+    words = np.random.default_rng(0).integers(0, 2**63, (6, 50), dtype=np.uint64)
+    before = words.copy()
+    together = np.array(siphash(words, SHORT_KEY))
+    alone = np.hstack([np.array(siphash(words[:, [place]], SHORT_KEY)) for place in range(50)])
+    assert np.array_equal(together, alone)
+    assert len({tuple(one) for one in together.T.tolist()}) == 50
+    assert not np.array_equal(together, np.array(siphash(words, bytes(16))))
+    assert np.array_equal(words, before)

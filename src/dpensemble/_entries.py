@@ -1,4 +1,4 @@
-"""Rows, labels and entries that cannot be used, refused before they are converted.
+"""Rows, labels and entries: the types of arrays, and refusals of what cannot be used before it is converted.
 
 NumPy drops masks and imaginary parts silently. Errors of other libraries quote entries, and are replaced. Messages name
 places, and never show an entry, because rows are private.
@@ -14,9 +14,43 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Rows, is_table
 from dpensemble._checks import is_missing
 from dpensemble.errors import ColumnWarning, DataError, DPEnsembleError
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+#: Python integers, which never overflow.
+BigIntegers = NDArray[np.object_]
+#: Rows or features: a table of pandas, an array or a sparse matrix.
+Rows = Any
+#: One class id for each teacher and query, in the smallest type.
+Ballots = NDArray[np.unsignedinteger]
+
+
+def own_copy(rows: Any) -> Any:
+    """Return a copy of an array, table or sparse matrix, for foreign code that may modify its arguments."""
+    return rows.copy() if hasattr(rows, "copy") else rows
+
+
+def is_table(rows: object) -> bool:
+    """Return whether rows are a table with column names."""
+    return hasattr(rows, "columns")
+
+
+def row_count(rows: Any) -> int:
+    """Return the number of rows of an array, table, list or sparse matrix. The last has no length."""
+    return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)
+
+
+def rows_at(rows: Any, part: slice) -> Any:
+    """Return a part of the rows of an array, table, list or sparse matrix, by position."""
+    return (rows.iloc if hasattr(rows, "iloc") else rows)[part]
+
+
+def dense(features: Any) -> Any:
+    """Return a sparse matrix as an array, and anything else unchanged."""
+    return features.toarray() if hasattr(features, "toarray") else features
+
 
 _COMPLEX = (complex, np.complexfloating)
 # Types in which every value has a float.

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from dpensemble._arrays import dense, is_table, row_count, rows_at
+from dpensemble._entries import dense, is_table, row_count, rows_at
 
 VALUES = np.arange(12.0).reshape(4, 3)
 KINDS = {

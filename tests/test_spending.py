@@ -11,15 +11,14 @@ import pytest
 
 import dpensemble
 from dpensemble import Aggregator, Budget
-from dpensemble._no_copies import Original
 from dpensemble._random import SystemNoise
-from dpensemble.accounting import Group
+from dpensemble._spending import Original
+from dpensemble.accounting.base import Group
 from dpensemble.aggregation.aggregator import _FreshRecords, _PaidInMemory
 from dpensemble.errors import DuplicateError
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.methods.pate import PATEClassifier
-from dpensemble.releases import SumsMeter
-from dpensemble.releases.sums import DiscreteNoise
+from dpensemble.releases.sums import DiscreteNoise, SumsMeter
 from dpensemble.votes import Votes
 
 # Newer Pythons warn of forks of a process with threads. Those of linear algebra are idle here.

@@ -14,8 +14,7 @@ from dpensemble.datasets.partitions import ParquetParts, results_of
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import learning
 from dpensemble.releases import SumsMeter
-from dpensemble.rows.checked import UnitCounts
-from dpensemble.rows.passes import PROBLEMS, PartReport
+from dpensemble.rows.passes import PROBLEMS, PartReport, UnitCounts
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
