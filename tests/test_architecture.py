@@ -16,8 +16,8 @@ LAYERS = [
     {"_moved"},
     {"_early_interrupts", "errors", "relations"},
     {"_checks", "_files", "_hide_private_rows"},
-    {"_entries", "_spending", "_same_code", "_work"},
-    {"_random", "clusters", "guarantee"},
+    {"_entries", "_spending", "_same_code"},
+    {"_work", "_random", "clusters", "guarantee"},
     {"cost", "_units"},
     {"allocation", "votes", "laws"},
     {"accounting", "darrm"},
@@ -93,7 +93,9 @@ RATCHETS = {
     "class patterns on own types": 0,
     # Seven are in `_units`, which reads types of numpy, pandas, Arrow and Polars, and may import none but numpy. One
     # is in `_moved`, which passes on names that a table holds.
+    # And one finds the estimator that a command names, because a package loads its classes lazily.
     "getattr and hasattr outside engine and rows": 84,
+    # Commands pass values to functions now, where they passed texts. The server has more of its JSON in each module.
     "lines with Any": 1090,
     # With `StatedRelease`, which `Ledger.restored` takes.
     "exported names": 228,
@@ -102,10 +104,11 @@ RATCHETS = {
 # Counts of `scripts/size.py`, which state what a reader must know. They only fall as well. `_moved` is one module with
 # one name for another, so that all others can move.
 STRUCTURE = {
-    "modules": 260,
-    "names used across modules": 1156,
-    "modules below 100 lines with one user": 1,
-    "pairs of packages": 114,
+    "modules": 199,
+    "names used across modules": 789,
+    # `_early_interrupts` loads before all else, and `server.service_commands` only with the extra of the service.
+    "modules below 100 lines with one user": 2,
+    "pairs of packages": 100,
 }
 SIZE = types.SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "scripts" / "size.py"), run_name="size"))
 

@@ -29,6 +29,7 @@ from dpensemble.allocation.bootstrap import integers_below
 from dpensemble.design.given_votes import GivenVotes, Sampling
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Budget, Guarantee
+from dpensemble.laws import GaussianSum, ReleaseLaw, SparseNoisyMax
 from dpensemble.relations import Basis, Relation
 from dpensemble.releases import NamedVotes, release_of
 
@@ -475,7 +476,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
 
     def __init__(
         self,
-        law: Any,
+        law: str | ReleaseLaw | SparseNoisyMax | GaussianSum,
         classes: int | Sequence[Any],
         n_voters: int,
         *,

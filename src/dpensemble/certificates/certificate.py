@@ -28,6 +28,7 @@ from dpensemble.cost import PrivacyCost
 from dpensemble.cost.composition import AdaptiveComposition, Layout, Recursion
 from dpensemble.cost.gated import GatedComposition
 from dpensemble.cost.pairs import DominatingPairs
+from dpensemble.darrm import Allowance
 from dpensemble.errors import AccountingError, FileError
 from dpensemble.guarantee import Budget
 from dpensemble.laws import (
@@ -600,7 +601,7 @@ def certificate_of_sums(groups: tuple[Group, ...], rounds: list[dict[str, Any]])
     return _certificate_of_parts(parts)
 
 
-def certificate_of_majority(law: RandomizedResponseMajority, allowance: Any) -> dict[str, Any]:
+def certificate_of_majority(law: RandomizedResponseMajority, allowance: Allowance) -> dict[str, Any]:
     """Return the certificate that a majority of private teachers is as private as its allowance requires.
 
     Parameters

@@ -317,7 +317,8 @@ def parsed_and_run(arguments: list[str], resumed: Unfinished | None = None) -> i
             _add_name(app, name)
         for name in STATIC_COMMANDS:
             add_static_command(app, name)
-    result = app(args=left, prog_name="dpensemble", standalone_mode=False)
+    # `recover` runs the command of a journal.
+    result = app(args=left, prog_name="dpensemble", standalone_mode=False, obj=parsed_and_run)
     return result if isinstance(result, int) else 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -262,11 +262,16 @@ def _require_certificate(file: Path) -> None:
         raise FileError(f"{file} is not a certificate: give the folder of a run, or the {RunFile.CERTIFICATE} in it.")
 
 
-def recover_run(run: Path, overwrite: bool, give_up: bool, unsigned: bool, as_json: bool) -> None:
-    """Finish what an interrupted run left."""
-    # The command line imports this function.
-    from dpensemble.cli.app import parsed_and_run  # noqa: PLC0415
-
+def recover_run(
+    run: Path,
+    overwrite: bool,
+    give_up: bool,
+    unsigned: bool,
+    as_json: bool,
+    *,
+    run_command: Callable[[list[str], Unfinished], int],
+) -> None:
+    """Finish what an interrupted run left. `run_command` runs the command of the journal."""
     if give_up and unsigned:
         raise InvalidParameterError("--give-up runs nothing, so --unsigned has no meaning beside it: drop one of them.")
     folder = checked_folder(run)
@@ -276,7 +281,7 @@ def recover_run(run: Path, overwrite: bool, give_up: bool, unsigned: bool, as_js
         journal.require_repeatable()
         # With the noise that it has drawn, and without a second charge. The page of the run shows what the run prints.
         with contextlib.chdir(journal.working_folder), contextlib.redirect_stdout(io.StringIO()):
-            parsed_and_run(journal.command, Unfinished(overwrite, folder))
+            run_command(journal.command, Unfinished(overwrite, folder))
     recovered = recover(folder, overwrite=overwrite, unsigned=unsigned, repeated=journal)
     typer.echo(json.dumps(asdict(recovered), indent=2) if as_json else recovered.what)
 

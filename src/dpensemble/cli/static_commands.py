@@ -400,6 +400,7 @@ def report(
 
 
 def recover(
+    context: typer.Context,
     run: Annotated[Path, typer.Argument(help="The folder given to `dpensemble train --out`.")],
     overwrite: Annotated[bool, option(OUTPUT, "Replace a later run in that folder.", "--overwrite")] = False,
     give_up: Annotated[bool, option(OUTPUT, "File the account instead of finishing.", "--give-up")] = False,
@@ -415,9 +416,11 @@ def recover(
     Example: dpensemble recover demo
     """
     given = dict(locals())
+    # A module above this one parses command lines.
+    run_command = given.pop("context").obj
     with INTERRUPTS.at_once():
         from dpensemble.cli.runs import recover_run as run_recover  # noqa: PLC0415
-    run_recover(**given)
+    run_recover(**given, run_command=run_command)
 
 
 def check(
