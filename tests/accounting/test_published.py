@@ -36,7 +36,8 @@ from dpensemble.guarantee import Budget
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, RandomizedResponse
 from dpensemble.relations import Basis, Relation
 from dpensemble.votes import Votes
-from tiny_votes import histograms, neighbours
+
+from ..tiny_votes import histograms, neighbours
 
 
 def test_bounds_of_a_split_and_of_a_clear_vote():

@@ -48,7 +48,8 @@ from dpensemble.laws import (
     integer_weights,
     mixed_probabilities,
 )
-from tiny_votes import sampled_pairs, strongest_delta
+
+from ..tiny_votes import sampled_pairs, strongest_delta
 
 GOOD = {"ballots": 9, "classes": 3, "votes": 2, "weight": 2}
 

@@ -94,7 +94,7 @@ def test_the_account_of_a_killed_run_is_marked(folder, monkeypatch, seeded):
     def fail(*_arguments, **_settings):
         raise RuntimeError
 
-    monkeypatch.setattr("dpensemble.workflow.outputs.write_outcome", fail)
+    monkeypatch.setattr("dpensemble.cli.train.write_outcome", fail)
     assert main([*TRAIN.split(), *(["--insecure-release-seed", "1"] if seeded else [])]) == 1
     assert ("for_release" in parsed(folder / ".dpensemble-run" / "journal.json")["about"]) is seeded
 

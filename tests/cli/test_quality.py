@@ -138,7 +138,7 @@ def test_a_run_that_failed_after_its_charge_is_finished_with_the_same_cells(fold
         raise ZeroDivisionError
 
     with monkeypatch.context() as patched:
-        patched.setattr("dpensemble.workflow.rehearsal.rehearse", lambda *_, **__: None)
+        patched.setattr("dpensemble.cli.train.rehearse", lambda *_, **__: None)
         # Here `dpensemble.workflow.train` is a module, not the function.
         patched.setattr(sys.modules["dpensemble.workflow.train"], step, fail)
         assert main([*TRAIN, *QUALITY]) == 1

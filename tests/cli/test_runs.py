@@ -323,11 +323,11 @@ def break_step(put, step):
 @pytest.mark.parametrize(
     ("method", "more", "step"),
     [
-        ("label-moments", [], "dpensemble.workflow.outputs.write_outcome"),
-        ("label-moments", ["--holdout-score", "0.2"], "dpensemble.workflow.scoring.scored"),
+        ("label-moments", [], "dpensemble.cli.train.write_outcome"),
+        ("label-moments", ["--holdout-score", "0.2"], "dpensemble.workflow.train.scored"),
         ("label-moments", [], "dpensemble.moments.learning._Rounds.fit"),
         ("soft-votes", ["--holdout-score", "0.2"], "dpensemble.workflow.train._certified"),
-        ("pate", ["--holdout-score", "0.2"], "dpensemble.report.page.render"),
+        ("pate", ["--holdout-score", "0.2"], "dpensemble.workflow.outputs.render"),
         ("pate", [], "dpensemble.student.Learner.fit"),
         ("private-majority", [], "dpensemble.workflow.train.label_shares"),
     ],
@@ -337,7 +337,7 @@ def test_a_run_is_finished_without_a_second_charge(folder, capsys, monkeypatch, 
     account = ledger.open_account("people", epsilon=9.0, delta=1e-2)
     more = [*more, "--ledger", "ledger.db", "--data-set", "people"]
     with monkeypatch.context() as patched:
-        patched.setattr("dpensemble.workflow.rehearsal.rehearse", lambda *_, **__: None)
+        patched.setattr("dpensemble.cli.train.rehearse", lambda *_, **__: None)
         break_step(patched.setattr, step)
         assert main(command(method, *more)) == 1
     errors = capsys.readouterr().err
@@ -461,7 +461,7 @@ def test_blanks_of_private_records_stop_no_step_after_the_charge(folder, method,
     assert (folder / "run" / "run.json").exists()
 
 
-@pytest.mark.parametrize("step", ["dpensemble.workflow.scoring.scored", "dpensemble.workflow.train._baseline_scores"])
+@pytest.mark.parametrize("step", ["dpensemble.workflow.train.scored", "dpensemble.workflow.train._baseline_scores"])
 def test_what_fails_for_a_bad_record_fails_in_the_rehearsal(folder, capsys, plant, step):
     """Stand-in records are as bad as private ones may be, so that a step that cannot take them costs nothing."""
     where, name = step.rsplit(".", 1)
@@ -482,7 +482,7 @@ def test_what_fails_for_a_bad_record_fails_in_the_rehearsal(folder, capsys, plan
 
 def test_changed_inputs_are_refused_and_the_account_can_be_filed(folder, capsys, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr("dpensemble.workflow.outputs.write_outcome", fail)
+        patched.setattr("dpensemble.cli.train.write_outcome", fail)
         assert main(command("label-moments")) == 1
     with (folder / "private.csv").open("a") as file:
         file.write("1.0,a,1\n")
@@ -511,8 +511,8 @@ def test_changed_inputs_are_refused_and_the_account_can_be_filed(folder, capsys,
     "step",
     [
         "dpensemble.report.page._quality_view",
-        "dpensemble.persistence.save_classifier",
-        "dpensemble.report.record.RunRecord",
+        "dpensemble.workflow.rehearsal.save_classifier",
+        "dpensemble.workflow.run_record.RunRecord",
     ],
 )
 def test_steps_after_the_charge_are_rehearsed_before_it(folder, capsys, plant, method, step):

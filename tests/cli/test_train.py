@@ -331,7 +331,7 @@ def test_a_failure_half_way_leaves_an_earlier_run_alone(run, tables, tmp_path, m
     out = tmp_path / "out"
     assert run(*arguments(tables, out))[0] == 0
     before = {p.name: p.read_bytes() for p in out.iterdir()}
-    monkeypatch.setattr("dpensemble.persistence.save_classifier", lambda *_: 1 / 0)
+    monkeypatch.setattr("dpensemble.workflow.outputs.save_classifier", lambda *_: 1 / 0)
     code, _, errors = run(*arguments(tables, out), "--overwrite")
     assert code == 1
     assert errors.startswith("dpensemble: unexpected ZeroDivisionError")

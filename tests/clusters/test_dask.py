@@ -151,7 +151,7 @@ def released_here(world):
 
 def test_a_lost_scheduler_is_one_sentence_and_no_budget(own_cluster, world, teachers, monkeypatch):
     spent = []
-    monkeypatch.setattr("dpensemble._spending.announce", lambda *given, **more: spent.append(given))
+    monkeypatch.setattr("dpensemble.engine.run.announce", lambda *given, **more: spent.append(given))
     timer = threading.Timer(1.5, own_cluster.scheduler.send_signal, [signal.SIGKILL])
     timer.start()
     with on_cluster("dask", own_cluster.address), pytest.raises(TeacherError) as caught:

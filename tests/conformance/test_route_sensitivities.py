@@ -21,18 +21,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from routes import (
-    BY_PROCESSES,
-    RELATIONS,
-    ROUTES,
-    ROW_BY_ROW,
-    InParts,
-    PrivateTable,
-    by_route,
-    cut,
-    in_memory,
-    moments_model,
-)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
@@ -50,6 +38,19 @@ from dpensemble.rows.source import Facts
 from dpensemble.workflow.scoring import hold_back
 from dpensemble.workflow.table_files import ReadOptions, TableFiles, Workers
 from dpensemble.workflow.tables import file_tables
+
+from .routes import (
+    BY_PROCESSES,
+    RELATIONS,
+    ROUTES,
+    ROW_BY_ROW,
+    InParts,
+    PrivateTable,
+    by_route,
+    cut,
+    in_memory,
+    moments_model,
+)
 
 N, MINE = 15, [2, 7, 8, 14]
 ALL_ROUTES = {"memory": in_memory} | {name: by_route(route) for name, route in (ROUTES | ROW_BY_ROW).items()}

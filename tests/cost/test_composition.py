@@ -27,7 +27,8 @@ from dpensemble.cost.composition import (
 )
 from dpensemble.guarantee import Budget
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, TableLaw
-from tiny_votes import strongest_delta
+
+from ..tiny_votes import strongest_delta
 
 LAWS = {
     "laplace": (LaplaceNoisyMax(2.0), 3),

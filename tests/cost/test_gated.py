@@ -14,7 +14,8 @@ from dpensemble.cost.pairs import _vertices
 from dpensemble.errors import AccountingError
 from dpensemble.guarantee import Budget
 from dpensemble.laws import ConfidentNoisyMax, InteractiveNoisyMax
-from tiny_votes import sampled_pairs, strongest_gated_delta
+
+from ..tiny_votes import sampled_pairs, strongest_gated_delta
 
 TOTAL = 2**63
 

@@ -251,7 +251,7 @@ def test_nothing_is_spent_before_the_journal_stands(command, tmp_path, monkeypat
 
     monkeypatch.setattr(SystemNoise, "uniform_bits", watch)
     # The rehearsal draws noise for stand-ins.
-    monkeypatch.setattr("dpensemble.workflow.rehearsal.rehearse", lambda *_, **__: None)
+    monkeypatch.setattr("dpensemble.cli.train.rehearse", lambda *_, **__: None)
     line = [*map(str, command(tmp_path / "out"))]
     at = line.index("--insecure-release-seed")
     del line[at : at + 2]
@@ -265,9 +265,9 @@ def test_private_models_are_spent_on_before_they_are_fitted(tables, tmp_path, mo
         assert (tmp_path / ".dpensemble-out" / "journal.json").exists()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpensemble.teachers.private.PrivateTeachers.fit", watch)
+    monkeypatch.setattr("dpensemble.methods.private_majority.PrivateTeachers.fit", watch)
     # The rehearsal fits models to stand-ins.
-    monkeypatch.setattr("dpensemble.workflow.rehearsal.rehearse", lambda *_, **__: None)
+    monkeypatch.setattr("dpensemble.cli.train.rehearse", lambda *_, **__: None)
     line = ["train", "private-majority", "--private", tables / "private.csv", "--public", tables / "public.csv"]
     line += ["--target", "y", "--classes", "0,1", "--epsilon", "1", "--delta", "1e-4", "--out", tmp_path / "out"]
     assert main([*map(str, line)]) == 130

@@ -186,7 +186,7 @@ def test_an_interrupt_after_the_files_are_in_place_says_so(command, tmp_path, ca
     def interrupted(*_, **__):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("dpensemble.cli.runs.print_run", interrupted)
+    monkeypatch.setattr("dpensemble.cli.train.print_run", interrupted)
     # A suite that runs in the background is started with interrupts ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import StandardScaler
 
-from dpensemble.datasets.tables import LibraryTransformer
+from dpensemble.datasets.preparation import LibraryTransformer
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments import BoundedMap, DirectionsMap, MomentsModel, TableMap
 from dpensemble.moments.fits import Fit, fit_moments, fit_softmax

@@ -27,7 +27,8 @@ from dpensemble.releases import DiscreteNoise, ReleasedSum, ReleasedTable, SumQu
 from dpensemble.releases.answers import PaidSums
 from dpensemble.releases.sums import CHECKSUMS, PartialSums, SameRecords, _whole_numbers
 from dpensemble.workflow.disk import DrawnFile
-from tiny_votes import gaussian_delta_in_digits
+
+from ..tiny_votes import gaussian_delta_in_digits
 
 
 def discrete_law(kind, size):

@@ -13,9 +13,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from test_witness import copied
 
-from conftest import change, in_child, open_group_as_before, spend, votes
 from dpensemble import Budget
 from dpensemble._spending import Spending
 from dpensemble.cli import main
@@ -27,6 +25,9 @@ from dpensemble.server import witness as signatures
 from dpensemble.server.entries import METADATA, _entry_hash
 from dpensemble.server.store import _vetted_url
 from dpensemble.server.witness import KnownLedgers, Witness
+
+from .conftest import change, in_child, open_group_as_before, spend, votes
+from .test_witness import copied
 
 
 def test_what_fits_is_charged_and_what_would_pass_the_budget_is_refused_and_charged_nothing(ledger):

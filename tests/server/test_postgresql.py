@@ -9,7 +9,6 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from conftest import votes
 from dpensemble._spending import Spending
 from dpensemble.cli import main
 from dpensemble.errors import BudgetError, LedgerError, ReplacedLedgerError, TamperedLedgerError
@@ -17,6 +16,8 @@ from dpensemble.server import Ledger, store
 from dpensemble.server.entries import METADATA
 from dpensemble.server.store import Store
 from dpensemble.server.witness import KnownLedgers
+
+from .conftest import votes
 
 DATA = Path(__file__).parent / "data"
 

@@ -10,11 +10,12 @@ from functools import partial
 
 import pytest
 
-from conftest import Served, votes
 from dpensemble import Budget
 from dpensemble._spending import Spending
 from dpensemble.errors import BudgetError
 from dpensemble.server import Ledger
+
+from .conftest import Served, votes
 
 # Newer Pythons warn of forks of a process with threads. Those of linear algebra are idle here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")

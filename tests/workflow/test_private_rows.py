@@ -139,9 +139,9 @@ def test_other_methods_take_a_folder_into_memory(complete, capsys):
     ("change", "more", "message"),
     [
         ({"size": "five"}, (), "column 'size' is numbers in the public table but has entries that are not numbers"),
-        ({"y": None}, (), "rows source_without a target in column 'y'"),
+        ({"y": None}, (), "rows without a target in column 'y'"),
         ({"y": "maybe"}, (), "contain one that is not among"),
-        ({"who": None}, ("--unit", "who"), "rows source_without a unit in column 'who'"),
+        ({"who": None}, ("--unit", "who"), "rows without a unit in column 'who'"),
         ({"size": np.inf}, (), "infinite values in size"),
         ({}, ("--baseline",), "baseline=True requires all private records in memory"),
         ({}, ("--target", "town"), "is also|(is|are) not among|lacks"),

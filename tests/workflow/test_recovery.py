@@ -399,7 +399,7 @@ def test_a_run_is_finished_with_and_without_a_state_folder(place, tmp_path, monk
         raise ZeroDivisionError
 
     with monkeypatch.context() as patched:
-        patched.setattr("dpensemble.workflow.outputs.write_outcome", stop)
+        patched.setattr("dpensemble.cli.train.write_outcome", stop)
         assert main(COMMAND) == 1
     capsys.readouterr()
     if state == "unwritable":
@@ -420,7 +420,7 @@ def stopped_and_copied(place, patch, step):
         raise ZeroDivisionError
 
     with patch.context() as patched:
-        patched.setattr("dpensemble.workflow.rehearsal.rehearse", lambda *_, **__: None)
+        patched.setattr("dpensemble.cli.train.rehearse", lambda *_, **__: None)
         patched.setattr(step, stop)
         assert main(COMMAND) == 1
     shutil.copytree(place / ".dpensemble-run", place / "copy")
@@ -447,7 +447,7 @@ def test_a_copy_of_an_unfinished_run_that_was_finished_gives_no_second_release(p
 
 @pytest.mark.usefixtures("few_synthetic_rows")
 def test_a_copy_of_a_run_that_had_drawn_everything_gives_the_same_release(place, monkeypatch):
-    stopped_and_copied(place, monkeypatch, "dpensemble.workflow.outputs.write_outcome")
+    stopped_and_copied(place, monkeypatch, "dpensemble.cli.train.write_outcome")
     assert main(["recover", "run"]) == 0
     put_back(place)
     assert main(["recover", "run"]) == 0
@@ -551,7 +551,7 @@ def test_a_signal_states_what_was_spent(place, monkeypatch, capsys, leave, words
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpensemble.workflow.recovery.unfinished_run", interrupted)
+    monkeypatch.setattr("dpensemble.cli.runs.unfinished_run", interrupted)
     assert main(["recover", "run"]) == 130
     error = capsys.readouterr().err
     assert words in error

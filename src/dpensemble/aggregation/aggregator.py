@@ -29,7 +29,8 @@ from dpensemble.allocation.bootstrap import integers_below
 from dpensemble.design.given_votes import GivenVotes, Sampling
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Budget, Guarantee
-from dpensemble.laws import GaussianSum, ReleaseLaw, SparseNoisyMax
+from dpensemble.laws import ReleaseLaw, SparseNoisyMax
+from dpensemble.laws.base import GaussianSum
 from dpensemble.relations import Basis, Relation
 from dpensemble.releases import NamedVotes, release_of
 

@@ -111,7 +111,7 @@ class RowConversion:
         return np.where(readable[:, None], rows, 0.0), readable
 
     def of(self, source: RowSource) -> RowSource:
-        """Return private records whose rows are converted_source for the method where they are read."""
+        """Return private records whose rows are converted for the method where they are read."""
         reader = copy.copy(self)
         # Workers need no public rows.
         reader._public = self._public.iloc[:0]

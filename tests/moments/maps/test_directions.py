@@ -72,7 +72,7 @@ def test_features_are_the_same_in_blocks_of_any_size_and_order(monkeypatch, most
     fitted = DirectionsMap(TableMap(knots=(2, 3)), n_directions=20).fit(public)
     whole = fitted.transform(private)
     monkeypatch.setattr(exact, "DENSE", most[1])
-    monkeypatch.setattr("dpensemble.moments.maps.directions.DENSE", most[0])
+    monkeypatch.setattr("dpensemble.moments.maps.tables.DENSE", most[0])
     monkeypatch.setattr(exact, "_ROWS_AT_ONCE", 7)
     order = RNG.permutation(len(private))
     for n_threads in (1, 2):

@@ -146,7 +146,7 @@ def test_sparse_features_and_arrays_are_the_same_to_the_last_bit(knots, share_mi
     rows = pd.concat([rows, at_knots])
     features = fitted.transform(rows)
     monkeypatch.setattr("dpensemble.moments.maps.tables._DENSE", 1000)
-    monkeypatch.setattr("dpensemble.moments.maps.directions.DENSE", 1000)
+    monkeypatch.setattr("dpensemble.moments.maps.tables.DENSE", 1000)
     for array in (fitted.for_sums(rows), fitted.for_products(rows)):
         assert isinstance(array, np.ndarray)
         assert np.array_equal(array, features.toarray())
