@@ -1,4 +1,4 @@
-"""Equality of ids: one function of a single entry, in every route, whatever other entries and blocks there are."""
+"""Equality of ids: one function of a single entry, in every route and beside all other entries and blocks."""
 
 import datetime
 import enum

@@ -155,7 +155,7 @@ def test_large_arrays_reach_workers_by_pipes_and_not_as_maps_of_files(estimator,
     ensemble = TeacherEnsemble(estimator, partitions(range(3000), 2, 1), np.array([0, 1]), entropy=0, n_jobs=jobs)
     ensemble.fit(X, y, lambda done: None)
     assert [model.mapped_ for model in ensemble._fitted[0].models] == [False, False]
-    # A teacher that cannot answer would vote its majority, of which there is none here: class 0.
+    # A teacher that cannot answer would vote its majority. There is none here, so class 0.
     assert np.all(ensemble.vote(X[:2000]).ballots == 1)
 
 

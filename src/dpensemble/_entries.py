@@ -132,7 +132,7 @@ def as_array(values: Any) -> NDArray[Any]:
 
 
 def row_array(X: Rows, n_columns: int) -> Rows:
-    """Return a list of rows as an array of objects. A row that is no list of `n_columns` entries is blank.
+    """Return a list of rows as an array of objects. Unless a row is a list of `n_columns` entries, it is blank.
 
     Otherwise one row of another length would change what all other rows are. Arrays and tables stay unchanged.
     """
@@ -163,7 +163,7 @@ def _is_plain_row(row: Rows) -> bool:
 
 
 def label_array(y: Rows) -> NDArray[np.generic]:
-    """Return labels as an array. In a list, each entry is read alone, and a list of one label is this label."""
+    """Return labels as an array. The entries of a list are read one by one. A list of one label is this label."""
     if not isinstance(y, (list, tuple)):
         return as_array(y).ravel()
     return np.fromiter(map(_only, y), dtype=object, count=len(y))
@@ -301,7 +301,7 @@ def require_rows(name: str, X: Any, *, keep_bad: bool = False, first: int = 0) -
 def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: int = 0) -> None:
     """Raise as `require_readable` does, for several labels of a record, and for missing labels such as None or NaN."""
     if keep_bad and isinstance(y, (list, tuple)):
-        # A list has no declared shape, and each of its labels is judged alone.
+        # A list has no declared shape, and its labels are judged one by one.
         return
     require_readable(name, y, keep_bad=keep_bad, first=first)
     if y is None:

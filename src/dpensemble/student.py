@@ -32,7 +32,7 @@ _MISFIT, _LARGEST_C = 0.01, 10.0
 
 def default_student() -> LogisticRegression:
     """Return the student that methods train unless another is given."""
-    # Penalised ten times as strongly as by default, since labels are few and often wrong: on public census data this
+    # Penalised ten times as strongly as by default, since labels are few and often wrong. On public census data this
     # gains 2 to 5 points of accuracy and more of AUROC.
     return LogisticRegression(C=0.1, max_iter=1000)
 

@@ -403,8 +403,8 @@ def test_no_more_pairs_are_listed_than_a_cover_may_hold(tmp_path, monkeypatch):
 def test_classes_of_as_many_votes_are_treated_alike(tmp_path):
     """Falling counts stand for all others only if no class is preferred.
 
-    Of (0, 1, 1) and (1, 1, 0) these weights would tell 0.6 from 0.05 by the middle class, which as a pair that begins
-    with falling counts is not listed: at epsilon 2 delta is 0.23, not 0.001.
+    Of (0, 1, 1) and (1, 1, 0) these weights would give the middle class 0.6 and 0.05. No pair that begins with falling
+    counts lists this. At epsilon 2 delta is 0.23, not 0.001.
     """
     part = 2**63 // 20
     one, two = [2**63 - 8 * part, 4 * part, 4 * part], [12 * part, part, 2**63 - 13 * part]

@@ -58,7 +58,7 @@ def test_quick_answers_import_nothing_heavy(arguments):
     [
         ([], "auto", None),
         (["--seed", "1", "--student", "naive-bayes"], "auto", None),
-        # Options of votes alone ask for the method that they were the default of.
+        # Options that only votes have ask for the method that they were the default of.
         (["--teachers", "3"], "saa", "lnmax"),
         (["--law", "gnmax"], "saa", "gnmax"),
         (["dpbag"], "dpbag", None),

@@ -53,7 +53,7 @@ class Child(Base):
     Parameters
     ----------
     kind
-        As for `PATEClassifier`; by turns.
+        As for `PATEClassifier`, by turns.
     epsilon
         As for `PATEClassifier`.
     """

@@ -57,7 +57,7 @@ def tables():
 
 @pytest.mark.parametrize(("n_private", "on_bad_record"), [(600, "raise"), (600, "zero"), (240, "raise"), (240, "zero")])
 def test_a_private_record_is_checked_and_converted_once(tables, monkeypatch, n_private, on_bad_record):
-    """Entries and labels are read by the function that is named so, whichever method is chosen."""
+    """Entries and labels are read by the function that is named so, for each method that may be chosen."""
     calls = Counter()
 
     def count(where, name):

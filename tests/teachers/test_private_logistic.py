@@ -341,7 +341,7 @@ def binary_of(units, weights):
     ("of", "longest"), [(softmax_of, math.sqrt(2) * LONGEST), (binary_of, LONGEST)], ids=["softmax", "two classes"]
 )
 def test_no_unit_moves_a_sum_by_more_than_it_is_charged_for(of, longest, n_records):
-    """Every unit of up to three records, alone and beside others."""
+    """Every unit of up to three records, without others and beside others."""
     others = [((0.6, 1), (-50.0, 0)), ((0.0, 2),)]
     added, replaced = 0.0, 0.0
     for weights in WEIGHTS:

@@ -287,7 +287,7 @@ def test_a_signed_journal_replaces_a_release(place):
 
 
 def test_an_unsigned_journal_replaces_nothing(place, capsys):
-    """A planted release would replace whatever the folder holds."""
+    """A planted release would replace all that the folder holds."""
     finished(place, signature="")
     (place / ".dpensemble-run" / "new" / "thesis").write_text("evil")
     (place / "run").mkdir()

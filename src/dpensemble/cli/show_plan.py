@@ -211,7 +211,7 @@ def _figure(value: float) -> str:
 
 
 def plain_line(entries: Sequence[dict[str, Any]], noun: str) -> str:
-    """Return what one budget for all would buy (`entries`: `RunRecord.plain_labels`; `noun`: what is counted)."""
+    """Return what one budget for all would buy (`entries`: `RunRecord.plain_labels`). `noun` is what is counted."""
     counts = ", ".join(
         f"{entry['labels']:,} if all had the {SHARED_BUDGETS[entry['name']]} budget ({round_up(entry['epsilon'], 4):g})"
         for entry in entries

@@ -284,7 +284,7 @@ class Words:
 
 @dataclass(eq=False)
 class Drawing:
-    """A drawing, to which lines, dots, bars and texts are added. What is added later covers what was there.
+    """A drawing. It takes lines, dots, bars and texts, and what is added later covers what was there.
 
     The plotting area lies between the margins, and both its scales start at zero.
     """

@@ -1,4 +1,4 @@
-"""Entries of a ledger, chained by hashes, the balances that follow from entries alone, and transactions that add them.
+"""Entries of a ledger, chained by hashes, balances that follow from the entries, and transactions that add entries.
 
 Each entry contains the hash of the previous one, so that no change, removal or insertion goes unnoticed. The balances
 decide what may be charged. The other tables of the database only help to find rows. A new name of an account or a grant

@@ -519,7 +519,7 @@ def _comparison(
     methods: Sequence[ComparedMethod],
     references: Sequence[ComparedMethod],
 ) -> Comparison:
-    """Return the comparison of methods in several repeats, of which `last` is the last."""
+    """Return the comparison of methods in several repeats. `last` is the last repeat."""
     rows = last.rows
     return Comparison(
         dataset=data.name,

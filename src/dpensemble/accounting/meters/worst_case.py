@@ -328,7 +328,7 @@ class FilterMeter(GroupMeter):
 
     Which queries pass is released, so the number of labels is a random, public quantity. A purse of units, whose runs
     are composed exactly, allows stopping on that number. So does a Renyi filter at one order, fixed beforehand. Each
-    group has whichever of the two pays for more answered queries. Every query is charged in full when it is admitted,
+    group has the one that pays for more answered queries. Every query is charged in full when it is admitted,
     and the part that an unanswered query did not use is given back. Where the teachers of a pool take turns, every
     teacher's records have a filter. A query is admitted only if it fits all filters of the records that take part in
     it, even if all admitted queries are answered.
