@@ -207,7 +207,7 @@ class AutoClassifier(TableClassifier):
                 moments = LabelMomentsClassifier(**self._settings_without("n_jobs"))
                 # The names of the columns that the model reads.
                 validate_data(moments, public, skip_check_array=True)
-                self.fitted_ = moments.fit_checked(X, y, public, owners, numbers, personal_epsilons, fewest_units)
+                self.fitted_ = moments._fit_checked(X, y, public, owners, numbers, personal_epsilons, fewest_units)
                 student = self.fitted_.student_
             else:
                 self.fitted_, student = self._fitted_majority(X, y, public, units, fewest_units)

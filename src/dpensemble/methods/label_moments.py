@@ -463,9 +463,9 @@ class LabelMomentsClassifier(TableClassifier):
             X, y, public = arguments.checked_tables(self, X, arguments.required(y), X_public)
             numbers = arguments.public_unit_numbers(public_units, len(public))
             owners = Owners.of(units, len(X), zeroes=zeroes_bad(self))
-            return self.fit_checked(X, y, public, owners, numbers, personal_epsilons, fewest_units)
+            return self._fit_checked(X, y, public, owners, numbers, personal_epsilons, fewest_units)
 
-    def fit_checked(
+    def _fit_checked(
         self,
         X: Any,
         y: Any,
