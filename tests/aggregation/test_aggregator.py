@@ -18,7 +18,7 @@ from dpensemble import Aggregator, Budget
 from dpensemble._random import SystemNoise
 from dpensemble._spending import listen
 from dpensemble.accounting import GaussianSum
-from dpensemble.aggregation.aggregator import _FreshRecords
+from dpensemble.aggregation.aggregator import _FreshRecords, _PaidInMemory
 from dpensemble.audit import audit_pipeline
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, SparseNoisyMax
@@ -546,3 +546,40 @@ def test_records_by_themselves_are_drawn_as_before():
 
     assert [one.tolist() for one in _FreshRecords(2, 0.25, Scripted()).draw(4).voters] == [[2], [0, 3]]
     assert len(_FreshRecords(2, 0.25, SystemNoise()).draw(0).voters) == 2
+
+
+def test_a_listener_that_asks_during_the_charge_is_refused_and_buys_no_answers():
+    """Otherwise both requests would pay for all answers, and each would have its own count of them."""
+    votes, refused = made(), []
+    most = votes.remaining()
+
+    class Asks:
+        def hear(self, spending):
+            with pytest.raises(BudgetError, match="asked again by a thread that it is charging for"):
+                votes.answer(counts=[2, 48], key="inner")
+            refused.append(spending)
+
+    with listen(Asks().hear):
+        votes.answer(counts=[48, 2], key="outer")
+    assert len(refused) == 1
+    assert votes.remaining() == most - 1
+    votes.answer(counts=[[2, 48]] * (most - 1))
+    with pytest.raises(BudgetError, match="0 are left"):
+        votes.answer(counts=[2, 48])
+
+
+def test_a_request_within_a_request_uses_no_draw_of_records_twice(monkeypatch):
+    votes = drawing()
+    drawn = votes.draw(units=range(40))
+    real = _PaidInMemory.take
+
+    def take(self, key, request, answers):
+        if key == "outer":
+            with pytest.raises(BudgetError, match="asked again by a thread that it is charging for"):
+                votes.answer(ballots=[1] * 10, key="inner", drawn=drawn)
+        return real(self, key, request, answers)
+
+    monkeypatch.setattr(_PaidInMemory, "take", take)
+    votes.answer(ballots=[0] * 10, key="outer", drawn=drawn)
+    with pytest.raises(DataError, match="drawn"):
+        votes.answer(ballots=[1] * 10, key="inner", drawn=drawn)

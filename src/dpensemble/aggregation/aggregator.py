@@ -10,7 +10,8 @@ import json
 import secrets
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count
@@ -512,7 +513,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         self.unit = unit
         self._noise = noise_source(insecure_release_seed)
         self._votes = _VoteReader(self.design, self.classes)
-        self._lock, self._ledger = threading.RLock(), ledger
+        self._lock, self._busy, self._ledger = threading.RLock(), False, ledger
         self._fresh = None if rate is None else _FreshRecords(n_voters, self.design.rate or 0.0, self._noise)
         # The design fixes the price of every answer, and so how many answers the budget pays for.
         self._most = self.design.promised_answers
@@ -587,7 +588,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         if self._fresh is None:
             raise InvalidParameterError("draw requires sampling='fresh'; with 'fixed' records stay with their voters.")
         n_records = _number_to_draw(self.unit, n_records, units)
-        with self._lock:
+        with self._alone():
             return self._fresh.draw(n_records, units)
 
     def answer(
@@ -634,9 +635,9 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         if self._fresh is None:
             if drawn is not None:
                 raise DataError("drawn requires sampling='fresh': leave it out.")
-            text = self._charge_once(n_queries).take(key, request, n_queries)
+            text = self._paid_answers(n_queries).take(key, request, n_queries)
         else:
-            with self._lock:
+            with self._alone():
                 numbers = self._fresh.check(drawn, n_queries, key)
                 text = self._charge_once(n_queries).take(key, request, n_queries)
                 self._fresh.use(numbers, key)
@@ -681,7 +682,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         if self._fresh is not None or "ballots" not in self.design.release.takes:
             raise InvalidParameterError("answer_to requires sampling='fixed' and ballots: use answer().")
         key, n_queries = check_key(key), integer_between("n_queries", n_queries, 1)
-        text = self._charge_once(n_queries).take(key, b"request " + request, n_queries)
+        text = self._paid_answers(n_queries).take(key, b"request " + request, n_queries)
         if text is not None:
             return self._stored(key, text, replayed=True)
         votes = self._votes.ballots(ask())
@@ -689,18 +690,36 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             raise DataError(f"ask must return ballots for the {n_queries} queries charged; got {len(votes)}.")
         return self._draw_and_store(key, votes)
 
-    def _charge_once(self, answers: int) -> PaidAnswers:
-        """Return the paid answers, after the one charge for all of them if this is the first request."""
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let one thread at a time charge. Raise if that thread asks again meanwhile, as a signal or a listener may."""
         with self._lock:
-            if self._paid is None:
-                # The charge is for all answers, so a request that can never fit is refused before.
-                PaidAnswers.require_left(answers, self._most, 0)
-                # Listeners learn of the whole budget before the first answer, and may still forbid it.
-                announce(
-                    self.design.groups, lambda: [(self.design.cost * self._most).renyi], relation=self.design.relation
+            # A lock that waited for its own thread would wait for ever.
+            if self._busy:
+                raise BudgetError(
+                    "this aggregator is asked again by a thread that it is charging for, as a signal handler or a "
+                    "listener may do: ask after the first request has returned."
                 )
-                self._paid = _PaidInMemory(self._most) if self._ledger is None else self._ledger.book(self.design)
-            return self._paid
+            self._busy = True
+            try:
+                yield
+            finally:
+                self._busy = False
+
+    def _paid_answers(self, answers: int) -> PaidAnswers:
+        """Return the paid answers, after the one charge for all of them if this is the first request."""
+        with self._alone():
+            return self._charge_once(answers)
+
+    def _charge_once(self, answers: int) -> PaidAnswers:
+        """Return the paid answers as `_paid_answers` does, for a thread that is alone."""
+        if self._paid is None:
+            # The charge is for all answers, so a request that can never fit is refused before.
+            PaidAnswers.require_left(answers, self._most, 0)
+            # Listeners learn of the whole budget before the first answer, and may still forbid it.
+            announce(self.design.groups, lambda: [(self.design.cost * self._most).renyi], relation=self.design.relation)
+            self._paid = _PaidInMemory(self._most) if self._ledger is None else self._ledger.book(self.design)
+        return self._paid
 
     def _draw_and_store(self, key: str, votes: Any) -> Answer:
         """Draw answers that were taken, and store them. If several callers draw for one key, all get the first draw."""

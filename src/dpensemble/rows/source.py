@@ -1,4 +1,4 @@
-"""Where private rows come from. Rows in memory, blocks, files, streams and tables of clusters are sources alike.
+"""Where private rows come from that are not in memory: blocks, files, streams and tables of clusters are sources.
 
 A source gives its rows to a work, part by part, and yields what the work returns. So rows are read where they are: in
 this process, in another one, or on a worker. What differs between sources are the four facts of `Facts`.
