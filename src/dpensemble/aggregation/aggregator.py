@@ -461,8 +461,8 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
     ----------
     Fixed sampling is PATE: N. Papernot, M. Abadi, U. Erlingsson, I. Goodfellow and K. Talwar, ICLR 2017. Aggregated
     votes and probabilities of prompted language models: T. Wu, A. Panda, J. T. Wang and P. Mittal, "Privacy-preserving
-    in-context learning for large language models", ICLR 2024. Prices: `dpensemble.accounting.price`,
-    `dpensemble.accounting.subsampling` and `dpensemble.accounting.price`.
+    in-context learning for large language models", ICLR 2024. Prices: `dpensemble.accounting.price`
+    and `dpensemble.accounting.subsampling`.
 
     Examples
     --------

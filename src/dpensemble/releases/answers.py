@@ -268,7 +268,7 @@ class _ProbabilitiesSum(SumQuery[Floats]):
 
 
 class PaidSums(Original, spends=("charge",)):
-    """Pays once for sums that the book of an `Aggregator` charged before. Counts entries of all sums together."""
+    """Pays once for sums that an `Aggregator` charged before. Counts entries of all sums together."""
 
     def __init__(self, noise: float, variance: int, entries: int) -> None:
         self._noise, self._variance, self._left = noise, variance, integer_between("entries", entries, 1)
