@@ -215,7 +215,7 @@ _Estimator = TypeVar("_Estimator", bound=PrivateClassifier)
 
 
 class Steps(ABC):
-    """The steps of a run that a method supplies, after its input was checked. `run` calls them in this order."""
+    """The steps of a run that a method supplies, after its input was checked. `run_steps` calls them in this order."""
 
     #: Name of the release in the seconds of a run, and title of its progress bar.
     stage: ClassVar[tuple[str, str]]
@@ -266,7 +266,7 @@ class Steps(ABC):
 
     @abstractmethod
     def make_result(self, student: Any) -> Result:
-        """Return the result of the run. `run` adds the spend curve, settings and seconds."""
+        """Return the result of the run. `run_steps` adds the spend curve, settings and seconds."""
 
     def spend_curve(self) -> Any:
         """Return the epsilon of each group by number of releases, or None if that is secret."""

@@ -1,4 +1,4 @@
-"""The one loop over private rows that arrive: check, convert, judge, find whose they are, and weigh.
+"""The one place that checks private rows, converts and judges them, finds whose they are, and weighs them.
 
 Every route runs `RowCheck.checked_block`: rows in memory as one block, and blocks and parts on this machine, on Dask or
 on Spark in `RowCheck.checked_blocks`. Four things change how far one unit can move a sum, and no result on clean data:

@@ -582,7 +582,7 @@ class GradientPerturbedLogisticRegression(_PrivateLinearClassifier):
     """Logistic regression of any number of classes by gradient descent with noise on every gradient.
 
     Every fit is (epsilon, delta)-private for one record, or all records of one unit, replaced, added or removed. So you
-    may publish the model. `dpensemble.teachers.private_logistic` holds the proof. Settings are public.
+    may publish the model. The top of this module holds the proof. Settings are public.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ class DirectionsMap(MapOnBase):
     public standard deviation to the power `whitening`. Then every row is made equally long.
 
     If the base map has ``reads_rows_alone``, its features and the directions are rounded to whole numbers of public
-    units, so that products are exact (`dpensemble.moments.maps.directions`). A row then has the same features, to
+    units, so that products are exact, as the top of this module states. A row then has the same features, to
     the last digit, beside any other rows.
 
     Parameters
