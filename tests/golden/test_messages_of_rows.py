@@ -529,15 +529,9 @@ SOURCE = Path(moments_module.__file__).parents[1]
 MODULES = [
     *("_entries", "_units", "engine/records", "methods/label_moments", "engine/voting", "methods/pate"),
     *("methods/soft_votes", "rows/arguments", "rows/checked", "rows/passes", "rows/source"),
-    *(
-        "teachers/ensemble",
-        "releases/sums",
-        "datasets/partitions",
-        "datasets/arrow",
-        "datasets/arrow_sources",
-    ),
-    *("datasets/frames", "datasets/tables", "workflow/private_rows", "workflow/table_files"),
-    "workflow/tables",
+    *("allocation/partition", "teachers/ensemble", "releases/answers", "releases/sums", "datasets/partitions"),
+    *("datasets/arrow", "datasets/arrow_sources", "datasets/frames", "datasets/tables"),
+    *("workflow/private_rows", "workflow/table_files", "workflow/tables", "cli/train"),
 ]
 ERRORS = {"DataError", "FileError", "InvalidParameterError", "BudgetError", "TypeError"}
 

@@ -114,7 +114,7 @@ class RunRecord:
         ``name``, ``epsilon`` and ``labels`` of that ensemble at the smallest, average and largest budget.
     effects : list of dict
         How strongly each column pushes towards each class, if the student has effects. See
-        `moments.explanation.column_effects`.
+        `moments.model.column_effects`.
     releases : list of dict
         Each release computed from the private records, labels or a noisy sum: its ``description``, its ``table``
         (None if the sum is not for readers) and its ``noise`` in sensitivities (None for labels).
