@@ -102,10 +102,11 @@ RATCHETS = {
     "circles of modules": 0,
 }
 # Counts of `scripts/size.py`, which state what a reader must know. They only fall as well. `_moved` is one module with
-# one name for another, so that all others can move.
+# one name for another, so that all others can move. A new subject that users asked for adds its module and few names.
 STRUCTURE = {
-    "modules": 199,
-    "names used across modules": 788,
+    # With `cli.doctor`.
+    "modules": 200,
+    "names used across modules": 789,
     # `_early_interrupts` loads before all else, and `server.service_commands` only with the extra of the service.
     "modules below 100 lines with one user": 2,
     "pairs of packages": 100,

@@ -22,6 +22,7 @@ from dpensemble.cli.static_commands import (
     LEDGER,
     check,
     compare,
+    doctor,
     gamma,
     predict,
     recover,
@@ -350,6 +351,7 @@ LINES = {
     "gamma": "gamma --teachers 5 --epsilon 0.1 --m 2 --certificate gamma.json --plot gamma.svg",
     "verify": "verify gamma.json",
     "compare": "compare --table private.csv --target y --methods bagging --delta 0.1 --repeats 1 --seed 0 --jobs 1",
+    "doctor": "doctor",
     "check": "check --private private.csv --public public.csv --target y --classes 0,1",
     "report": "report run --out page.html --registry entry.yaml",
     "predict": "predict run public.csv --proba --keep a",
@@ -397,7 +399,7 @@ def document(tmp_path, monkeypatch, capfd):
 
 
 def test_every_command_has_a_line():
-    others = {one.__name__ for one in (check, compare, gamma, report, recover, predict, verify, serve)}
+    others = {one.__name__ for one in (check, compare, gamma, report, recover, predict, verify, doctor, serve)}
     grouped = {f"{group} {name}" for group, names in (("ledger", LEDGER), ("keys", KEYS)) for name in names}
     assert set(LINES) == others | grouped
     assert set(TRAINED) | {"auto", "label-moments"} == set(methods_of("train"))
@@ -407,6 +409,10 @@ def test_every_command_has_a_line():
 def test_gamma_and_verify(document):
     assert document(LINES["gamma"])["gamma"]
     assert document(LINES["verify"])["confirmed"] is True
+
+
+def test_doctor(document):
+    assert document(LINES["doctor"])["problems"] == []
 
 
 def test_check(document):

@@ -510,6 +510,23 @@ def verify(
     run_verify(**given)
 
 
+def doctor(
+    ledger: Annotated[str | None, option(DATA, "Also verify this ledger, a file or postgresql:// address.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show versions, optional parts, Java and disk, and what cannot work on this machine.
+
+    The report names no path and no data set, so that it may be pasted into a question. Exit code 1 if the library
+    itself, or the ledger, cannot work.
+
+    Example: dpensemble doctor
+    """
+    given = dict(locals())
+    with INTERRUPTS.at_once():
+        from dpensemble.cli.doctor import run as run_doctor  # noqa: PLC0415
+    run_doctor(**given)
+
+
 def add_static_command(app: typer.Typer, name: str) -> None:
     """Add one of `STATIC_COMMANDS`, a command or a group of commands."""
     if name in _COMMANDS:
@@ -530,6 +547,7 @@ _COMMANDS: Commands = {
     "recover": recover,
     "predict": predict,
     "verify": verify,
+    "doctor": doctor,
     "serve": serve,
 }
 _GROUPS: dict[str, tuple[Commands, str]] = {
