@@ -8,9 +8,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpensemble._checks import declared_classes, declared_labels, folded, round_up, sorted_array, split_names
+from dpensemble._checks import (
+    ShownAsSentences,
+    declared_classes,
+    declared_labels,
+    folded,
+    round_up,
+    sorted_array,
+    split_names,
+)
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow.tables import _labels_as_classes, _read_labels
+
+
+class Shown(ShownAsSentences):
+    __slots__ = ()
+
+    def __str__(self):
+        return "Less than 1 & more.\n<b>Second.</b>"
+
+
+def test_sentences_are_paragraphs_of_a_notebook_and_no_markup():
+    assert Shown()._repr_html_() == "<p>Less than 1 &amp; more.</p><p>&lt;b&gt;Second.&lt;/b&gt;</p>"
+
 
 NO_YES = [
     "no,yes",

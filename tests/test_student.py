@@ -1,5 +1,6 @@
 """Published students find columns by name, and state whether their run is a release, in memory and from a file."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -23,7 +24,7 @@ from dpensemble import (
     save_classifier,
 )
 from dpensemble.datasets import TablePreparation
-from dpensemble.errors import DataError, FileError, NotForReleaseWarning
+from dpensemble.errors import DataError, FileError, InvalidParameterError, NotForReleaseWarning
 from dpensemble.moments import DirectionsMap, ImageMap, TableMap
 from dpensemble.student import (
     MARK,
@@ -212,6 +213,17 @@ def test_without_names_rows_are_read_by_position(tmp_path):
     assert type(model.student_) is LogisticRegression
     student, _ = from_a_file(model.student_, tmp_path / "student.skops")
     assert type(student) is LogisticRegression
+
+
+def test_a_tool_for_any_model_may_forget_names_on_a_copy(tmp_path):
+    """Some tools copy a model, set its names to None, and give arrays."""
+    student = fitted("label-moments").student_
+    copied = copy.deepcopy(student)
+    copied.feature_names_in_ = None
+    np.testing.assert_array_equal(copied.predict_proba(PUBLIC.to_numpy()), student.predict_proba(PUBLIC))
+    assert list(copied.feature_names_in_) == NAMES
+    with pytest.raises(InvalidParameterError, match="rename the columns"):
+        copied.feature_names_in_ = ["a", "b", "c"]
 
 
 def test_names_are_those_of_the_public_rows_when_private_rows_have_another_order():

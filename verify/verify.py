@@ -16,7 +16,10 @@ from fractions import Fraction
 from itertools import accumulate, pairwise, permutations, zip_longest
 from math import ceil, comb, log
 
-from flint import arb, arb_poly, ctx, fmpz, fmpz_poly
+try:
+    from flint import arb, arb_poly, ctx, fmpz, fmpz_poly
+except ImportError:
+    sys.exit(sys.stdout.write("not checked: this needs python-flint; run pip install python-flint.\n") and 3)
 
 BITS, WEIGHT, ONE, TOTAL = 80, 32, 1 << 80, 1 << 63  # digits of V and of an answer's weights after the point
 MOST_BYTES, MOST_PAIRS, MOST_WORK = 5_000_000, 2_000_000, 60_000_000_000

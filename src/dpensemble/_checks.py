@@ -10,6 +10,7 @@ An estimator compares labels exactly, so there such marks raise an error.
 
 from __future__ import annotations
 
+import html
 import math
 import re
 import unicodedata
@@ -50,6 +51,15 @@ def plural(noun: str) -> str:
 def with_article(noun: str) -> str:
     """Return a noun with *a* or *an*, by its first letter."""
     return f"{'an' if noun[:1].lower() in _VOWELS else 'a'} {noun}"
+
+
+class ShownAsSentences:
+    """Shows an object as the plain sentences of its ``str`` in notebooks."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<p>{html.escape(line)}</p>" for line in str(self).splitlines())
 
 
 def round_up(value: float, digits: int) -> float:

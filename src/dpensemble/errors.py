@@ -110,6 +110,10 @@ class FileError(DPEnsembleError, OSError):
     """A file or folder cannot be read, written or trusted."""
 
 
+class VerifierError(FileError):
+    """The verifier cannot run here, so that a certificate is neither confirmed nor refuted."""
+
+
 def known_text(error: BaseException) -> str | None:
     """Return the text of an error of this library, or None for any other error, whose text may quote records."""
     return str(error) if isinstance(error, DPEnsembleError) else None

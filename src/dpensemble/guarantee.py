@@ -7,7 +7,16 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dpensemble._checks import delta_of, epsilon_of, integer_between, member, plural, real_between, round_up
+from dpensemble._checks import (
+    ShownAsSentences,
+    delta_of,
+    epsilon_of,
+    integer_between,
+    member,
+    plural,
+    real_between,
+    round_up,
+)
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.relations import Basis, Relation
 
@@ -81,7 +90,7 @@ class GroupGuarantee:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guarantee:
+class Guarantee(ShownAsSentences):
     """A differential-privacy guarantee that a data-protection officer can read.
 
     ``str(guarantee)`` is the text for people, and `to_dict` is the form for programs.

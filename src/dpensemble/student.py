@@ -24,7 +24,7 @@ from dpensemble._hide_private_rows import on_public_rows
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.frames import as_pandas, takes_any_frame
 from dpensemble.datasets.tables import by_name
-from dpensemble.errors import DataError
+from dpensemble.errors import DataError, InvalidParameterError
 
 # Variance of averages of probabilities that a linear student cannot learn, and the weakest penalty on a student.
 _MISFIT, _LARGEST_C = 0.01, 10.0
@@ -228,6 +228,15 @@ class NamedPipeline(Pipeline):
     def feature_names_in_(self) -> Any:
         """Names of the columns, shape (n_columns,)."""
         return super().feature_names_in_ if self.names is None else np.asarray(self.names, dtype=object)
+
+    @feature_names_in_.setter
+    def feature_names_in_(self, names: None) -> None:
+        # Tools that explain any model set None on a copy, and then give arrays, which are read by position anyway.
+        if names is not None:
+            raise InvalidParameterError(
+                "feature_names_in_ of a student cannot be changed: rename the columns of the rows instead.",
+                parameter="feature_names_in_",
+            )
 
     def in_order(self, X: Any) -> Any:
         """Return rows for the first step: a table with the columns in order, or anything else unchanged."""

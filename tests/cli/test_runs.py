@@ -15,9 +15,11 @@ import pytest
 
 import dpensemble.cli.train
 import dpensemble.moments.learning  # noqa: F401 - patched by name
+from dpensemble.certificates import confirmed
+from dpensemble.certificates.certificate import _verifier_path
 from dpensemble.cli import main
 from dpensemble.cli.runs import print_run
-from dpensemble.errors import LedgerError
+from dpensemble.errors import LedgerError, VerifierError
 from dpensemble.report import RunRecord
 from dpensemble.report.page import render
 from dpensemble.server import Ledger
@@ -243,6 +245,20 @@ def test_a_folder_stands_for_the_certificate_in_it(certificate, tmp_path, capsys
     assert "contains no certificate.json: train with label moments" in capsys.readouterr().err
     assert main(["verify", str(tmp_path / "run.json")]) == 2
     assert "is the record of a run: give its folder" in capsys.readouterr().err
+
+
+def test_without_python_flint_nothing_is_checked(certificate, tmp_path, capsys, monkeypatch):
+    """Neither yes nor no: a colleague without the library must not take a certificate for refuted."""
+    hidden = tmp_path / "verify.py"
+    hidden.write_text(f"import sys\nsys.modules['flint'] = None\n{_verifier_path().read_text()}")
+    monkeypatch.setattr("dpensemble.certificates.certificate._verifier_path", lambda: hidden)
+    for options in ([], ["--json"]):
+        assert main(["verify", str(certificate), *options]) == 3
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert "is not checked: this needs python-flint; run pip install python-flint." in printed.err
+    with pytest.raises(VerifierError):
+        confirmed(certificate)
 
 
 def test_another_claim_is_not(certificate, capsys):

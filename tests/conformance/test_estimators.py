@@ -275,6 +275,18 @@ def test_every_attribute_of_a_run_is_a_view_of_the_one_result(fitted, name):
 
 
 @pytest.mark.parametrize("name", MODELS)
+def test_a_result_prints_in_sentences_what_may_be_published(fitted, name):
+    result = fitted(name).result_
+    lines = str(result).splitlines()
+    assert lines[0] == " ".join(result.guarantee.sentences())
+    assert lines[1].startswith("Released: ")
+    assert all(line.endswith(".") for line in lines)
+    assert repr(result).startswith("<Result: Differential privacy with epsilon = ")
+    assert "0x" not in str(result)
+    assert result._repr_html_().count("<p>") == len(lines)
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_a_certificate_is_written_and_confirmed_or_refused_in_a_sentence(fitted, name, tmp_path):
     if name.removeprefix("encoded ") in NONE:
         with pytest.raises(AccountingError, match=r"certificates (are for|need)"):

@@ -187,6 +187,9 @@ def test_data_dependent_accounting_answers_more_where_teachers_agree(blobs):
     assert spent.guarantee_.basis is Basis.DATA_DEPENDENT
     assert spent.guarantee_.epsilon == 2.0
     assert not spent.guarantee_.fixed_number
+    assert f"{len(worst.labels_):,} public rows" in str(worst.result_)
+    # Votes decide how many labels there are, so their number is not for other people.
+    assert str(len(spent.labels_)) not in str(spent.result_).splitlines()[1]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 Contributions of columns: they add up, they are those of brute force, and a column without a part gets none.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -290,7 +292,33 @@ def test_entries_are_plain_values_and_the_largest_contributions_come_first():
 
 def test_no_rows_have_no_explanations():
     feature_map, public, model = model_of("directions")
-    assert model.explanation([feature_map], public.iloc[:0]).contributions.shape == (0, 3, 1)
+    explanation = model.explanation([feature_map], public.iloc[:0])
+    assert explanation.contributions.shape == (0, 3, 1)
+    assert str(explanation) == "No row is explained."
+    assert explanation._repr_html_() == "<p>No row is explained.</p>"
+
+
+def test_an_explanation_prints_the_first_row_and_draws_it_in_a_notebook(monkeypatch):
+    feature_map, public, model = model_of("table")
+    explanation = model.explanation([feature_map], public)
+    first, *lines, last = str(explanation).splitlines()
+    assert first.startswith("Row 0 of 300: the logit of yes is ")
+    parts = explanation.parts(0)
+    assert [line.split(" = ")[0].strip() for line in lines] == [part.column for part in parts]
+    assert all(f"adds {part.contribution:+.3g}" in line for line, part in zip(lines, parts, strict=True))
+    assert explanation.attribution in last
+    assert explanation._repr_html_().startswith("<svg ")
+    assert repr(explanation) == "<Explanation: 300 rows, 3 columns; print shows the first row>"
+    monkeypatch.setattr("dpensemble.moments.model._MOST_LINES", 1)
+    rest = sum(part.contribution for part in parts[1:])
+    assert f"  2 more columns add {rest:+.3g}." in str(explanation).splitlines()
+
+
+def test_names_in_a_notebook_are_no_markup():
+    feature_map, public, model = model_of("table")
+    explanation = model.explanation([feature_map], public)
+    named = replace(explanation, columns=["<b>age", *explanation.columns[1:]])
+    assert "<b>" not in named._repr_html_()
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from dpensemble.cost.composition import AdaptiveComposition, Layout, Recursion
 from dpensemble.cost.gated import GatedComposition
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.darrm import Allowance
-from dpensemble.errors import AccountingError, FileError
+from dpensemble.errors import AccountingError, FileError, VerifierError
 from dpensemble.guarantee import Budget
 from dpensemble.laws import (
     ExponentialVote,
@@ -670,6 +670,8 @@ def certificate_of_fit(model: Any, held_back: Sequence[dict[str, Any]] = ()) -> 
 
 
 _SECONDS = 600
+# Exit code of the verifier where a library that it needs is missing.
+_NOT_CHECKED = 3
 _SEEDED, _RELEASE = "NOT FOR RELEASE", "stated to be for release"
 
 
@@ -700,7 +702,9 @@ def confirmed(path: Path) -> tuple[bool, str]:
     Raises
     ------
     FileError
-        If the verifier or python-flint is not installed.
+        If the verifier is not installed.
+    VerifierError
+        If python-flint is not installed.
     """
     try:
         # -I keeps this library and the current folder off its path.
@@ -713,8 +717,8 @@ def confirmed(path: Path) -> tuple[bool, str]:
         )
     except subprocess.TimeoutExpired:
         return False, f"no: not done after {_SECONDS} seconds"
-    if "No module named 'flint'" in process.stderr:
-        raise FileError("the verifier needs python-flint; pip install python-flint.")
+    if process.returncode == _NOT_CHECKED:
+        raise VerifierError(f"the certificate is {process.stdout.strip()}")
     sentence = process.stdout.strip() or f"no: the verifier failed ({process.returncode})"
     return process.returncode == 0 and sentence.startswith("yes:"), sentence
 

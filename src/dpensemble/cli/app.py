@@ -4,7 +4,7 @@ The method and law of ``train`` and ``plan`` are found before the command line i
 options exist.
 
 Exit codes: 0 success. 1 an error after a budget was spent, or an unexpected error. 2 bad input: one sentence on
-stderr, and nothing is written. 130 interrupted. 143 terminated.
+stderr, and nothing is written. 3: ``verify`` could not check anything. 130 interrupted. 143 terminated.
 """
 
 from __future__ import annotations

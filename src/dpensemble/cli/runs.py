@@ -21,7 +21,7 @@ from dpensemble.certificates import confirmed, release_stated
 from dpensemble.cli.interrupts import INTERRUPTS
 from dpensemble.cli.options import Unfinished
 from dpensemble.cli.show_plan import plain_line
-from dpensemble.errors import FileError, InvalidParameterError, file_errors
+from dpensemble.errors import FileError, InvalidParameterError, VerifierError, file_errors
 from dpensemble.report import RunRecord
 from dpensemble.report.page import registry_text, render
 from dpensemble.report.quality import quality_lines
@@ -32,6 +32,9 @@ from dpensemble.workflow.disk import ANY_FILE, OWN_FILE, replace_file
 from dpensemble.workflow.outputs import RunFile, load_run, undamaged
 from dpensemble.workflow.recovery import recover, state_of, unfinished_run
 from dpensemble.workflow.run_folder import checked_folder
+
+# Exit code of ``verify`` where the verifier cannot run.
+_NOT_CHECKED = 3
 
 
 def print_run(record: RunRecord, page: Path, student: Path, *, zeroes: bool = False) -> None:
@@ -229,7 +232,10 @@ def _write(parameter: str, path: Path, text: str, mode: int) -> None:
 
 
 def verify(file: Path, as_json: bool) -> None:
-    """Print what the verifier reports. End with exit code 1 unless the certificate is confirmed and for release."""
+    """Print what the verifier reports. End with exit code 1 unless the certificate is confirmed and for release.
+
+    The exit code is 3 if the verifier cannot run here.
+    """
     if file.is_dir():
         if not (file / RunFile.CERTIFICATE).is_file():
             raise FileError(
@@ -245,7 +251,11 @@ def verify(file: Path, as_json: bool) -> None:
     if file.name in (RunFile.RECORD, RunFile.PRIVATE_RECORD):
         raise FileError(f"{file} is the record of a run: give its folder, or the {RunFile.CERTIFICATE} in it.")
     _require_certificate(file)
-    yes, statement = confirmed(file)
+    try:
+        yes, statement = confirmed(file)
+    except VerifierError as error:
+        typer.echo(f"dpensemble: {error}", err=True)
+        raise typer.Exit(_NOT_CHECKED) from None
     release = release_stated(statement)
     answer = {"confirmed": yes, "arithmetic": yes or release is False, "for_release": release, "said": statement}
     typer.echo(json.dumps(answer, indent=2) if as_json else statement)

@@ -501,6 +501,7 @@ def verify(
     """Check a certificate with a program that shares no code with this library.
 
     Exit code 1 if the program answers no, or if the certificate is of a run with seeded noise (NOT FOR RELEASE).
+    Exit code 3 if the program cannot run, because python-flint is not installed.
 
     Example: dpensemble verify certificate.json
     """

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._checks import delta_of, integer_between, real_between, round_up
+from dpensemble._checks import ShownAsSentences, delta_of, integer_between, real_between, round_up
 from dpensemble.accounting import Accounting
 from dpensemble.cost import Conversion
 from dpensemble.design.voting import Partitioned, VotingDesign
@@ -373,7 +373,7 @@ class GroupPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(ShownAsSentences):
     """How many labels a budget buys, for every possible content of the private records.
 
     Parameters

@@ -8,9 +8,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from dpensemble._checks import ShownAsSentences
 from dpensemble.engine.records import ReleasedLabels
 from dpensemble.guarantee import Guarantee
 from dpensemble.moments.public_rows import Drift, ReadableShare
+from dpensemble.relations import Basis
 from dpensemble.releases import ReleasedSum
 
 
@@ -26,10 +28,16 @@ class Recommendation:
 #: Values of `Result.releases` if labels were voted on, and if models themselves were released.
 LABELS, MODELS = (ReleasedSum("labels"),), (ReleasedSum("models"),)
 
+# Classes whose names a sentence holds.
+_MOST_NAMED = 10
+
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Result:
-    """The result of a run. Reports, certificates and comparisons read only this from an estimator."""
+class Result(ShownAsSentences):
+    """The result of a run. Reports, certificates and comparisons read only this from an estimator.
+
+    ``str(result)`` is a few sentences about what may be published.
+    """
 
     #: Everything public about the run, including the computed noise. Each kind of design has its own attributes.
     design: Any
@@ -60,6 +68,30 @@ class Result:
     learners: dict[str, str] = field(default_factory=dict)
     #: Wall-clock seconds of each stage. For the owner.
     seconds: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [" ".join(self.guarantee.sentences()), self._released()]
+        if self.recommendation is not None:
+            lines.append(f"Method: {self.recommendation.method}. {self.recommendation.why}")
+        names = ", ".join(map(str, self.classes[:_MOST_NAMED]))
+        more = f" and {len(self.classes) - _MOST_NAMED} more" if len(self.classes) > _MOST_NAMED else ""
+        n_classes = len(self.classes)
+        lines.append(f"The student reads {self.n_features:,} features and knows {n_classes} classes: {names}{more}.")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Result: {str(self).splitlines()[0]}>"
+
+    def _released(self) -> str:
+        """Return in a sentence what was released."""
+        if self.releases == MODELS:
+            return "Released: the models themselves."
+        if not self.voted:
+            return f"Released: {len(self.releases)} noisy sums, and what was computed from the sums."
+        # The number of labels depends on the votes, and nothing protects the number.
+        if self.guarantee.basis is Basis.DATA_DEPENDENT and not self.guarantee.fixed_number:
+            return "Released: labels of public rows. Their number is not protected, and is not stated here."
+        return f"Released: labels of {len(self.labels):,} public rows."
 
     @property
     def law(self) -> Any:

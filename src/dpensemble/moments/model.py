@@ -18,7 +18,7 @@ from scipy import linalg, sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._checks import integer_between
+from dpensemble._checks import ShownAsSentences, integer_between
 from dpensemble._entries import Floats, dense
 from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.tables import ColumnReading, LibraryTransformer, as_library_transformer, as_table
@@ -107,6 +107,8 @@ class Uncertainty:
         return deviations
 
 
+# Columns of a row that a printed explanation lists.
+_MOST_LINES = 12
 #: One effect of `dpensemble.moments.model.column_effects`.
 Effect = dict[str, Any]
 
@@ -120,8 +122,8 @@ class Part(NamedTuple):
     deviation: float | None
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Explanation:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Explanation(ShownAsSentences):
     """What each column adds to the logits of rows, relative to the public mean.
 
     ``base + contributions.sum(axis=1)`` equals ``logits``, up to rounding of doubles. With two classes there is one
@@ -175,6 +177,30 @@ class Explanation:
     predicted: NDArray[np.generic]
     attribution: str
     reference: str
+
+    def __str__(self) -> str:
+        """Return the explanation of the first row, column by column, the largest contributions first."""
+        if not len(self.contributions):
+            return "No row is explained."
+        output, parts = self.output_of(0), self.parts(0)
+        lines = [
+            f"Row 0 of {len(self.contributions):,}: the logit of {self.classes[output]} is "
+            f"{self.logits[0, output]:.3g}, and {self.base[output]:.3g} for {self.reference}.",
+            *(_in_words(part) for part in parts[:_MOST_LINES]),
+        ]
+        if parts[_MOST_LINES:]:
+            rest = sum(part.contribution for part in parts[_MOST_LINES:])
+            lines.append(f"  {len(parts) - _MOST_LINES:,} more columns add {rest:+.3g}.")
+        lines.append(f"Contributions: {self.attribution}. explanation.parts(row=...) has those of any row.")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        n_rows, n_columns, _ = self.contributions.shape
+        return f"<Explanation: {n_rows:,} rows, {n_columns:,} columns; print shows the first row>"
+
+    def _repr_html_(self) -> str:
+        # Two pictures of one page would share their marks.
+        return super()._repr_html_() if not len(self.contributions) else f"{self.waterfall(0)}{super()._repr_html_()}"
 
     @property
     def logits(self) -> Floats:
@@ -331,6 +357,12 @@ def _written(value: object) -> str:
     if value is None:
         return "missing"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _in_words(part: Part) -> str:
+    """Return what one column adds, in a line."""
+    error = "" if part.deviation is None else f", give or take {part.deviation:.2g}"
+    return f"  {part.column} = {_written(part.value)} adds {part.contribution:+.3g}{error}."
 
 
 _MISSING, _OTHER = "missing", "any other"

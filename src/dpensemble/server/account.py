@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dpensemble._checks import ShownAsSentences
 from dpensemble._spending import Original, Spending
 from dpensemble.aggregation.aggregator import PaidAnswers
 from dpensemble.cost import gaussian_epsilon
@@ -24,8 +25,8 @@ from dpensemble.server.filters import Amount, Terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccountState:
-    """State of an account. Public.
+class AccountState(ShownAsSentences):
+    """State of an account. Public. ``str(state)`` is a sentence for people, and `to_dict` is the form for programs.
 
     Parameters
     ----------
@@ -42,6 +43,15 @@ class AccountState:
     terms: Terms
     spent: Amount
     left: Amount
+
+    def __str__(self) -> str:
+        """Return in one sentence what the account allows and what is left."""
+        terms, whom = self.terms, "" if self.whom == "everyone" else f", {self.whom}"
+        how = "epsilons add up" if terms.filter == "basic" else f"a filter by {terms.unit}"
+        return (
+            f"{self.data_set}{whom}: epsilon {terms.budget.epsilon:g} at delta {terms.budget.delta:g} for good "
+            f"({how}); {self.share_left:.1%} left, enough for {self.fitting_words}."
+        )
 
     @property
     def share_left(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 from dpensemble.errors import InvalidParameterError, file_errors
 from dpensemble.guarantee import Budget
-from dpensemble.server import AccountState, Ledger
+from dpensemble.server import Ledger
 from dpensemble.server.ledger import StatedRelease
 from dpensemble.server.witness import read_statement
 from dpensemble.workflow.disk import ANY_FILE, replace_file
@@ -51,7 +51,7 @@ def _open(
     how, relation = terms.pop("how"), terms.pop("relation")
     account = ledger.open_account(data_set, epsilon=epsilon, delta=delta, filter=how, relation=relation.value, **terms)
     state = account.state()
-    return state.to_dict(), _line(state)
+    return state.to_dict(), str(state)
 
 
 def _show(where: str) -> _Answer:
@@ -60,17 +60,8 @@ def _show(where: str) -> _Answer:
     ledger.verify()
     notes = ledger.check()
     states = [state for account in ledger.accounts() for state in account.states()]
-    lines = [_line(state) for state in states] or [f"{ledger.place} has no accounts yet."]
+    lines = [str(state) for state in states] or [f"{ledger.place} has no accounts yet."]
     return [state.to_dict() for state in states], "\n".join([*lines, *notes])
-
-
-def _line(state: AccountState) -> str:
-    terms, whom = state.terms, "" if state.whom == "everyone" else f", {state.whom}"
-    how = "epsilons add up" if terms.filter == "basic" else f"a filter by {terms.unit}"
-    return (
-        f"{state.data_set}{whom}: epsilon {terms.budget.epsilon:g} at delta {terms.budget.delta:g} for good ({how}); "
-        f"{state.share_left:.1%} left, enough for {state.fitting_words}."
-    )
 
 
 def _verify(where: str, checkpoint: list[Path]) -> _Answer:
@@ -113,7 +104,7 @@ def _charge(where: str, data_set: str, *, epsilon: float, delta: float, what: st
     account = Ledger(where).account(data_set)
     account.charge_budget(what, Budget(epsilon=epsilon, delta=delta))
     state = account.state()
-    return state.to_dict(), f"Charged: {what}. {_line(state)}"
+    return state.to_dict(), f"Charged: {what}. {state}"
 
 
 def _restored(
