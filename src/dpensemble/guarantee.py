@@ -1,4 +1,8 @@
-"""The privacy budget that a run may spend, and the one type in which every method states its guarantee."""
+"""The privacy budget that a run may spend, and the one type in which every method states its guarantee.
+
+`budget_of_run` is the only place that chooses a delta. The choice depends on public numbers only. So two neighbouring
+data sets have the same delta, and a delta costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,9 @@ from dpensemble.relations import Basis, Relation
 
 # Largest delta of a guarantee if the number of units is private and no lower bound was declared.
 _LARGEST_DELTA = 0.01
+# A delta that is not given is at most this, and at most one in this many of the units.
+_USUAL_DELTA, _ONE_IN = 1e-5, 5
+_GIVEN = "given"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +120,8 @@ class Guarantee:
     n_units : int, optional
         Number of private records (or units), if it is public. If delta is not below 1 / `n_units`, the text
         contains a warning about what such a delta permits.
+    delta_rule : str, optional
+        Which rule gave delta: ``"given"``, or the rule for a delta that was not given. Public.
 
     Examples
     --------
@@ -135,6 +144,7 @@ class Guarantee:
     fixed_number: bool = True
     groups: tuple[GroupGuarantee, ...] = ()
     n_units: int | None = None
+    delta_rule: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", real_between("epsilon", self.epsilon, 0.0, 1e12))
@@ -225,6 +235,8 @@ class Guarantee:
 
     def __str__(self) -> str:
         lines = [" ".join(self.sentences()), f"Accounting: {self.accounting}."]
+        if self.delta_rule is not None:
+            lines.append(f"Delta: {self.delta_rule}.")
         if self.assumptions:
             lines.append("Assumptions: " + " ".join(self.assumptions))
         return "\n".join(lines)
@@ -252,6 +264,63 @@ _DATA_DEPENDENT = {
     + "The privacy actually spent and the number of labels answered depend on private records and are not "
     "protected: publish neither.",
 }
+
+
+def usual_delta(n_units: int | None = None) -> float:
+    """Return the delta of a run to which none was given, from a public number of units. None if it is not public.
+
+    Returns the smaller of 1e-5 and 0.2 / `n_units`, rounded down to one significant digit.
+    """
+    if n_units is None:
+        return _USUAL_DELTA
+    # In whole numbers, because a quotient of floats may lie above the true one: the largest digit / 10**places.
+    whole = _ONE_IN * max(1, int(n_units))
+    places = len(str(whole - 1))
+    return min(_USUAL_DELTA, float(f"{10**places // whole}e-{places}"))
+
+
+def given_or_usual_delta(delta: float | None, n_units: int | None = None) -> float:
+    """Return a given delta unchanged, or the usual one."""
+    return usual_delta(n_units) if delta is None else delta
+
+
+def budget_of_run(
+    epsilon: float,
+    delta: float | None,
+    relation: Relation,
+    n_units: int,
+    noun: str,
+    fewest_units: int | None = None,
+    *,
+    follows_entries: bool = False,
+) -> tuple[Budget, str]:
+    """Return the budget of a run and the rule that gave delta, or raise if delta would allow publishing one unit.
+
+    `follows_entries` is whether the number of units depends on entries, because a record without a unit is left out.
+    Then a replaced unit changes the number, although replacing a unit does not, and delta may not depend on it.
+    """
+    rule = _GIVEN
+    if delta is None:
+        delta, rule = _chosen_delta(relation, n_units, noun, fewest_units, follows_entries)
+    budget = Budget(epsilon=epsilon, delta=delta)
+    require_small_delta(budget, relation, n_units, noun, fewest_units)
+    return budget, rule
+
+
+def _chosen_delta(
+    relation: Relation, n_units: int, noun: str, fewest_units: int | None, follows_entries: bool
+) -> tuple[float, str]:
+    """Return the usual delta by what is public, and its rule in words. It never reads a private number."""
+    usual = f"{_USUAL_DELTA:g}"
+    smaller = f"the smaller of {usual} and {1 / _ONE_IN:g}/n, rounded down to one digit, where n = "
+    if relation is Relation.ADD_OR_REMOVE_ONE:
+        if fewest_units is None:
+            return usual_delta(), f"{usual}, because the number of {noun} is private"
+        fewest_units = integer_between("fewest_units", fewest_units, 1)
+        return usual_delta(fewest_units), f"{smaller}{fewest_units:,} is the declared lower bound on {noun}"
+    if follows_entries:
+        return usual_delta(), f"{usual}, because records without a unit are left out of the number of {noun}"
+    return usual_delta(n_units), f"{smaller}{n_units:,} is the number of {noun}"
 
 
 def require_small_delta(

@@ -20,7 +20,7 @@ from dpensemble.accounting import Accounting
 from dpensemble.cost import Conversion
 from dpensemble.design.voting import Partitioned, VotingDesign
 from dpensemble.errors import BudgetError, InvalidParameterError
-from dpensemble.guarantee import Budget
+from dpensemble.guarantee import Budget, given_or_usual_delta
 from dpensemble.laws import LawChoice, ReleaseLaw, mixed_probabilities
 
 _AnyDesign = TypeVar("_AnyDesign", bound=VotingDesign)
@@ -445,7 +445,9 @@ class Plan:
         return values
 
 
-def plan(design: VotingDesign, *, epsilon: float | None = None, labels: int | None = None, delta: float = 1e-5) -> Plan:
+def plan(
+    design: VotingDesign, *, epsilon: float | None = None, labels: int | None = None, delta: float | None = None
+) -> Plan:
     """Find the third of epsilon, number of labels and noise from the other two.
 
     Parameters
@@ -457,8 +459,9 @@ def plan(design: VotingDesign, *, epsilon: float | None = None, labels: int | No
         Epsilon of the budget.
     labels : int, optional
         Number of labels. For gated laws, if every query is answered. With a budget, the open noise is found.
-    delta : float, default=1e-5
-        Delta of the budget.
+    delta : float, optional
+        Delta of the budget. By default that of the design: 1e-5, unless its method was given a delta or a number of
+        records.
 
     Returns
     -------
@@ -485,6 +488,9 @@ def plan(design: VotingDesign, *, epsilon: float | None = None, labels: int | No
     """
     labels = None if labels is None else integer_between("labels", labels, 1)
     by_group = design.has_budgets
+    # A design may be without a budget, and then has no groups yet.
+    has_none = getattr(design, "budget", design) is None
+    delta = given_or_usual_delta(delta) if has_none or delta is not None else design.groups[0].budget.delta
     if by_group and epsilon is not None:
         design.with_budget(Budget(epsilon=epsilon, delta=delta))
     if epsilon is None and labels is None and not by_group:

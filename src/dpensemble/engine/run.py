@@ -223,6 +223,9 @@ class Steps(ABC):
     default_teacher: Any = LogisticRegression()
     design: Any
     meter: Any
+    #: Epsilon and delta of the run, found once in `prepare` or before, and the rule that gave delta, if there is one.
+    budget: Budget
+    delta_rule: str | None = None
 
     def __init__(self, method: Any) -> None:
         self.method, self.relation = method, member("relation", method.relation, Relation)
@@ -300,13 +303,14 @@ def run_steps(steps: Steps) -> Result:
     seconds: dict[str, float] = {}
     with _timed(seconds, "accounting"):
         steps.prepare()
+    about: dict[str, Any] = {"relation": steps.relation, "delta_rule": steps.delta_rule}
     if steps.draws_to_teach:
-        announce(steps.design.groups, relation=steps.relation)
+        announce(steps.design.groups, **about)
     with _timed(seconds, "teachers"):
         steps.teach()
     # The only announcement of a release, before its noise is drawn.
     worst_case = steps.meter is None or steps.meter.basis is Basis.WORST_CASE
-    announce(steps.design.groups, steps.costs, worst_case=worst_case, relation=steps.relation)
+    announce(steps.design.groups, steps.costs, worst_case=worst_case, **about)
     stage, title = steps.stage
     with _timed(seconds, stage), progress_bar(title, steps.n_steps) as advance:
         steps.charge_and_release(advance)
@@ -316,7 +320,8 @@ def run_steps(steps: Steps) -> Result:
     with _timed(seconds, "accounting of the spend"):
         spend = steps.spend_curve()
     learners = {"teacher": steps.default_teacher, "student": steps.default_student()}
-    return replace(result, spend=spend, settings=_settings(steps), learners=_named(steps, learners), seconds=seconds)
+    result = replace(result, guarantee=replace(result.guarantee, delta_rule=steps.delta_rule), spend=spend)
+    return replace(result, settings=_settings(steps), learners=_named(steps, learners), seconds=seconds)
 
 
 def _settings(steps: Steps) -> dict[str, Any]:

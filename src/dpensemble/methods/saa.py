@@ -92,7 +92,7 @@ class SubsampleAggregateClassifier(SubsampleAggregate, VotesInBlocks):
         law: ReleaseLaw | str = "lnmax",
         accounting: str = "exact",
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float | None = None,
         relation: str = "replace-one",
         max_labels: int | None = None,
         random_state: Any = None,

@@ -27,6 +27,7 @@ from dpensemble.datasets.columns import ComparedOnce, EqualRows, equal_rows, num
 from dpensemble.engine.result import Result
 from dpensemble.engine.voting import PrivateDiagnostics
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
+from dpensemble.guarantee import given_or_usual_delta
 from dpensemble.persistence import require_savable
 from dpensemble.quality.release import NoisyHistograms
 from dpensemble.relations import Relation
@@ -483,7 +484,8 @@ def _require_budgets(model: Any, tables: Tables) -> PersonalBudgets | None:
         raise InvalidParameterError(
             f"budgets were dealt by position, but relation={model.relation!r} does not allow that: use 'replace-one'."
         )
-    return personal_budgets(tables.budgets, delta=model.delta, levels=tables.levels, declared=tables.group_shares)
+    delta = given_or_usual_delta(model.delta)
+    return personal_budgets(tables.budgets, delta=delta, levels=tables.levels, declared=tables.group_shares)
 
 
 def _about_teachers(diagnostics: PrivateDiagnostics, n_teachers: int | None) -> tuple[str, ...]:
