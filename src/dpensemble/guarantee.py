@@ -320,7 +320,7 @@ def _chosen_delta(
         return usual_delta(fewest_units), f"{smaller}{fewest_units:,} is the declared lower bound on {noun}"
     if follows_entries:
         return usual_delta(), f"{usual}, because records without a unit are left out of the number of {noun}"
-    return usual_delta(n_units), f"{smaller}{n_units:,} is the number of {noun}"
+    return usual_delta(n_units), f"{smaller}{n_units:,} is the number of {noun} in the fit"
 
 
 def require_small_delta(

@@ -459,7 +459,8 @@ class VotingEnsembleClassifier(Planned, ArrayClassifier):
             Account of the records in a `dpensemble.server.Ledger`. It is charged before noise is drawn, and may refuse.
         fewest_units : int, optional
             Public lower bound on the number of units (of records, without `units`). Delta is compared with it under
-            add-or-remove-one, in which the number itself is private. Without it, delta is at most 0.01 then.
+            add-or-remove-one, in which the number itself is private, and follows from it if no delta is given. Without
+            it, delta is at most 0.01 then.
         **others
             Not supported. ``sample_weight`` raises an error with the reason.
 

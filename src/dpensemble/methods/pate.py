@@ -369,8 +369,8 @@ class WeightingPATEClassifier(WeightingPATE, _PersonalisedPATEClassifier):
         As for `PATEClassifier`, for each group at its own weight.
     epsilon : float, default=1.0
         Budget of every record if `fit` gets none.
-    delta : float, default=1e-5
-        Delta of every budget. Must be below 1 / n_records.
+    delta : float, optional
+        Delta of every budget (1e-5 or less). As for `SubsampleAggregateClassifier`.
     relation, max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
         As for `SubsampleAggregateClassifier`. Neighbours differ within one group: group membership is public.
 
