@@ -40,7 +40,8 @@ def test_delta_of_one_over_n_is_refused_with_a_number_that_works():
 def test_the_usual_delta_is_a_fifth_over_n_rounded_down_to_one_digit(n_units):
     found, digits = usual_delta(n_units), f"{usual_delta(n_units):e}".split("e")
     # One digit as it is printed, never above the quotient, and the next digit would be.
-    assert f"{found:g}" == str(found) and float(digits[0]) == int(float(digits[0]))
+    assert f"{found:g}" == str(found)
+    assert float(digits[0]) == int(float(digits[0]))
     assert Fraction(str(found)) <= min(Fraction(1, 100_000), Fraction(1, 5 * n_units))
     assert found <= 0.2 / n_units
     assert found < 1e-5 or n_units <= 20_000
@@ -72,7 +73,8 @@ def test_where_the_number_is_private_a_chosen_delta_does_not_depend_on_it(n_unit
     both = [budget_of_run(1.0, None, Relation.ADD_OR_REMOVE_ONE, n, "records") for n in (n_units, n_units - 1)]
     assert both[0] == both[1] == (Budget(epsilon=1, delta=1e-5), "1e-05, because the number of records is private")
     both = [budget_of_run(1.0, None, Relation.ADD_OR_REMOVE_ONE, n, "units", 10**5) for n in (n_units, n_units - 1)]
-    assert both[0] == both[1] and both[0][0].delta == 2e-6
+    assert both[0] == both[1]
+    assert both[0][0].delta == 2e-6
     assert both[0][1].endswith("rounded down to one digit, where n = 100,000 is the declared lower bound on units")
 
 
@@ -80,7 +82,8 @@ def test_where_a_blank_unit_changes_the_number_a_chosen_delta_does_not_depend_on
     def found(n):
         return budget_of_run(1.0, None, Relation.REPLACE_ONE, n, "units", follows_entries=True)
 
-    assert found(50_000) == found(49_999) and found(50_000)[0].delta == 1e-5
+    assert found(50_000) == found(49_999)
+    assert found(50_000)[0].delta == 1e-5
     with pytest.raises(BudgetError, match=r"delta=1e-05 is not below 1/N"):
         found(100_000)
 

@@ -156,14 +156,16 @@ def test_a_chosen_delta_follows_a_number_of_units_that_no_entry_changes(name):
 def test_an_estimator_keeps_that_no_delta_was_given(make):
     settings = VOTES if make is PATEClassifier else RUN
     model = make(**settings).fit(X, LABELS, X_public=PUBLIC)
-    assert model.get_params()["delta"] is None and clone(model).delta is None
+    assert model.get_params()["delta"] is None
+    assert clone(model).delta is None
     assert model.guarantee_.delta == 0.001
     # The noise is that of the delta, as if it had been given.
     other = make(**settings, delta=0.001).fit(X, LABELS, X_public=PUBLIC)
     assert model.design_.settings() == other.design_.settings()
     assert np.array_equal(model.predict_proba(X), other.predict_proba(X))
     # A pickled estimator, and one that fits other records.
-    again = pickle.loads(pickle.dumps(clone(model))).fit(X[:30], LABELS[:30], X_public=PUBLIC)
+    copied = pickle.loads(pickle.dumps(clone(model)))  # noqa: S301
+    again = copied.fit(X[:30], LABELS[:30], X_public=PUBLIC)
     assert again.guarantee_.delta == 0.006
 
 
@@ -175,7 +177,8 @@ def test_blocks_have_the_delta_of_all_records_together(make):
         lambda: ((X[at : at + 50], LABELS[at : at + 50]) for at in (0, 50, 100)), X_public=PUBLIC
     )
     together = make(**settings).fit(X, LABELS, X_public=PUBLIC)
-    assert blocks.guarantee_ == together.guarantee_ and blocks.guarantee_.delta == 0.001
+    assert blocks.guarantee_ == together.guarantee_
+    assert blocks.guarantee_.delta == 0.001
     assert np.array_equal(blocks.predict_proba(X), together.predict_proba(X))
 
 

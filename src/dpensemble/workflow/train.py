@@ -197,7 +197,8 @@ def train(
     positive_class : str, optional
         The class whose cases are found or missed. By default the second of two sorted classes.
     fewest_units : int, optional
-        Public lower bound on the number of private units. Under add-or-remove-one, delta is compared with it.
+        Public lower bound on the number of private units. Under add-or-remove-one, delta is compared with it,
+        and follows from it if no delta is given.
     ledger : LedgerAccount, optional
         Account of the private records. It is charged before noise is drawn, and may refuse.
     title : str, optional
