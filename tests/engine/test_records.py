@@ -20,7 +20,9 @@ from dpensemble import (
 )
 from dpensemble._spending import Spending, listen
 from dpensemble.errors import BudgetError, InvalidParameterError
-from dpensemble.laws import LaplaceNoisyMax
+from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax
+
+from ..estimators import estimators
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
@@ -149,6 +151,27 @@ def test_a_chosen_delta_follows_a_number_of_units_that_no_entry_changes(name):
     # Neighbours: somebody's records name nobody, so there are 49 units.
     assert stated(units, "zero") == stated(blank, "zero")
     assert stated(units, "zero")[0] == 0.009
+
+
+DRAWN = {"subsample": 5, "max_labels": 5, "law": GaussianNoisyMax(0.5)}
+EVERY = estimators(RUN, RUN | {"n_teachers": 3}, {"bagged-pate": DRAWN, "bagging": {"subsample": 3}})
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if name != "bagging"])
+@pytest.mark.usefixtures("small_numbers_count")
+def test_every_method_chooses_delta_by_the_same_rule(name):
+    model = EVERY[name]
+    at = "method__" if name == "encoded" else ""
+    assert model.get_params()[f"{at}delta"] is None
+    deltas = {
+        (relation, n): clone(model)
+        .set_params(**{f"{at}relation": relation})
+        .fit(X[:n], LABELS[:n], X_public=PUBLIC)
+        .guarantee_.delta
+        for relation in ("replace-one", "add-or-remove-one")
+        for n in (101, 100)
+    }
+    assert list(deltas.values()) == [0.001, 0.002, 0.009, 0.009]
 
 
 @pytest.mark.parametrize("make", [LabelMomentsClassifier, PATEClassifier, DiscriminantClassifier])
