@@ -11,7 +11,7 @@ from dpensemble import Budget, Guarantee, PrivacyCost
 from dpensemble._random import SeededNoise, Stream, public_entropy, seed_integer
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
-from dpensemble.guarantee import budget_of_run, usual_delta
+from dpensemble.guarantee import budget_of_run
 from dpensemble.relations import Relation
 from dpensemble.votes import Votes
 
@@ -38,7 +38,8 @@ def test_delta_of_one_over_n_is_refused_with_a_number_that_works():
 
 @given(st.integers(1, 10**12))
 def test_the_usual_delta_is_a_fifth_over_n_rounded_down_to_one_digit(n_units):
-    found, digits = usual_delta(n_units), f"{usual_delta(n_units):e}".split("e")
+    found = Budget.of(1, n_units=n_units).delta
+    digits = f"{found:e}".split("e")
     # One digit as it is printed, never above the quotient, and the next digit would be.
     assert f"{found:g}" == str(found)
     assert float(digits[0]) == int(float(digits[0]))
@@ -64,15 +65,17 @@ def test_the_usual_delta_is_a_fifth_over_n_rounded_down_to_one_digit(n_units):
     ],
 )
 def test_the_usual_delta_in_numbers(n_units, text):
-    assert str(usual_delta(n_units)) == text
-    Budget(epsilon=1, delta=usual_delta(n_units)).check_delta_for(n_units or 1)
+    assert str(Budget.of(1, n_units=n_units).delta) == text
+    Budget.of(1, n_units=n_units).check_delta_for(n_units or 1)
 
 
 @given(st.integers(2, 10**7))
 def test_where_the_number_is_private_a_chosen_delta_does_not_depend_on_it(n_units):
-    both = [budget_of_run(1.0, None, Relation.ADD_OR_REMOVE_ONE, n, "records") for n in (n_units, n_units - 1)]
+    both = [budget_of_run(1.0, None, Relation.ADD_OR_REMOVE_ONE, n) for n in (n_units, n_units - 1)]
     assert both[0] == both[1] == (Budget(epsilon=1, delta=1e-5), "1e-05, because the number of records is private")
-    both = [budget_of_run(1.0, None, Relation.ADD_OR_REMOVE_ONE, n, "units", 10**5) for n in (n_units, n_units - 1)]
+    both = [
+        budget_of_run(1.0, None, Relation.ADD_OR_REMOVE_ONE, n, 10**5, has_units=True) for n in (n_units, n_units - 1)
+    ]
     assert both[0] == both[1]
     assert both[0][0].delta == 2e-6
     assert both[0][1].endswith("rounded down to one digit, where n = 100,000 is the declared lower bound on units")
@@ -80,7 +83,7 @@ def test_where_the_number_is_private_a_chosen_delta_does_not_depend_on_it(n_unit
 
 def test_where_a_blank_unit_changes_the_number_a_chosen_delta_does_not_depend_on_it():
     def found(n):
-        return budget_of_run(1.0, None, Relation.REPLACE_ONE, n, "units", follows_entries=True)
+        return budget_of_run(1.0, None, Relation.REPLACE_ONE, n, has_units=True, zeroes_bad=True)
 
     assert found(50_000) == found(49_999)
     assert found(50_000)[0].delta == 1e-5
@@ -91,7 +94,7 @@ def test_where_a_blank_unit_changes_the_number_a_chosen_delta_does_not_depend_on
 @given(st.floats(1e-12, 1e-3), st.integers(1, 900))
 def test_a_given_delta_is_never_changed(delta, n_units):
     for relation in Relation:
-        assert budget_of_run(1.0, delta, relation, n_units, "records") == (Budget(epsilon=1, delta=delta), "given")
+        assert budget_of_run(1.0, delta, relation, n_units) == (Budget(epsilon=1, delta=delta), "given")
 
 
 def test_a_guarantee_states_the_rule_that_gave_delta():

@@ -51,6 +51,35 @@ class Budget:
         object.__setattr__(self, "epsilon", epsilon_of(self.epsilon))
         object.__setattr__(self, "delta", delta_of(self.delta))
 
+    @classmethod
+    def of(cls, epsilon: float, delta: float | None = None, n_units: int | None = None) -> Budget:
+        """Return a budget with a given delta, or with the usual delta.
+
+        Parameters
+        ----------
+        epsilon : float
+            Largest privacy loss allowed.
+        delta : float, optional
+            Used unchanged. By default the smaller of 1e-5 and 0.2 / `n_units`, rounded down to one digit.
+        n_units : int, optional
+            Public number of records (or units). Without it the usual delta is 1e-5.
+
+        Returns
+        -------
+        Budget
+
+        Raises
+        ------
+        InvalidParameterError
+            If one of them is out of range.
+
+        Examples
+        --------
+        >>> Budget.of(1), Budget.of(1, n_units=100_000).delta
+        (Budget(epsilon=1.0, delta=1e-05), 2e-06)
+        """
+        return cls(epsilon=epsilon, delta=_usual_delta(n_units) if delta is None else delta)
+
     def check_delta_for(self, n_units: int, noun: str = "records") -> None:
         """Raise if delta would allow publishing one unit outright.
 
@@ -266,64 +295,56 @@ _DATA_DEPENDENT = {
 }
 
 
-def usual_delta(n_units: int | None = None) -> float:
-    """Return the delta of a run to which none was given, from a public number of units. None if it is not public.
-
-    Returns the smaller of 1e-5 and 0.2 / `n_units`, rounded down to one significant digit.
-    """
-    if n_units is None:
-        return _USUAL_DELTA
-    # In whole numbers, because a quotient of floats may lie above the true one: the largest digit / 10**places.
-    whole = _ONE_IN * max(1, int(n_units))
-    places = len(str(whole - 1))
-    return min(_USUAL_DELTA, float(f"{10**places // whole}e-{places}"))
-
-
-def given_or_usual_delta(delta: float | None, n_units: int | None = None) -> float:
-    """Return a given delta unchanged, or the usual one."""
-    return usual_delta(n_units) if delta is None else delta
-
-
 def budget_of_run(
     epsilon: float,
     delta: float | None,
     relation: Relation,
     n_units: int,
-    noun: str,
     fewest_units: int | None = None,
     *,
-    follows_entries: bool = False,
+    has_units: bool = False,
+    zeroes_bad: bool = False,
 ) -> tuple[Budget, str]:
     """Return the budget of a run and the rule that gave delta, or raise if delta would allow publishing one unit.
 
-    `follows_entries` is whether the number of units depends on entries, because a record without a unit is left out.
-    Then a replaced unit changes the number, although replacing a unit does not, and delta may not depend on it.
+    `n_units` is the number of records or, with `has_units`, of units. `zeroes_bad` is whether bad records add zeros.
     """
-    rule = _GIVEN
+    rule, noun = _GIVEN, "units" if has_units else "records"
     if delta is None:
-        delta, rule = _chosen_delta(relation, n_units, noun, fewest_units, follows_entries)
+        # A record without a unit is bad. If it does not stop the run, a replaced unit may change the number of units.
+        delta, rule = _chosen_delta(relation, n_units, noun, fewest_units, follows_entries=has_units and zeroes_bad)
     budget = Budget(epsilon=epsilon, delta=delta)
-    require_small_delta(budget, relation, n_units, noun, fewest_units)
+    _require_small_delta(budget, relation, n_units, noun, fewest_units)
     return budget, rule
 
 
+def _usual_delta(n_units: int | None = None) -> float:
+    """Return the delta of a run to which none was given, by a public number of units. None if it is not public."""
+    if n_units is None:
+        return _USUAL_DELTA
+    # In whole numbers, because a quotient of floats may lie above the true one: the largest digit / 10**places.
+    whole = _ONE_IN * integer_between("n_units", n_units, 1, 2**40)
+    places = len(str(whole - 1))
+    return min(_USUAL_DELTA, float(f"{10**places // whole}e-{places}"))
+
+
 def _chosen_delta(
-    relation: Relation, n_units: int, noun: str, fewest_units: int | None, follows_entries: bool
+    relation: Relation, n_units: int, noun: str, fewest_units: int | None, *, follows_entries: bool
 ) -> tuple[float, str]:
     """Return the usual delta by what is public, and its rule in words. It never reads a private number."""
     usual = f"{_USUAL_DELTA:g}"
     smaller = f"the smaller of {usual} and {1 / _ONE_IN:g}/n, rounded down to one digit, where n = "
     if relation is Relation.ADD_OR_REMOVE_ONE:
         if fewest_units is None:
-            return usual_delta(), f"{usual}, because the number of {noun} is private"
+            return _usual_delta(), f"{usual}, because the number of {noun} is private"
         fewest_units = integer_between("fewest_units", fewest_units, 1)
-        return usual_delta(fewest_units), f"{smaller}{fewest_units:,} is the declared lower bound on {noun}"
+        return _usual_delta(fewest_units), f"{smaller}{fewest_units:,} is the declared lower bound on {noun}"
     if follows_entries:
-        return usual_delta(), f"{usual}, because records without a unit are left out of the number of {noun}"
-    return usual_delta(n_units), f"{smaller}{n_units:,} is the number of {noun} in the fit"
+        return _usual_delta(), f"{usual}, because records without a unit are left out of the number of {noun}"
+    return _usual_delta(n_units), f"{smaller}{n_units:,} is the number of {noun} in the fit"
 
 
-def require_small_delta(
+def _require_small_delta(
     budget: Budget, relation: Relation, n_units: int, noun: str, fewest_units: int | None = None
 ) -> None:
     """Raise for a delta that would allow publishing one unit outright."""

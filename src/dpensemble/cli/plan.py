@@ -27,7 +27,7 @@ from dpensemble.design import Plan, VotingDesign, smallest_ensemble
 from dpensemble.design import plan as find_plan
 from dpensemble.design.plan import SmallestEnsemble, answer_rate, wrong_label_rate
 from dpensemble.errors import InvalidParameterError
-from dpensemble.guarantee import Budget, Guarantee, given_or_usual_delta
+from dpensemble.guarantee import Budget, Guarantee
 from dpensemble.laws import ReleaseLaw
 from dpensemble.methods.designs import PLANNED
 from dpensemble.relations import Basis, Relation
@@ -94,7 +94,7 @@ def _plan(request: Request) -> Plan:
                 f"method {request.method} requires budgets with the share of the records that has each: give for "
                 'example --budgets "high=0.7:50%,low=1.4:50%".'
             )
-        census = budgets.census(given_or_usual_delta(settings.get("delta")))
+        census = budgets.census(Budget.of(1.0, settings.get("delta")).delta)
         return find_plan(design_of(n_classes=n_classes, census=census), labels=labels)
     records = own.get("records")
     if "records" in own and records is None:

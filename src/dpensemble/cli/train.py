@@ -122,7 +122,10 @@ def run(request: Request) -> None:
             # What this run draws is stored there, and no value is drawn twice.
             running.enter_context(kept_in(place.drawn))
             INTERRUPTS.follow(place.standing, lambda: place.spent)
-            begun_with = None if request.resumed is None else _with_delta_of(place, model)
+            # What an interrupted run drew was drawn for its own delta.
+            began = None if place.journal is None or model.delta is not None else place.journal.delta
+            if began is not None:
+                model.set_params(delta=began[0])
             private = None if files is None else files.private
             workers = running.enter_context(Workers.opened(private, source, own.get("jobs"), *where))
             tables = _read_tables(request, files, _read_options(request, model, workers))
@@ -140,8 +143,8 @@ def run(request: Request) -> None:
                 listen(partial(_spend, place, log)),
             ):
                 outcome = run_training(tables, model, ledger=ledger, **options)
-            if begun_with is not None:
-                outcome.record.guarantee["delta_rule"] = begun_with
+            if began is not None:
+                outcome.record.guarantee["delta_rule"] = began[1]
             for line in outcome.warnings:
                 typer.echo(f"dpensemble: for you only: {line}", err=True)
             outcome.record.seconds["reading"] = round(read, 3)
@@ -153,15 +156,6 @@ def run(request: Request) -> None:
             typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
         else:
             print_run(outcome.record, out / RunFile.REPORT, out / RunFile.STUDENT, zeroes=zeroes_bad(model))
-
-
-def _with_delta_of(place: RunFolder, model: Any) -> str | None:
-    """Give a model without a delta that with which its interrupted run began, and return the rule that gave it."""
-    began = None if place.journal is None else place.journal.delta
-    if began is None or model.delta is not None:
-        return None
-    model.set_params(delta=began[0])
-    return began[1]
 
 
 def _options_of_training(own: Mapping[str, Any]) -> dict[str, Any]:

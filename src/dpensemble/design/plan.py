@@ -20,7 +20,7 @@ from dpensemble.accounting import Accounting
 from dpensemble.cost import Conversion
 from dpensemble.design.voting import Partitioned, VotingDesign
 from dpensemble.errors import BudgetError, InvalidParameterError
-from dpensemble.guarantee import Budget, given_or_usual_delta
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LawChoice, ReleaseLaw, mixed_probabilities
 
 _AnyDesign = TypeVar("_AnyDesign", bound=VotingDesign)
@@ -488,9 +488,7 @@ def plan(
     """
     labels = None if labels is None else integer_between("labels", labels, 1)
     by_group = design.has_budgets
-    # A design may be without a budget, and then has no groups yet.
-    has_none = getattr(design, "budget", design) is None
-    delta = given_or_usual_delta(delta) if has_none or delta is not None else design.groups[0].budget.delta
+    delta = _delta_of(design) if delta is None else delta
     if by_group and epsilon is not None:
         design.with_budget(Budget(epsilon=epsilon, delta=delta))
     if epsilon is None and labels is None and not by_group:
@@ -512,6 +510,12 @@ def plan(
         raise InvalidParameterError(f"{settings} be given: leave one out, and the library finds it.")
     best = with_least_error(design, labels).design
     return _plan_of(best, best.meter().sure_queries if by_group else labels)
+
+
+def _delta_of(design: VotingDesign) -> float:
+    """Return the delta of a design, or the usual one if its budget is open or its groups have budgets of their own."""
+    own = vars(design).get("budget")
+    return Budget.of(1.0).delta if own is None else float(own.delta)
 
 
 def _plan_of(design: VotingDesign, labels: int) -> Plan:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 from dpensemble._checks import integer_between, member
 from dpensemble.accounting import Accounting
 from dpensemble.design import Census, VotingDesign
-from dpensemble.guarantee import Budget, given_or_usual_delta
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LawChoice, ReleaseLaw
 from dpensemble.relations import Relation
 
@@ -108,10 +108,10 @@ class Planned(ABC):
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
         relation = member("relation", self.relation, Relation)
-        delta = given_or_usual_delta(self.delta, n_records if relation is Relation.REPLACE_ONE else None)
+        n_public = n_records if relation is Relation.REPLACE_ONE else None
         facts = Facts(
             n_classes=integer_between("n_classes", n_classes, 2),
-            budget=Budget(epsilon=self.epsilon, delta=delta),
+            budget=Budget.of(self.epsilon, self.delta, n_public),
             n_units=n_records,
             relation=relation,
             max_labels=self.max_labels,

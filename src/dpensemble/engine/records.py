@@ -24,7 +24,7 @@ from dpensemble._units import number_units
 from dpensemble.accounting import Group
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.errors import InvalidParameterError
-from dpensemble.guarantee import Budget, budget_of_run, require_small_delta
+from dpensemble.guarantee import Budget, budget_of_run
 from dpensemble.relations import Relation
 from dpensemble.releases import weighted_groups
 from dpensemble.rows.arguments import (
@@ -82,30 +82,15 @@ class TeacherRecords:
     identities: Sequence[Hashable]
     group_of_record: NDArray[np.int64] | None = None
 
-    def check_delta(self, budget: Budget, relation: Relation, fewest_units: int | None = None) -> None:
+    @property
+    def counted(self) -> int:
+        """Number of units with which delta is compared."""
+        # By content, equal records are one unit, but delta is still compared with the number of records.
+        return len(self.X) if self.units is None else len(number_units(self.identities)[0])
+
+    def check_delta(self, budget: Budget, relation: Relation) -> None:
         """Raise for a delta that would allow publishing one record or unit outright."""
-        require_small_delta(budget, relation, *self._counted(), fewest_units)
-
-    def budget_of(self, method: Any, relation: Relation, fewest_units: int | None) -> tuple[Budget, str]:
-        """Return the budget of a run on these records and the rule that gave delta, or raise as `check_delta`."""
-        n_units, noun = self._counted()
-        return budget_of(method, relation, n_units, noun, fewest_units)
-
-    def _counted(self) -> tuple[int, str]:
-        """Return the number with which delta is compared, and what is counted."""
-        if self.units is None:
-            # By content, equal records are one unit, but delta is still compared with the number of records.
-            return len(self.X), "records"
-        return len(number_units(self.identities)[0]), "units"
-
-
-def budget_of(method: Any, relation: Relation, n_units: int, noun: str, fewest_units: int | None) -> tuple[Budget, str]:
-    """Return the budget of a method's run on units or records, and the rule that gave delta. Raise as `check_delta`."""
-    # A record without a unit is bad. If bad records do not stop a run, their units are not counted.
-    follows_entries = noun == "units" and zeroes_bad(method)
-    return budget_of_run(
-        method.epsilon, method.delta, relation, n_units, noun, fewest_units, follows_entries=follows_entries
-    )
+        budget_of_run(budget.epsilon, budget.delta, relation, self.counted, has_units=self.units is not None)
 
 
 def groups_by_epsilon(

@@ -262,7 +262,7 @@ class VotingSteps(Steps):
 
     def prepare(self) -> None:
         """Find delta and the noise if they are not set, allocate the records, and make the meter."""
-        self.budget, self.delta_rule = self.records.budget_of(self.method, self.relation, self.fewest_units)
+        self.find_budget(self.records.counted, self.fewest_units, has_units=self.records.units is not None)
         with progress_bar("Pricing answers", None):
             self._choose_noise_and_allocate()
         student = default_student() if self.method.student is None else self.method.student

@@ -20,7 +20,7 @@ from dpensemble.engine.classifier import TableClassifier
 from dpensemble.engine.planned import store_params
 from dpensemble.engine.result import Recommendation
 from dpensemble.engine.run import guarded_fit
-from dpensemble.guarantee import Budget, given_or_usual_delta
+from dpensemble.guarantee import Budget
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.relations import Relation
@@ -190,7 +190,7 @@ class AutoClassifier(TableClassifier):
             # A wrong argument raises whichever method is chosen.
             numbers = arguments.public_unit_numbers(public_units, len(public))
             # A text as epsilon would end the choice of a method by another error.
-            Budget(epsilon=self.epsilon, delta=given_or_usual_delta(self.delta))
+            Budget.of(self.epsilon, self.delta)
             owners = Owners.of(units, len(X), zeroes=zeroes_bad(self))
             facts = _PublicFacts(
                 n_public=len(public),

@@ -22,7 +22,7 @@ from dpensemble.engine.planned import store_params
 from dpensemble.engine.records import ReleasedLabels, TeacherRecords, teacher_records
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, run
-from dpensemble.guarantee import Budget, given_or_usual_delta
+from dpensemble.guarantee import Budget
 from dpensemble.moments.discriminant import DiscriminantModel, DiscriminantRelease
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser, SumsMeter
@@ -130,7 +130,7 @@ class DiscriminantClassifier(ArrayClassifier):
         return DiscriminantSums(
             name=self.name,
             title=self.title,
-            everyone=(Group(EVERYONE, Budget(epsilon=self.epsilon, delta=given_or_usual_delta(self.delta))),),
+            everyone=(Group(EVERYONE, Budget.of(self.epsilon, self.delta)),),
             n_classes=integer_between("n_classes", n_classes, 2),
             rounds=3,
             relation=member("relation", self.relation, Relation),
@@ -198,7 +198,7 @@ class DiscriminantSteps(Steps):
     def prepare(self) -> None:
         """Make the meter, and directions from public rows."""
         warn_of_columns(self.rows, has_unit=self.records.units is not None)
-        self.budget, self.delta_rule = self.records.budget_of(self.method, self.relation, self.fewest_units)
+        self.find_budget(self.records.counted, self.fewest_units, has_units=self.records.units is not None)
         self.design = self.method.design(n_classes=len(self.classes)).with_budget(self.budget)
         self.meter = self.design.meter()
         self._release = DiscriminantRelease(self.rows, self.classes)

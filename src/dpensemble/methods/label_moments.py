@@ -28,11 +28,11 @@ from dpensemble.design.sums import NoisySums
 from dpensemble.engine import classifier
 from dpensemble.engine.classifier import TableClassifier
 from dpensemble.engine.planned import store_params
-from dpensemble.engine.records import ReleasedLabels, budget_of, groups_by_epsilon
+from dpensemble.engine.records import ReleasedLabels, groups_by_epsilon
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, compared_once, guarded_fit, run_steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
-from dpensemble.guarantee import Budget, given_or_usual_delta
+from dpensemble.guarantee import Budget, budget_of_run
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.learning import Learned, release_and_fit, release_and_fit_synthetic_rows, statistics_of
 from dpensemble.moments.maps.grid import Grid, declared_grid, observed_grid
@@ -248,14 +248,8 @@ def _steps_of_blocks(
     if n_records is not None and member("relation", method.relation, Relation) is Relation.REPLACE_ONE:
         _require_number(n_records, records.n_records)
     n_units = integer_between("n_records", records.n_units, 1, 2**40)
-    found = _budget_of(method, n_units, whose, fewest_units)
+    found = method._budget_of(n_units, fewest_units, has_units=whose.private)
     return _MomentsSteps(method, records, public, classes, None, float(n_units), whose, found)
-
-
-def _budget_of(method: Any, n_units: int, whose: PublicUnits, fewest_units: int | None) -> tuple[Budget, str]:
-    """Return the budget of a run, and the rule that gave delta. Raise if delta would allow publishing one unit."""
-    relation, noun = member("relation", method.relation, Relation), "units" if whose.private else "records"
-    return budget_of(method, relation, n_units, noun, fewest_units)
 
 
 def _require_number(n_records: int, counted: int) -> None:
@@ -409,7 +403,7 @@ class LabelMomentsClassifier(TableClassifier):
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
         n_classes = integer_between("n_classes", n_classes, 2)
-        everyone = (Group(EVERYONE, Budget(epsilon=self.epsilon, delta=given_or_usual_delta(self.delta))),)
+        everyone = (Group(EVERYONE, Budget.of(self.epsilon, self.delta)),)
         return _noisy_sums(
             name=self.name,
             title=self.title,
@@ -467,6 +461,18 @@ class LabelMomentsClassifier(TableClassifier):
             owners = Owners.of(units, len(X), zeroes=zeroes_bad(self))
             return self._fit_checked(X, y, public, owners, numbers, personal_epsilons, fewest_units)
 
+    def _budget_of(self, n_units: int, fewest_units: int | None, *, has_units: bool) -> tuple[Budget, str]:
+        """Return the budget of a run and the rule that gave delta. See `budget_of_run`."""
+        return budget_of_run(
+            self.epsilon,
+            self.delta,
+            member("relation", self.relation, Relation),
+            n_units,
+            fewest_units,
+            has_units=has_units,
+            zeroes_bad=zeroes_bad(self),
+        )
+
     def _fit_checked(
         self,
         X: Any,
@@ -480,7 +486,7 @@ class LabelMomentsClassifier(TableClassifier):
         """Fit to rows and labels that `checked_tables` returned, within `guarded_fit`."""
         whose = PublicUnits(public_units, private=owners.units is not None)
         epsilons = owners.kept_values("personal_epsilons", personal_epsilons)
-        found = _budget_of(self, owners.n_units, whose, fewest_units)
+        found = self._budget_of(owners.n_units, fewest_units, has_units=whose.private)
         units, groups, total = None, None, float(len(X))
         if epsilons is not None or owners.units is not None:
             weights, groups, total = _weights_of_records(self, owners.numbers, epsilons, found[0].delta)

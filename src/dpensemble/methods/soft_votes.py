@@ -27,7 +27,7 @@ from dpensemble.engine.records import ReleasedLabels, TeacherRecords, groups_by_
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, run
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.guarantee import Budget, given_or_usual_delta
+from dpensemble.guarantee import Budget
 from dpensemble.moments.averages import AnswerBound
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser, SumsMeter
@@ -149,7 +149,7 @@ class _AveragesSteps(Steps):
     def prepare(self) -> None:
         """Allocate the records, and make the meter."""
         method, records = self.method, self.records
-        self.budget, self.delta_rule = records.budget_of(method, self.relation, self.fewest_units)
+        self.find_budget(records.counted, self.fewest_units, has_units=records.units is not None)
         groups, by_record, by_unit = self._groups()
         self.design = method.design(n_classes=len(self.classes), groups=groups)
         self._asked = self.order(len(self.rows), method.max_labels)
@@ -371,7 +371,7 @@ class SoftVotesClassifier(ArrayClassifier):
         """Return everything public about a run with these settings. No record is read."""
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
-        everyone = (Group(EVERYONE, Budget(epsilon=self.epsilon, delta=given_or_usual_delta(self.delta))),)
+        everyone = (Group(EVERYONE, Budget.of(self.epsilon, self.delta)),)
         answers = _answers_of(self.answers)
         return TeacherAverages(
             name=self.name,

@@ -22,7 +22,7 @@ from dpensemble.design import plan
 from dpensemble.design.private_answers import fitted_answer
 from dpensemble.engine.run import uncounted
 from dpensemble.errors import DPEnsembleError, InvalidParameterError
-from dpensemble.guarantee import Budget, given_or_usual_delta, usual_delta
+from dpensemble.guarantee import Budget
 from dpensemble.laws import LawChoice
 from dpensemble.methods import (
     BaggedPATEClassifier,
@@ -481,7 +481,7 @@ def compare(
     >>> comparison.methods[0].bought["subsample"], comparison.methods[0].epsilon
     (26, 0.0)
     """
-    chosen, budget = _checked_methods(methods), Budget(epsilon=epsilon, delta=given_or_usual_delta(delta))
+    chosen, budget = _checked_methods(methods), Budget.of(epsilon, delta)
     base, related = data.learner(learner), member("relation", relation, Relation)
     repeats, entropy = integer_between("repeats", repeats, 1, _MOST_REPEATS), public_entropy(random_state)
     if insecure_release_seed is not None:
@@ -493,7 +493,7 @@ def compare(
         for repeat in range(repeats):
             trial = _trial(data, repeat, entropy, n_teachers, insecure_release_seed, **same)
             if delta is None and related is Relation.REPLACE_ONE:
-                trial = replace(trial, budget=replace(budget, delta=usual_delta(trial.n_records)))
+                trial = replace(trial, budget=Budget.of(epsilon, n_units=trial.n_records))
             for name, method in runs.items():
                 with uncounted():
                     tallies[name].run(method, trial)

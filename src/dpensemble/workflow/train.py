@@ -27,7 +27,7 @@ from dpensemble.datasets.columns import ComparedOnce, EqualRows, equal_rows, num
 from dpensemble.engine.result import Result
 from dpensemble.engine.voting import PrivateDiagnostics
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
-from dpensemble.guarantee import given_or_usual_delta
+from dpensemble.guarantee import Budget
 from dpensemble.persistence import require_savable
 from dpensemble.quality.release import NoisyHistograms
 from dpensemble.relations import Relation
@@ -485,7 +485,7 @@ def _require_budgets(model: Any, tables: Tables) -> PersonalBudgets | None:
         raise InvalidParameterError(
             f"budgets were dealt by position, but relation={model.relation!r} does not allow that: use 'replace-one'."
         )
-    delta = given_or_usual_delta(model.delta)
+    delta = Budget.of(model.epsilon, model.delta).delta
     return personal_budgets(tables.budgets, delta=delta, levels=tables.levels, declared=tables.group_shares)
 
 
