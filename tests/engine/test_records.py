@@ -21,6 +21,7 @@ from dpensemble import (
 from dpensemble._spending import Spending, listen
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax
+from dpensemble.server import Ledger
 
 from ..estimators import estimators
 
@@ -203,6 +204,16 @@ def test_blocks_have_the_delta_of_all_records_together(make):
     assert blocks.guarantee_ == together.guarantee_
     assert blocks.guarantee_.delta == 0.001
     assert np.array_equal(blocks.predict_proba(X), together.predict_proba(X))
+
+
+@pytest.mark.usefixtures("small_numbers_count")
+def test_what_a_ledger_has_left_does_not_change_the_chosen_delta(tmp_path):
+    account = Ledger.create(tmp_path / "ledger.db").open_account("people", epsilon=200, delta=0.0015, filter="basic")
+    assert fit("soft", None, relation="replace-one", ledger=account).guarantee_.delta == 0.001
+    assert account.state().spent.plain_delta == pytest.approx(0.001)
+    with pytest.raises(BudgetError, match=r"takes a delta of 0\.001, but 0\.0005 is left"):
+        fit("soft", None, relation="replace-one", ledger=account)
+    assert fit("soft", 0.0004, relation="replace-one", ledger=account).guarantee_.delta == 0.0004
 
 
 @pytest.mark.usefixtures("small_numbers_count")
