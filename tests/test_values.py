@@ -1,5 +1,7 @@
 """Budget, cost, guarantee, votes, noise: the small values that everything else is built of."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,8 @@ from dpensemble import Budget, Guarantee, PrivacyCost
 from dpensemble._random import SeededNoise, Stream, public_entropy, seed_integer
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
+from dpensemble.guarantee import budget_of_run
+from dpensemble.relations import Relation
 from dpensemble.votes import Votes
 
 BAD_REALS = [0, -1, float("nan"), float("inf"), "1", None, True]
@@ -30,6 +34,84 @@ def test_delta_of_one_over_n_is_refused_with_a_number_that_works():
     with pytest.raises(BudgetError, match=r"delta=0.01 is not below 1/N = 0.01 for N=100 .* such as 0.001"):
         Budget(epsilon=1, delta=0.01).check_delta_for(100)
     Budget(epsilon=1, delta=0.001).check_delta_for(100)
+
+
+@given(st.integers(1, 10**12))
+def test_the_usual_delta_is_a_fifth_over_n_rounded_down_to_one_digit(n_units):
+    found = Budget.of(1, n_units=n_units).delta
+    digits = f"{found:e}".split("e")
+    # One digit as it is printed, never above the quotient, and the next digit would be.
+    assert f"{found:g}" == str(found)
+    assert float(digits[0]) == int(float(digits[0]))
+    assert Fraction(str(found)) <= min(Fraction(1, 100_000), Fraction(1, 5 * n_units))
+    assert found <= 0.2 / n_units
+    assert found < 1e-5 or n_units <= 20_000
+    step = Fraction(10) ** int(digits[1])
+    assert found == 1e-5 or Fraction(str(found)) + step > Fraction(1, 5 * n_units)
+
+
+@pytest.mark.parametrize(
+    ("n_units", "text"),
+    [
+        (None, "1e-05"),
+        *((n, "1e-05") for n in (1, 2, 3, 7, 9_999, 16_281, 20_000)),
+        *((n, "9e-06") for n in (20_001, 22_222)),
+        (22_223, "8e-06"),
+        (100_000, "2e-06"),
+        (100_001, "1e-06"),
+        (200_000, "1e-06"),
+        (200_001, "9e-07"),
+        (10**12, "2e-13"),
+    ],
+)
+def test_the_usual_delta_in_numbers(n_units, text):
+    assert str(Budget.of(1, n_units=n_units).delta) == text
+    Budget.of(1, n_units=n_units).check_delta_for(n_units or 1)
+
+
+@given(st.integers(2, 10**7))
+def test_where_the_number_is_private_a_chosen_delta_does_not_depend_on_it(n_units):
+    both = [budget_of_run(1.0, None, Relation.ADD_OR_REMOVE_ONE, n) for n in (n_units, n_units - 1)]
+    assert both[0] == both[1] == (Budget(epsilon=1, delta=1e-5), "1e-05, because the number of records is private")
+    both = [
+        budget_of_run(1.0, None, Relation.ADD_OR_REMOVE_ONE, n, 10**5, has_units=True) for n in (n_units, n_units - 1)
+    ]
+    assert both[0] == both[1]
+    assert both[0][0].delta == 2e-6
+    assert both[0][1].endswith("rounded down to one digit, where n = 100,000 is the declared lower bound on units")
+
+
+def test_where_a_blank_unit_changes_the_number_a_chosen_delta_does_not_depend_on_it():
+    def found(n):
+        return budget_of_run(1.0, None, Relation.REPLACE_ONE, n, has_units=True, zeroes_bad=True)
+
+    assert found(50_000) == found(49_999)
+    assert found(50_000)[0].delta == 1e-5
+    with pytest.raises(BudgetError, match=r"delta=1e-05 is not below 1/N"):
+        found(100_000)
+
+
+@given(st.floats(1e-12, 1e-3), st.integers(1, 900))
+def test_a_given_delta_is_never_changed(delta, n_units):
+    for relation in Relation:
+        assert budget_of_run(1.0, delta, relation, n_units) == (Budget(epsilon=1, delta=delta), "given")
+
+
+def test_a_guarantee_states_the_rule_that_gave_delta():
+    stated = Guarantee(**GUARANTEE, delta_rule="given")
+    assert "\nDelta: given." in str(stated)
+    assert Guarantee.from_dict(stated.to_dict()) == stated
+    assert "Delta:" not in str(Guarantee(**GUARANTEE))
+
+
+GUARANTEE = {
+    "epsilon": 1,
+    "delta": 1e-5,
+    "basis": "worst-case",
+    "relation": "replace-one",
+    "unit": "record",
+    "accounting": "moments",
+}
 
 
 def curve(level):

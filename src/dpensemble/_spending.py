@@ -28,7 +28,7 @@ class Spending:
     """The loss that is about to be spent on the records of one group.
 
     `find_cost` returns it as a Renyi curve, or None if the curve is not known, and may take seconds. `worst_case` is
-    whether it holds for every data set.
+    whether it holds for every data set. `delta_rule` is the rule that gave delta, in words.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Spending:
     find_cost: Callable[[], Any] = lambda: None
     worst_case: bool = True
     relation: Any = None
+    delta_rule: str | None = None
 
     @property
     def cost(self) -> Any:
@@ -44,8 +45,9 @@ class Spending:
         return self.find_cost()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the budget as plain values."""
-        return {"name": self.name, "epsilon": self.epsilon, "delta": self.delta}
+        """Return the budget as plain values, with the rule that gave delta if it is known."""
+        budget = {"name": self.name, "epsilon": self.epsilon, "delta": self.delta}
+        return budget if self.delta_rule is None else budget | {"delta_rule": self.delta_rule}
 
 
 Listener = Callable[[Sequence[Spending]], None]
@@ -71,6 +73,7 @@ def announce(
     *,
     worst_case: bool = True,
     relation: object = None,
+    delta_rule: str | None = None,
 ) -> None:
     """Notify listeners of the budgets of groups of records, and of their costs. A listener may raise to forbid them."""
     listeners = _LISTENERS.get()
@@ -90,6 +93,7 @@ def announce(
             find_cost=partial(cost_of, number),
             worst_case=worst_case,
             relation=relation,
+            delta_rule=delta_rule,
         )
         for number, one in enumerate(groups)
     ]

@@ -1,4 +1,8 @@
-"""The privacy budget that a run may spend, and the one type in which every method states its guarantee."""
+"""The privacy budget that a run may spend, and the one type in which every method states its guarantee.
+
+`budget_of_run` is the only place that chooses a delta. The choice depends on public numbers only. So two neighbouring
+data sets have the same delta, and a delta costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,9 @@ from dpensemble.relations import Basis, Relation
 
 # Largest delta of a guarantee if the number of units is private and no lower bound was declared.
 _LARGEST_DELTA = 0.01
+# A delta that is not given is at most this, and at most one in this many of the units.
+_USUAL_DELTA, _ONE_IN = 1e-5, 5
+_GIVEN = "given"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +59,35 @@ class Budget:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", epsilon_of(self.epsilon))
         object.__setattr__(self, "delta", delta_of(self.delta))
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float | None = None, n_units: int | None = None) -> Budget:
+        """Return a budget with a given delta, or with the usual delta.
+
+        Parameters
+        ----------
+        epsilon : float
+            Largest privacy loss allowed.
+        delta : float, optional
+            Used unchanged. By default the smaller of 1e-5 and 0.2 / `n_units`, rounded down to one digit.
+        n_units : int, optional
+            Public number of records (or units). Without it the usual delta is 1e-5.
+
+        Returns
+        -------
+        Budget
+
+        Raises
+        ------
+        InvalidParameterError
+            If one of them is out of range.
+
+        Examples
+        --------
+        >>> Budget.of(1), Budget.of(1, n_units=100_000).delta
+        (Budget(epsilon=1.0, delta=1e-05), 2e-06)
+        """
+        return cls(epsilon=epsilon, delta=_usual_delta(n_units) if delta is None else delta)
 
     def check_delta_for(self, n_units: int, noun: str = "records") -> None:
         """Raise if delta would allow publishing one unit outright.
@@ -122,6 +158,8 @@ class Guarantee(ShownAsSentences):
     n_units : int, optional
         Number of private records (or units), if it is public. If delta is not below 1 / `n_units`, the text
         contains a warning about what such a delta permits.
+    delta_rule : str, optional
+        Which rule gave delta: ``"given"``, or the rule for a delta that was not given. Public.
 
     Examples
     --------
@@ -144,6 +182,7 @@ class Guarantee(ShownAsSentences):
     fixed_number: bool = True
     groups: tuple[GroupGuarantee, ...] = ()
     n_units: int | None = None
+    delta_rule: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", real_between("epsilon", self.epsilon, 0.0, 1e12))
@@ -234,6 +273,8 @@ class Guarantee(ShownAsSentences):
 
     def __str__(self) -> str:
         lines = [" ".join(self.sentences()), f"Accounting: {self.accounting}."]
+        if self.delta_rule is not None:
+            lines.append(f"Delta: {self.delta_rule}.")
         if self.assumptions:
             lines.append("Assumptions: " + " ".join(self.assumptions))
         return "\n".join(lines)
@@ -263,7 +304,56 @@ _DATA_DEPENDENT = {
 }
 
 
-def require_small_delta(
+def budget_of_run(
+    epsilon: float,
+    delta: float | None,
+    relation: Relation,
+    n_units: int,
+    fewest_units: int | None = None,
+    *,
+    has_units: bool = False,
+    zeroes_bad: bool = False,
+) -> tuple[Budget, str]:
+    """Return the budget of a run and the rule that gave delta, or raise if delta would allow publishing one unit.
+
+    `n_units` is the number of records or, with `has_units`, of units. `zeroes_bad` is whether bad records add zeros.
+    """
+    rule, noun = _GIVEN, "units" if has_units else "records"
+    if delta is None:
+        # A record without a unit is bad. If it does not stop the run, a replaced unit may change the number of units.
+        delta, rule = _chosen_delta(relation, n_units, noun, fewest_units, follows_entries=has_units and zeroes_bad)
+    budget = Budget(epsilon=epsilon, delta=delta)
+    _require_small_delta(budget, relation, n_units, noun, fewest_units)
+    return budget, rule
+
+
+def _usual_delta(n_units: int | None = None) -> float:
+    """Return the delta of a run to which none was given, by a public number of units. None if it is not public."""
+    if n_units is None:
+        return _USUAL_DELTA
+    # In whole numbers, because a quotient of floats may lie above the true one: the largest digit / 10**places.
+    whole = _ONE_IN * integer_between("n_units", n_units, 1, 2**40)
+    places = len(str(whole - 1))
+    return min(_USUAL_DELTA, float(f"{10**places // whole}e-{places}"))
+
+
+def _chosen_delta(
+    relation: Relation, n_units: int, noun: str, fewest_units: int | None, *, follows_entries: bool
+) -> tuple[float, str]:
+    """Return the usual delta by what is public, and its rule in words. It never reads a private number."""
+    usual = f"{_USUAL_DELTA:g}"
+    smaller = f"the smaller of {usual} and {1 / _ONE_IN:g}/n, rounded down to one digit, where n = "
+    if relation is Relation.ADD_OR_REMOVE_ONE:
+        if fewest_units is None:
+            return _usual_delta(), f"{usual}, because the number of {noun} is private"
+        fewest_units = integer_between("fewest_units", fewest_units, 1)
+        return _usual_delta(fewest_units), f"{smaller}{fewest_units:,} is the declared lower bound on {noun}"
+    if follows_entries:
+        return _usual_delta(), f"{usual}, because records without a unit are left out of the number of {noun}"
+    return _usual_delta(n_units), f"{smaller}{n_units:,} is the number of {noun} in the fit"
+
+
+def _require_small_delta(
     budget: Budget, relation: Relation, n_units: int, noun: str, fewest_units: int | None = None
 ) -> None:
     """Raise for a delta that would allow publishing one unit outright."""

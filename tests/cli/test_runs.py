@@ -385,6 +385,57 @@ def test_a_run_is_finished_without_a_second_charge(folder, capsys, monkeypatch, 
     assert not (folder / ".dpensemble-run").exists()
 
 
+@pytest.mark.parametrize("method", ["label-moments", "pate"])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_run_is_finished_with_the_delta_with_which_it_began(folder, capsys, monkeypatch, method, earlier):
+    """Another version chooses another delta, but what is drawn was drawn for that of the journal."""
+    line = [one for one in command(method) if one not in ("--delta", "1e-3")]
+    with monkeypatch.context() as patched:
+        patched.setattr("dpensemble.cli.train.rehearse", lambda *_, **__: None)
+        patched.setattr("dpensemble.guarantee._USUAL_DELTA", 0.003)
+        if earlier:
+            patched.setattr(
+                "dpensemble._spending.Spending.to_dict",
+                lambda self: {"name": self.name, "epsilon": self.epsilon, "delta": self.delta},
+            )
+        break_step(patched.setattr, "dpensemble.cli.train.write_outcome")
+        assert main(line) == 1
+    (budget,) = json.loads((folder / ".dpensemble-run" / "journal.json").read_text())["budgets"]
+    assert budget["delta"] == 6e-4
+    capsys.readouterr()
+    assert main(["recover", "run"]) == 0
+    stated = json.loads((folder / "run" / "run.json").read_text())
+    assert stated["guarantee"]["delta"] == stated["budget"]["delta"] == 6e-4
+    rule = "as the version that began the run chose it" if earlier else budget["delta_rule"]
+    assert stated["guarantee"]["delta_rule"] == rule
+    assert ("n = 300 is the number of records" in rule) is not earlier
+    card = json.loads((folder / "run" / "card.json").read_text())
+    assert card["privacy"]["delta_rule"] == rule
+    assert rule in (folder / "run" / "report.html").read_text()
+    assert rule in (folder / "run" / "card.md").read_text()
+
+
+def test_the_record_states_that_delta_was_given(folder):
+    assert main(command("label-moments")) == 0
+    stated = json.loads((folder / "run" / "run.json").read_text())["guarantee"]
+    assert (stated["delta"], stated["delta_rule"]) == (1e-3, "given")
+
+
+# Of 300 records, 240 are in the fit if a fifth is held back.
+@pytest.mark.parametrize(
+    ("more", "delta"),
+    [([], 6e-4), (["--holdout-score", "0.2"], 8e-4), (["--relation", "add-or-remove-one"], 0.003)],
+)
+def test_no_delta_is_given_on_the_command_line(folder, monkeypatch, more, delta):
+    monkeypatch.setattr("dpensemble.guarantee._USUAL_DELTA", 0.003)
+    line = [one for one in command("label-moments", *more) if one not in ("--delta", "1e-3")]
+    assert main(line) == 0
+    stated = json.loads((folder / "run" / "run.json").read_text())
+    assert stated["guarantee"]["delta"] == delta
+    if "--holdout-score" in more:
+        assert stated["data"]["released_score"]["delta"] == delta
+
+
 def unreachable(*_):
     raise LedgerError("the ledger cannot be read.")
 

@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from dpensemble import (
+    BaggedPATEClassifier,
     DPBaggingClassifier,
     PATEClassifier,
     Plan,
     PrivateMajorityClassifier,
     SubsampleAggregateClassifier,
+    WeightingPATEClassifier,
     plan,
 )
 from dpensemble._random import noise_source
@@ -418,3 +420,19 @@ def test_sizes_that_make_no_sense_are_refused():
         optimal(n_teachers=0)
     with pytest.raises(InvalidParameterError, match="labels=0"):
         with_least_error(optimal(), 0)
+
+
+def test_a_plan_without_a_delta_takes_that_of_the_design():
+    assert plan(PATEClassifier().design(), epsilon=1).delta == 1e-5
+    assert plan(PATEClassifier(delta=1e-6).design(), epsilon=1).delta == 1e-6
+    assert plan(PATEClassifier(delta=1e-6).design(), labels=10).delta == 1e-6
+    assert plan(PATEClassifier(delta=1e-6).design(), epsilon=1, delta=1e-4).delta == 1e-4
+    assert plan(replace(PATEClassifier(delta=1e-6).design(), budget=None), labels=10).delta == 1e-5
+    assert WeightingPATEClassifier().design().groups[0].budget.delta == 1e-5
+
+
+@pytest.mark.parametrize(("relation", "delta"), [("replace-one", 2e-6), ("add-or-remove-one", 1e-5)])
+def test_a_design_follows_a_number_of_records_only_where_it_is_public(relation, delta):
+    design = BaggedPATEClassifier(relation=relation).design(n_records=100_000)
+    assert design.groups[0].budget == Budget(epsilon=1.0, delta=delta)
+    assert BaggedPATEClassifier(delta=3e-7).design(n_records=100_000).groups[0].budget.delta == 3e-7

@@ -48,6 +48,15 @@ def at_large_delta():
     return compare(simulated(), methods=VOTES_AND_SUMS, epsilon=2.0, delta=0.02, n_teachers=50, repeats=2, **SEEDED)
 
 
+@pytest.mark.parametrize(("relation", "delta"), [("replace-one", 1e-4), ("add-or-remove-one", 4e-4)])
+def test_a_delta_that_is_not_given_follows_from_the_private_records(monkeypatch, relation, delta):
+    monkeypatch.setattr("dpensemble.guarantee._USUAL_DELTA", 4e-4)
+    found = compare(simulated(), methods=["bagging"], relation=relation, repeats=1, **SEEDED)
+    assert found.delta == delta
+    # A given delta stays.
+    assert compare(simulated(), methods=["bagging"], delta=3e-4, relation=relation, repeats=1, **SEEDED).delta == 3e-4
+
+
 class TestRows:
     def test_every_method_states_no_more_than_the_budget(self, at_large_delta):
         for row in at_large_delta.methods:

@@ -84,7 +84,7 @@ def _plan(request: Request) -> Plan:
     """Return the plan of a method that votes."""
     own, settings = request.own, request.estimator_settings()
     n_classes = integer_between("classes", own["classes"], 2)
-    delta, epsilon, labels = settings.pop("delta", 1e-5), settings.pop("epsilon", None), own["labels"]
+    epsilon, labels = settings.pop("epsilon", None), own["labels"]
     usual = {name: parameter.default for name, parameter in described_method(request.method).parameters.items()}
     design_of: Callable[..., VotingDesign] = PLANNED[request.method].of(usual | settings).design
     if "budgets" in own:
@@ -94,14 +94,15 @@ def _plan(request: Request) -> Plan:
                 f"method {request.method} requires budgets with the share of the records that has each: give for "
                 'example --budgets "high=0.7:50%,low=1.4:50%".'
             )
-        return find_plan(design_of(n_classes=n_classes, census=budgets.census(delta)), labels=labels)
+        census = budgets.census(Budget.of(1.0, settings.get("delta")).delta)
+        return find_plan(design_of(n_classes=n_classes, census=census), labels=labels)
     records = own.get("records")
     if "records" in own and records is None:
         raise InvalidParameterError(f"method {request.method} requires --records, the number of private records.")
     design = design_of(n_classes=n_classes, n_records=records)
     if epsilon is None and labels is None:
         epsilon = 1.0
-    best = find_plan(design, epsilon=epsilon, labels=labels, delta=delta)
+    best = find_plan(design, epsilon=epsilon, labels=labels)
     if records is not None:
         best.design.groups[0].budget.check_delta_for(records)
     return best

@@ -302,7 +302,9 @@ def compare(
     classes: Annotated[str | None, option(DATA, "Labels of images to keep, such as 3,8.")] = None,
     public_rows: Annotated[int | None, option(DATA, "Public rows, for methods that release labels.")] = None,
     epsilon: Annotated[float, option(PRIVACY, "Whole budget of each method. [1]")] = 1.0,
-    delta: Annotated[float, option(PRIVACY, "Delta of each method; bagging needs 1/records or more. [1e-05]")] = 1e-5,
+    delta: Annotated[
+        float | None, option(PRIVACY, "Delta of each method; bagging needs 1/records or more. [1e-05 or less]")
+    ] = None,
     relation: Annotated[
         Relation,
         option(PRIVACY, "add-or-remove-one (default), as DP-SGD is accounted; or replace-one, which costs it twice."),

@@ -122,6 +122,10 @@ def run(request: Request) -> None:
             # What this run draws is stored there, and no value is drawn twice.
             running.enter_context(kept_in(place.drawn))
             INTERRUPTS.follow(place.standing, lambda: place.spent)
+            # What an interrupted run drew was drawn for its own delta.
+            began = None if place.journal is None or model.delta is not None else place.journal.delta
+            if began is not None:
+                model.set_params(delta=began[0])
             private = None if files is None else files.private
             workers = running.enter_context(Workers.opened(private, source, own.get("jobs"), *where))
             tables = _read_tables(request, files, _read_options(request, model, workers))
@@ -139,6 +143,8 @@ def run(request: Request) -> None:
                 listen(partial(_spend, place, log)),
             ):
                 outcome = run_training(tables, model, ledger=ledger, **options)
+            if began is not None:
+                outcome.record.guarantee["delta_rule"] = began[1]
             for line in outcome.warnings:
                 typer.echo(f"dpensemble: for you only: {line}", err=True)
             outcome.record.seconds["reading"] = round(read, 3)

@@ -445,7 +445,9 @@ class Plan(ShownAsSentences):
         return values
 
 
-def plan(design: VotingDesign, *, epsilon: float | None = None, labels: int | None = None, delta: float = 1e-5) -> Plan:
+def plan(
+    design: VotingDesign, *, epsilon: float | None = None, labels: int | None = None, delta: float | None = None
+) -> Plan:
     """Find the third of epsilon, number of labels and noise from the other two.
 
     Parameters
@@ -457,8 +459,9 @@ def plan(design: VotingDesign, *, epsilon: float | None = None, labels: int | No
         Epsilon of the budget.
     labels : int, optional
         Number of labels. For gated laws, if every query is answered. With a budget, the open noise is found.
-    delta : float, default=1e-5
-        Delta of the budget.
+    delta : float, optional
+        Delta of the budget. By default that of the design: 1e-5, unless its method was given a delta or a number of
+        records.
 
     Returns
     -------
@@ -485,6 +488,7 @@ def plan(design: VotingDesign, *, epsilon: float | None = None, labels: int | No
     """
     labels = None if labels is None else integer_between("labels", labels, 1)
     by_group = design.has_budgets
+    delta = _delta_of(design) if delta is None else delta
     if by_group and epsilon is not None:
         design.with_budget(Budget(epsilon=epsilon, delta=delta))
     if epsilon is None and labels is None and not by_group:
@@ -506,6 +510,12 @@ def plan(design: VotingDesign, *, epsilon: float | None = None, labels: int | No
         raise InvalidParameterError(f"{settings} be given: leave one out, and the library finds it.")
     best = with_least_error(design, labels).design
     return _plan_of(best, best.meter().sure_queries if by_group else labels)
+
+
+def _delta_of(design: VotingDesign) -> float:
+    """Return the delta of a design, or the usual one if its budget is open or its groups have budgets of their own."""
+    own = vars(design).get("budget")
+    return Budget.of(1.0).delta if own is None else float(own.delta)
 
 
 def _plan_of(design: VotingDesign, labels: int) -> Plan:

@@ -34,9 +34,13 @@ class Analysis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Public facts that a design may depend on. Only methods that declare `n_units` public may use it."""
+    """Public facts that a design may depend on. Only methods that declare `n_units` public may use it.
+
+    `budget` has the settings' epsilon, and their delta or the usual one.
+    """
 
     n_classes: int
+    budget: Budget
     n_units: int | None = None
     relation: Relation = Relation.REPLACE_ONE
     entropy: int = 0
@@ -62,7 +66,7 @@ class Planned(ABC):
     classes: Sequence[object] | None
     law: ReleaseLaw | str
     epsilon: float
-    delta: float
+    delta: float | None
     relation: str
     max_labels: int | None
     #: For methods that offer no other analysis.
@@ -87,7 +91,8 @@ class Planned(ABC):
         n_classes : int, optional
             Number of classes. By default the number of declared classes, or 2.
         n_records : int, optional
-            Number of private records (or units), for methods that draw records at random.
+            Number of private records (or units), for methods that draw records at random. Under replace-one a delta
+            that is not given follows from it. Without it, such a delta is 1e-5.
 
         Returns
         -------
@@ -102,16 +107,16 @@ class Planned(ABC):
         """
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
+        relation = member("relation", self.relation, Relation)
+        n_public = n_records if relation is Relation.REPLACE_ONE else None
         facts = Facts(
             n_classes=integer_between("n_classes", n_classes, 2),
+            budget=Budget.of(self.epsilon, self.delta, n_public),
             n_units=n_records,
-            relation=member("relation", self.relation, Relation),
+            relation=relation,
             max_labels=self.max_labels,
         )
         return self._design(facts)
-
-    def _budget(self) -> Budget:
-        return Budget(epsilon=self.epsilon, delta=self.delta)
 
     def _named(self) -> dict[str, Any]:
         """Return the settings that every method passes to its design in the same way: names, law and accounting."""

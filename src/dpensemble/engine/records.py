@@ -24,7 +24,7 @@ from dpensemble._units import number_units
 from dpensemble.accounting import Group
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.errors import InvalidParameterError
-from dpensemble.guarantee import Budget, require_small_delta
+from dpensemble.guarantee import Budget, budget_of_run
 from dpensemble.relations import Relation
 from dpensemble.releases import weighted_groups
 from dpensemble.rows.arguments import (
@@ -82,13 +82,15 @@ class TeacherRecords:
     identities: Sequence[Hashable]
     group_of_record: NDArray[np.int64] | None = None
 
-    def check_delta(self, budget: Budget, relation: Relation, fewest_units: int | None = None) -> None:
+    @property
+    def counted(self) -> int:
+        """Number of units with which delta is compared."""
+        # By content, equal records are one unit, but delta is still compared with the number of records.
+        return len(self.X) if self.units is None else len(number_units(self.identities)[0])
+
+    def check_delta(self, budget: Budget, relation: Relation) -> None:
         """Raise for a delta that would allow publishing one record or unit outright."""
-        if self.units is None:
-            # By content, equal records are one unit, but delta is still compared with the number of records.
-            require_small_delta(budget, relation, len(self.X), "records", fewest_units)
-        else:
-            require_small_delta(budget, relation, len(number_units(self.identities)[0]), "units", fewest_units)
+        budget_of_run(budget.epsilon, budget.delta, relation, self.counted, has_units=self.units is not None)
 
 
 def groups_by_epsilon(

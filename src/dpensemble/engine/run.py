@@ -37,8 +37,9 @@ from dpensemble.datasets.columns import ComparedOnce, EqualRows, ReadBlocks, equ
 from dpensemble.engine.classifier import PrivateClassifier
 from dpensemble.engine.result import Result
 from dpensemble.errors import EqualRowsWarning, InvalidParameterError, RepeatedReleaseWarning
-from dpensemble.guarantee import Budget
+from dpensemble.guarantee import Budget, budget_of_run
 from dpensemble.relations import Basis, Relation
+from dpensemble.rows.arguments import zeroes_bad
 from dpensemble.student import default_student
 
 # Below this share of known records, equal ones may be chance.
@@ -223,6 +224,9 @@ class Steps(ABC):
     default_teacher: Any = LogisticRegression()
     design: Any
     meter: Any
+    #: Epsilon and delta of the run, found once in `prepare` or before, and the rule that gave delta, if there is one.
+    budget: Budget
+    delta_rule: str | None = None
 
     def __init__(self, method: Any) -> None:
         self.method, self.relation = method, member("relation", method.relation, Relation)
@@ -233,6 +237,18 @@ class Steps(ABC):
         """Return the public rows to query, in a public order."""
         order = np.random.default_rng(seed_sequence(self.entropy, Stream.PUBLIC_ROWS)).permutation(n_rows)
         return order if max_labels is None else order[: integer_between("max_labels", max_labels, 1)]
+
+    def find_budget(self, n_units: int, fewest_units: int | None, *, has_units: bool) -> None:
+        """Find the budget of the run, or raise if delta would allow publishing one unit. See `budget_of_run`."""
+        self.budget, self.delta_rule = budget_of_run(
+            self.method.epsilon,
+            self.method.delta,
+            self.relation,
+            n_units,
+            fewest_units,
+            has_units=has_units,
+            zeroes_bad=zeroes_bad(self.method),
+        )
 
     @abstractmethod
     def prepare(self) -> None:
@@ -301,12 +317,13 @@ def run_steps(steps: Steps) -> Result:
     with _timed(seconds, "accounting"):
         steps.prepare()
     if steps.draws_to_teach:
-        announce(steps.design.groups, relation=steps.relation)
+        announce(steps.design.groups, relation=steps.relation, delta_rule=steps.delta_rule)
     with _timed(seconds, "teachers"):
         steps.teach()
     # The only announcement of a release, before its noise is drawn.
     worst_case = steps.meter is None or steps.meter.basis is Basis.WORST_CASE
-    announce(steps.design.groups, steps.costs, worst_case=worst_case, relation=steps.relation)
+    groups, rule = steps.design.groups, steps.delta_rule
+    announce(groups, steps.costs, worst_case=worst_case, relation=steps.relation, delta_rule=rule)
     stage, title = steps.stage
     with _timed(seconds, stage), progress_bar(title, steps.n_steps) as advance:
         steps.charge_and_release(advance)
@@ -316,7 +333,8 @@ def run_steps(steps: Steps) -> Result:
     with _timed(seconds, "accounting of the spend"):
         spend = steps.spend_curve()
     learners = {"teacher": steps.default_teacher, "student": steps.default_student()}
-    return replace(result, spend=spend, settings=_settings(steps), learners=_named(steps, learners), seconds=seconds)
+    result = replace(result, guarantee=replace(result.guarantee, delta_rule=steps.delta_rule), spend=spend)
+    return replace(result, settings=_settings(steps), learners=_named(steps, learners), seconds=seconds)
 
 
 def _settings(steps: Steps) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from dpensemble.engine.records import DeclaredBudgets, ReleasedLabels, TeacherRe
 from dpensemble.engine.result import LABELS, Result
 from dpensemble.engine.run import Steps, compared_once, run
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
-from dpensemble.guarantee import Budget, Guarantee
+from dpensemble.guarantee import Guarantee
 from dpensemble.laws import sample
 from dpensemble.relations import Basis, Relation
 from dpensemble.rows import arguments as inputs
@@ -252,6 +252,7 @@ class VotingSteps(Steps):
         """Return the public facts that the design may depend on."""
         return Facts(
             n_classes=len(self.classes),
+            budget=self.budget,
             n_units=len(number_units(self.records.identities)[0]),
             relation=self.relation,
             entropy=self.entropy,
@@ -260,7 +261,8 @@ class VotingSteps(Steps):
         )
 
     def prepare(self) -> None:
-        """Find the noise that is not set, allocate the records, and make the meter."""
+        """Find delta and the noise if they are not set, allocate the records, and make the meter."""
+        self.find_budget(self.records.counted, self.fewest_units, has_units=self.records.units is not None)
         with progress_bar("Pricing answers", None):
             self._choose_noise_and_allocate()
         student = default_student() if self.method.student is None else self.method.student
@@ -292,8 +294,6 @@ class VotingSteps(Steps):
                 f"student={type(student).__name__} has no predict_proba, which law={law.name!r} requires: "
                 "use logistic regression, naive Bayes, a tree or a forest."
             )
-        budget = Budget(epsilon=method.epsilon, delta=method.delta)
-        self.records.check_delta(budget, self.relation, self.fewest_units)
         analysis = Analysis.of(method.analysis)
         if analysis is Analysis.DATA_DEPENDENT and method.max_labels is None:
             raise InvalidParameterError(
@@ -459,7 +459,8 @@ class VotingEnsembleClassifier(Planned, ArrayClassifier):
             Account of the records in a `dpensemble.server.Ledger`. It is charged before noise is drawn, and may refuse.
         fewest_units : int, optional
             Public lower bound on the number of units (of records, without `units`). Delta is compared with it under
-            add-or-remove-one, in which the number itself is private. Without it, delta is at most 0.01 then.
+            add-or-remove-one, in which the number itself is private, and follows from it if no delta is given. Without
+            it, delta is at most 0.01 then.
         **others
             Not supported. ``sample_weight`` raises an error with the reason.
 

@@ -141,7 +141,7 @@ class AutoClassifier(TableClassifier):
         classes: Sequence[Any] | None = None,
         declared_columns: Mapping[Any, Sequence[Any]] | None = None,
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float | None = None,
         relation: str = "replace-one",
         random_state: Any = None,
         on_bad_record: str = "raise",
@@ -190,7 +190,7 @@ class AutoClassifier(TableClassifier):
             # A wrong argument raises whichever method is chosen.
             numbers = arguments.public_unit_numbers(public_units, len(public))
             # A text as epsilon would end the choice of a method by another error.
-            Budget(epsilon=self.epsilon, delta=self.delta)
+            Budget.of(self.epsilon, self.delta)
             owners = Owners.of(units, len(X), zeroes=zeroes_bad(self))
             facts = _PublicFacts(
                 n_public=len(public),

@@ -41,10 +41,10 @@ class DrawnSteps(VotingSteps):
     def prepare(self) -> None:
         """Raise if the labels exceed the budget. A smaller number would depend on the number of records."""
         super().prepare()
-        method = self.method
-        if self.relation is Relation.ADD_OR_REMOVE_ONE and self.meter.sure_queries < method.max_labels:
+        most, budget = self.method.max_labels, self.budget
+        if self.relation is Relation.ADD_OR_REMOVE_ONE and self.meter.sure_queries < most:
             raise BudgetError(
-                f"max_labels={method.max_labels} exceeds what epsilon={method.epsilon:g} and delta={method.delta:g} "
+                f"max_labels={most} exceeds what epsilon={budget.epsilon:g} and delta={budget.delta:g} "
                 f"pay for, {self.meter.sure_queries}: request fewer, or use more noise."
             )
 
@@ -121,7 +121,7 @@ class BaggedPATEClassifier(BaggedPATE, VotesInBlocks):
         scheme: str = "distinct",
         law: ReleaseLaw | str = "gnmax",
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float | None = None,
         relation: str = "replace-one",
         max_labels: int | None = None,
         random_state: Any = None,

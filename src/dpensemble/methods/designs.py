@@ -31,7 +31,7 @@ class SubsampleAggregate(Planned):
             counts_the_breach=True,
             n_classes=facts.n_classes,
             n_teachers=self.n_teachers,
-            budget=self._budget(),
+            budget=facts.budget,
         )
 
 
@@ -52,7 +52,7 @@ class DPBagging(Planned):
             n_classes=facts.n_classes,
             n_teachers=self.n_teachers,
             n_partitions=self.n_partitions,
-            budget=self._budget(),
+            budget=facts.budget,
         )
 
 
@@ -65,9 +65,7 @@ class PATE(Planned):
     n_teachers: int
 
     def _design(self, facts: Facts) -> VotingDesign:
-        return Partitioned(
-            **self._named(), n_classes=facts.n_classes, n_teachers=self.n_teachers, budget=self._budget()
-        )
+        return Partitioned(**self._named(), n_classes=facts.n_classes, n_teachers=self.n_teachers, budget=facts.budget)
 
 
 class BaggedPATE(Planned):
@@ -96,7 +94,7 @@ class BaggedPATE(Planned):
             scheme=BootstrapScheme(member("scheme", self.scheme, Bootstrap), n_teachers, subsample),
             n_units=facts.n_units,
             relation=facts.relation,
-            budget=self._budget(),
+            budget=facts.budget,
         )
 
 
@@ -127,7 +125,7 @@ class RandomSubspace(Planned):
             **self._named(),
             n_classes=facts.n_classes,
             n_teachers=self.n_teachers,
-            budget=self._budget(),
+            budget=facts.budget,
             columns=real_between("columns", self.columns, 1e-9, 1.0),
             secret_columns=self.secret_columns,
         )
@@ -144,7 +142,7 @@ class _ByGroup(Planned):
     def _design(self, facts: Facts) -> VotingDesign:
         census = facts.census
         if census is None:
-            census = Census(names=(EVERYONE,), budgets=(self._budget(),), shares=(1.0,))
+            census = Census(names=(EVERYONE,), budgets=(facts.budget,), shares=(1.0,))
         return ByGroup(
             **self._named(),
             kind=self._kind,

@@ -112,7 +112,7 @@ class DiscriminantClassifier(ArrayClassifier):
         *,
         classes: Sequence[Any] | None = None,
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float | None = None,
         relation: str = "replace-one",
         random_state: Any = None,
         on_bad_record: str = "raise",
@@ -130,7 +130,7 @@ class DiscriminantClassifier(ArrayClassifier):
         return DiscriminantSums(
             name=self.name,
             title=self.title,
-            everyone=(Group(EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),),
+            everyone=(Group(EVERYONE, Budget.of(self.epsilon, self.delta)),),
             n_classes=integer_between("n_classes", n_classes, 2),
             rounds=3,
             relation=member("relation", self.relation, Relation),
@@ -198,8 +198,8 @@ class DiscriminantSteps(Steps):
     def prepare(self) -> None:
         """Make the meter, and directions from public rows."""
         warn_of_columns(self.rows, has_unit=self.records.units is not None)
-        self.design = self.method.design(n_classes=len(self.classes))
-        self.records.check_delta(self.design.groups[0].budget, self.relation, self.fewest_units)
+        self.find_budget(self.records.counted, self.fewest_units, has_units=self.records.units is not None)
+        self.design = self.method.design(n_classes=len(self.classes)).with_budget(self.budget)
         self.meter = self.design.meter()
         self._release = DiscriminantRelease(self.rows, self.classes)
         # Equal records are separate units here: each adds its own vector.

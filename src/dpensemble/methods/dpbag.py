@@ -73,7 +73,7 @@ class DPBaggingClassifier(DPBagging, VotesInBlocks):
         analysis: str = "worst-case",
         accounting: str = "exact",
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float | None = None,
         relation: str = "replace-one",
         max_labels: int | None = None,
         random_state: Any = None,

@@ -20,7 +20,7 @@ from dpensemble._entries import Floats, Integers
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._random import Stream, seed_integer
 from dpensemble._work import ShownPasses
-from dpensemble.accounting import Group
+from dpensemble.accounting import EVERYONE, Group
 from dpensemble.datasets.frames import takes_any_frame
 from dpensemble.datasets.public_facts import warn_of_columns
 from dpensemble.datasets.tables import as_library_transformer
@@ -32,7 +32,7 @@ from dpensemble.engine.records import ReleasedLabels, groups_by_epsilon
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, compared_once, guarded_fit, run_steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
-from dpensemble.guarantee import Budget, require_small_delta
+from dpensemble.guarantee import Budget, budget_of_run
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.learning import Learned, release_and_fit, release_and_fit_synthetic_rows, statistics_of
 from dpensemble.moments.maps.grid import Grid, declared_grid, observed_grid
@@ -71,12 +71,11 @@ class _MomentsSteps(Steps):
         groups: tuple[Group, ...] | None,
         total: float,
         public_units: PublicUnits,
-        fewest_units: int | None,
+        found: tuple[Budget, str],
     ) -> None:
-        budget = Budget(epsilon=method.epsilon, delta=method.delta)
-        relation, noun = member("relation", method.relation, Relation), "units" if public_units.private else "records"
-        require_small_delta(budget, relation, records.n_units, noun, fewest_units)
         super().__init__(method)
+        self.budget, self.delta_rule = found
+        groups = (Group(EVERYONE, self.budget),) if groups is None else groups
         self.records, self.public, self.classes = records, public, classes
         self.public_units, self.has_units = public_units, public_units.private
         self.groups, self.total = groups, total
@@ -245,12 +244,12 @@ def _steps_of_blocks(
         )
     else:
         source, units = read, read.unit
-    records = CheckedRecords.of_source(source, check)
+    records, whose = CheckedRecords.of_source(source, check), PublicUnits(numbers, private=units is not None)
     if n_records is not None and member("relation", method.relation, Relation) is Relation.REPLACE_ONE:
         _require_number(n_records, records.n_records)
     n_units = integer_between("n_records", records.n_units, 1, 2**40)
-    whose = PublicUnits(numbers, private=units is not None)
-    return _MomentsSteps(method, records, public, classes, None, float(n_units), whose, fewest_units)
+    found = method._budget_of(n_units, fewest_units, has_units=whose.private)
+    return _MomentsSteps(method, records, public, classes, None, float(n_units), whose, found)
 
 
 def _require_number(n_records: int, counted: int) -> None:
@@ -264,20 +263,17 @@ def _require_number(n_records: int, counted: int) -> None:
 
 
 def _weights_of_records(
-    method: Any, units_of: Integers, epsilons: ArrayLike | None
+    method: Any, units_of: Integers, epsilons: ArrayLike | None, delta: float
 ) -> tuple[Floats, tuple[Group, ...] | None, float]:
     """Return records' weights, groups if budgets differ, and the sum of units' weights from public counts."""
     weights = 1 / np.bincount(units_of)[units_of]
     if epsilons is None:
         return weights, None, float(int(units_of.max()) + 1)
     relation = member("relation", method.relation, Relation)
-    personal, groups = groups_by_epsilon(epsilons, len(units_of), relation=relation, delta=method.delta)
+    personal, groups = groups_by_epsilon(epsilons, len(units_of), relation=relation, delta=delta)
     units = np.bincount(personal.group_of_unit(units_of), minlength=personal.n_groups)
     parts = np.asarray([group.weight for group in groups])
     return weights * parts[personal.group_of_record], groups, float(units @ parts)
-
-
-_EVERYONE = "everyone"
 
 
 class LabelMomentsClassifier(TableClassifier):
@@ -380,7 +376,7 @@ class LabelMomentsClassifier(TableClassifier):
         rounds: int | None = None,
         statistics: str | list[str] | None = None,
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float | None = None,
         relation: str = "replace-one",
         random_state: Any = None,
         on_bad_record: str = "raise",
@@ -407,7 +403,7 @@ class LabelMomentsClassifier(TableClassifier):
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
         n_classes = integer_between("n_classes", n_classes, 2)
-        everyone = (Group(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
+        everyone = (Group(EVERYONE, Budget.of(self.epsilon, self.delta)),)
         return _noisy_sums(
             name=self.name,
             title=self.title,
@@ -465,6 +461,18 @@ class LabelMomentsClassifier(TableClassifier):
             owners = Owners.of(units, len(X), zeroes=zeroes_bad(self))
             return self._fit_checked(X, y, public, owners, numbers, personal_epsilons, fewest_units)
 
+    def _budget_of(self, n_units: int, fewest_units: int | None, *, has_units: bool) -> tuple[Budget, str]:
+        """Return the budget of a run and the rule that gave delta. See `budget_of_run`."""
+        return budget_of_run(
+            self.epsilon,
+            self.delta,
+            member("relation", self.relation, Relation),
+            n_units,
+            fewest_units,
+            has_units=has_units,
+            zeroes_bad=zeroes_bad(self),
+        )
+
     def _fit_checked(
         self,
         X: Any,
@@ -478,14 +486,15 @@ class LabelMomentsClassifier(TableClassifier):
         """Fit to rows and labels that `checked_tables` returned, within `guarded_fit`."""
         whose = PublicUnits(public_units, private=owners.units is not None)
         epsilons = owners.kept_values("personal_epsilons", personal_epsilons)
+        found = self._budget_of(owners.n_units, fewest_units, has_units=whose.private)
         units, groups, total = None, None, float(len(X))
         if epsilons is not None or owners.units is not None:
-            weights, groups, total = _weights_of_records(self, owners.numbers, epsilons)
+            weights, groups, total = _weights_of_records(self, owners.numbers, epsilons, found[0].delta)
             units = UnitsByPlace.of_present(owners.present, owners.numbers, weights)
         form = TableForm(public.iloc[:0], declared=self.declared_columns is not None)
         classes = sorted_classes(self.classes)
         records = CheckedRecords.in_memory(X, y, RowCheck(form, classes, zeroes_bad(self), units))
-        self.result_ = run_steps(_MomentsSteps(self, records, public, classes, groups, total, whose, fewest_units))
+        self.result_ = run_steps(_MomentsSteps(self, records, public, classes, groups, total, whose, found))
         return self
 
     @takes_any_frame

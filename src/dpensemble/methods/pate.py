@@ -55,7 +55,7 @@ class _GroupSteps(VotingSteps):
                 "relation='add-or-remove-one' requires group_shares, the public share of each budget among records, "
                 "because shares that are read from the records would change when one is added: give group_shares."
             )
-        return personal_budgets(values, delta=self.method._budget().delta, levels=budgets.levels, declared=shares)
+        return personal_budgets(values, delta=self.budget.delta, levels=budgets.levels, declared=shares)
 
     def guarantee(self) -> Guarantee:
         """Return the guarantee, with a separate one for each group."""
@@ -91,7 +91,7 @@ class _PersonalisedPATEClassifier(VotingEnsembleClassifier):
         analysis: str = "worst-case",
         accounting: str = "exact",
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float | None = None,
         relation: str = "replace-one",
         max_labels: int | None = None,
         random_state: Any = None,
@@ -242,7 +242,7 @@ class PATEClassifier(PATE, VotesInBlocks):
         analysis: str = "worst-case",
         accounting: str = "exact",
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float | None = None,
         relation: str = "replace-one",
         max_labels: int | None = None,
         random_state: Any = None,
@@ -369,8 +369,8 @@ class WeightingPATEClassifier(WeightingPATE, _PersonalisedPATEClassifier):
         As for `PATEClassifier`, for each group at its own weight.
     epsilon : float, default=1.0
         Budget of every record if `fit` gets none.
-    delta : float, default=1e-5
-        Delta of every budget. Must be below 1 / n_records.
+    delta : float, optional
+        Delta of every budget (1e-5 or less). As for `SubsampleAggregateClassifier`.
     relation, max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
         As for `SubsampleAggregateClassifier`. Neighbours differ within one group: group membership is public.
 

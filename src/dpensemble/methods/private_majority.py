@@ -19,6 +19,7 @@ from dpensemble.design.private_majority import MajorityRule
 from dpensemble.engine.planned import Facts, store_params
 from dpensemble.engine.voting import VotingEnsembleClassifier, VotingSteps
 from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.teachers import FreshTeachers, PrivateTeachers, RandomizedBallots
 from dpensemble.teachers.private_logistic import default_teacher
 
@@ -74,7 +75,7 @@ class _PrivateTeachersSteps(VotingSteps):
     def _model_fitter(self) -> Callable[[], PrivateTeachers]:
         """Return a function that fits all private teachers, each time with other noise."""
         seed, allocation, turns = self.method.insecure_release_seed, self.allocation, count()
-        teacher, n_teachers = self.method._resolved_teacher(), self.allocation.n_teachers
+        teacher, n_teachers = self.method._resolved_teacher(self.budget), self.allocation.n_teachers
 
         def fit() -> PrivateTeachers:
             first = next(turns) * n_teachers
@@ -219,7 +220,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
         sharing: str = "everyone",
         law: DaRRM | str | None = None,
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float | None = None,
         relation: str = "replace-one",
         max_labels: int | None = None,
         random_state: Any = None,
@@ -237,7 +238,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
         partition = member("sharing", self.sharing, Sharing) is Sharing.PARTITION
         n_teachers = integer_between("n_teachers", self.n_teachers, 1)
         return private_teachers(
-            self._resolved_teacher(),
+            self._resolved_teacher(facts.budget),
             named={"name": self.name, "title": self.title},
             private=member("private", self.private, PrivateWhat),
             law=self.law,
@@ -245,17 +246,17 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
             n_teachers=n_teachers,
             touched=1 if partition else n_teachers,
             queries=facts.max_labels,
-            budget=self._budget(),
+            budget=facts.budget,
             has_units=facts.has_units,
             relation=facts.relation,
             n_classes=facts.n_classes,
         )
 
-    def _resolved_teacher(self) -> Any:
+    def _resolved_teacher(self, budget: Budget) -> Any:
         """Return the teacher. The default teacher is as private as declared, or as the budget requires of a model."""
         ordinary = self.private == PrivateWhat.BALLOTS or self.law == MajorityRule.GNMAX
         if self.teacher is not None or ordinary:
             return self.teacher
         models = member("private", self.private, PrivateWhat) is PrivateWhat.MODELS
-        budget, touched = self._budget(), self.n_teachers if self.sharing == Sharing.EVERYONE else 1
+        touched = self.n_teachers if self.sharing == Sharing.EVERYONE else 1
         return default_teacher(budget, touched, _declared_pair(self.teacher_privacy), trained_once=models)

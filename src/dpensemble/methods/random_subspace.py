@@ -87,7 +87,7 @@ class RandomSubspaceClassifier(RandomSubspace, VotesInBlocks):
         law: ReleaseLaw | str = "gnmax",
         accounting: str = "exact",
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float | None = None,
         relation: str = "replace-one",
         max_labels: int | None = None,
         random_state: Any = None,

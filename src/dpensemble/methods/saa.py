@@ -35,8 +35,11 @@ class SubsampleAggregateClassifier(SubsampleAggregate, VotesInBlocks):
         Charge only for what the released label reveals, or for the noisy counts too, as the papers do.
     epsilon : float, default=1.0
         Budget of one fit.
-    delta : float, default=1e-5
-        Most probability of an event beyond the limit of epsilon. Must be below 1 / n_records.
+    delta : float, optional
+        Most probability beyond epsilon (1e-5 or less). It must be below 1 / n_records. A given delta is never changed.
+        Without it, delta under replace-one is the smaller of 1e-5 and 0.2 / n_records, rounded down to one digit. With
+        `units` the number of units counts, unless bad records add zeros: then delta is 1e-5. Under add-or-remove-one
+        the number of records is private. So delta is 1e-5, or follows from `fewest_units` in the same way.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Neighbouring relation. It decides how records are allocated.
     max_labels : int, optional
@@ -92,7 +95,7 @@ class SubsampleAggregateClassifier(SubsampleAggregate, VotesInBlocks):
         law: ReleaseLaw | str = "lnmax",
         accounting: str = "exact",
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float | None = None,
         relation: str = "replace-one",
         max_labels: int | None = None,
         random_state: Any = None,

@@ -16,7 +16,7 @@ from dpensemble._entries import Floats
 from dpensemble._random import Stream, seed_integer
 from dpensemble._units import number_units
 from dpensemble._work import progress_bar
-from dpensemble.accounting import Group
+from dpensemble.accounting import EVERYONE, Group
 from dpensemble.allocation import Allocation, partitions
 from dpensemble.allocation.partition import teachers_of_groups
 from dpensemble.design.sums import NoisySums
@@ -149,10 +149,9 @@ class _AveragesSteps(Steps):
     def prepare(self) -> None:
         """Allocate the records, and make the meter."""
         method, records = self.method, self.records
+        self.find_budget(records.counted, self.fewest_units, has_units=records.units is not None)
         groups, by_record, by_unit = self._groups()
         self.design = method.design(n_classes=len(self.classes), groups=groups)
-        budget = Budget(epsilon=method.epsilon, delta=method.delta)
-        records.check_delta(budget, self.relation, self.fewest_units)
         self._asked = self.order(len(self.rows), method.max_labels)
         self._bound = self._answer_bound()
         self._allocation, self._weights = self.design.allocate(
@@ -162,12 +161,12 @@ class _AveragesSteps(Steps):
 
     def _groups(
         self,
-    ) -> tuple[tuple[Group, ...] | None, NDArray[np.int64] | None, NDArray[np.int64] | None]:
-        """Return groups with their weights, and the group of each record and unit, if budgets differ."""
+    ) -> tuple[tuple[Group, ...], NDArray[np.int64] | None, NDArray[np.int64] | None]:
+        """Return groups with their weights, and the group of each record and unit if budgets differ."""
         if self.epsilons is None:
-            return None, None, None
+            return (Group(EVERYONE, self.budget),), None, None
         personal, groups = groups_by_epsilon(
-            self.epsilons, len(self.records.X), relation=self.relation, delta=self.method.delta
+            self.epsilons, len(self.records.X), relation=self.relation, delta=self.budget.delta
         )
         by_unit = personal.group_of_unit(number_units(self.records.identities)[1])
         return groups, personal.group_of_record, by_unit
@@ -273,7 +272,6 @@ def _averaged_model(averages: Floats, classes: NDArray[Any]) -> LogisticRegressi
     return model
 
 
-_EVERYONE = "everyone"
 # Of public rows: squares and products must stay finite.
 _LARGEST_ENTRY = 1e50
 _CLIP = {Answers.PROBABILITIES: 1.0, Answers.PARAMETERS: 2.0}
@@ -359,7 +357,7 @@ class SoftVotesClassifier(ArrayClassifier):
         n_teachers: int = 250,
         clip: float | None = None,
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float | None = None,
         relation: str = "replace-one",
         max_labels: int | None = None,
         random_state: Any = None,
@@ -373,7 +371,7 @@ class SoftVotesClassifier(ArrayClassifier):
         """Return everything public about a run with these settings. No record is read."""
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
-        everyone = (Group(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
+        everyone = (Group(EVERYONE, Budget.of(self.epsilon, self.delta)),)
         answers = _answers_of(self.answers)
         return TeacherAverages(
             name=self.name,

@@ -136,6 +136,7 @@ def _verdict(record: RunRecord) -> dict[str, Any]:
         "a_unit": with_article(statement.unit),
         "unit_column": record.data.get("unit_column"),
         "certificate": record.data.get("certificate"),
+        "delta_rule": statement.delta_rule,
         "accounting": statement.accounting,
         "noise": record.noise_in_words,
         "assumptions": statement.assumptions,
@@ -418,6 +419,7 @@ def _privacy(record: RunRecord) -> dict[str, Any]:
         "relation": statement.relation.value,
         "groups": [{"name": group.name, "epsilon": round_up(group.epsilon, 4)} for group in statement.groups],
         "in_words": statement.sentences(),
+        "delta_rule": statement.delta_rule,
         "accounting": statement.accounting,
         "noise": record.noise_in_words,
         "released": [dict(one) for one in record.releases] if record.described_sums else [],
@@ -453,6 +455,7 @@ def card_as_markdown(card: dict[str, Any]) -> str:
             [
                 ("epsilon", privacy["epsilon"]),
                 ("delta", privacy["delta"]),
+                *([] if privacy["delta_rule"] is None else [("where delta is from", privacy["delta_rule"])]),
                 ("unit protected", _unit(data)),
                 ("basis", privacy["basis"]),
                 ("neighbouring data sets", privacy["relation"]),

@@ -421,7 +421,7 @@ def compare(
     data: ComparisonData,
     *,
     epsilon: float = 1.0,
-    delta: float = 1e-5,
+    delta: float | None = None,
     methods: Sequence[str] = METHODS,
     learner: str = "logistic-regression",
     n_teachers: int | None = None,
@@ -438,9 +438,12 @@ def compare(
     ----------
     data : ComparisonData
         Public. See `comparison_data`.
-    epsilon, delta : float
-        Budget of each method. If delta is not below one over the records, methods that release labels run just
-        below one over the records.
+    epsilon : float, default=1.0
+        Epsilon of each method.
+    delta : float, optional
+        Delta of each method. By default 1e-5 or, under replace-one, the smaller of 1e-5 and 0.2 divided by the private
+        records, rounded down to one digit. If delta is not below one over the records, methods that release labels run
+        just below one over the records.
     methods : sequence of str
         Names of estimators with one budget, ``"darrm"`` (a private majority's noisy answers) and ``"dp-sgd"``. A method
         that votes may name a law: ``"pate:optimal"``.
@@ -478,7 +481,7 @@ def compare(
     >>> comparison.methods[0].bought["subsample"], comparison.methods[0].epsilon
     (26, 0.0)
     """
-    chosen, budget = _checked_methods(methods), Budget(epsilon=epsilon, delta=delta)
+    chosen, budget = _checked_methods(methods), Budget.of(epsilon, delta)
     base, related = data.learner(learner), member("relation", relation, Relation)
     repeats, entropy = integer_between("repeats", repeats, 1, _MOST_REPEATS), public_entropy(random_state)
     if insecure_release_seed is not None:
@@ -489,6 +492,8 @@ def compare(
     with progress_bar("Comparing", repeats * len(runs), shown=progress) as advance:
         for repeat in range(repeats):
             trial = _trial(data, repeat, entropy, n_teachers, insecure_release_seed, **same)
+            if delta is None and related is Relation.REPLACE_ONE:
+                trial = replace(trial, budget=Budget.of(epsilon, n_units=trial.n_records))
             for name, method in runs.items():
                 with uncounted():
                     tallies[name].run(method, trial)

@@ -106,6 +106,15 @@ class Journal:
         return f"epsilon {each}; delta {self.budgets[0]['delta']:g}"
 
     @property
+    def delta(self) -> tuple[float, str] | None:
+        """The delta with which the run began and the rule that gave delta. None if no budget is known."""
+        if not self.budgets:
+            return None
+        # Without a rule, an earlier version began the run, whose default did not depend on the number of units.
+        rule = self.budgets[0].get("delta_rule", "as the version that began the run chose it")
+        return float(self.budgets[0]["delta"]), str(rule)
+
+    @property
     def is_signed(self) -> bool:
         """Whether a run of this user wrote exactly this journal. Only such a journal may name what is run."""
         return is_signature_of(self.signature, self._signed_content())

@@ -20,12 +20,13 @@ from dpensemble._random import Stream, noise_source, public_entropy, seed_intege
 from dpensemble._spending import Spending, announce
 from dpensemble._units import number_units, units_or_none
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.quality.figures import PlainValues
 from dpensemble.quality.release import HeldRecords, Layout, NoisyHistograms, release_meter
 from dpensemble.quality.result import Costs, ReleasedQuality
 from dpensemble.relations import Relation
 from dpensemble.report.record import declared_noun, unit_noun
-from dpensemble.rows.arguments import BAD, class_ids_or_bad, sorted_classes
+from dpensemble.rows.arguments import BAD, class_ids_or_bad, sorted_classes, zeroes_bad
 from dpensemble.workflow.tables import Tables
 
 _FEWEST = 20
@@ -135,11 +136,13 @@ def _choose(
             f"back at least {_FEWEST}."
         )
     required = (0.5,) if costs is None else (0.5, costs.threshold)
+    # That of the fit, which counts the units that are not held back.
+    n_public = None if by_unit and zeroes_bad(model) else n_units - n_held
     layout = Layout.planned(
         _class_names(tables.classes),
         n_held,
         settings["epsilon"],
-        settings["delta"],
+        Budget.of(settings["epsilon"], settings["delta"], n_public).delta,
         positive=positive,
         groups=tables.groups,
         required=len(set(required)),

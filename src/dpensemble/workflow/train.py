@@ -27,6 +27,7 @@ from dpensemble.datasets.columns import ComparedOnce, EqualRows, equal_rows, num
 from dpensemble.engine.result import Result
 from dpensemble.engine.voting import PrivateDiagnostics
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
+from dpensemble.guarantee import Budget
 from dpensemble.persistence import require_savable
 from dpensemble.quality.release import NoisyHistograms
 from dpensemble.relations import Relation
@@ -196,7 +197,8 @@ def train(
     positive_class : str, optional
         The class whose cases are found or missed. By default the second of two sorted classes.
     fewest_units : int, optional
-        Public lower bound on the number of private units. Under add-or-remove-one, delta is compared with it.
+        Public lower bound on the number of private units. Under add-or-remove-one, delta is compared with it,
+        and follows from it if no delta is given.
     ledger : LedgerAccount, optional
         Account of the private records. It is charged before noise is drawn, and may refuse.
     title : str, optional
@@ -483,7 +485,8 @@ def _require_budgets(model: Any, tables: Tables) -> PersonalBudgets | None:
         raise InvalidParameterError(
             f"budgets were dealt by position, but relation={model.relation!r} does not allow that: use 'replace-one'."
         )
-    return personal_budgets(tables.budgets, delta=model.delta, levels=tables.levels, declared=tables.group_shares)
+    delta = Budget.of(model.epsilon, model.delta).delta
+    return personal_budgets(tables.budgets, delta=delta, levels=tables.levels, declared=tables.group_shares)
 
 
 def _about_teachers(diagnostics: PrivateDiagnostics, n_teachers: int | None) -> tuple[str, ...]:
