@@ -375,24 +375,45 @@ def _log_moments(p: Floats, losses: Floats, exponents: Floats) -> Floats:
 def _few_in_order(pairs: DominatingPairs, tolerance: float, n_outcomes: int, largest_order: float) -> DominatingPairs:
     """Return fewer pairs that dominate the set, each of which stands for neighbouring rows."""
     # A group may exceed its own worst row by a share of `tolerance` in Renyi divergence, or up to the worst row of all.
-    orders = _TEST_ORDERS[: max(3, int(np.searchsorted(_TEST_ORDERS, largest_order, side="right")))]
-    each = pairs.renyi_of_each(orders)
-    worst = each.max(axis=0)
+    tests = max(3, int(np.searchsorted(_TEST_ORDERS, largest_order, side="right")))
+    ranges = _Ranges.of(pairs, n_outcomes)
+    worst = ranges.each.max(axis=0)
     pending, groups = [(0, len(pairs))], []
     while pending:
         start, stop = pending.pop()
-        rows = pairs.rows(start, stop)
         if stop - start == 1:
-            groups.append(rows)
+            groups.append(pairs.rows(start, stop))
             continue
-        together = rows.single(n_outcomes)
-        fine = np.maximum(each[start:stop].max(axis=0) * (1 + tolerance), worst)
-        if np.all(together.renyi(orders) <= fine):
+        together, divergences = ranges.together(start, stop)
+        fine = np.maximum(ranges.each[start:stop].max(axis=0) * (1 + tolerance), worst)
+        if np.all((divergences <= fine)[:tests]):
             groups.append(together)
         else:
             middle = (start + stop) // 2
             pending += [(start, middle), (middle, stop)]
     return DominatingPairs.union(groups)
+
+
+class _Ranges:
+    """The pair that stands for each range of rows, which searches of several tolerances share."""
+
+    def __init__(self, pairs: DominatingPairs, n_outcomes: int) -> None:
+        self._pairs, self._n_outcomes = pairs, n_outcomes
+        #: Divergences of every row at the orders of tests.
+        self.each = pairs.renyi_of_each(_TEST_ORDERS)
+        self._found: dict[tuple[int, int], tuple[DominatingPairs, Floats]] = {}
+
+    @staticmethod
+    @lru_cache(maxsize=8)
+    def of(pairs: DominatingPairs, n_outcomes: int) -> _Ranges:
+        return _Ranges(pairs, n_outcomes)
+
+    def together(self, start: int, stop: int) -> tuple[DominatingPairs, Floats]:
+        """Return the pair that dominates all rows of a range, and its divergences at the orders of tests."""
+        if (start, stop) not in self._found:
+            one = self._pairs.rows(start, stop).single(self._n_outcomes)
+            self._found[start, stop] = one, one.renyi(_TEST_ORDERS)
+        return self._found[start, stop]
 
 
 def _halves(rows: Integers, alike: Floats) -> list[Integers]:
