@@ -75,7 +75,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Growth:
-    """A route at several sizes, from which the exponent of its growth follows."""
+    """A route at several sizes, which show the exponent of its growth."""
 
     name: str
     sizes: tuple[int, ...]
@@ -180,7 +180,7 @@ def _adult() -> tuple[Any, Any, Any]:
 
 
 def _model(classes: Sequence[object], epsilon: float = 1.0, delta: float = 1e-5) -> Any:
-    from dpensemble import AutoClassifier  # noqa: PLC0415
+    from dpensemble.methods import AutoClassifier  # noqa: PLC0415
 
     return AutoClassifier(classes=list(classes), epsilon=epsilon, delta=delta, insecure_release_seed=0)
 
@@ -636,7 +636,7 @@ def main() -> None:
         return
     table, growing = routes(options.quick), growths(options.quick)
     if options.list:
-        print("\n".join(one.name for one in [*table, *growing]))
+        print("\n".join([route.name for route in table] + [growth.name for growth in growing]))
         return
     versions = {"this": SOURCES}
     if options.against is not None:
