@@ -460,7 +460,7 @@ def _trimmed(below: int, excess: Floats) -> tuple[int, Floats]:
     return below - first, excess[first : last + 1]
 
 
-# With as many weights of kernels, groups are evaluated at every so many nodes first.
+# From this number of weights on, groups are first evaluated at nodes this far apart.
 _MANY_WEIGHTS, _APART = 20_000, 8
 # Nodes of a stretch whose groups are selected together, and at how many of the nodes apart the largest is looked for.
 _STRETCH, _LEADERS = 16 * _APART, 4

@@ -78,7 +78,7 @@ def _concave_hull(points: NDArray[np.float64]) -> NDArray[np.float64]:
     q, p = points[np.lexsort((points[:, 1], points[:, 0]))].T
     inside = (q > 0) & ((1 - q >= _NEAR_END) | (1 - p >= _NEAR_END))
     q, p = q[inside], p[inside]
-    # A point that is no higher than one before it lies on no edge.
+    # A point at most as high as an earlier point lies on no edge.
     rising = p > np.maximum.accumulate(np.concatenate([[0.0], p]))[:-1]
     hull: list[tuple[float, float]] = [(0.0, 0.0)]
     for point in zip(q[rising].tolist(), p[rising].tolist(), strict=True):
