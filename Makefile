@@ -85,6 +85,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/many_rows.py
 	$(BIN)/python benchmarks/many_rows.py --teachers 100
 	$(BIN)/python benchmarks/commands.py
+	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/failures_after_charge --runs 500
 	$(BIN)/python benchmarks/adult_end_to_end.py
 

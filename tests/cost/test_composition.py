@@ -5,7 +5,7 @@ import math
 import pickle
 from fractions import Fraction
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 
 import mpmath
 import numpy as np
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dpensemble.accounting import Change, price
 from dpensemble.accounting.worst_case import _table_pairs
-from dpensemble.cost import DominatingPairs
+from dpensemble.cost import DominatingPairs, composition
 from dpensemble.cost.composition import (
     AdaptiveComposition,
     Layout,
@@ -24,6 +24,7 @@ from dpensemble.cost.composition import (
     _Kernel,
     _layout_number,
     _layout_size,
+    _stretches,
 )
 from dpensemble.guarantee import Budget
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, TableLaw
@@ -37,6 +38,7 @@ LAWS = {
     "table": (TableLaw(((0.9, 0.1), (0.3, 0.7), (0.6, 0.4), (0.2, 0.8))), 3),
 }
 every = pytest.mark.parametrize(("law", "n_teachers"), LAWS.values(), ids=LAWS)
+coins = st.lists(st.tuples(st.floats(0.05, 0.95), st.floats(0.05, 0.95)), min_size=1, max_size=3)
 
 
 def adaptive_delta(pairs, n_answers, epsilon):
@@ -140,6 +142,51 @@ def test_groups_dominate_their_members(law, n_teachers):
             assert groups.hockey_stick(epsilon) >= pairs.hockey_stick(epsilon) - 1e-14
 
 
+@settings(max_examples=15, deadline=None)
+@given(coins, st.integers(40, 80), st.integers(3, 12))
+def test_groups_that_are_left_out_are_never_the_largest(rows, n_answers, n_steps):
+    pairs = DominatingPairs(*(np.array([[row[i], 1 - row[i]] for row in rows]) for i in (0, 1))).both_ways()
+    if np.abs(pairs.losses()).max() < 1e-3:
+        return
+    curves = []
+    for many in (1, 2**62):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(composition, "_MANY_WEIGHTS", many)
+            curves.append(Recursion(Layout(pairs, n_steps), n_answers).curve(n_answers))
+    some, all_ = curves
+    assert some.below == all_.below
+    np.testing.assert_allclose(some.excess, all_.excess, rtol=1e-12, atol=1e-99)
+
+
+def test_most_groups_are_evaluated_at_few_nodes():
+    chances = np.linspace(0.2, 0.5, 60)
+    q = np.stack([chances, 1 - chances], axis=1)
+    p = np.stack([chances + 0.1 * chances * (1 - chances), 1 - chances - 0.1 * chances * (1 - chances)], axis=1)
+    pairs, seen = DominatingPairs(p, q).both_ways(), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(composition, "_MANY_WEIGHTS", 1)
+        patch.setattr(composition, "_stretches", lambda *nodes: seen.append(_stretches(*nodes)) or seen[-1])
+        screened = Recursion(Layout(pairs, 12), 200).curve(200)
+    assert any(not everything for stretches in seen for _, _, everything in stretches)
+    every_group = Recursion(Layout(pairs, 12), 200).curve(200)
+    np.testing.assert_allclose(screened.excess, every_group.excess, rtol=1e-12, atol=1e-99)
+
+
+@given(st.integers(0, 300), st.integers(0, 900), st.integers(0, 900), st.integers(1, 150), st.integers(8, 1200))
+def test_stretches_hold_every_node_and_all_groups_at_the_ends_and_around_0(low, high, centre, around, last):
+    stretches = _stretches(low, high, centre, around, last)
+    if not stretches:
+        return
+    assert stretches[0][0] == 0
+    assert stretches[-1][1] >= last
+    assert all(one[1] == other[0] for one, other in pairwise(stretches))
+    for first, end, everything in stretches:
+        if not everything:
+            assert low <= first
+            assert end <= high
+            assert end <= centre - around or first >= centre + around
+
+
 def test_several_kinds_cost_at_least_their_exact_product():
     one = DominatingPairs([[0.6, 0.4]], [[0.4, 0.6]])
     other = DominatingPairs([[0.55, 0.45], [0.5, 0.5]], [[0.45, 0.55], [0.52, 0.48]]).both_ways()
@@ -151,9 +198,6 @@ def test_several_kinds_cost_at_least_their_exact_product():
         exact = np.maximum(p - np.exp(epsilon) * q, 0).sum()
         assert exact <= bound.delta(epsilon) <= 1.1 * exact + 5e-3
         assert bound.epsilon(bound.delta(epsilon)) <= epsilon * (1 + 1e-6) + 1e-9
-
-
-coins = st.lists(st.tuples(st.floats(0.05, 0.95), st.floats(0.05, 0.95)), min_size=1, max_size=3)
 
 
 @settings(max_examples=30, deadline=None)

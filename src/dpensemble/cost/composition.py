@@ -17,6 +17,21 @@ only raise it, and the recursion is monotone. Replacing a group of pairs by a pa
 also only raise it. The grid of `Recursion` widens with the number of answers. Many answers are followed one by one up
 to a block only, and blocks are composed as curves.
 
+Why most groups are evaluated at few nodes only
+-----------------------------------------------
+An answer of group ``g`` turns a function ``W`` into ``T_g W(y) = sum_z k_g(z) W(y + z)`` with weights ``k_g >= 0``, and
+the largest value of any group counts. Let ``y = (1 - s) a + s b`` lie between two nodes that are ``m`` nodes apart. Let
+``-c`` be the least second difference of ``log W`` in reach, or 0 if all are positive. With ``t`` nodes from ``a`` to
+``y``, ``log W(y + z)`` is at most ``c t (m - t) / 2`` above the chord of ``log W(a + z)`` and ``log W(b + z)``. So
+Hölder's inequality gives
+
+    ``T_g W(y) <= exp(c t (m - t) / 2) T_g W(a)**(1 - s) T_g W(b)**s``.
+
+A group is left out between nodes where this bound lies below the value of some other group. The largest value stays
+the same, up to the rounding that every curve allows for. All groups are evaluated where kernels reach beyond the grid,
+and around 0, where the hockey-stick function adds to the excess. Nodes whose excess is below 1e-100 are left out, since
+the outermost value counts beyond.
+
 Why curves can be composed
 --------------------------
 A `LossCurve` bounds ``V(r) = max over strategies of E_Q[max(r L - 1, 0)]``, where ``L`` is the likelihood ratio of the
@@ -40,6 +55,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from threading import Lock
 
 import numpy as np
@@ -327,6 +343,7 @@ class Recursion:
         self._values = np.empty(len(layout.groups) * nodes)
         self._lock = Lock()
         self._taps = [np.flatnonzero(weights).tolist() for weights in self._kernels.T]
+        self._of_groups = np.ascontiguousarray(self._kernels.T)
         self._kept = [(0, np.zeros(1))]
         self._last = 0, self._kept[0]
 
@@ -349,11 +366,17 @@ class Recursion:
                 start, function = place * self._stride, self._kept[place]
         with self._lock, one_thread():
             for n in range(start + 1, n_answers + 1):
-                function = self._next(*function, *self._layout.reach(n))
+                function = self._next(*function, *self._reach(n, *function))
                 if n == len(self._kept) * self._stride:
                     self._kept.append(function)
         self._last = n_answers, function
         return function
+
+    def _reach(self, n_answers: int, below: int, excess: Floats) -> tuple[int, int]:
+        """Return how many nodes below and above 0 the grid has, which leaves out what no further answer reaches."""
+        around, above = self._first.shape[1] // 2, len(excess) - 1 - below
+        most_below, most_above = self._layout.reach(n_answers)
+        return min(most_below, max(below, 0) + around), min(most_above, max(above, 0) + around)
 
     def _next(self, below: int, excess: Floats, new_below: int, new_above: int) -> tuple[int, Floats]:
         """Return the function after one more answer, on a wider grid."""
@@ -363,6 +386,11 @@ class Recursion:
         padded[:start] = excess[0]
         padded[start : start + len(excess)] = excess
         padded[start + len(excess) :] = excess[-1]
+        ends = start + 1, start + len(excess) - len(self._kernels)
+        if self._kernels.size >= _MANY_WEIGHTS and excess.min() > 0:
+            stretches = _stretches(*ends, new_below, self._first.shape[1] // 2, new_below + new_above)
+            if stretches:
+                return _trimmed(new_below, self._screened(padded, new_below, new_below + new_above + 1, stretches))
         shape = self._kernels.shape[1], new_below + new_above + 1
         if self._values.size < shape[0] * shape[1]:
             self._values = np.empty(shape[0] * shape[1])
@@ -377,7 +405,37 @@ class Recursion:
             np.matmul(self._kernels.T, windows, out=values)
         around = self._first.shape[1] // 2
         values[:, new_below - around : new_below + around + 1] += self._first
-        return new_below, np.maximum.reduce(values, axis=0)
+        return _trimmed(new_below, np.maximum.reduce(values, axis=0))
+
+    def _screened(self, padded: Floats, centre: int, n_nodes: int, stretches: list[tuple[int, int, bool]]) -> Floats:
+        """Return the largest value at each node, where most groups are evaluated at few nodes only."""
+        n_steps = stretches[-1][1] // _APART
+        padded = np.append(padded, np.full(stretches[-1][1] + 1 - n_nodes, padded[-1]))
+        bends = -np.diff(np.log(padded), 2)
+        some = np.ndarray((len(self._kernels), n_steps + 1), buffer=padded, strides=(8, 8 * _APART))
+        at_some = self._of_groups @ np.ascontiguousarray(some)
+        top = np.maximum.reduce(at_some, axis=0)
+        largest = np.empty(stretches[-1][1] + 1)
+        for first, last, everything in stretches:
+            windows = np.ndarray((len(self._kernels), last - first + 1), buffer=padded[first:], strides=(8, 8))
+            windows, here = np.ascontiguousarray(windows), largest[first : last + 1]
+            if everything:
+                values = self._of_groups @ windows
+                around = self._first.shape[1] // 2
+                if first <= centre - around and centre + around <= last:
+                    values[:, centre - around - first : centre + around + 1 - first] += self._first
+                np.maximum.reduce(values, axis=0, out=here)
+                continue
+            nodes = slice(first // _APART, last // _APART + 1)
+            known = np.unique(at_some[:, nodes][:, ::_LEADERS].argmax(axis=0))
+            np.maximum.reduce(self._of_groups[known] @ windows, axis=0, out=here)
+            bend = max(0.0, float(bends[first : last + len(self._kernels) - 2].max()))
+            excess = _excess_of_chords(bend, np.log(top[nodes]), np.log(here))
+            others = (at_some[:, nodes] > top[nodes] * math.exp(-excess - _MARGIN)).any(axis=1)
+            others[known] = False
+            if others.any():
+                np.maximum(here, np.maximum.reduce(self._of_groups[others] @ windows, axis=0), out=here)
+        return largest[:n_nodes]
 
     def _add_taps(self, padded: Floats, values: Floats) -> None:
         """Write the average over each group's losses, one node of the kernel after another."""
@@ -387,6 +445,54 @@ class Recursion:
             for tap in taps:
                 np.multiply(padded[tap : tap + len(mixed)], weights[tap], out=scratch)
                 np.add(mixed, scratch, out=mixed)
+
+
+# Far below every delta at every epsilon up to `MOST_EPSILON`.
+_NOTHING = 1e-100
+
+
+def _trimmed(below: int, excess: Floats) -> tuple[int, Floats]:
+    """Return the function on the nodes where it is not negligible, and 0."""
+    # It falls on both sides of 0, and the outermost value counts beyond.
+    kept = np.flatnonzero(excess > _NOTHING)
+    first, last = (min(int(kept[0]), below), max(int(kept[-1]), below)) if kept.size else (below, below)
+    first, last = max(first - 1, 0), min(last + 1, len(excess) - 1)
+    return below - first, excess[first : last + 1]
+
+
+# From this number of weights on, groups are first evaluated at nodes this far apart.
+_MANY_WEIGHTS, _APART = 20_000, 8
+# Nodes of a stretch whose groups are selected together, and at how many of the nodes apart the largest is looked for.
+_STRETCH, _LEADERS = 16 * _APART, 4
+# Above the rounding of logarithms and sums, as a share.
+_MARGIN = 1e-11
+
+
+def _stretches(low: int, high: int, centre: int, around: int, last: int) -> list[tuple[int, int, bool]]:
+    """Return the first and last nodes of stretches, and whether all groups are evaluated there, or nothing if few.
+
+    All groups are evaluated where they reach beyond the grid (nodes below `low` and above `high`) and around 0.
+    """
+    cuts = [0, -(-low // _APART), (centre - around) // _APART, -(-(centre + around) // _APART), high // _APART]
+    cuts = [_APART * cut for cut in [*cuts, -(-last // _APART)]]
+    if any(end - start < _APART for start, end in pairwise(cuts)):
+        return []
+    stretches = []
+    for i, (start, end) in enumerate(pairwise(cuts)):
+        step = _STRETCH if i % 2 else end - start
+        stretches += [(first, min(first + step, end), i % 2 == 0) for first in range(start, end, step)]
+    return stretches
+
+
+def _excess_of_chords(bend: float, top: Floats, here: Floats) -> float:
+    """Return by how much the logarithm of a bound between nodes apart exceeds `here`, at most.
+
+    The bound is a chord of `top` and what a function that bends by at most `bend` rises above its chord.
+    """
+    place = np.arange(len(here))
+    beyond = place % _APART
+    chords = np.interp(place, _APART * np.arange(len(top)), top)
+    return float((chords + bend / 2 * beyond * (_APART - beyond) - here).max())
 
 
 def nodes_within(spread: float, step: float) -> tuple[int, int]:

@@ -75,18 +75,20 @@ def _concave_hull(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Points within `_NEAR_END` count as (1, 1), and flat corners are left out.
     """
-    order = np.lexsort((points[:, 1], points[:, 0]))
+    q, p = points[np.lexsort((points[:, 1], points[:, 0]))].T
+    inside = (q > 0) & ((1 - q >= _NEAR_END) | (1 - p >= _NEAR_END))
+    q, p = q[inside], p[inside]
+    # A point at most as high as an earlier point lies on no edge.
+    rising = p > np.maximum.accumulate(np.concatenate([[0.0], p]))[:-1]
     hull: list[tuple[float, float]] = [(0.0, 0.0)]
-    for q, p in points[order].tolist():
-        if q <= 0 or (1 - q < _NEAR_END and 1 - p < _NEAR_END) or p <= hull[-1][1]:
-            continue
-        while len(hull) > 1 and _turns_left(hull[-2], hull[-1], (q, p)):
+    for point in zip(q[rising].tolist(), p[rising].tolist(), strict=True):
+        while len(hull) > 1 and _turns_left(hull[-2], hull[-1], point):
             hull.pop()
         # Of points with the same abscissa only the highest counts.
-        if q > hull[-1][0]:
-            hull.append((q, p))
+        if point[0] > hull[-1][0]:
+            hull.append(point)
         elif len(hull) > 1:
-            hull[-1] = (q, p)
+            hull[-1] = point
     while len(hull) > 1 and _turns_left(hull[-2], hull[-1], (1.0, 1.0)):
         hull.pop()
     return np.array(_without_flat([*hull, (1.0, 1.0)]))
@@ -189,6 +191,15 @@ class DominatingPairs:
         if np.any((q == 0) != (p == 0)):
             raise AccountingError("every outcome must be possible under both p and q; otherwise its loss is unlimited.")
 
+    @classmethod
+    def _of_valid(cls, p: Floats, q: Floats) -> DominatingPairs:
+        """Return the pairs of valid tables that nobody else changes. Checks would take longer than a hull."""
+        pairs = object.__new__(cls)
+        for name, table in (("p", p), ("q", q)):
+            table.flags.writeable = False
+            object.__setattr__(pairs, name, table)
+        return pairs
+
     def __len__(self) -> int:
         return len(self.p)
 
@@ -198,10 +209,13 @@ class DominatingPairs:
         sets = list(sets)
         width = max(pairs.p.shape[1] for pairs in sets)
 
-        def filled(table: Floats) -> Floats:
-            return np.pad(table, ((0, 0), (0, width - table.shape[1])))
-
-        return cls(np.concatenate([filled(s.p) for s in sets]), np.concatenate([filled(s.q) for s in sets]))
+        p, q = np.zeros((2, sum(map(len, sets)), width))
+        start = 0
+        for pairs in sets:
+            rows = slice(start, start + len(pairs)), slice(pairs.p.shape[1])
+            p[rows], q[rows] = pairs.p, pairs.q
+            start += len(pairs)
+        return cls._of_valid(p, q)
 
     def both_ways(self) -> DominatingPairs:
         """Return the set together with every pair in reverse order."""
@@ -289,7 +303,8 @@ class DominatingPairs:
         if n_outcomes is not None:
             corners = _few_edges(corners, n_outcomes)
         steps = np.diff(corners, axis=0)
-        return DominatingPairs(steps[:, 1][None], steps[:, 0][None]).inflated(2 * _NEAR_END / len(steps))
+        one = DominatingPairs._of_valid(steps[:, 1][None], steps[:, 0][None])
+        return one.inflated(2 * _NEAR_END / len(steps))
 
     def vertices(self) -> Floats:
         """Return the corners (q, p) of every pair's curve, shape (n_pairs, n_outcomes + 1, 2)."""
@@ -323,7 +338,8 @@ class DominatingPairs:
         self, tolerance: float, n_outcomes: int = _MOST_OUTCOMES, largest_order: float = 200.0
     ) -> DominatingPairs:
         """Return fewer pairs that dominate the set. Beyond `largest_order` they may be arbitrarily loose."""
-        return _few_in_order(self, tolerance, n_outcomes, largest_order)
+        tests = max(3, int(np.searchsorted(_TEST_ORDERS, largest_order, side="right")))
+        return _few_in_order(self, tolerance, n_outcomes, tests)
 
     def few_corners(self, tolerance: float, largest_order: float) -> DominatingPairs:
         """Return few pairs of two outcomes that stand for a set of such pairs in compositions.
@@ -357,7 +373,7 @@ class DominatingPairs:
 
     def rows(self, start: int, stop: int) -> DominatingPairs:
         """Return the pairs from `start` up to `stop`."""
-        return DominatingPairs(self.p[start:stop], self.q[start:stop])
+        return DominatingPairs._of_valid(self.p[start:stop], self.q[start:stop])
 
 
 def _log_moments(p: Floats, losses: Floats, exponents: Floats) -> Floats:
@@ -372,27 +388,48 @@ def _log_moments(p: Floats, losses: Floats, exponents: Floats) -> Floats:
 
 
 @lru_cache(maxsize=32)
-def _few_in_order(pairs: DominatingPairs, tolerance: float, n_outcomes: int, largest_order: float) -> DominatingPairs:
+def _few_in_order(pairs: DominatingPairs, tolerance: float, n_outcomes: int, tests: int) -> DominatingPairs:
     """Return fewer pairs that dominate the set, each of which stands for neighbouring rows."""
-    # A group may exceed its own worst row by a share of `tolerance` in Renyi divergence, or up to the worst row of all.
-    orders = _TEST_ORDERS[: max(3, int(np.searchsorted(_TEST_ORDERS, largest_order, side="right")))]
-    each = pairs.renyi_of_each(orders)
-    worst = each.max(axis=0)
+    # A group may exceed its own worst row by a share of `tolerance` in Renyi divergence, or up to the worst row of all,
+    # at the first orders of tests.
+    ranges = _Ranges.of(pairs, n_outcomes)
+    worst = ranges.each.max(axis=0)
     pending, groups = [(0, len(pairs))], []
     while pending:
         start, stop = pending.pop()
-        rows = pairs.rows(start, stop)
         if stop - start == 1:
-            groups.append(rows)
+            groups.append(pairs.rows(start, stop))
             continue
-        together = rows.single(n_outcomes)
-        fine = np.maximum(each[start:stop].max(axis=0) * (1 + tolerance), worst)
-        if np.all(together.renyi(orders) <= fine):
+        together, divergences = ranges.together(start, stop)
+        fine = np.maximum(ranges.each[start:stop].max(axis=0) * (1 + tolerance), worst)
+        if np.all((divergences <= fine)[:tests]):
             groups.append(together)
         else:
             middle = (start + stop) // 2
             pending += [(start, middle), (middle, stop)]
     return DominatingPairs.union(groups)
+
+
+class _Ranges:
+    """The pair that stands for each range of rows, which searches of several tolerances share."""
+
+    def __init__(self, pairs: DominatingPairs, n_outcomes: int) -> None:
+        self._pairs, self._n_outcomes = pairs, n_outcomes
+        #: Divergences of every row at the orders of tests.
+        self.each = pairs.renyi_of_each(_TEST_ORDERS)
+        self._found: dict[tuple[int, int], tuple[DominatingPairs, Floats]] = {}
+
+    @staticmethod
+    @lru_cache(maxsize=8)
+    def of(pairs: DominatingPairs, n_outcomes: int) -> _Ranges:
+        return _Ranges(pairs, n_outcomes)
+
+    def together(self, start: int, stop: int) -> tuple[DominatingPairs, Floats]:
+        """Return the pair that dominates all rows of a range, and its divergences at the orders of tests."""
+        if (start, stop) not in self._found:
+            one = self._pairs.rows(start, stop).single(self._n_outcomes)
+            self._found[start, stop] = one, one.renyi(_TEST_ORDERS)
+        return self._found[start, stop]
 
 
 def _halves(rows: Integers, alike: Floats) -> list[Integers]:
@@ -406,7 +443,7 @@ def _halves(rows: Integers, alike: Floats) -> list[Integers]:
 
 def _one_for(p: Floats, q: Floats, is_fine: Callable[[DominatingPairs], bool]) -> DominatingPairs | None:
     """Return a pair that dominates all rows, unless it exceeds the limit or rounding dominates it."""
-    together = DominatingPairs(p, q)
+    together = DominatingPairs._of_valid(p, q)
     if len(p) == 1:
         return together
     try:
@@ -440,8 +477,11 @@ def _merged(groups: DominatingPairs, is_fine: Callable[[DominatingPairs], bool])
 
 def _filled(pairs: DominatingPairs) -> DominatingPairs:
     """Return the pairs with as many outcomes as a group may have."""
-    more = ((0, 0), (0, max(0, _MOST_OUTCOMES - pairs.p.shape[1])))
-    return DominatingPairs(np.pad(pairs.p, more), np.pad(pairs.q, more))
+    if pairs.p.shape[1] >= _MOST_OUTCOMES:
+        return pairs
+    p, q = np.zeros((2, len(pairs), _MOST_OUTCOMES))
+    p[:, : pairs.p.shape[1]], q[:, : pairs.p.shape[1]] = pairs.p, pairs.q
+    return DominatingPairs._of_valid(p, q)
 
 
 def _shapes(pairs: DominatingPairs) -> Floats:
