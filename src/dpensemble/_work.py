@@ -285,7 +285,8 @@ def _on_screen(title: str, total: float | None, shown: bool) -> Iterator[Callabl
             yield move
     else:
         # The time left of a release is that of its passes over private records.
-        with _added_bar(title, total, left=_COUNTED.get() is not False) as (live, task):
+        left = _COUNTED.get() is not False
+        with _added_bar(title, total, left=left, stays=total is not None) as (live, task):
             yield lambda steps: live.advance(task, steps)
 
 
@@ -364,8 +365,8 @@ class ShownPasses:
 
 
 @contextmanager
-def _added_bar(title: str, total: float | None, *, left: bool = True) -> Iterator[tuple[Rows, int]]:
-    """Add a bar to those on the screen for the block, or show the first one, and yield both."""
+def _added_bar(title: str, total: float | None, *, left: bool = True, stays: bool = True) -> Iterator[tuple[Rows, int]]:
+    """Add a bar to those on the screen for the block, or show the first one, which `stays`, and yield both."""
     live = _LIVE.get()
     if live is not None:
         task = live.add_task(title, total=total, left=left)
@@ -374,7 +375,7 @@ def _added_bar(title: str, total: float | None, *, left: bool = True) -> Iterato
         finally:
             live.remove_task(task)
         return
-    with _bars() as alone:
+    with _bars(stays) as alone:
         task, token = alone.add_task(title, total=total, left=left), _LIVE.set(alone)
         try:
             yield alone, task
@@ -382,8 +383,8 @@ def _added_bar(title: str, total: float | None, *, left: bool = True) -> Iterato
             _LIVE.reset(token)
 
 
-def _bars() -> Rows:
-    """Return bars on stderr, which are shown in a block."""
+def _bars(stay: bool) -> Rows:
+    """Return bars on stderr, which are shown in a block, and `stay` afterwards."""
     # Takes long to import, and most programs show no bar.
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import (  # noqa: PLC0415
@@ -412,7 +413,7 @@ def _bars() -> Rows:
     share, remaining = OfKnownTotal(TaskProgressColumn()), OfKnownTotal(TimeRemainingColumn(), "left: ", if_left=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), share, TimeElapsedColumn(), remaining)
     # What is printed meanwhile must not leave standard output.
-    return Progress(*columns, console=Console(stderr=True), redirect_stdout=False)
+    return Progress(*columns, console=Console(stderr=True), redirect_stdout=False, transient=not stay)
 
 
 def _teller(hear: Hear, title: str, total: float | None) -> Callable[[float], None]:
