@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -151,6 +151,7 @@ def show_progress(shown: bool = True) -> Iterator[None]:
 
 @contextmanager
 def progress_on_stderr(
+    title: str | None = None,
     *,
     quiet: bool = False,
     over: _Over | None = None,
@@ -158,10 +159,12 @@ def progress_on_stderr(
 ) -> Iterator[None]:
     """Show what a command does: bars on a terminal, elsewhere a line every ten seconds, and nothing if `quiet`.
 
+    A `title` names the whole block as one stage of unknown length.
+
     `over` ends the thread that writes the lines, and its `wait` measures the time between them.
     """
     if quiet or sys.stderr.isatty() or _LINES.get() is not None:
-        with show_progress(not quiet):
+        with show_progress(not quiet), nullcontext() if title is None else progress_bar(title, None):
             yield
         return
     lines, over = _Lines(clock), threading.Event() if over is None else over
@@ -170,19 +173,12 @@ def progress_on_stderr(
     thread.start()
     token = _LINES.set(lines)
     try:
-        with show_progress():
+        with show_progress(), nullcontext() if title is None else progress_bar(title, None):
             yield
     finally:
         _LINES.reset(token)
         over.set()
         thread.join()
-
-
-@contextmanager
-def work_on_stderr(title: str) -> Iterator[None]:
-    """Show on stderr that a command is at work of unknown length, as `progress_on_stderr` does."""
-    with progress_on_stderr(), progress_bar(title, None):
-        yield
 
 
 class _Over(Protocol):
@@ -391,6 +387,7 @@ def _bars(stay: bool) -> Rows:
         BarColumn,
         Progress,
         ProgressColumn,
+        Task,
         TaskProgressColumn,
         TextColumn,
         TimeElapsedColumn,
@@ -405,7 +402,7 @@ def _bars(stay: bool) -> Rows:
             super().__init__()
             self._column, self._before, self._if_left = column, before, if_left
 
-        def render(self, task: Any) -> Text:
+        def render(self, task: Task) -> Text:
             if task.total is None or (self._if_left and not task.fields["left"]):
                 return Text()
             return Text(self._before).append(self._column.render(task))

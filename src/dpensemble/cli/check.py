@@ -18,7 +18,7 @@ import typer
 from dpensemble._checks import shown, split_names
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._units import named_units
-from dpensemble._work import work_on_stderr
+from dpensemble._work import progress_on_stderr
 from dpensemble.cli.options import parts_of
 from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.columns import EqualRows, number_columns
@@ -169,7 +169,7 @@ def run(
         form=CSVFormat(sep, decimal, multiline_text, skip_lines),
     )
     with (
-        work_on_stderr("Checking records"),
+        progress_on_stderr("Checking records"),
         Workers.opened_source(private) as source,
         Workers.opened(files.private, source) as workers,
     ):

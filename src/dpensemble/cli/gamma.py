@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dpensemble._checks import member
-from dpensemble._work import work_on_stderr
+from dpensemble._work import progress_on_stderr
 from dpensemble.certificates import certificate_of_majority
 from dpensemble.cli.output import PlanFiles, write_charts
 from dpensemble.darrm import (
@@ -95,7 +95,7 @@ def run(
     vote_prior = _prior_of(prior)
     out = PlanFiles(certificate, plot)
     out.check()
-    with work_on_stderr("Searching for gamma"):
+    with progress_on_stderr("Searching for gamma"):
         solution = optimise_gamma(
             teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta, prior=vote_prior, constraints=compete
         )
