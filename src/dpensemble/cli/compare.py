@@ -18,9 +18,8 @@ from dpensemble.cli.options import parts_of
 from dpensemble.cli.output import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.relations import Relation
-from dpensemble.workflow import Comparison
-from dpensemble.workflow import compare as run_comparison
-from dpensemble.workflow.comparison import ComparedMethod
+from dpensemble.workflow.comparison import ComparedMethod, Comparison
+from dpensemble.workflow.comparison import compare as run_comparison
 from dpensemble.workflow.comparison_data import ComparisonData, comparison_data, table_data
 from dpensemble.workflow.disk import replace_file
 

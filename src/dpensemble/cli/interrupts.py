@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -63,10 +64,15 @@ class Interrupts:
     def at_once(self) -> Iterator[None]:
         """End the process at once on a signal. Only for imports: an unfinished import leaves nothing behind."""
         before, self._at_once = self._at_once, True
+        collects = gc.isenabled()
+        # Imports make many objects and hardly any garbage, and each search for garbage looks at all objects.
+        gc.disable()
         try:
             yield
         finally:
             self._at_once = before
+            if collects:
+                gc.enable()
 
     def _handle_signal(self, number: int, _frame: FrameType | None) -> None:
         self.code = INTERRUPTED if number == signal.SIGINT else TERMINATED
