@@ -31,7 +31,7 @@ class Interrupts:
     def begin(self) -> None:
         """Forget the previous command."""
         self.code = 0
-        self._at_once = False
+        self._at_once = self._for_good = False
         self._standing: Callable[[], str] | None = None
         self._spent: Callable[[], bool] | None = None
 
@@ -71,6 +71,9 @@ class Interrupts:
             yield
         finally:
             self._at_once = before
+            if self._for_good:
+                # No later search looks at what stays until the process ends.
+                gc.freeze()
             if collects:
                 gc.enable()
 
@@ -97,6 +100,7 @@ class Interrupts:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
+        self._for_good = for_good
         handlers: dict[signal.Signals, Any] = {}
         for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
             if signal.getsignal(number) in (usual, end_at_once):
