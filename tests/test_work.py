@@ -438,6 +438,13 @@ assert threading.active_count() == 1
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
+def test_a_program_without_stderr_works_in_silence(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    with progress_on_stderr("Reading tables"), progress_bar("Fitting teachers", 4) as advance:
+        advance(1)
+        assert not lines_of_progress()
+
+
 @contextmanager
 def terminal(monkeypatch):
     """Put a terminal in the place of stderr, and yield a function that returns the text on it."""

@@ -163,8 +163,10 @@ def progress_on_stderr(
 
     `over` ends the thread that writes the lines, and its `wait` measures the time between them.
     """
-    if quiet or sys.stderr.isatty() or _LINES.get() is not None:
-        with show_progress(not quiet), nullcontext() if title is None else progress_bar(title, None):
+    # A program may be started with stderr closed.
+    hidden = quiet or sys.stderr is None
+    if hidden or sys.stderr.isatty() or _LINES.get() is not None:
+        with show_progress(not hidden), nullcontext() if title is None else progress_bar(title, None):
             yield
         return
     lines, over = _Lines(clock), threading.Event() if over is None else over

@@ -51,7 +51,7 @@ from dpensemble.student import MARK, NamedPipeline, release_mark, with_names
 __all__ = ["load_classifier", "require_savable", "save_classifier"]
 
 # skops lists all estimators of scikit-learn. For that it imports every package of scikit-learn, with adapters of array
-# libraries and helpers of its tests: PyTorch alone takes longer than predicting a file of rows.
+# libraries and helpers of its tests. PyTorch takes longer than predicting a file of rows.
 _UNUSED = ("pytest", *(f"sklearn.externals.array_api_compat.{library}" for library in ("cupy", "dask", "torch")))
 
 
