@@ -400,7 +400,9 @@ def _bars(stay: bool) -> Rows:
     class OfKnownTotal(ProgressColumn):
         """Leave a column out for a bar without a total."""
 
-        def __init__(self, column: ProgressColumn, before: str = "", *, if_left: bool = False) -> None:
+        def __init__(
+            self, column: TextColumn | TimeRemainingColumn, before: str = "", *, if_left: bool = False
+        ) -> None:
             super().__init__()
             self._column, self._before, self._if_left = column, before, if_left
 
