@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from dpensemble import _random
+from dpensemble import _random, _work
 from dpensemble.moments import learning
 
 from . import postgresql as servers
@@ -24,6 +24,10 @@ settings.load_profile("suite")
 # which passed passes again. Processes of their own still ask the system.
 _system = random.Random()
 _random.os = SimpleNamespace(urandom=_system.randbytes)
+
+
+# A slow machine must not add lines to what commands write.
+SECONDS_BETWEEN_LINES, _work._SECONDS_BETWEEN_LINES = _work._SECONDS_BETWEEN_LINES, 10_000.0
 
 
 # What a test may write.

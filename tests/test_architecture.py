@@ -106,8 +106,9 @@ RATCHETS = {
 STRUCTURE = {
     # With `cli.doctor`.
     "modules": 200,
-    # With `VerifierError`, and `ShownAsSentences`, which spares each result a form for notebooks.
-    "names used across modules": 791,
+    # With `VerifierError`, `ShownAsSentences`, which spares each result a form for notebooks, and with
+    # `progress_on_stderr` and `passes_counted`: what a command shows, and what a fit allows it to show.
+    "names used across modules": 793,
     # `_early_interrupts` loads before all else, and `server.service_commands` only with the extra of the service.
     "modules below 100 lines with one user": 2,
     "pairs of packages": 100,

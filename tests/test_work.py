@@ -2,15 +2,20 @@
 
 One thread for libraries of linear algebra.
 
-Bars of passes over private records: on the screen of their owner, and in no event.
+Bars of passes over private records: on the screen of their owner, and in no event. Where numbers of records are
+private, all that is shown is the same for neighbouring data sets.
 """
 
 import os
+import pty
+import queue
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -20,21 +25,24 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin
 from threadpoolctl import threadpool_info
 
-from dpensemble import LabelMomentsClassifier, _work, show_progress
+from dpensemble import LabelMomentsClassifier, PATEClassifier, _work, show_progress
 from dpensemble._work import (
     ShownPasses,
     one_thread,
     pass_bar,
     pass_named,
+    passes_counted,
     private_workers,
     progress_bar,
     progress_heard_by,
+    progress_on_stderr,
 )
 from dpensemble.allocation import partitions
 from dpensemble.datasets.partitions import results_of
 from dpensemble.moments import learning
 from dpensemble.teachers import TeacherEnsemble
 
+from .conftest import SECONDS_BETWEEN_LINES
 from .deadline import DeadlineError, deadline, until
 
 MARK = np.float64(7.297352569371e-3)
@@ -269,7 +277,7 @@ class Rows:
 
 @pytest.mark.usefixtures("few_synthetic_rows")
 def test_a_pass_counts_its_parts(capsys):
-    with show_progress(), pass_named("Round 2 of 3"):
+    with show_progress(), passes_counted(public=True), pass_named("Round 2 of 3"):
         assert list(results_of(lambda tables: sum(map(len, tables)), [Rows(3), Rows(4)])) == [3, 4]
     assert "Round 2 of 3: 2 of 2 parts" in capsys.readouterr().err
 
@@ -277,7 +285,7 @@ def test_a_pass_counts_its_parts(capsys):
 @pytest.mark.usefixtures("few_synthetic_rows")
 def test_the_first_pass_over_blocks_counts_for_the_next_ones(capsys):
     passes = ShownPasses()
-    with show_progress():
+    with show_progress(), passes_counted(public=True):
         for _ in range(2):
             assert len(list(passes.over(iter([([1, 2], [0, 1]), ([3], [0])])))) == 2
     shown = capsys.readouterr().err
@@ -287,7 +295,8 @@ def test_the_first_pass_over_blocks_counts_for_the_next_ones(capsys):
 
 @pytest.mark.usefixtures("few_synthetic_rows")
 def test_a_pass_within_other_work_is_shown_below_it(capsys):
-    with show_progress(), progress_bar("Releasing moments", 3), pass_bar(5, "parts") as advance:
+    counted = passes_counted(public=True)
+    with show_progress(), counted, progress_bar("Releasing moments", 3), pass_bar(5, "parts") as advance:
         advance(1)
     shown = capsys.readouterr().err
     assert "Releasing moments" in shown
@@ -300,7 +309,8 @@ def test_nothing_is_shown_by_default_and_programs_hear_nothing(capsys):
     heard = []
     with progress_heard_by(lambda *event: heard.append(event)), pass_bar(5, "parts") as advance:
         advance(5)
-    with show_progress(), progress_heard_by(lambda *event: heard.append(event)), pass_bar(7, "parts") as advance:
+    counted, hearing = passes_counted(public=True), progress_heard_by(lambda *event: heard.append(event))
+    with show_progress(), counted, hearing, pass_bar(7, "parts") as advance:
         advance(7)
     shown = capsys.readouterr().err
     assert heard == []
@@ -325,3 +335,257 @@ def test_a_fit_to_blocks_shows_its_passes_and_reports_rounds_only(capsys, monkey
     assert [title for title in titles if title != "Statistics"] == ["Round 1 of 2", "Round 2 of 2"]
     assert events
     assert "137" not in str(events)
+
+
+class Ticks:
+    """Stands in for the event that ends the lines. Ten seconds pass at each tick, and no time otherwise."""
+
+    def __init__(self):
+        self.now, self._ticks, self._written = 0.0, queue.Queue(), queue.Queue()
+
+    def wait(self, timeout):
+        assert timeout == _work._SECONDS_BETWEEN_LINES
+        self._written.put(None)
+        return self._ticks.get()
+
+    def set(self):
+        self._ticks.put(True)
+
+    def clock(self):
+        return self.now
+
+    def tick(self):
+        """Let ten seconds pass, and return when the line is written."""
+        self._written.get()
+        self.now += 10
+        self._ticks.put(False)
+        # The thread waits again, and the next tick may come.
+        self._written.get()
+        self._written.put(None)
+
+
+def lines_of_progress():
+    """Return the threads that write lines."""
+    return [thread for thread in threading.enumerate() if thread.name == "lines of progress"]
+
+
+@pytest.mark.usefixtures("has_a_deadline")
+def test_a_line_every_ten_seconds_names_the_stages_and_their_public_steps(capsys):
+    ticks = Ticks()
+    assert SECONDS_BETWEEN_LINES == 10
+    with progress_on_stderr(over=ticks, clock=ticks.clock):
+        ticks.tick()
+        with progress_bar("Fitting teachers", 250) as advance:
+            ticks.tick()
+            advance(120)
+            ticks.tick()
+        with progress_bar("Releasing moments", 3), pass_named("Round 1 of 3"), pass_bar(7, "parts") as advance:
+            advance(5)
+            ticks.tick()
+    assert capsys.readouterr() == (
+        "",
+        "dpensemble: Working (10 s)\n"
+        "dpensemble: Fitting teachers, 0 of 250 (10 s)\n"
+        "dpensemble: Fitting teachers, 120 of 250 (20 s)\n"
+        "dpensemble: Releasing moments, 0 of 3: Round 1 of 3 (10 s)\n",
+    )
+    assert not lines_of_progress()
+
+
+@pytest.mark.usefixtures("has_a_deadline")
+def test_a_command_that_is_quiet_or_hides_its_work_writes_no_line_of_it(capsys):
+    ticks = Ticks()
+    with progress_on_stderr(quiet=True, over=ticks, clock=ticks.clock), progress_bar("Fitting teachers", 250):
+        assert not lines_of_progress()
+    hidden = show_progress(False)
+    with progress_on_stderr(over=ticks, clock=ticks.clock), hidden, progress_bar("Fitting teachers", 250):
+        ticks.tick()
+    assert capsys.readouterr() == ("", "dpensemble: Working (10 s)\n")
+
+
+@pytest.mark.usefixtures("has_a_deadline")
+def test_lines_end_with_an_error_and_survive_a_reader_that_has_gone(monkeypatch):
+    def gone(_text):
+        raise BrokenPipeError
+
+    def work(ticks):
+        with progress_on_stderr(over=ticks, clock=ticks.clock), progress_bar("Reading tables", None):
+            ticks.tick()
+            ticks.tick()
+            raise KeyError
+
+    monkeypatch.setattr(sys.stderr, "write", gone)
+    with pytest.raises(KeyError):
+        work(Ticks())
+    assert not lines_of_progress()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_process_writes_no_lines():
+    code = """
+import os, threading
+from dpensemble._work import progress_bar, progress_on_stderr
+with progress_on_stderr(), progress_bar("Fitting teachers", 250) as advance:
+    assert threading.active_count() == 2
+    child = os.fork()
+    if not child:
+        advance(1)
+        os._exit(threading.active_count())
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+assert threading.active_count() == 1
+"""
+    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_a_program_without_stderr_works_in_silence(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    with progress_on_stderr("Reading tables"), progress_bar("Fitting teachers", 4) as advance:
+        advance(1)
+        assert not lines_of_progress()
+
+
+@contextmanager
+def terminal(monkeypatch):
+    """Put a terminal in the place of stderr, and yield a function that returns the text on it."""
+    master, slave = pty.openpty()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def text():
+        os.set_blocking(master, False)
+        read = b""
+        with suppress(BlockingIOError):
+            while part := os.read(master, 4096):
+                read += part
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", read.decode())
+
+    with os.fdopen(slave, "w") as stderr, monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", stderr)
+        yield text
+    os.close(master)
+
+
+def test_a_terminal_shows_bars_and_leaves_standard_output_alone(monkeypatch, capsys):
+    with terminal(monkeypatch) as text, progress_on_stderr():
+        with progress_bar("Reading tables", None):
+            sys.stdout.write("printed meanwhile\n")
+        unknown = text()
+        with progress_bar("Fitting teachers", 4) as advance:
+            advance(2)
+        known = text()
+    assert capsys.readouterr() == ("printed meanwhile\n", "")
+    assert "Reading tables" in unknown
+    # Work of unknown length has no share.
+    assert "%" not in unknown
+    assert re.search("Fitting teachers .* 50% .*left: ", known)
+
+
+def test_a_terminal_shows_no_time_left_where_numbers_are_private(monkeypatch):
+    counted = passes_counted(public=False)
+    with terminal(monkeypatch) as text, progress_on_stderr(), counted:
+        with progress_bar("Releasing moments", 3) as advance, pass_bar(1234, "records") as read:
+            advance(1)
+            read(567)
+        shown = text()
+    assert "Releasing moments" in shown
+    assert "Checking records" in shown
+    assert not re.search("left|1,?234|567", shown)
+
+
+class Recorder:
+    """Stands in for bars, and records all that they are given."""
+
+    def __init__(self, _stay):
+        self.given = []
+
+    def __enter__(self):
+        SHOWN.append(self.given)
+        return self
+
+    def __exit__(self, *_error):
+        return None
+
+    def add_task(self, title, **facts):
+        self.given.append((title, facts))
+        return len(self.given)
+
+    def remove_task(self, task):
+        self.given.append(("removed", task))
+
+    def advance(self, *steps):
+        self.given.append(steps)
+
+    def update(self, *steps, **facts):
+        self.given.append((steps, facts))
+
+
+SHOWN = []
+
+
+def blocks_of(n, read=lambda: None):
+    """Return a reader of a number of records in blocks of 40."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    y = (X[:, 0] > 0).astype(int)
+
+    def blocks():
+        for start in range(0, n, 40):
+            read()
+            yield X[start : start + 40], y[start : start + 40]
+
+    return blocks
+
+
+def moments_shown(n, read=lambda: None, units=None, **settings):
+    """Fit label moments to a number of records, and return what bars are given."""
+    SHOWN.clear()
+    model = LabelMomentsClassifier(classes=[0, 1], delta=1e-3, rounds=2, insecure_release_seed=0, **settings)
+    public = np.random.default_rng(1).normal(size=(40, 2))
+    model.fit_blocks(blocks_of(n, read), X_public=public, units=units)
+    return list(SHOWN)
+
+
+def votes_shown(n, **settings):
+    """Fit teachers on a number of records, and return what bars are given."""
+    SHOWN.clear()
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = PATEClassifier(classes=[0, 1], n_teachers=5, delta=1e-3, epsilon=20, insecure_release_seed=0, **settings)
+    model.fit(X, y, X_public=rng.normal(size=(30, 2)))
+    return list(SHOWN)
+
+
+@pytest.mark.usefixtures("few_synthetic_rows")
+def test_bars_show_the_same_for_neighbours_where_numbers_are_private(monkeypatch):
+    monkeypatch.setattr(_work, "_bars", Recorder)
+    with show_progress():
+        # Another record begins another block.
+        private = [moments_shown(n, relation="add-or-remove-one") for n in (120, 121)]
+        of_units = [moments_shown(n, units=np.minimum(np.arange(n), 119)) for n in (120, 121)]
+        public = [moments_shown(n) for n in (120, 121)]
+        spent = [votes_shown(n, analysis="until-spent") for n in (120, 121)]
+        of_votes = [votes_shown(n, relation="add-or-remove-one") for n in (120, 121)]
+    assert private[0] == private[1]
+    assert "'left': False" in str(private[0])
+    assert "'left': True" not in str(private[0])
+    assert of_units[0] == of_units[1]
+    assert "121 records" in str(public[1])
+    assert "121" not in str(private[1]) + str(of_units[1])
+    assert spent[0] == spent[1]
+    assert of_votes[0] == of_votes[1]
+
+
+@pytest.mark.usefixtures("few_synthetic_rows", "has_a_deadline")
+@pytest.mark.parametrize("relation", ["add-or-remove-one", "replace-one"])
+def test_lines_are_the_same_for_neighbours(capsys, relation):
+    written = []
+    for n in (120, 121):
+        ticks = Ticks()
+        with progress_on_stderr(over=ticks, clock=ticks.clock):
+            moments_shown(n, ticks.tick, relation=relation)
+        written.append({re.sub(r" \(\d+ s\)", "", line) for line in capsys.readouterr().err.splitlines()})
+    assert written[0] == written[1]
+    assert "dpensemble: Releasing moments, 0 of 2: Round 1 of 2" in written[0]
+    assert not re.search("120|121", str(written))

@@ -3,9 +3,11 @@
 Worker processes do not write private records to files, and end with their parent process. Libraries of linear algebra
 use one thread where more threads would only wait for each other.
 
-Progress bars on stderr are for people, and events are for programs. Events count only public things, and so do bars,
-except those of passes over private records. These count parts or records. They are for the screen of the owner of the
-records, and no event or file holds these numbers.
+Progress on stderr is for people, and events are for programs. A terminal shows bars. Elsewhere a command writes a line
+every ten seconds, with its stages and their public steps. Events and lines count only public things, and so do bars,
+except those of passes over private records. Where the numbers of records are public, these count parts or records. They
+are for the screen of the owner of the records. Under add-or-remove-one and until-spent no bar shows these numbers or
+the time that is left. How long a stage takes depends on the records, and no guarantee covers it.
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import lru_cache
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from threadpoolctl import ThreadpoolController
 
@@ -108,21 +111,26 @@ def _controller(n_modules: int) -> ThreadpoolController:  # noqa: ARG001
     return ThreadpoolController()
 
 
-_SHOWN: ContextVar[bool] = ContextVar("progress bars are shown", default=False)
+_SHOWN: ContextVar[bool] = ContextVar("progress is shown", default=False)
 Hear = Callable[[str, dict[str, Any]], None]
 _HEARD: ContextVar[Hear | None] = ContextVar("who hears of progress", default=None)
 # Bars that are on the screen. More bars are added to them.
 _LIVE: ContextVar[Rows] = ContextVar("bars on the screen", default=None)
+_LINES: ContextVar[_Lines | None] = ContextVar("lines instead of bars", default=None)
 _PASS: ContextVar[str] = ContextVar("what a pass is for", default="Checking records")
+# None outside of a fit, where nobody has stated what is public.
+_COUNTED: ContextVar[bool | None] = ContextVar("numbers of private records are public", default=None)
 # Largest number of events for one piece of work in a log.
 _STEPS = 20
+_SECONDS_BETWEEN_LINES = 10.0
 
 
 @contextmanager
 def show_progress(shown: bool = True) -> Iterator[None]:
     """Show progress bars on stderr for all fits in the block. By default there are none.
 
-    Some bars count parts or records of private tables, so keep what they print to yourself.
+    Under replace-one, some bars count parts or records of private tables, so keep what they print to yourself. Under
+    add-or-remove-one and ``analysis="until-spent"`` no bar shows such a number.
 
     Parameters
     ----------
@@ -142,6 +150,101 @@ def show_progress(shown: bool = True) -> Iterator[None]:
 
 
 @contextmanager
+def progress_on_stderr(
+    title: str | None = None,
+    *,
+    quiet: bool = False,
+    over: _Over | None = None,
+    clock: Callable[[], float] = perf_counter,
+) -> Iterator[None]:
+    """Show what a command does: bars on a terminal, elsewhere a line every ten seconds, and nothing if `quiet`.
+
+    A `title` names the whole block as one stage of unknown length.
+
+    `over` ends the thread that writes the lines, and its `wait` measures the time between them.
+    """
+    # A program may be started with stderr closed.
+    hidden = quiet or sys.stderr is None
+    if hidden or sys.stderr.isatty() or _LINES.get() is not None:
+        with show_progress(not hidden), nullcontext() if title is None else progress_bar(title, None):
+            yield
+        return
+    lines, over = _Lines(clock), threading.Event() if over is None else over
+    # A forked process has only the thread that forked.
+    thread = threading.Thread(target=lines.write_until, args=(over,), name="lines of progress", daemon=True)
+    thread.start()
+    token = _LINES.set(lines)
+    try:
+        with show_progress(), nullcontext() if title is None else progress_bar(title, None):
+            yield
+    finally:
+        _LINES.reset(token)
+        over.set()
+        thread.join()
+
+
+class _Over(Protocol):
+    """What `progress_on_stderr` uses of `threading.Event`."""
+
+    def wait(self, timeout: float) -> bool:
+        """Wait, and return whether the work is over."""
+        ...
+
+    def set(self) -> None:
+        """State that the work is over."""
+        ...
+
+
+@dataclass(eq=False)
+class _Stage:
+    """A piece of work that goes on, and its public steps."""
+
+    title: str
+    total: float | None
+    begun: float
+    n_done: float = 0.0
+
+    def advance(self, steps: float) -> None:
+        self.n_done += steps
+
+    def words(self) -> str:
+        return self.title if not self.total else f"{self.title}, {self.n_done:,.0f} of {self.total:,.0f}"
+
+
+class _Lines:
+    """What goes on now, as lines on stderr: the stages, with public steps and the seconds of the innermost one."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._begun = clock, clock()
+        self._stages: list[_Stage] = []
+
+    @contextmanager
+    def stage(self, title: str, total: float | None) -> Iterator[Callable[[float], None]]:
+        """Add a stage for the block, and yield its advance function."""
+        stage = _Stage(title, total, self._clock())
+        self._stages.append(stage)
+        try:
+            yield stage.advance
+        finally:
+            self._stages.remove(stage)
+
+    def line(self) -> str:
+        """Return what goes on now."""
+        stages = self._stages.copy()
+        words = ": ".join(stage.words() for stage in stages) or "Working"
+        begun = stages[-1].begun if stages else self._begun
+        return f"dpensemble: {words} ({self._clock() - begun:.0f} s)"
+
+    def write_until(self, over: _Over) -> None:
+        """Write a line every ten seconds until the work is over."""
+        while not over.wait(_SECONDS_BETWEEN_LINES):
+            # The reader of stderr may have gone.
+            with suppress(OSError, ValueError):
+                sys.stderr.write(f"{self.line()}\n")
+                sys.stderr.flush()
+
+
+@contextmanager
 def progress_heard_by(hear: Hear | None) -> Iterator[None]:
     """Call `hear` with the name of an event and its facts for all work in the block."""
     token = _HEARD.set(hear)
@@ -158,23 +261,49 @@ def progress_bar(title: str, total: float | None, *, shown: bool | None = None) 
     tell = _ignore if hear is None else _teller(hear, title, total)
     if hear is not None:
         hear("begins", {"work": title, "steps": total})
-    if not (_SHOWN.get() if shown is None else shown):
-        yield tell
-    else:
-        with _bar(title, total) as move:
+    with _on_screen(title, total, _SHOWN.get() if shown is None else shown) as move:
 
-            def advance(steps: float) -> None:
-                move(steps)
-                tell(steps)
+        def advance(steps: float) -> None:
+            move(steps)
+            tell(steps)
 
-            yield advance
+        yield advance
     if hear is not None:
         hear("ends", {"work": title, "seconds": round(perf_counter() - start, 3)})
+
+
+@contextmanager
+def _on_screen(title: str, total: float | None, shown: bool) -> Iterator[Callable[[float], None]]:
+    """Show a stage as a bar or in lines, and yield its advance function."""
+    lines = _LINES.get()
+    if not shown:
+        yield _ignore
+    elif lines is not None:
+        with lines.stage(title, total) as move:
+            yield move
+    else:
+        # The time left of a release is that of its passes over private records.
+        left = _COUNTED.get() is not False
+        with _added_bar(title, total, left=left, stays=total is not None) as (live, task):
+            yield lambda steps: live.advance(task, steps)
 
 
 def bars_are_shown() -> bool:
     """Return whether progress bars are shown."""
     return _SHOWN.get()
+
+
+@contextmanager
+def passes_counted(public: bool) -> Iterator[None]:
+    """State whether the numbers of private records and of their parts are public in the block.
+
+    Bars of passes show numbers and the time left only if they are. Without a statement they show neither.
+    """
+    token = _COUNTED.set(public)
+    try:
+        yield
+    finally:
+        _COUNTED.reset(token)
 
 
 @contextmanager
@@ -188,12 +317,19 @@ def pass_named(title: str) -> Iterator[None]:
 
 
 @contextmanager
-def pass_bar(total: int | None, noun: str) -> Iterator[Callable[[float], None]]:
-    """Show how far a pass over private records is, and yield the advance function. No event reports it."""
+def pass_bar(total: int | None, noun: str, *, counts: bool = True) -> Iterator[Callable[[float], None]]:
+    """Show a pass over private records, and yield the advance function. No event and no line reports how far it is.
+
+    A bar counts parts or records if `counts`, and if their numbers are public.
+    """
+    title, n_done, counted = _PASS.get(), 0, counts and _COUNTED.get() is True
     if not _SHOWN.get():
         yield _ignore
         return
-    title, n_done = _PASS.get(), 0
+    if _LINES.get() is not None or not counted:
+        with _on_screen(title, None, shown=True):
+            yield _ignore
+        return
     with _added_bar(title, total) as (live, task):
 
         def advance(steps: float) -> None:
@@ -206,15 +342,19 @@ def pass_bar(total: int | None, noun: str) -> Iterator[Callable[[float], None]]:
 
 
 class ShownPasses:
-    """Passes over the same blocks of records, each with a bar. The first pass counts the records."""
+    """Passes over the same blocks of records, each with a bar. The first pass counts the records.
 
-    def __init__(self) -> None:
+    With `counts=False` no bar shows their number, for example because a unit may have any number of records.
+    """
+
+    def __init__(self, *, counts: bool = True) -> None:
+        self._counts = counts
         self._n_records: int | None = None
 
     def over(self, blocks: Iterator[tuple[Rows, Rows]]) -> Iterator[tuple[Rows, Rows]]:
         """Yield blocks of rows and labels, and move the bar."""
         n_read = 0
-        with pass_bar(self._n_records, "records") as advance:
+        with pass_bar(self._n_records, "records", counts=self._counts) as advance:
             for rows, labels in blocks:
                 yield rows, labels
                 n_read += len(labels)
@@ -223,47 +363,58 @@ class ShownPasses:
 
 
 @contextmanager
-def _added_bar(title: str, total: float | None) -> Iterator[tuple[Rows, int]]:
-    """Add a bar to those on the screen for the block, and yield both."""
+def _added_bar(title: str, total: float | None, *, left: bool = True, stays: bool = True) -> Iterator[tuple[Rows, int]]:
+    """Add a bar to those on the screen for the block, or show the first one, which `stays`, and yield both."""
     live = _LIVE.get()
-    if live is None:
-        with _bars(total) as alone:
-            yield alone, alone.add_task(title, total=total)
-        return
-    task = live.add_task(title, total=total)
-    try:
-        yield live, task
-    finally:
-        live.remove_task(task)
-
-
-@contextmanager
-def _bar(title: str, total: float | None) -> Iterator[Callable[[float], None]]:
-    """Show a bar on stderr, and yield its advance function. Bars within the block are added below it."""
-    with _bars(total) as live:
-        task, token = live.add_task(title, total=total), _LIVE.set(live)
+    if live is not None:
+        task = live.add_task(title, total=total, left=left)
         try:
-            yield lambda steps: live.advance(task, steps)
+            yield live, task
+        finally:
+            live.remove_task(task)
+        return
+    with _bars(stays) as alone:
+        task, token = alone.add_task(title, total=total, left=left), _LIVE.set(alone)
+        try:
+            yield alone, task
         finally:
             _LIVE.reset(token)
 
 
-def _bars(total: float | None) -> Rows:
-    """Return bars on stderr, which are shown in a block."""
+def _bars(stay: bool) -> Rows:
+    """Return bars on stderr, which are shown in a block, and `stay` afterwards."""
     # Takes long to import, and most programs show no bar.
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import (  # noqa: PLC0415
         BarColumn,
         Progress,
+        ProgressColumn,
+        Task,
         TaskProgressColumn,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.text import Text  # noqa: PLC0415
 
-    remaining = () if total is None else (TextColumn("left:"), TimeRemainingColumn())
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), *remaining)
-    return Progress(*columns, console=Console(stderr=True))
+    class OfKnownTotal(ProgressColumn):
+        """Leave a column out for a bar without a total."""
+
+        def __init__(
+            self, column: TextColumn | TimeRemainingColumn, before: str = "", *, if_left: bool = False
+        ) -> None:
+            super().__init__()
+            self._column, self._before, self._if_left = column, before, if_left
+
+        def render(self, task: Task) -> Text:
+            if task.total is None or (self._if_left and not task.fields["left"]):
+                return Text()
+            return Text(self._before).append(self._column.render(task))
+
+    share, remaining = OfKnownTotal(TaskProgressColumn()), OfKnownTotal(TimeRemainingColumn(), "left: ", if_left=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), share, TimeElapsedColumn(), remaining)
+    # What is printed meanwhile must not leave standard output.
+    return Progress(*columns, console=Console(stderr=True), redirect_stdout=False, transient=not stay)
 
 
 def _teller(hear: Hear, title: str, total: float | None) -> Callable[[float], None]:

@@ -13,6 +13,7 @@ file might crash a program that predicts with it.
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import sys
@@ -50,19 +51,23 @@ from dpensemble.student import MARK, NamedPipeline, release_mark, with_names
 __all__ = ["load_classifier", "require_savable", "save_classifier"]
 
 # skops lists all estimators of scikit-learn. For that it imports every package of scikit-learn, with adapters of array
-# libraries: PyTorch alone takes longer than predicting a file of rows.
-_ADAPTERS = tuple(f"sklearn.externals.array_api_compat.{library}" for library in ("cupy", "dask", "torch"))
+# libraries and helpers of its tests. PyTorch takes longer than predicting a file of rows.
+_UNUSED = ("pytest", *(f"sklearn.externals.array_api_compat.{library}" for library in ("cupy", "dask", "torch")))
 
 
 def _skops_io() -> ModuleType:
-    """Return ``skops.io``. Adapters that are not imported yet are not imported."""
-    held_back = [] if "skops.io" in sys.modules else [name for name in _ADAPTERS if name not in sys.modules]
+    """Return ``skops.io``. What it does not need is not imported for it, and garbage is not collected meanwhile."""
+    held_back = [] if "skops.io" in sys.modules else [name for name in _UNUSED if name not in sys.modules]
+    collects = gc.isenabled()
+    gc.disable()
     for name in held_back:
         # Importing it fails from now on, and the search for estimators skips it.
         sys.modules[name] = None  # type: ignore[assignment]
     try:
         from skops import io  # noqa: PLC0415
     finally:
+        if collects:
+            gc.enable()
         for name in held_back:
             # Another thread may have put the module there meanwhile.
             if sys.modules.get(name, ...) is None:

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from dpensemble import show_progress
+from dpensemble._work import passes_counted
 from dpensemble.datasets import partitions
 from dpensemble.datasets.partitions import (
     ParquetOnSpark,
@@ -197,8 +198,9 @@ def often(monkeypatch):
 
 
 def test_tasks_of_the_last_stage_are_counted(capsys):
-    tracker = Tracker()
-    with show_progress(), _partitions_shown(SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=tracker))):
+    tracker, counted = Tracker(), passes_counted(public=True)
+    session = SimpleNamespace(sparkContext=tracker)
+    with show_progress(), counted, _partitions_shown(SimpleNamespace(sparkSession=session)):
         assert tracker.over.wait(GUARD)
     assert "Checking records: 3 of 3 parts" in capsys.readouterr().err
 

@@ -18,6 +18,7 @@ import typer
 from dpensemble._checks import shown, split_names
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._units import named_units
+from dpensemble._work import progress_on_stderr
 from dpensemble.cli.options import parts_of
 from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.columns import EqualRows, number_columns
@@ -167,7 +168,11 @@ def run(
         drop=parts_of(drop) or (),
         form=CSVFormat(sep, decimal, multiline_text, skip_lines),
     )
-    with Workers.opened_source(private) as source, Workers.opened(files.private, source) as workers:
+    with (
+        progress_on_stderr("Checking records"),
+        Workers.opened_source(private) as source,
+        Workers.opened(files.private, source) as workers,
+    ):
         counts = _checked(files, blanks=not no_blanks, workers=workers)
     typer.echo(json.dumps(counts.to_dict(), indent=2) if as_json else "\n".join(_lines(counts)))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from dpensemble._checks import round_up
+from dpensemble._work import progress_bar, progress_on_stderr
 from dpensemble.cli.options import parts_of
 from dpensemble.cli.output import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.relations import Relation
-from dpensemble.workflow import Comparison
-from dpensemble.workflow import compare as run_comparison
-from dpensemble.workflow.comparison import ComparedMethod
+from dpensemble.workflow.comparison import ComparedMethod, Comparison
+from dpensemble.workflow.comparison import compare as run_comparison
 from dpensemble.workflow.comparison_data import ComparisonData, comparison_data, table_data
 from dpensemble.workflow.disk import replace_file
 
@@ -53,17 +52,18 @@ def run(
         _check_file(out)
     if methods is not None:
         settings["methods"] = parts_of(methods)
-    shown = not quiet and sys.stderr.isatty()
     reading: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
     reading |= {"skip_lines": skip_lines}
-    with warnings_as_lines():
+    with warnings_as_lines(), progress_on_stderr(quiet=quiet):
+        with progress_bar("Reading data", None):
+            data = _data(dataset, table, target, classes, public_rows, progress=not quiet, **reading)
         comparison = run_comparison(
-            _data(dataset, table, target, classes, public_rows, progress=shown, **reading),
+            data,
             n_teachers=teachers,
             relation=relation.value,
             random_state=seed,
             n_jobs=jobs,
-            progress=shown,
+            progress=not quiet,
             **settings,
         )
     text = json.dumps(comparison.to_dict(), indent=2)

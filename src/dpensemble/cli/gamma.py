@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dpensemble._checks import member
+from dpensemble._work import progress_on_stderr
 from dpensemble.certificates import certificate_of_majority
 from dpensemble.cli.output import PlanFiles, write_charts
 from dpensemble.darrm import (
@@ -94,14 +95,15 @@ def run(
     vote_prior = _prior_of(prior)
     out = PlanFiles(certificate, plot)
     out.check()
-    solution = optimise_gamma(
-        teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta, prior=vote_prior, constraints=compete
-    )
-    if certificate is not None:
-        out.write_certificate(certificate_of_majority(solution.law, solution.allowance))
-    laws = {"optimised": solution.law} | _baselines(solution.allowance)
-    if plot is not None:
-        write_plot(solution, laws, plot)
+    with progress_on_stderr("Searching for gamma"):
+        solution = optimise_gamma(
+            teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta, prior=vote_prior, constraints=compete
+        )
+        if certificate is not None:
+            out.write_certificate(certificate_of_majority(solution.law, solution.allowance))
+        laws = {"optimised": solution.law} | _baselines(solution.allowance)
+        if plot is not None:
+            write_plot(solution, laws, plot)
     if as_json:
         typer.echo(json.dumps(_as_dict(solution, laws, vote_prior), indent=2))
     else:

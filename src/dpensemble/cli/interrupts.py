@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -30,7 +31,7 @@ class Interrupts:
     def begin(self) -> None:
         """Forget the previous command."""
         self.code = 0
-        self._at_once = False
+        self._at_once = self._for_good = False
         self._standing: Callable[[], str] | None = None
         self._spent: Callable[[], bool] | None = None
 
@@ -63,10 +64,18 @@ class Interrupts:
     def at_once(self) -> Iterator[None]:
         """End the process at once on a signal. Only for imports: an unfinished import leaves nothing behind."""
         before, self._at_once = self._at_once, True
+        collects = gc.isenabled()
+        # Imports make many objects and hardly any garbage, and each search for garbage looks at all objects.
+        gc.disable()
         try:
             yield
         finally:
             self._at_once = before
+            if self._for_good:
+                # No later search looks at what stays until the process ends.
+                gc.freeze()
+            if collects:
+                gc.enable()
 
     def _handle_signal(self, number: int, _frame: FrameType | None) -> None:
         self.code = INTERRUPTED if number == signal.SIGINT else TERMINATED
@@ -91,6 +100,7 @@ class Interrupts:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
+        self._for_good = for_good
         handlers: dict[signal.Signals, Any] = {}
         for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
             if signal.getsignal(number) in (usual, end_at_once):

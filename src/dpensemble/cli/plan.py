@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import typer
 from markupsafe import Markup
 
 from dpensemble._checks import integer_between, real_between
-from dpensemble._work import progress_bar
+from dpensemble._work import progress_on_stderr
 from dpensemble.accounting import Accounting, largest_subsample, published_bagging
 from dpensemble.accounting.published import has_published
 from dpensemble.accounting.subsampling import bagging_delta_below_one
@@ -54,7 +53,7 @@ def run(request: Request) -> None:
     agreement = 0.8 if agreement is None else real_between("agreement", agreement, 0.501, 1.0)
     if label_accuracy is not None:
         real_between("label_accuracy", label_accuracy, 0.5, 0.999)
-    with warnings_as_lines(), progress_bar("Pricing answers", None, shown=sys.stderr.isatty()):
+    with warnings_as_lines(), progress_on_stderr("Pricing answers"):
         best = _plan(request)
         # A refusal should come before what takes long.
         proof = None if out.certificate is None else certificate_of(best.design, best.labels)

@@ -18,6 +18,7 @@ import typer
 
 from dpensemble._checks import integer_between
 from dpensemble._files import read_json
+from dpensemble._work import progress_on_stderr
 from dpensemble.cli.options import parts_of
 from dpensemble.cli.output import check_folder
 from dpensemble.datasets.arrow_sources import holds_rows_of
@@ -49,7 +50,7 @@ def run(
     if out is not None and holds_rows_of(rows, out):
         raise FileError(f"out={str(out)!r} holds the rows to classify: choose another file.")
     _check_plot(explain_plot, out)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), progress_on_stderr("Loading the student"):
         # A note reports this below.
         warnings.simplefilter("ignore", NotForReleaseWarning)
         loaded = load_student(student)
@@ -73,11 +74,12 @@ def run(
         # Nothing is printed or put in place until everything has succeeded.
         tempfile.TemporaryFile("w+", encoding="utf-8") if out is None else file_beside(out) as draft,
     ):
-        for number, labels in enumerate(chunks):
-            if out is not None or not as_json:
-                labels.to_csv(draft, index=False, header=number == 0)
-            if as_json:
-                answers += _answers(labels, explanations, whole=bool(columns or probabilities or explain))
+        with progress_on_stderr("Classifying rows"):
+            for number, labels in enumerate(chunks):
+                if out is not None or not as_json:
+                    labels.to_csv(draft, index=False, header=number == 0)
+                if as_json:
+                    answers += _answers(labels, explanations, whole=bool(columns or probabilities or explain))
         if explanations is not None and explain_plot is not None:
             _write_plot(explanations.drawn(), explain_plot)
         if out is None and not as_json:

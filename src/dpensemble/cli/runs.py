@@ -17,6 +17,7 @@ from rich.table import Table
 
 from dpensemble._checks import printable, round_up
 from dpensemble._files import read_json
+from dpensemble._work import progress_on_stderr
 from dpensemble.certificates import confirmed, release_stated
 from dpensemble.cli.interrupts import INTERRUPTS
 from dpensemble.cli.options import Unfinished
@@ -199,7 +200,7 @@ def report(
     record, private_record = load_run(run, private=private)
     record = _renamed(record, title, unit_name)
     page = out or run / (RunFile.PRIVATE_REPORT if private else RunFile.REPORT)
-    with undamaged(run / RunFile.RECORD):
+    with progress_on_stderr("Writing the page"), undamaged(run / RunFile.RECORD):
         text = render(record, private_record)
     _write("out", page, text, OWN_FILE if private else ANY_FILE)
     if registry is not None:
@@ -252,7 +253,8 @@ def verify(file: Path, as_json: bool) -> None:
         raise FileError(f"{file} is the record of a run: give its folder, or the {RunFile.CERTIFICATE} in it.")
     _require_certificate(file)
     try:
-        yes, statement = confirmed(file)
+        with progress_on_stderr("Checking the certificate"):
+            yes, statement = confirmed(file)
     except VerifierError as error:
         typer.echo(f"dpensemble: {error}", err=True)
         raise typer.Exit(_NOT_CHECKED) from None
@@ -286,13 +288,15 @@ def recover_run(
         raise InvalidParameterError("--give-up runs nothing, so --unsigned has no meaning beside it: drop one of them.")
     folder = checked_folder(run)
     INTERRUPTS.follow(partial(state_of, folder), lambda: False)
-    journal = None if give_up else unfinished_run(folder, _was_charged, unsigned=unsigned)
+    with progress_on_stderr("Reading the journal"):
+        journal = None if give_up else unfinished_run(folder, _was_charged, unsigned=unsigned)
     if journal is not None:
         journal.require_repeatable()
         # With the noise that it has drawn, and without a second charge. The page of the run shows what the run prints.
         with contextlib.chdir(journal.working_folder), contextlib.redirect_stdout(io.StringIO()):
             run_command(journal.command, Unfinished(overwrite, folder))
-    recovered = recover(folder, overwrite=overwrite, unsigned=unsigned, repeated=journal)
+    with progress_on_stderr("Putting the run in its place"):
+        recovered = recover(folder, overwrite=overwrite, unsigned=unsigned, repeated=journal)
     typer.echo(json.dumps(asdict(recovered), indent=2) if as_json else recovered.what)
 
 

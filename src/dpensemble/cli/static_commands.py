@@ -38,8 +38,11 @@ _Name = Annotated[str, typer.Argument(metavar="DATA_SET", help="Name of the data
 
 def _run_ledger(*, as_json: bool, **values: Any) -> None:
     with INTERRUPTS.at_once():
+        from dpensemble._work import progress_on_stderr  # noqa: PLC0415
         from dpensemble.server.ledger_commands import run  # noqa: PLC0415
-    _print_answer(*run(**values), as_json)
+    with progress_on_stderr("Reading the ledger"):
+        answer = run(**values)
+    _print_answer(*answer, as_json)
 
 
 def _run_keys(*, as_json: bool, **values: Any) -> None:
@@ -236,9 +239,12 @@ def serve(
     Example: dpensemble serve service.toml --port 8000
     """
     with INTERRUPTS.at_once():
+        from dpensemble._work import progress_on_stderr  # noqa: PLC0415
         from dpensemble.server.service_commands import check_service, run_service  # noqa: PLC0415
     if check:
-        _print_answer(*check_service(config=config), as_json)
+        with progress_on_stderr("Checking the service"):
+            answer = check_service(config=config)
+        _print_answer(*answer, as_json)
         return
     run_service(
         config=config,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -21,7 +20,7 @@ import typer
 from dpensemble import methods
 from dpensemble._checks import split_names
 from dpensemble._spending import Spending, kept_in, listen
-from dpensemble._work import Hear, progress_heard_by, show_progress
+from dpensemble._work import Hear, progress_bar, progress_heard_by, progress_on_stderr
 from dpensemble.allocation.budget_groups import parse_budgets
 from dpensemble.cli.interrupts import INTERRUPTS
 from dpensemble.cli.options import Request, described_method, parts_of
@@ -107,9 +106,12 @@ def run(request: Request) -> None:
 
     The order is: check the options, claim the folder, read the tables, rehearse, train, and put the release in place.
     """
-    with logged(request.own["log_json"], command="train", method=request.method) as log:
+    own, out = request.own, request.own["out"]
+    with (
+        logged(own["log_json"], command="train", method=request.method) as log,
+        progress_on_stderr(quiet=own["quiet"]),
+    ):
         start = perf_counter()
-        own, out = request.own, request.own["out"]
         if "budgets" in own:
             _check_budgets(request)
         model, ledger = estimator(request), _account(own["ledger"], own["data_set"])
@@ -128,18 +130,20 @@ def run(request: Request) -> None:
                 model.set_params(delta=began[0])
             private = None if files is None else files.private
             workers = running.enter_context(Workers.opened(private, source, own.get("jobs"), *where))
-            tables = _read_tables(request, files, _read_options(request, model, workers))
+            with progress_bar("Reading tables", None):
+                tables = _read_tables(request, files, _read_options(request, model, workers))
             _print_notes(tables, strict=own["strict"])
             read = perf_counter() - start
             log("tables read", {"seconds": round(read, 3), "notes": len(tables.notes)})
             options = _options_of_training(own)
             _print_cells(tables, model, options)
             if request.resumed is None:
-                rehearse(tables, model, **options)
+                with progress_bar("Rehearsing on public rows", None):
+                    rehearse(tables, model, **options)
             ledger = place.journaled(ledger, own["ledger"], INTERRUPTS.check)
             with (
                 Workers.opened_cluster(own.get("backend"), *where),
-                _progress_and_warnings(own),
+                _warnings(own),
                 listen(partial(_spend, place, log)),
             ):
                 outcome = run_training(tables, model, ledger=ledger, **options)
@@ -149,8 +153,9 @@ def run(request: Request) -> None:
                 typer.echo(f"dpensemble: for you only: {line}", err=True)
             outcome.record.seconds["reading"] = round(read, 3)
             outcome.record.seconds["total"] = round(perf_counter() - start, 3)
-            place.finish(partial(write_outcome, outcome))
-            place.place()
+            with progress_bar("Writing the report", None):
+                place.finish(partial(write_outcome, outcome))
+                place.place()
             log("release placed", {"out": str(out), "for_release": outcome.record.statement().for_release})
         if own["json"]:
             typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
@@ -167,13 +172,12 @@ def _options_of_training(own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _progress_and_warnings(own: Mapping[str, Any]) -> Iterator[None]:
-    """Show progress and warnings of a training."""
+def _warnings(own: Mapping[str, Any]) -> Iterator[None]:
+    """Show warnings of a training."""
     # Hints report some warnings after the run, and notes about columns were printed above.
     hinted = (ColumnWarning, *(() if own["json"] else (UnlikeRowsWarning,)))
     with (
         warnings_as_lines(told_otherwise=hinted),
-        show_progress(not own["quiet"] and sys.stderr.isatty()),
         # One command is one fit. Only a ledger counts several.
         uncounted(),
     ):

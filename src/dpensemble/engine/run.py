@@ -32,9 +32,10 @@ from dpensemble._entries import Floats, Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_sequence
 from dpensemble._spending import Spending, announce, listen
-from dpensemble._work import progress_bar
+from dpensemble._work import passes_counted, progress_bar
 from dpensemble.datasets.columns import ComparedOnce, EqualRows, ReadBlocks, equal_rows, row_hashes, share_memory
 from dpensemble.engine.classifier import PrivateClassifier
+from dpensemble.engine.planned import Analysis
 from dpensemble.engine.result import Result
 from dpensemble.errors import EqualRowsWarning, InvalidParameterError, RepeatedReleaseWarning
 from dpensemble.guarantee import Budget, budget_of_run
@@ -314,7 +315,7 @@ def run(
 def run_steps(steps: Steps) -> Result:
     """Run the steps in their order, and return the result. `guarded_fit` stands around it."""
     seconds: dict[str, float] = {}
-    with _timed(seconds, "accounting"):
+    with _timed(seconds, "accounting"), progress_bar("Preparing the release", None):
         steps.prepare()
     if steps.draws_to_teach:
         announce(steps.design.groups, relation=steps.relation, delta_rule=steps.delta_rule)
@@ -327,7 +328,7 @@ def run_steps(steps: Steps) -> Result:
     stage, title = steps.stage
     with _timed(seconds, stage), progress_bar(title, steps.n_steps) as advance:
         steps.charge_and_release(advance)
-    with _timed(seconds, "student"), on_public_rows():
+    with _timed(seconds, "student"), progress_bar("Making the student", None), on_public_rows():
         student = steps.make_student()
     result = steps.make_result(student)
     with _timed(seconds, "accounting of the spend"):
@@ -359,7 +360,11 @@ def guarded_fit(estimator: Any, ledger: Any = None, records: tuple[Any, ...] | N
             f"ledger must be a data set's account, e.g. Ledger(...).account('NAME'); got a {type(ledger).__name__}.",
             parameter="ledger",
         )
-    with guard_private_rows(), nullcontext() if records is None else _owner_warned(estimator, *records):
+    # What an unknown setting states is not public.
+    counted = getattr(estimator, "relation", None) == Relation.REPLACE_ONE.value
+    counted = counted and getattr(estimator, "analysis", None) != Analysis.UNTIL_SPENT.value
+    counting = nullcontext() if records is None else _owner_warned(estimator, *records)
+    with guard_private_rows(), counting, passes_counted(counted):
         before = dict(vars(estimator))
         try:
             with listen(None if ledger is None else ledger.one_release(type(estimator).__name__)):

@@ -231,9 +231,10 @@ def _steps_of_blocks(
     )
     check = RowCheck(form, classes, zeroes_bad(method))
     if callable(read):
-        source: RowSource = BlockSource(read, ShownPasses())
         owners = Owners.in_blocks(read, units, None, zeroes=zeroes_bad(method))
         units = owners.units
+        # A unit may have any number of records, so their number is private.
+        source: RowSource = BlockSource(read, ShownPasses(counts=units is None))
         if units is not None:
             shares = 1 / np.bincount(owners.numbers)[owners.numbers]
             check = replace(check, units=UnitsByPlace.of_present(owners.present, owners.numbers, shares))

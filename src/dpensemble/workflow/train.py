@@ -20,6 +20,7 @@ from sklearn.utils import get_tags
 
 from dpensemble._entries import Rows
 from dpensemble._hide_private_rows import guard_private_rows
+from dpensemble._work import progress_bar
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.datasets import TableEncoder, TablePreparation
@@ -226,10 +227,12 @@ def train(
     _require_possible(tables, model, baseline=baseline, private_report=private_report)
     noun = None if unit_name is None else declared_noun(unit_name, tables.unit_column)
     asked = QualityRequest.of(holdout_score, costs, positive_class)
-    equal = _count_equal_rows(tables)
+    with progress_bar("Comparing public rows with records", None):
+        equal = _count_equal_rows(tables)
     if tables.stream is not None:
         tables = replace(tables, stream=equal.heard(tables.stream))
-    prepared = _prepare(tables, model, fill=fill, asked=asked, ledger=ledger)
+    with progress_bar("Encoding public rows", None):
+        prepared = _prepare(tables, model, fill=fill, asked=asked, ledger=ledger)
     diagnostics = PrivateDiagnostics(votes=private_report)
     _fit(prepared, diagnostics, fewest_units)
     names = {} if title is None else {"title": title}
@@ -249,11 +252,14 @@ def _outcome(
 ) -> Outcome:
     """Score and certify a fitted run, and return its products. The record also holds `names`."""
     tables, result = prepared.tables, prepared.model.result_
-    released = _released_histograms(prepared)
-    score = quality_facts(tables, prepared.model, prepared.reader.transform, asked, released)
-    measured = _measured(prepared, baseline=baseline)
-    facts = _label_facts(prepared)
-    certified, refused = _certified(prepared.model, released, asked=certificate)
+    with progress_bar("Releasing the quality", None):
+        released = _released_histograms(prepared)
+    with progress_bar("Scoring the student", None):
+        score = quality_facts(tables, prepared.model, prepared.reader.transform, asked, released)
+        measured = _measured(prepared, baseline=baseline)
+        facts = _label_facts(prepared)
+    with progress_bar("Certifying the release", None):
+        certified, refused = _certified(prepared.model, released, asked=certificate)
     facts |= names
     if certified is not None:
         facts["certificate"] = RunFile.CERTIFICATE.value
@@ -430,7 +436,8 @@ def _measured(run: _Prepared, *, baseline: bool) -> Measured:
         student = scores(probabilities, tables.y_test.to_numpy(), model.classes_)
     if baseline:
         start = perf_counter()
-        plain = _baseline_scores(tables, model, run.reader)
+        with progress_bar("Training without privacy", None):
+            plain = _baseline_scores(tables, model, run.reader)
         seconds["baseline"] = perf_counter() - start
     return Measured(
         student=student,
