@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 from dpensemble import (
     AutoClassifier,
     BaggingPrivacyClassifier,
+    DiscriminantClassifier,
     EncodedClassifier,
     LabelMomentsClassifier,
     PATEClassifier,
@@ -317,7 +318,9 @@ def test_rows_by_position_must_have_as_many_columns():
 
 @pytest.mark.parametrize("kind", ["moments", "curved", "discriminant", "logistic", "encoded"])
 def test_predictions_are_equal_to_the_bit_for_every_block_size(kind, monkeypatch):
-    public = PUBLIC if kind != "curved" else pd.DataFrame(RNG.normal(size=(1000, 3)), columns=NAMES)
+    # So many public rows have landmarks.
+    many = pd.DataFrame(RNG.normal(size=(1000, 3)) * [1.0, 3.0, 10.0] + [0.0, 5.0, -2.0], columns=NAMES)
+    public = many if kind == "curved" else PUBLIC
     estimator = {
         "moments": LabelMomentsClassifier(**MOMENTS),
         "curved": LabelMomentsClassifier(**MOMENTS),
@@ -341,12 +344,9 @@ def test_predictions_are_equal_to_the_bit_for_every_block_size(kind, monkeypatch
 def test_all_rows_together_decide_which_entries_are_numbers(monkeypatch):
     monkeypatch.setattr("dpensemble._entries._ROWS_AT_ONCE", 64)
     codes = np.array(["a", "1.50", "1.5"], dtype=object)[np.arange(300) % 3]
-    model = LabelMomentsClassifier(**MOMENTS).fit(
-        np.column_stack([codes, np.arange(300)]).astype(object),
-        Y[:300],
-        X_public=pd.DataFrame({0: codes, 1: range(300)}),
-    )
     rows = np.column_stack([codes, np.arange(300)]).astype(object)
+    public = pd.DataFrame({0: codes, 1: np.arange(300) + 0.5})
+    model = LabelMomentsClassifier(**MOMENTS).fit(rows, Y[:300], X_public=public)
     rows[64:, 0] = Decimal("1.50")
     rows[200, 0] = np.nan
     # A whole block of decimals, which would be read as 1.5 if they stood alone.

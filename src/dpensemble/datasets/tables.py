@@ -224,7 +224,7 @@ def settled(X: Any) -> pd.DataFrame:
             # Beside other entries decimals are texts. In a block of their own they would be numbers.
             entries = [text_of(entry) if isinstance(entry, Decimal) else entry for entry in column]
             table = table.copy(deep=False)
-            table.isetitem(int(place), pd.Series(entries, index=table.index, dtype=object))
+            table.isetitem(int(place), pd.Series(entries, dtype=object).array)
     return table
 
 

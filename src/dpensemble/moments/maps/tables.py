@@ -367,7 +367,7 @@ class TableMap(FeatureMap):
     def _of_columns(self, numbers: list[int]) -> TableMap:
         """Return the map of some columns and the constant."""
         some, start = TableMap(), 0
-        vars(some).update({name: value for name, value in vars(self).items() if name != "feature_names_in_"})
+        some.__dict__.update({name: value for name, value in vars(self).items() if name != "feature_names_in_"})
         some.columns_ = []
         for number in numbers:
             some.columns_.append(self.columns_[number] | {"start": start})
