@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 from dpensemble import (
     AutoClassifier,
     BaggingPrivacyClassifier,
+    DiscriminantClassifier,
     EncodedClassifier,
     LabelMomentsClassifier,
     PATEClassifier,
@@ -324,3 +326,60 @@ def test_rows_by_position_must_have_as_many_columns():
             student.predict(wrong)
     with pytest.raises(DataError, match="Expected 2D array, got 1D"):
         student.predict(public[0])
+
+
+@pytest.mark.parametrize("kind", ["moments", "curved", "discriminant", "logistic", "encoded"])
+def test_predictions_are_equal_to_the_bit_for_every_block_size(kind, monkeypatch):
+    # So many public rows have landmarks.
+    many = pd.DataFrame(RNG.normal(size=(1000, 3)) * [1.0, 3.0, 10.0] + [0.0, 5.0, -2.0], columns=NAMES)
+    public = many if kind == "curved" else PUBLIC
+    estimator = {
+        "moments": LabelMomentsClassifier(**MOMENTS),
+        "curved": LabelMomentsClassifier(**MOMENTS),
+        "discriminant": DiscriminantClassifier(**MOMENTS),
+        "logistic": PATEClassifier(**SHARED),
+        "encoded": EncodedClassifier(PATEClassifier(**SHARED)),
+    }[kind].fit(PRIVATE, Y, X_public=public)
+    rows = TABLE[:400]
+    methods = [estimator.predict, estimator.predict_proba, estimator.student_.predict, estimator.student_.predict_proba]
+    if kind in {"moments", "curved", "discriminant"}:
+        methods += [lambda X: estimator.explain(X).contributions]
+    whole = [method(rows) for method in methods]
+    for method, result in zip(methods, whole, strict=True):
+        assert np.array_equal(np.concatenate([method(rows[i : i + 1]) for i in range(9)]), result[:9])
+        assert np.array_equal(np.concatenate([method(rows[i : i + 7]) for i in range(0, 70, 7)]), result[:70])
+    monkeypatch.setattr("dpensemble._entries._ROWS_AT_ONCE", 128)
+    for method, result in zip(methods, whole, strict=True):
+        assert np.array_equal(method(rows), result)
+
+
+def test_all_rows_together_decide_which_entries_are_numbers(monkeypatch):
+    monkeypatch.setattr("dpensemble._entries._ROWS_AT_ONCE", 64)
+    codes = np.array(["a", "1.50", "1.5"], dtype=object)[np.arange(300) % 3]
+    rows = np.column_stack([codes, np.arange(300)]).astype(object)
+    public = pd.DataFrame({0: codes, 1: np.arange(300) + 0.5})
+    model = LabelMomentsClassifier(**MOMENTS).fit(rows, Y[:300], X_public=public)
+    rows[64:, 0] = Decimal("1.50")
+    rows[200, 0] = np.nan
+    # A whole block of decimals, which would be read as 1.5 if they stood alone.
+    texts = rows.copy()
+    texts[64:200, 0] = texts[201:, 0] = "1.50"
+    for predict in (model.predict_proba, model.student_.predict_proba):
+        assert np.array_equal(predict(rows), predict(texts))
+
+
+def test_an_error_in_a_later_block_names_the_row_among_all(monkeypatch):
+    monkeypatch.setattr("dpensemble._entries._ROWS_AT_ONCE", 64)
+    model = EncodedClassifier(PATEClassifier(**SHARED)).fit(PRIVATE, Y, X_public=PUBLIC)
+    bad = TABLE[:200].astype(object)
+    bad.loc[150, "dose"] = "much"
+    for rows in (bad, bad.to_numpy()):
+        for predict in (model.predict, model.student_.predict_proba):
+            with pytest.raises(DataError, match=r"row 150, counting from 0|text in the public table|numbers"):
+                predict(rows)
+
+
+def test_the_accuracy_is_that_of_predictions_in_blocks(monkeypatch):
+    monkeypatch.setattr("dpensemble._entries._ROWS_AT_ONCE", 64)
+    student = LabelMomentsClassifier(**MOMENTS).fit(PRIVATE, Y, X_public=PUBLIC).student_
+    assert student.score(PRIVATE, Y) == np.mean(student.predict(PRIVATE) == Y)

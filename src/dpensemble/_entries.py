@@ -42,9 +42,59 @@ def row_count(rows: Any) -> int:
     return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)
 
 
-def rows_at(rows: Any, part: slice) -> Any:
+def rows_at(rows: Any, part: slice | Integers) -> Any:
     """Return a part of the rows of an array, table, list or sparse matrix, by position."""
     return (rows.iloc if hasattr(rows, "iloc") else rows)[part]
+
+
+# Rows that are predicted together at most, their entries, and the number whose multiples they are.
+_ROWS_AT_ONCE, _ENTRIES_AT_ONCE, _MULTIPLE = 2**13, 2**18, 64
+
+
+def in_blocks(rows: Any, read: Callable[[Any], Any], *, size: int | None = None) -> Any:
+    """Return the array that `read` makes of rows, from blocks of them, so that little memory is needed.
+
+    A product of matrices may round the last rows differently if their number is not a multiple of a power of two. So
+    copies of the last row fill up the last block, and a row's result does not depend on the number of rows. The rows
+    of a table keep their numbers, which errors name. Anything without a number of rows is one block.
+
+    Parameters
+    ----------
+    rows : DataFrame, array, list or sparse matrix
+        Rows to read.
+    read : callable
+        Returns an array with an entry for each row of a block.
+    size : int, optional
+        Most rows of a block. By default fewer if there are many columns.
+    """
+    if not (hasattr(rows, "shape") or hasattr(rows, "__len__")) or getattr(rows, "ndim", 1) == 0:
+        return read(rows)
+    rows = rows.tocsr() if hasattr(rows, "tocsr") else rows
+    n_rows = row_count(rows)
+    if size is None:
+        n_entries = int(np.prod(getattr(rows, "shape", (1,))[1:]))
+        size = min(_ROWS_AT_ONCE, max(_MULTIPLE, _ENTRIES_AT_ONCE // max(n_entries, 1)))
+    if n_rows > size:
+        # Of all rows together, so that an error names the first row among all.
+        require_readable("X", rows)
+    results = [read(block)[: part.stop - part.start] for part, block in blocks_of(rows, size)]
+    return np.concatenate(results) if len(results) > 1 else results[0] if results else read(rows)
+
+
+def blocks_of(rows: Any, size: int) -> Iterator[tuple[slice, Any]]:
+    """Yield parts of rows, and blocks of at most `size` rows that begin with these, as `in_blocks` describes them."""
+    multiple = min(size, _MULTIPLE)
+    size -= size % multiple
+    for start in range(0, row_count(rows), size):
+        part = slice(start, min(start + size, row_count(rows)))
+        block, count = rows_at(rows, part), part.stop - start
+        if count % multiple:
+            places = np.minimum(np.arange(count + -count % multiple), count - 1)
+            block = [block[place] for place in places] if isinstance(block, list | tuple) else rows_at(block, places)
+        if is_table(block):
+            first = getattr(rows.index, "start", 0) + start
+            block = block.set_axis(range(first, first + len(block)), axis=0)
+        yield part, block
 
 
 def dense(features: Any) -> Any:

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from dpensemble._entries import is_table, read_rows, require_labels, require_readable
+from dpensemble._entries import in_blocks, is_table, read_rows, require_labels, require_readable
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.frames import as_pandas, takes_any_frame
-from dpensemble.datasets.tables import by_name
+from dpensemble.datasets.tables import by_name, settled
 from dpensemble.errors import DataError, InvalidParameterError
 
 # Variance of averages of probabilities that a linear student cannot learn, and the weakest penalty on a student.
@@ -268,22 +269,34 @@ class NamedPipeline(Pipeline):
         """How far each column pushes towards each class, if the last step has such effects."""
         return self.steps[-1][1].effects_
 
+    def _in_blocks(self, X: Any, read: Callable[[Any], Any]) -> Any:
+        """Return what `read` makes of rows for the first step, from blocks, so that memory does not grow with rows."""
+        X = as_pandas("X", X)
+        by_name, tables = is_table(X), hasattr(self.steps[0][1], "numeric_columns")
+        X = X if by_name else self.in_order(X)
+        if tables:
+            # All rows together decide which columns of objects hold numbers.
+            X = settled(X)
+        if tables and not by_name and self.names is not None:
+            X = X.set_axis(list(self.names), axis=1)
+        return in_blocks(X, (lambda rows: read(self.in_order(rows))) if by_name else read)
+
     @takes_any_frame
     def predict(self, X: Any, **params: Any) -> Any:
         """Return the label of each row, shape (n_rows,)."""
-        return super().predict(self.in_order(X), **params)
+        return self._in_blocks(X, partial(super().predict, **params))
 
     @_last_step_has("predict_proba")
     @takes_any_frame
     def predict_proba(self, X: Any, **params: Any) -> Any:
         """Return the probability of each class, shape (n_rows, n_classes)."""
-        return super().predict_proba(self.in_order(X), **params)
+        return self._in_blocks(X, partial(super().predict_proba, **params))
 
     @_last_step_has("predict_log_proba")
     @takes_any_frame
     def predict_log_proba(self, X: Any, **params: Any) -> Any:
         """Return the logarithms of the probabilities, shape (n_rows, n_classes)."""
-        return super().predict_log_proba(self.in_order(X), **params)
+        return self._in_blocks(X, partial(super().predict_log_proba, **params))
 
     @_last_step_has("explanation")
     @takes_any_frame
@@ -305,13 +318,15 @@ class NamedPipeline(Pipeline):
     @takes_any_frame
     def decision_function(self, X: Any, **params: Any) -> Any:
         """Return the scores of each row from the last step."""
-        return super().decision_function(self.in_order(X), **params)
+        return self._in_blocks(X, partial(super().decision_function, **params))
 
     @_last_step_has("score")
     @takes_any_frame
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Any:
         """Return the accuracy of the labels."""
         require_labels(y)
+        if type(self.steps[-1][1]).score is ClassifierMixin.score:
+            return ClassifierMixin.score(self, X, y, sample_weight)
         return super().score(self.in_order(X), y, sample_weight, **params)
 
 

@@ -29,7 +29,15 @@ from dpensemble._checks import shown
 from dpensemble._entries import Floats, Rows, is_table, require_readable
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble.datasets.arrow import ParquetTable, is_parquet
-from dpensemble.datasets.columns import assembled, in_parts, is_number, number_columns, numbers_of, texts_of
+from dpensemble.datasets.columns import (
+    assembled,
+    in_parts,
+    is_number,
+    number_columns,
+    numbers_of,
+    text_of,
+    texts_of,
+)
 from dpensemble.datasets.csv import CSVFormat, Expected, advice, csv_chunks, is_csv, looks_like_decimal_comma, read_csv
 from dpensemble.datasets.frames import as_pandas, require_names
 from dpensemble.errors import DataError, FileError, InvalidParameterError
@@ -194,13 +202,30 @@ def decimals_as_numbers(public: pd.DataFrame) -> pd.DataFrame:
 
     Only public rows are converted, because they define the kinds of columns, so that no private entry does.
     """
-    for place in np.flatnonzero([kind.kind == "O" for kind in public.dtypes]):
+    for place in np.flatnonzero([_may_be_decimals(kind) for kind in public.dtypes]):
         column = public.iloc[:, int(place)]
         entries = column.dropna()
         if len(entries) and all(isinstance(entry, Decimal) for entry in entries):
             public = public.copy(deep=False)
             public.isetitem(int(place), numbers_of(column.to_frame())[0][:, 0])
     return public
+
+
+def _may_be_decimals(kind: Any) -> bool:
+    return kind.kind == "O" and not isinstance(kind, pd.StringDtype)
+
+
+def settled(X: Any) -> pd.DataFrame:
+    """Return rows as a table whose columns are read alike from any block of its rows."""
+    table = as_table(X)
+    for place in np.flatnonzero([_may_be_decimals(kind) for kind in table.dtypes]):
+        column = table.iloc[:, int(place)]
+        if any(issubclass(kind, Decimal) for kind in set(map(type, column))):
+            # Beside other entries decimals are texts. In a block of their own they would be numbers.
+            entries = [text_of(entry) if isinstance(entry, Decimal) else entry for entry in column]
+            table = table.copy(deep=False)
+            table.isetitem(int(place), pd.Series(entries, dtype=object).array)
+    return table
 
 
 def same_columns(name: str, X: Any, public: pd.DataFrame, *, keep_bad: bool = False) -> pd.DataFrame:
@@ -366,6 +391,8 @@ class LibraryTransformer:
     for_sums: Callable[[Rows], Rows] | None = None
     #: The same, in the form that is multiplied fastest by an array with many columns.
     for_products: Callable[[Rows], Rows] | None = None
+    #: The same in pieces, as `TableMap.for_shared_products` describes them.
+    for_shared_products: Callable[[Rows], Any] | None = None
     #: Whether a row's features depend only on that row, to the last digit, in tables of the public rows' kinds.
     reads_rows_alone: bool = False
     #: Whether each feature depends on only one column, so that the columns of made-up rows may be drawn separately.

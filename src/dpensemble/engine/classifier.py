@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -13,12 +14,12 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import names_checked
-from dpensemble._entries import Floats, read_rows, require_rows
+from dpensemble._entries import Floats, in_blocks, is_table, read_rows, require_rows
 from dpensemble.accounting import Meter
 from dpensemble.datasets.frames import ScoresGivenLabels, takes_any_frame
 from dpensemble.engine.planned import Analysis
 from dpensemble.engine.result import Result
-from dpensemble.errors import InvalidParameterError
+from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.guarantee import GroupGuarantee, Guarantee
 from dpensemble.moments.model import Explanation
 from dpensemble.relations import Relation
@@ -234,8 +235,17 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
             Labels among ``classes_``.
         """
         check_is_fitted(self)
-        labels: NDArray[Any] = self.student_.predict(self._new_rows(X))
+        labels: NDArray[Any] = self._in_blocks(X, self.student_.predict)
         return labels
+
+    def _in_blocks(self, X: Any, read: Callable[[Any], Any]) -> Any:
+        """Return what `read` makes of checked rows, block by block. Errors name rows of the whole."""
+        try:
+            return in_blocks(X, lambda rows: read(self._new_rows(rows)))
+        except DataError:
+            if not is_table(X):
+                self._new_rows(X)
+            raise
 
     @takes_any_frame
     def predict_proba(self, X: Any) -> Floats:
@@ -252,7 +262,7 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
             Columns in the order of ``classes_``.
         """
         check_is_fitted(self)
-        return class_probabilities(self.student_, self._new_rows(X), self.classes_)
+        return self._in_blocks(X, lambda rows: class_probabilities(self.student_, rows, self.classes_))
 
 
 class ArrayClassifier(PrivateClassifier):

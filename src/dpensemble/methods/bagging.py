@@ -12,7 +12,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._checks import integer_between, member, round_up
-from dpensemble._entries import Floats
+from dpensemble._entries import Floats, Integers
 from dpensemble._random import Stream, seed_integer
 from dpensemble._units import number_units
 from dpensemble.accounting import EVERYONE, Accounting, Group, largest_subsample, published_bagging
@@ -361,24 +361,22 @@ class BaggingPrivacyClassifier(ArrayClassifier):
         """Return False: models may be of any kind."""
         return False
 
-    def _votes(self, X: Floats) -> Votes:
+    def _counts(self, X: Floats) -> Integers:
         ids = [np.searchsorted(self.classes_, model.predict(X.copy())) for model in self.models_]
-        return Votes(np.column_stack(ids), n_classes=len(self.classes_))
+        return Votes(np.column_stack(ids), n_classes=len(self.classes_)).counts
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return each row's most frequent label, or the first of several in ``classes_``. This costs no privacy."""
         check_is_fitted(self)
-        rows = self._new_rows(X)
-        labels: NDArray[Any] = self.classes_[self._votes(rows).counts.argmax(axis=1)]
+        labels: NDArray[Any] = self.classes_[self._in_blocks(X, self._counts).argmax(axis=1)]
         return labels
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return each class's share of the models' votes. A single model returns its own probabilities if possible."""
         check_is_fitted(self)
-        rows = self._new_rows(X)
         if len(self.models_) == 1 and hasattr(self.models_[0], "predict_proba"):
-            return class_probabilities(self.models_[0], rows, self.classes_)
-        return self._votes(rows).counts / len(self.models_)
+            return self._in_blocks(X, lambda rows: class_probabilities(self.models_[0], rows, self.classes_))
+        return self._in_blocks(X, self._counts) / len(self.models_)
 
 
 _ALTHOUGH = ", although a neighbouring data set has one more or one fewer"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from dpensemble._hide_private_rows import on_public_rows
 from dpensemble.datasets import TableEncoder, as_table
 from dpensemble.datasets.frames import takes_any_frame
 from dpensemble.datasets.public_facts import warn_of_columns
-from dpensemble.datasets.tables import as_library_transformer, fingerprint
+from dpensemble.datasets.tables import as_library_transformer, fingerprint, settled
 from dpensemble.engine.classifier import PrivateClassifier, explained
 from dpensemble.engine.planned import store_params
 from dpensemble.engine.run import guarded_fit
@@ -180,14 +180,20 @@ class EncodedClassifier(PrivateClassifier):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the student's label for each row. This costs no privacy."""
         check_is_fitted(self)
-        labels: NDArray[Any] = self.fitted_.predict(self._new_rows(X))
+        labels: NDArray[Any] = self._in_blocks(X, self.fitted_.predict)
         return labels
+
+    def _in_blocks(self, X: Any, read: Callable[[Any], Any]) -> Any:
+        if type(self.encoder_) is TableEncoder and not is_table(X):
+            # All rows together decide which columns of objects hold numbers.
+            X = settled(self.student_.in_order(X)).set_axis(list(self.encoder_.feature_names_in_), axis=1)
+        return super()._in_blocks(X, read)
 
     @takes_any_frame
     def predict_proba(self, X: Any) -> Floats:
         """Return the student's class probabilities for each row, in the order of ``classes_``, at no privacy cost."""
         check_is_fitted(self)
-        probabilities: Floats = self.fitted_.predict_proba(self._new_rows(X))
+        probabilities: Floats = self._in_blocks(X, self.fitted_.predict_proba)
         return probabilities
 
 

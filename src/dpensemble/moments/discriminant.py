@@ -30,8 +30,8 @@ from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._entries import Floats, Integers
-from dpensemble.datasets.tables import as_table
+from dpensemble._entries import Floats, Integers, blocks_of
+from dpensemble.datasets.tables import settled
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.base import ALONG_PATH
 from dpensemble.moments.model import Explanation, Sources
@@ -299,24 +299,24 @@ class DiscriminantModel(ClassifierMixin, BaseEstimator):
         an integral. A point that was cut to the radius is divided as if each column had been cut by the same factor.
         """
         check_is_fitted(self, "means_")
-        table = as_table(rows)
+        table = settled(rows)
         table = table.set_axis(list(map(str, names or table.columns)), axis=1)
         sources = Sources(steps, list(table.columns))
         columns = sources.columns
-        numbers = np.asarray(sources.transform(table), dtype=np.float64)
         base = self._logits(np.zeros((1, self.directions_.shape[1])))
-        parts = [
-            self._parts(numbers[start : start + _EXPLAINED], base, sources)
-            for start in range(0, len(numbers), _EXPLAINED)
-        ]
+        parts, labels = np.empty((len(table), len(columns), base.shape[1])), np.empty(len(table), self.classes_.dtype)
+        for part, block in blocks_of(table, _EXPLAINED):
+            numbers, count = np.asarray(sources.transform(block), dtype=np.float64), part.stop - part.start
+            parts[part] = self._parts(numbers, base, sources)[:count]
+            labels[part] = self.predict(numbers)[:count]
         return Explanation(
             columns=columns,
             classes=self.classes_[-base.shape[1] :].tolist(),
             base=base[0],
-            contributions=np.concatenate([np.zeros((0, len(columns), base.shape[1])), *parts]),
+            contributions=parts,
             deviations=None,
             values=table[columns],
-            predicted=self.predict(numbers),
+            predicted=labels,
             attribution=ALONG_PATH,
             reference="the mean of the public rows",
         )

@@ -19,9 +19,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._checks import ShownAsSentences, integer_between
-from dpensemble._entries import Floats, dense
+from dpensemble._entries import Floats, blocks_of, dense, in_blocks
 from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.tables import ColumnReading, LibraryTransformer, as_library_transformer, as_table
+from dpensemble.datasets.tables import ColumnReading, LibraryTransformer, as_library_transformer, settled
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.whole import UNIT, bounded_features, logits, probabilities, rounded_coefficients
@@ -508,6 +508,8 @@ def _entries(column: ColumnReading, seen: pd.Series) -> list[_Entry]:
     return [*pairs, (None, _MISSING)] if missing.any() else pairs
 
 
+# Rows whose features stay in the cache of a processor.
+_ROWS_IN_CACHE = 256
 # Rows, and numbers about them, that are explained together.
 _ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 512, 2**22
 
@@ -580,7 +582,9 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
     def predict_proba(self, features: Any) -> Floats:
         """Return the probability of each class, shape (n_rows, n_classes)."""
         check_is_fitted(self, "coefficients_")
-        chances = probabilities(features, self.coefficients_)
+        # Pieces that stay in the cache of a processor.
+        size = _ROWS_IN_CACHE if isinstance(features, np.ndarray) else None
+        chances = in_blocks(features, lambda rows: probabilities(rows, self.coefficients_), size=size)
         return np.hstack([1 - chances, chances]) if chances.shape[1] == 1 else chances
 
     def explanation(
@@ -602,7 +606,7 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
             )
         if self.reference_ is None:
             raise InvalidParameterError("the student was saved before explanations existed: train again to explain it.")
-        table = as_table(rows)
+        table = settled(rows)
         table = table.set_axis(list(map(str, names or table.columns)), axis=1)
         sources = Sources(steps[:-1], list(table.columns))
         weights, uncertainty = (
@@ -615,10 +619,10 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
         deviations = None if uncertainty is None else np.empty_like(parts)
         base, labels = self.reference_ @ weights, np.empty(len(table), dtype=self.classes_.dtype)
         size = max(1, min(_ROWS_AT_ONCE, _NUMBERS_AT_ONCE // (len(sources.owners) * both.shape[1])))
-        for part in (slice(start, start + size) for start in range(0, len(table), size)):
-            prepared = sources.transform(table[part])
-            raw = sources.gathered(feature_map.column_parts(prepared, both, self.reference_))
-            features = feature_map.transform(prepared)
+        for part, block in blocks_of(table, size):
+            prepared, count = sources.transform(block), part.stop - part.start
+            raw = sources.gathered(feature_map.column_parts(prepared, both, self.reference_))[:count]
+            features = feature_map.transform(prepared)[:count]
             labels[part] = self.predict(features)
             differences = _centred(logits(features, self.coefficients_)) - base
             parts[part] = sources.completed(raw[..., :n_outputs], differences)

@@ -162,7 +162,8 @@ def _outputs(found: Explanation) -> Iterator[int]:
     return (found.output_of(row) for row in range(len(found.contributions)))
 
 
-ROWS_AT_ONCE = 100_000
+#: Rows of a file that are in memory together.
+ROWS_AT_ONCE = 2**14
 _ROW, _LABEL = "row", "label"
 
 
@@ -192,7 +193,7 @@ def predictions(
     decimal: str | None = None,
     multiline_text: bool = False,
     skip_lines: int | None = None,
-    at_once: int = ROWS_AT_ONCE,
+    at_once: int | None = None,
     unseen: UnseenValues | None = None,
     explanations: RowExplanations | None = None,
     threshold: float | None = None,
@@ -204,7 +205,7 @@ def predictions(
     other class below it. Probabilities stay the same. `rows` is a file or an address, as `opened_source` describes it.
     """
     rule = _rule([str(label) for label in student.classes_], threshold, positive_class)
-    start = 0
+    start, at_once = 0, ROWS_AT_ONCE if at_once is None else at_once
     if names_source(str(rows)):
         _refuse_csv_settings(
             {"sep": sep, "decimal": decimal, "multiline_text": multiline_text or None, "skip_lines": skip_lines}
@@ -316,15 +317,15 @@ def _with_labels(
     taken = [name for name in keep if name in (_ROW, _LABEL, *names)]
     if taken:
         raise InvalidParameterError(f"keep={taken[0]!r} is also a column of the result: rename it.", parameter="keep")
+    chances: Any = student.predict_proba(features) if names or rule else None
     if rule is None:
         columns[_LABEL] = student.predict(features)
     else:
         place, threshold = rule
-        positive = student.predict_proba(features)[:, place] >= threshold
-        columns[_LABEL] = np.where(positive, student.classes_[place], student.classes_[1 - place])
+        columns[_LABEL] = np.where(chances[:, place] >= threshold, student.classes_[place], student.classes_[1 - place])
     labels = pd.DataFrame(columns, index=table.index)
     if names:
-        labels[names] = student.predict_proba(features)
+        labels[names] = chances
     return labels
 
 

@@ -216,3 +216,26 @@ def test_very_many_features_are_made_in_blocks_of_rows(public, monkeypatch):
     monkeypatch.setattr(TableMap, "for_products", lambda self, X: sizes.append(len(X)) or real(self, X))
     assert np.array_equal(fitted.transform(public), whole)
     assert sizes == [40] * 12 + [20]
+
+
+@pytest.mark.parametrize("share_missing", [0.0, 0.1])
+def test_products_of_distinct_entries_change_no_bit(share_missing):
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame(
+        {
+            "few": rng.integers(0, 9, 1200).astype(float),
+            "many": rng.normal(size=1200),
+            "text": rng.choice(np.array(["a", "b", "c"], dtype=object), 1200),
+            "zeros": rng.choice([0.0, -0.0, 1.0], 1200),
+        }
+    )
+    rows = rows.mask(rng.random(rows.shape) < share_missing)
+    fitted = DirectionsMap(TableMap(), n_directions=20).fit(rows)
+    shared = fitted.base_.for_shared_products(rows)
+    assert {fitted.base_.columns_[one.column]["name"] for one in shared.columns} == {"few", "text", "zeros"}
+    together = fitted.transform(rows)
+    # So few rows are multiplied one by one.
+    for size in (1, 7, 300):
+        some = range(0, 1200 if size > 1 else 50, size)
+        apart = np.vstack([fitted.transform(rows[start : start + size]) for start in some])
+        assert np.array_equal(apart, together[: len(apart)])

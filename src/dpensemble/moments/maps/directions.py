@@ -170,29 +170,51 @@ class DirectionsMap(MapOnBase):
     def transform(self, X: Any) -> Floats:
         """Return the features of rows, shape (n_rows, n_features_out)."""
         check_is_fitted(self)
-        rows, factors = self._along_directions(X)
-        features = np.empty((len(rows), rows.shape[1] + 1))
-        np.multiply(rows, factors[:, None], out=features[:, :-1])
+        features = np.empty((row_count(X), self.directions_.shape[1] + 1))
+        for rows, along, factors in self._along_directions(X):
+            np.multiply(along, factors[:, None], out=features[rows, :-1])
         features[:, -1] = self.constant
         return features
 
-    def _along_directions(self, X: Any) -> tuple[Floats, Floats]:
-        """Return rows along the directions, and factors that make them equally long.
+    def _along_directions(self, X: Any) -> Iterator[tuple[slice, Floats, Floats]]:
+        """Yield some rows along the directions, and factors that make them equally long.
 
         Rows come in blocks if there are very many features.
         """
+        mean, n_rows, size = self.mean_ @ self.directions_, row_count(X), row_count(X)
         if self.reads_rows_alone:
-            n_rows, features_of = row_count(X), as_library_transformer(self.base_).for_products or self.base_.transform
-            size = max(1, _FEATURES_AT_ONCE // self.directions_.shape[0])
-            blocks = [rows_at(X, slice(start, start + size)) for start in range(0, max(n_rows, 1), size)]
-            products = [_exact_products(features_of(block), self.directions_) for block in blocks]
-            rows = products[0] if len(products) == 1 else np.concatenate(products)
-            rows -= self.mean_ @ self.directions_
-            lengths = _exact_lengths(rows)
+            size = _FEATURES_AT_ONCE // self.directions_.shape[0]
+        for start in range(0, n_rows, max(size, 1)):
+            block = rows_at(X, slice(start, start + max(size, 1)))
+            for rows, products in self._products(block):
+                along = np.subtract(products, mean, out=products)
+                lengths = _exact_lengths(along) if self.reads_rows_alone else np.linalg.norm(along, axis=1)
+                factors = np.sqrt(1 - self.constant**2) / np.maximum(lengths, 1e-12)
+                yield slice(start + rows.start, start + rows.start + len(along)), along, factors
+
+    def _products(self, block: Any) -> Iterator[tuple[slice, Floats]]:
+        """Yield the products of some rows and the directions, which may be written to."""
+        base = as_library_transformer(self.base_)
+        if not self.reads_rows_alone:
+            yield slice(0, row_count(block)), np.asarray(self.base_.transform(block) @ self.directions_)
+            return
+        if base.for_shared_products is None:
+            columns, own, features = [], slice(None), (base.for_products or self.base_.transform)(block)
         else:
-            rows = np.asarray(self.base_.transform(X) @ self.directions_) - self.mean_ @ self.directions_
-            lengths = np.linalg.norm(rows, axis=1)
-        return rows, np.sqrt(1 - self.constant**2) / np.maximum(lengths, 1e-12)
+            columns, own, features = base.for_shared_products(block)
+        # Products of small matrices are fast in this layout only.
+        directions = np.ascontiguousarray(self.directions_)
+        # Sums over columns are exact in any order, too.
+        shared = [(one.places, _exact_products(one.features, directions[one.span])) for one in columns]
+        products = _exact_products(features, directions[own])
+        for rows in _in_chunks(*products.shape):
+            part = products[rows]
+            for places, of_entries in shared:
+                part += of_entries[places[rows]]
+            yield rows, part
+
+    def _factors(self, X: Any) -> Floats:
+        return np.concatenate([np.zeros(0), *(factors for _, _, factors in self._along_directions(X))])
 
     @property
     def table_columns(self) -> list[ColumnReading] | None:  # type: ignore[override]
@@ -212,11 +234,11 @@ class DirectionsMap(MapOnBase):
     def column_parts(self, X: pd.DataFrame | Floats, weights: Floats, reference: Floats) -> Floats:  # noqa: ARG002
         """Return what each column adds along the directions, in units of the length of the row."""
         parts = self.base_.column_parts(X, self.directions_ @ weights[:-1], self.mean_)
-        return parts * self._along_directions(X)[1][:, None, None]
+        return parts * self._factors(X)[:, None, None]
 
     def coefficients_of_base(self, coefficients: Floats, X: Any) -> Floats:
         """Return coefficients of the base map's features from those of these features, for rows of average length."""
-        of_base: Floats = float(np.mean(self._along_directions(X)[1])) * (self.directions_ @ coefficients[:-1])
+        of_base: Floats = float(np.mean(self._factors(X))) * (self.directions_ @ coefficients[:-1])
         return of_base
 
     def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[FeatureMap, Floats] | None:

@@ -150,6 +150,31 @@ _ROWS_PER_KNOT = 15
 _DENSE = 2
 
 
+# Rows from which distinct entries are looked for, rows that share an entry on average, and rows looked at first.
+_FEWEST_SHARED, _ROWS_PER_ENTRY, _SOME_ROWS = 512, 4, 128
+
+
+class SharedColumn(NamedTuple):
+    """The features of distinct entries of a column, and which of them each row has.
+
+    `span` are the places of the column's features among those of all columns. `features` have the shape (n_entries,
+    n_features of the column), and `places` the shape (n_rows,).
+    """
+
+    column: int
+    span: slice
+    features: Floats
+    places: NDArray[np.intp]
+
+
+class SharedFeatures(NamedTuple):
+    """Features of rows: of `columns` that share entries, and the `rest` of all features, at the places `own`."""
+
+    columns: list[SharedColumn]
+    own: NDArray[np.int64] | slice
+    rest: Rows
+
+
 class TableMap(FeatureMap):
     """Numbers at several scales, categories and missing entries, as features of constant length 1.
 
@@ -305,6 +330,51 @@ class TableMap(FeatureMap):
         """Return the same features, as an array if that is faster to multiply by an array with many columns."""
         return self._dense_features(X) if self.n_features_out_ <= DENSE * self._most_nonzero else self.transform(X)
 
+    def for_shared_products(self, X: Rows) -> SharedFeatures:
+        """Return the same features, those of columns with few distinct entries apart, once for each distinct entry."""
+        check_is_fitted(self)
+        table = as_fitted_table(self, X)
+        self._require_width(table)
+        parts = list(self._shared(table)) if len(table) >= _FEWEST_SHARED else []
+        if not parts:
+            return SharedFeatures([], slice(None), self.for_products(table))
+        shared = {part.column for part in parts}
+        rest = [number for number in range(len(self.columns_)) if number not in shared]
+        spans = [range(*_span(self.columns_[number]).indices(self.n_features_out_)) for number in rest]
+        own = np.array([place for span in spans for place in span] + [self.n_features_out_ - 1])
+        return SharedFeatures(parts, own, self._of_columns(rest).for_products(table.iloc[:, rest]))
+
+    def _shared(self, table: pd.DataFrame) -> Iterator[SharedColumn]:
+        """Yield the columns of which rows share entries, so that a product for each distinct entry is less work."""
+        most, members = len(table) // _ROWS_PER_ENTRY, []
+        for number, column in enumerate(self.columns_):
+            if column["kind"] == "number":
+                members.append(number)
+            elif sum(column["sizes"]) < most:
+                places = _of_category(column, table.iloc[:, number], self._length_of(column)).places
+                features = np.eye(sum(column["sizes"]) + 1) * self._length_of(column)
+                yield SharedColumn(number, _span(column), features, np.ravel(places))
+        for part, numbers in self._numbers(table, members):
+            some = np.sort(numbers[:: len(numbers) // _SOME_ROWS], axis=0)
+            distinct = 1 + np.count_nonzero(some[1:] > some[:-1], axis=0)
+            for place in np.flatnonzero(distinct * _ROWS_PER_ENTRY < 2 * len(some)):
+                places, entries = pd.factorize(numbers[:, place], use_na_sentinel=False)
+                if len(entries) <= most:
+                    column = self.columns_[int(part[place])]
+                    features = self.features_of_column(column, pd.Series(entries))
+                    yield SharedColumn(int(part[place]), _span(column), features, places)
+
+    def _of_columns(self, numbers: list[int]) -> TableMap:
+        """Return the map of some columns and the constant."""
+        some, start = TableMap(), 0
+        some.__dict__.update({name: value for name, value in vars(self).items() if name != "feature_names_in_"})
+        some.columns_ = []
+        for number in numbers:
+            some.columns_.append(self.columns_[number] | {"start": start})
+            start += sum(self.columns_[number]["sizes"]) + 1
+        some.n_features_in_, some.n_features_out_ = len(numbers), start + 1
+        return some
+
     @property
     def _most_nonzero(self) -> int:
         return 1 + sum(_slots(column) for column in self.columns_)
@@ -328,10 +398,7 @@ class TableMap(FeatureMap):
         self, table: pd.DataFrame, *, all_knots: bool = False
     ) -> Iterator[tuple[NDArray[np.int64], slice, Iterator[_Weights]]]:
         """Yield similar columns and some rows, with places within columns and weights of their entries."""
-        if table.shape[1] != self.n_features_in_:
-            raise DataError(
-                f"X has {table.shape[1]} columns but the map was fitted on {self.n_features_in_}: use the same."
-            )
+        self._require_width(table)
         alike: dict[tuple[int, ...], list[int]] = {}
         for number, column in enumerate(self.columns_):
             if column["kind"] == "number":
@@ -341,16 +408,27 @@ class TableMap(FeatureMap):
                 yield np.array([number]), slice(0, len(table)), iter([entries])
         for members in alike.values():
             length = self._length_of(self.columns_[members[0]])
-            for part, (numbers, odd) in in_parts(table, np.array(members), numbers_of):
-                if odd.any():
-                    name = self.columns_[int(part[np.argmax(odd)])]["name"]
-                    raise DataError(
-                        f"column {name!r} of X must hold numbers, as it does in public rows; got other entries."
-                    )
+            for part, numbers in self._numbers(table, members):
                 knots = _stacked_weights([self.columns_[number]["knots"] for number in part.tolist()])
                 for rows in _row_slices(len(table), len(part)):
                     own = np.ascontiguousarray(numbers[rows].T)
                     yield part, rows, _weights_of_numbers(knots, own, length, all_knots=all_knots)
+
+    def _require_width(self, table: pd.DataFrame) -> None:
+        if table.shape[1] != self.n_features_in_:
+            raise DataError(
+                f"X has {table.shape[1]} columns but the map was fitted on {self.n_features_in_}: use the same."
+            )
+
+    def _numbers(self, table: pd.DataFrame, members: list[int]) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+        """Yield some columns of numbers and their entries, shape (n_rows, n_columns)."""
+        for part, (numbers, odd) in in_parts(table, np.array(members, dtype=np.int64), numbers_of):
+            if odd.any():
+                name = self.columns_[int(part[np.argmax(odd)])]["name"]
+                raise DataError(
+                    f"column {name!r} of X must hold numbers, as it does in public rows; got other entries."
+                )
+            yield part, numbers
 
     def _length_of(self, column: ColumnReading) -> float:
         return float(np.sqrt(column["square"]) / self.length_)
@@ -364,7 +442,7 @@ class TableMap(FeatureMap):
         features = self.transform(X).tocsc()
         parts = np.empty((features.shape[0], len(self.columns_), weights.shape[1]))
         for number, column in enumerate(self.columns_):
-            own = slice(column["start"], column["start"] + sum(column["sizes"]) + 1)
+            own = _span(column)
             parts[:, number] = features[:, own] @ weights[own] - reference[own] @ weights[own]
         return parts
 
@@ -454,6 +532,11 @@ def quantiles(values: Floats, n: int) -> Floats:
 def _slots(column: dict[str, Any]) -> int:
     """Return how many features of a column a row may have."""
     return 1 if column["kind"] == "category" else 1 + sum(1 if size == 1 else 2 for size in column["sizes"])
+
+
+def _span(column: dict[str, Any]) -> slice:
+    """Return the places of a column's features."""
+    return slice(column["start"], column["start"] + sum(column["sizes"]) + 1)
 
 
 def _of_category(column: ColumnReading, values: pd.Series, length: float) -> _Weights:
