@@ -6,6 +6,7 @@ refused for it. That two tables are one memory is a fact of the program that pas
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -600,38 +601,39 @@ def which_are_dates(entries: pd.Series) -> NDArray[np.bool_]:
 
 def _are_dates(texts: pd.Series) -> list[str]:
     days = _Days.of(texts)
+    if days.begin_as_dates().mean() < _NEARLY_ALL:
+        return []
     return [one for one in _FORMATS if days.are_dates(one).mean() >= _NEARLY_ALL]
 
 
 class _Days(NamedTuple):
     """The days of entries, each of which is read separately, and once for all entries that are alike.
 
-    `places` are those of entries among the distinct texts, -1 for a missing entry. What follows a day is its time.
+    `places` are those of entries among the distinct texts, -1 for a missing entry. A text that does not begin as a date
+    is empty. What follows a day is its time.
     """
 
     places: NDArray[np.intp]
-    texts: pd.Series
+    texts: list[str]
 
     @classmethod
     def of(cls, entries: pd.Series) -> Self:
         """Return the distinct texts of entries, without spaces around them."""
         places, distinct = distinct_entries(entries)
-        texts = pd.Series(distinct, dtype=object)
-        try:
-            texts = texts.astype(str).str.strip()
-        except UnicodeError:
-            # Half of a pair of surrogates, which no date has.
-            texts = texts.map(lambda text: str(text).encode("utf-8", "replace").decode()).astype(str).str.strip()
-        return cls(places, texts)
+        texts = [str(entry).strip() for entry in distinct.tolist()]
+        # Every format begins with a digit. pandas replaces "now" and "today" by the current time.
+        return cls(places, [text if re.match(r"\d", text) else "" for text in texts])
+
+    def begin_as_dates(self) -> NDArray[np.bool_]:
+        """Return which entries begin with a digit."""
+        return np.array([*map(bool, self.texts), False])[self.places]
 
     def in_format(self, how: str) -> pd.Series:
         """Return the day of each distinct text, missing for a text that is not a date."""
         days = self.texts
         if " " not in how:
-            days = days.str.split(r"[ T]", n=1, regex=True).str[0]
-        # pandas replaces "now" and "today" by the current time.
-        days = days.where(days.str.contains(r"\d"), "")
-        return pd.to_datetime(days, format=how, errors="coerce")
+            days = [re.split("[ T]", text, maxsplit=1)[0] for text in days]
+        return pd.to_datetime(pd.Series(days, dtype=object), format=how, errors="coerce")
 
     def are_dates(self, how: str) -> NDArray[np.bool_]:
         """Return which entries are dates in a format."""

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._checks import shown
+from dpensemble._checks import is_missing, shown
 from dpensemble._entries import Floats, Rows, is_table, require_readable
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble.datasets.arrow import ParquetTable, is_parquet
@@ -202,13 +202,22 @@ def decimals_as_numbers(public: pd.DataFrame) -> pd.DataFrame:
 
     Only public rows are converted, because they define the kinds of columns, so that no private entry does.
     """
-    for place in np.flatnonzero([kind.kind == "O" for kind in public.dtypes]):
-        column = public.iloc[:, int(place)]
-        entries = column.dropna()
-        if len(entries) and all(isinstance(entry, Decimal) for entry in entries):
+    objects = [kind.kind == "O" and not isinstance(kind, pd.StringDtype) for kind in public.dtypes]
+    for place in np.flatnonzero(objects).tolist():
+        column = public.iloc[:, place]
+        if _are_decimals(column):
             public = public.copy(deep=False)
-            public.isetitem(int(place), numbers_of(column.to_frame())[0][:, 0])
+            public.isetitem(place, numbers_of(column.to_frame())[0][:, 0])
     return public
+
+
+def _are_decimals(column: pd.Series) -> bool:
+    """Return whether a column has entries, and all of them are decimals."""
+    # In most columns, the first entry is another one.
+    if not len(column) or not (isinstance(first := column.array[0], Decimal) or is_missing(first)):
+        return False
+    entries = column.dropna()
+    return len(entries) > 0 and all(isinstance(entry, Decimal) for entry in entries)
 
 
 def same_columns(
