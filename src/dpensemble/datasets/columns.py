@@ -241,7 +241,9 @@ def distinct_texts(column: pd.Series) -> tuple[NDArray[np.intp], list[str]]:
     if _are_texts(entries):
         return places, entries.tolist()
     missing = pd.isna(entries)
-    written = (None if lost else _text_or_none(one) for one, lost in zip(entries.tolist(), missing.tolist(), strict=True))
+    written = (
+        None if lost else _text_or_none(one) for one, lost in zip(entries.tolist(), missing.tolist(), strict=True)
+    )
     own, texts = _numbered(written)
     return np.append(own, -1)[places], texts
 

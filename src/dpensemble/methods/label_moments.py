@@ -213,7 +213,7 @@ class _MomentsSteps(Steps):
         return "softmax of the features, from released moments"
 
 
-def _form(method: Any, public: pd.DataFrame) -> TableForm:
+def _form(method: Any, public: Any) -> TableForm:
     """Return the form of private rows. A map of a user gets texts as they are written."""
     return TableForm(public.iloc[:0], method.declared_columns is not None, encoded=method.feature_map is None)
 
