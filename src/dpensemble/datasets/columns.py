@@ -137,7 +137,7 @@ def encoded_texts_of(part: pd.DataFrame) -> pd.DataFrame:
 def encoded(column: pd.Series) -> pd.Categorical:
     """Return a column as `encoded_texts_of` does."""
     if _is_encoded(column.dtype):
-        return column.array  # type: ignore[return-value]
+        return column.array
     places, texts = distinct_texts(column)
     kind = pd.CategoricalDtype(pd.Index(texts, dtype=object))
     return pd.Categorical.from_codes(places, dtype=kind, validate=False)
@@ -151,7 +151,7 @@ def filled_texts(texts: pd.DataFrame, blank: str) -> pd.DataFrame:
     for place in range(texts.shape[1]):
         column = texts.iloc[:, place]
         known = column if blank in column.cat.categories else column.cat.add_categories(pd.Index([blank], dtype=object))
-        filled.isetitem(place, known.fillna(blank))
+        filled.isetitem(place, known.fillna(blank).array)
     return filled
 
 
@@ -162,7 +162,9 @@ def plain_texts(table: pd.DataFrame) -> pd.DataFrame:
         table = table.copy(deep=False)
     for place in places:
         column = table.iloc[:, place]
-        table.isetitem(place, pd.Series(_written(*distinct_texts(column)), index=column.index, dtype=object))
+        # A column of objects, so that pandas infers no other type.
+        texts = pd.Series(_written(*distinct_texts(column)), index=column.index, dtype=object)
+        table.isetitem(place, texts)  # type: ignore[arg-type]
     return table
 
 
@@ -261,7 +263,7 @@ def places_among(column: pd.Series, names: list[str], *, other: int, missing: in
     return np.append(np.where(found < 0, other, found), missing)[places]
 
 
-def distinct_entries(column: pd.Series) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+def distinct_entries(column: pd.Series) -> tuple[NDArray[np.intp], NDArray[np.generic]]:
     """Return the place of each entry among some entries, -1 for a missing entry, and these entries, one of each kind.
 
     Entries have one place only if they are of one type and written alike. So 1, 1.0, True and "1" have places of
@@ -294,7 +296,7 @@ _EQUAL_IF_ALIKE = frozenset({str, float, type(None), type(pd.NA), type(pd.NaT)})
 _ALIKE_BY_TYPE = frozenset({str, int, float, bool, np.float64, np.int64, np.bool_})
 
 
-def _by_type(entries: NDArray[np.generic]) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+def _by_type(entries: NDArray[np.generic]) -> tuple[NDArray[np.intp], NDArray[np.generic]]:
     """Return places of entries and distinct entries, by type and value, or one by one for types without a cache."""
     missing, places, listed = pd.isna(entries).tolist(), np.empty(len(entries), dtype=np.intp), entries.tolist()
     known: dict[Any, int] = {}
@@ -316,7 +318,7 @@ def _as_objects(listed: list[Any]) -> NDArray[np.object_]:
     return np.fromiter(listed, dtype=object, count=len(listed))
 
 
-def _used(codes: NDArray[np.integer[Any]], categories: pd.Index) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+def _used(codes: NDArray[np.integer[Any]], categories: pd.Index) -> tuple[NDArray[np.intp], NDArray[np.generic]]:
     """Return places of categories, only among those that entries have if there are more categories than entries."""
     if len(categories) <= len(codes):
         return codes.astype(np.intp), _objects_of(pd.Series(categories))

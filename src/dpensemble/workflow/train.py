@@ -84,8 +84,9 @@ class RowConversion:
         """Return private rows for the method. For a method that takes arrays, a bad row becomes a row of NaN."""
         if self._encoder is None:
             # Texts stay encoded, so that they are not read again.
-            unchanged = self._preparation is None or self._preparation.changes_nothing
-            return table if unchanged else self._preparation.encoded(table)
+            if self._preparation is None or self._preparation.changes_nothing:
+                return table
+            return self._preparation.encoded(table)
         if self._preparation is None:
             return self.transform(table)
         if not self._keep_bad:
