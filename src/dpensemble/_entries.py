@@ -273,7 +273,10 @@ def _parts(values: Any) -> Iterator[tuple[int | None, NDArray[Any]]]:
 
 def _may_be_unreadable(kind: object) -> bool:
     """Return whether a column of this type may contain complex numbers, or objects of any type."""
-    kind = _plain_kind(kind)
+    categories, kind = getattr(kind, "categories", None), _plain_kind(kind)
+    if categories is not None and categories.dtype.kind == "O":
+        # Each category once, instead of each entry.
+        return bool(_unreadable(np.asarray(categories)))
     return isinstance(kind, np.dtype) and kind.kind in "cO"
 
 

@@ -7,22 +7,38 @@ Public rows that equal private records, and tables that share memory.
 
 import decimal
 import sys
+from datetime import date
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import StandardScaler
 
-from dpensemble.datasets import fit_encoder, load_adult, read_table, three_way_split
+from dpensemble._checks import is_missing
+from dpensemble.datasets import columns, fit_encoder, load_adult, read_table, three_way_split
 from dpensemble.datasets import tables as readers
 from dpensemble.datasets.columns import (
     ComparedOnce,
+    as_text,
+    date_parts,
+    distinct_entries,
+    distinct_texts,
+    encoded_texts_of,
     equal_rows,
+    filled_texts,
     is_number,
     number_columns,
+    places_among,
+    plain_texts,
     release_unused,
     share_memory,
+    text_of,
+    texts_of,
 )
 from dpensemble.datasets.preparation import numeric_columns
 from dpensemble.errors import DataError
@@ -225,3 +241,120 @@ def test_only_overlapping_memory_is_shared():
         (X, None, False),
     ]:
         assert share_memory(rows, other) is shared
+
+
+class _Loud(str):
+    """A text that is written otherwise than it compares."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}!"
+
+
+_ALIKE = [1, True, 1.0, "1", "1.0", "1.00", Decimal("1.0"), Decimal("1.00"), np.float64(1), np.int64(1), np.True_]
+_ZEROS = [0, False, 0.0, -0.0, "0", Decimal(0)]
+_MISSING = [None, float("nan"), pd.NA, pd.NaT, np.float64("nan")]
+_OTHERS = [
+    1.5,
+    "a",
+    "A",
+    "",
+    " a",
+    _Loud("a"),
+    np.str_("a"),
+    b"a",
+    ("a", 1),
+    date(2025, 3, 1),
+    "2025-03-01",
+    "now",
+    10**400,
+]
+_ENTRIES = st.lists(st.sampled_from([*_ALIKE, *_ZEROS, *_MISSING, *_OTHERS]) | st.text(max_size=3), max_size=12)
+
+
+def _column(entries: list[Any]) -> pd.Series:
+    column = np.empty(len(entries), dtype=object)
+    for place, entry in enumerate(entries):
+        column[place] = entry
+    return pd.Series(column, dtype=object)
+
+
+def _shown(entry: Any) -> tuple[str, str]:
+    return type(entry).__name__, str(entry)
+
+
+@given(_ENTRIES)
+def test_the_text_of_an_entry_does_not_depend_on_the_entries_beside_it(entries):
+    together = as_text(_column(entries)).tolist()
+    alone = [as_text(_column([entry])).tolist()[0] for entry in entries]
+    written = [entry if is_missing(entry) else text_of(entry) for entry in entries]
+    assert list(map(_shown, together)) == list(map(_shown, alone)) == list(map(_shown, written))
+
+
+@given(_ENTRIES)
+def test_entries_share_a_place_only_if_they_are_of_one_type_and_written_alike(entries):
+    places, distinct = distinct_entries(_column(entries))
+    for entry, place in zip(entries, places.tolist(), strict=True):
+        assert place == -1 if is_missing(entry) else type(distinct[place]) is type(entry)
+        assert place == -1 or text_of(distinct[place]) == text_of(entry)
+
+
+@given(_ENTRIES, _ENTRIES)
+def test_encoded_texts_are_the_texts_of_each_entry(first, second):
+    size = min(len(first), len(second))
+    table = pd.DataFrame({"a": _column(first[:size]), "b": _column(second[:size])})
+    pd.testing.assert_frame_equal(plain_texts(encoded_texts_of(table)), texts_of(table))
+    for name in table:
+        assert as_text(table[name]).isna().tolist() == texts_of(table)[name].isna().tolist()
+    filled = plain_texts(filled_texts(encoded_texts_of(table), "a"))
+    pd.testing.assert_frame_equal(filled, texts_of(table).fillna("a").astype(object))
+
+
+@pytest.mark.parametrize("kind", ["str", "string", "string[python]", "category", object])
+@given(entries=st.lists(st.sampled_from(["a", "A", "1", "1.0", "2025-03-01", None]), max_size=8))
+def test_texts_of_every_type_are_read_alike(kind, entries):
+    column = pd.Series(entries, dtype=object).astype(kind)
+    places, texts = distinct_texts(column)
+    assert [None if place < 0 else texts[place] for place in places] == entries
+    assert places_among(column, ["1", "a"], other=7, missing=8).tolist() == [
+        {"1": 0, "a": 1, None: 8}.get(entry, 7) for entry in entries
+    ]
+
+
+@pytest.mark.parametrize("kind", ["bool", "boolean", "Int64", "int8", "float32", "datetime64[s]", "category"])
+def test_entries_of_every_type_of_pandas_are_written_as_objects_are(kind):
+    column = pd.Series([1, 0, 1, 0, 0] if kind == "category" else pd.array([1, 0, 1, 0, 0])).astype(kind)
+    assert as_text(column).tolist() == [text_of(entry) for entry in column.astype(object)]
+    assert len(distinct_entries(column)[1]) == 2
+
+
+@given(st.lists(st.sampled_from([" 2025-03-01T10:00", "2025-03-01", "now", "today", "5 now", "", None, 7, "\ud800"])))
+def test_the_day_of_an_entry_does_not_depend_on_the_entries_beside_it(entries):
+    together = date_parts(_column(entries), "%Y-%m-%d")
+    for place, entry in enumerate(entries):
+        alone = date_parts(_column([entry]), "%Y-%m-%d")
+        expected = [2025.0, 3.0, "Saturday"] if isinstance(entry, str) and "2025" in entry else [None] * 3
+        for values in (alone, {part: column[place:] for part, column in together.items()}):
+            assert [None if is_missing(one.iloc[0]) else one.iloc[0] for one in values.values()] == expected
+
+
+def test_each_distinct_entry_is_written_once(monkeypatch):
+    calls = []
+    monkeypatch.setattr(columns, "text_of", lambda entry: calls.append(entry) or text_of(entry))
+    column = _column([5, "five", 5.0, None, True] * 100)
+    assert as_text(column)[:5].tolist() == ["5", "five", "5", None, "True"]
+    assert list(map(_shown, calls)) == [("int", "5"), ("str", "five"), ("float", "5.0"), ("bool", "True")]
+
+
+def test_categories_that_no_entry_has_are_not_read(monkeypatch):
+    calls = []
+    monkeypatch.setattr(columns, "text_of", lambda entry: calls.append(entry) or text_of(entry))
+    column = pd.Series(pd.Categorical([7, None, 9], categories=range(1000)))
+    assert as_text(column).fillna("blank").tolist() == ["7", "blank", "9"]
+    assert len(calls) == 2
+
+
+def test_very_many_columns_of_texts_are_no_categories():
+    table = pd.DataFrame([["a"] * 501])
+    assert encoded_texts_of(table).dtypes.unique().tolist() == [np.dtype(object)]

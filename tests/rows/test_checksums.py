@@ -181,3 +181,14 @@ def test_messages_and_keys_do_not_mix():
     assert len({tuple(one) for one in together.T.tolist()}) == 50
     assert not np.array_equal(together, np.array(siphash(words, bytes(16))))
     assert np.array_equal(words, before)
+
+
+def test_categories_have_the_checksums_of_their_texts():
+    entries, targets = ["x", None, "y", 1, 2.0], np.arange(5)
+    checksums = RowChecksums.of_new_key()
+    texts = pd.DataFrame({"a": pd.Series(entries, dtype=object)})
+    for categories in (["y", "x", 1, 2.0], [2.0, 1, "x", "y", "unused"]):
+        encoded = pd.DataFrame({"a": pd.Categorical(entries, categories=categories)})
+        assert checksums.of(encoded, targets) == checksums.of(texts, targets)
+        parts = [checksums.of(encoded[place : place + 1], targets[place : place + 1]) for place in range(5)]
+        assert sum(parts) % 2**128 == checksums.of(texts, targets)

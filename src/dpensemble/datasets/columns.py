@@ -6,11 +6,12 @@ refused for it. That two tables are one memory is a fact of the program that pas
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -31,6 +32,8 @@ def release_unused() -> None:
 _FROM_ENTRIES = (ArithmeticError, AttributeError, NotImplementedError, TypeError, ValueError)
 # Entries that are converted together. Many columns cost little each, and a tall table is not copied as objects.
 _ENTRIES_AT_ONCE = 2**21
+# Rows below which all columns of texts are read together, and columns above which they are.
+_FEW_ROWS, _MANY_COLUMNS = 200, 500
 # pandas' integers and truth values that may be missing. They become floats exactly as those of numpy do.
 _MASKED = frozenset(f"{kind}{size}" for kind in ("Int", "UInt") for size in (8, 16, 32, 64)) | {
     "Float32",
@@ -48,10 +51,13 @@ def number_columns(table: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which columns hold numbers, shape (n_columns,)."""
     # By type instead of by column, because there may be many columns.
     is_numeric: dict[Any, bool] = {}
-    for kind in table.dtypes:
+    kinds = list(table.dtypes)
+    # Categories are no numbers, and looking one up takes as long as reading all of its categories.
+    others = [kind for kind in kinds if not isinstance(kind, pd.CategoricalDtype)]
+    for kind in others:
         if kind not in is_numeric:
             is_numeric[kind] = is_number(pd.Series(dtype=kind))
-    return np.array([is_numeric[kind] for kind in table.dtypes], dtype=bool)
+    return np.array([not isinstance(kind, pd.CategoricalDtype) and is_numeric[kind] for kind in kinds], dtype=bool)
 
 
 def in_parts(
@@ -105,23 +111,84 @@ def entries_of(part: pd.DataFrame) -> NDArray[np.generic]:
 
 
 def texts_of(part: pd.DataFrame) -> pd.DataFrame:
-    """Return columns as texts, each entry written by `as_text`."""
-    entries = entries_of(part)
-    written = as_text(pd.Series(entries.ravel(), dtype=object)).to_numpy(copy=True).reshape(entries.shape)
+    """Return columns as texts, each entry written by `as_text`. Missing entries are NaN."""
     # One sign for missing entries, because pandas would choose the sign by the other entries.
-    written[part.isna().to_numpy()] = np.nan
+    if len(part) < _FEW_ROWS:
+        # All columns at once, because there may be very many.
+        written = _written(*distinct_texts(pd.Series(entries_of(part).ravel(), dtype=object))).reshape(part.shape)
+    else:
+        written = np.empty(part.shape[::-1], dtype=object).T
+        for place in range(part.shape[1]):
+            written[:, place] = _written(*distinct_texts(part.iloc[:, place]))
     return pd.DataFrame(written, index=part.index, columns=part.columns, dtype=object)
+
+
+def encoded_texts_of(part: pd.DataFrame) -> pd.DataFrame:
+    """Return columns as `texts_of` does, as categories of pandas, which hold each distinct text of a column once.
+
+    Very many columns are no categories, since each would take time of its own.
+    """
+    if part.shape[1] > _MANY_COLUMNS:
+        return texts_of(part)
+    columns = {place: encoded(part.iloc[:, place]) for place in range(part.shape[1])}
+    return pd.DataFrame(columns, index=part.index, copy=False).set_axis(part.columns, axis=1)
+
+
+def encoded(column: pd.Series) -> pd.Categorical:
+    """Return a column as `encoded_texts_of` does."""
+    if _is_encoded(column.dtype):
+        return column.array
+    places, texts = distinct_texts(column)
+    kind = pd.CategoricalDtype(pd.Index(texts, dtype=object))
+    return pd.Categorical.from_codes(places, dtype=kind, validate=False)
+
+
+def filled_texts(texts: pd.DataFrame, blank: str) -> pd.DataFrame:
+    """Return columns of texts, categories or not, with a text in place of missing entries."""
+    if not any(isinstance(kind, pd.CategoricalDtype) for kind in texts.dtypes):
+        return texts.fillna(blank)
+    filled = texts.copy(deep=False)
+    for place in range(texts.shape[1]):
+        column = texts.iloc[:, place]
+        known = column if blank in column.cat.categories else column.cat.add_categories(pd.Index([blank], dtype=object))
+        filled.isetitem(place, known.fillna(blank).array)
+    return filled
+
+
+def plain_texts(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table in which columns of `encoded_texts_of` are texts, as `texts_of` returns them."""
+    places = [place for place, kind in enumerate(table.dtypes) if _is_encoded(kind)]
+    if places:
+        table = table.copy(deep=False)
+    for place in places:
+        column = table.iloc[:, place]
+        # A column of objects, so that pandas infers no other type.
+        texts = pd.Series(_written(*distinct_texts(column)), index=column.index, dtype=object)
+        table.isetitem(place, texts)  # type: ignore[arg-type]
+    return table
+
+
+def _is_encoded(kind: object) -> bool:
+    """Return whether a type is that of categories which are all texts."""
+    return isinstance(kind, pd.CategoricalDtype) and kind.categories.dtype == object and _are_texts(kind.categories)
 
 
 def as_text(column: pd.Series) -> pd.Series:
     """Return entries as they are written, each separately: 5 and 5.0 as "5". Missing entries stay missing."""
-    entries = _objects_of(column)
-    # Most columns hold only texts, and writing each text again takes ten times as long.
-    if set(map(type, entries)) != {str}:
-        missing = pd.isna(entries)
-        texts = [one if lost else text_of(one) for one, lost in zip(entries.tolist(), missing.tolist(), strict=True)]
-        entries = np.fromiter(texts, dtype=object, count=len(texts))
-    return pd.Series(entries, index=column.index, name=column.name, dtype=object)
+    places, texts = distinct_texts(column)
+    written, missing = _written(places, texts), np.flatnonzero(places < 0)
+    if len(missing):
+        lost = _objects_of(column.iloc[missing])
+        # An entry that cannot be written is missing, too.
+        written[missing] = np.where(pd.isna(lost), lost, np.nan)
+    return pd.Series(written, index=column.index, name=column.name, dtype=object)
+
+
+def _written(places: NDArray[np.intp], texts: list[str]) -> NDArray[np.object_]:
+    """Return the text at each place, NaN at the place -1."""
+    written = np.empty(len(texts) + 1, dtype=object)
+    written[:-1], written[-1] = texts, np.nan
+    return written[places]
 
 
 def _objects_of(column: pd.Series) -> NDArray[np.generic]:
@@ -172,9 +239,98 @@ def distinct_ids(column: pd.Series) -> tuple[NDArray[np.intp], list[bytes]]:
 
 def distinct_texts(column: pd.Series) -> tuple[NDArray[np.intp], list[str]]:
     """Return the place of each entry among the distinct texts of a column, -1 for a missing entry, and these texts."""
-    texts = as_text(column)
-    missing = pd.isna(texts)
-    return _numbered(None if lost else text for text, lost in zip(texts, missing, strict=True))
+    places, entries = distinct_entries(column)
+    if _are_texts(entries):
+        return places, entries.tolist()
+    missing = pd.isna(entries)
+    written = (
+        None if lost else _text_or_none(one) for one, lost in zip(entries.tolist(), missing.tolist(), strict=True)
+    )
+    own, texts = _numbered(written)
+    return np.append(own, -1)[places], texts
+
+
+def _text_or_none(entry: object) -> str | None:
+    text = text_of(entry)
+    # Of a subclass, whose texts may be equal to others, only the characters are taken.
+    return str.__str__(text) if isinstance(text, str) else None
+
+
+def places_among(column: pd.Series, names: list[str], *, other: int, missing: int) -> NDArray[np.intp]:
+    """Return the place of each entry, as it is written, among names, and numbers for any other and a missing entry."""
+    places, texts = distinct_texts(column)
+    found = pd.Index(names, dtype=object).get_indexer(pd.Index(texts, dtype=object))
+    return np.append(np.where(found < 0, other, found), missing)[places]
+
+
+def distinct_entries(column: pd.Series) -> tuple[NDArray[np.intp], NDArray[np.generic]]:
+    """Return the place of each entry among some entries, -1 for a missing entry, and these entries, one of each kind.
+
+    Entries have one place only if they are of one type and written alike. So 1, 1.0, True and "1" have places of
+    their own, and what is read of an entry can be read once for its place. Whether entries share a place changes no
+    result. It follows from types and equality, which differ for ``Decimal("1.0")`` and ``Decimal("1.00")``. Entries of
+    such types have a place each.
+    """
+    kind = column.dtype
+    if isinstance(kind, pd.CategoricalDtype):
+        return _used(np.asarray(column.cat.codes), kind.categories)
+    if isinstance(kind, np.dtype) and kind.kind in "biufmM" and kind.itemsize <= _LARGEST_NUMBER:
+        places, distinct = pd.factorize(column.to_numpy())
+        return places, _objects_of(pd.Series(distinct))
+    if str(kind) in _MASKED or (isinstance(kind, pd.StringDtype) and kind.storage == "pyarrow"):
+        places, distinct = pd.factorize(column.array)
+        return places, _objects_of(pd.Series(distinct))
+    entries = _objects_of(column)
+    kinds = set(map(type, entries.tolist()))
+    if kinds <= _EQUAL_IF_ALIKE:
+        places, distinct = pd.factorize(entries)
+        return places, np.asarray(distinct, dtype=object)
+    return _by_type(entries)
+
+
+# Bytes of the largest number that pandas tells from others. It would round longer ones.
+_LARGEST_NUMBER = 8
+# Types of which two entries are equal only if they are written alike, also if one type is mixed with another.
+_EQUAL_IF_ALIKE = frozenset({str, float, type(None), type(pd.NA), type(pd.NaT)})
+# Types of which two entries of one type are equal only if they are written alike. Both zeros are written as "0".
+_ALIKE_BY_TYPE = frozenset({str, int, float, bool, np.float64, np.int64, np.bool_})
+
+
+def _by_type(entries: NDArray[np.generic]) -> tuple[NDArray[np.intp], NDArray[np.generic]]:
+    """Return places of entries and distinct entries, by type and value, or one by one for types without a cache."""
+    missing, places, listed = pd.isna(entries).tolist(), np.empty(len(entries), dtype=np.intp), entries.tolist()
+    known: dict[Any, int] = {}
+    distinct: list[Any] = []
+    for number, (entry, lost) in enumerate(zip(listed, missing, strict=True)):
+        kind = type(entry)
+        place = -1 if lost else known.get((kind, entry), -1) if kind in _ALIKE_BY_TYPE else -1
+        if place < 0 and not lost:
+            place = len(distinct)
+            distinct.append(entry)
+            if kind in _ALIKE_BY_TYPE:
+                known[kind, entry] = place
+        places[number] = place
+    return places, _as_objects(distinct)
+
+
+def _as_objects(listed: list[Any]) -> NDArray[np.object_]:
+    # Entries may be sequences, of which NumPy would make further dimensions.
+    return np.fromiter(listed, dtype=object, count=len(listed))
+
+
+def _used(codes: NDArray[np.integer[Any]], categories: pd.Index) -> tuple[NDArray[np.intp], NDArray[np.generic]]:
+    """Return places of categories, only among those that entries have if there are more categories than entries."""
+    if len(categories) <= len(codes):
+        return codes.astype(np.intp), _objects_of(pd.Series(categories))
+    places, used = pd.factorize(codes)
+    present = used >= 0
+    own = np.where(present, np.cumsum(present) - 1, -1)
+    return own[places], _objects_of(pd.Series(categories.take(used[present])))
+
+
+def _are_texts(entries: Iterable[object]) -> bool:
+    """Return whether all entries are texts of Python's own type."""
+    return set(map(type, entries)) <= {str}
 
 
 def _numbered(written: Iterable[Any]) -> tuple[NDArray[np.intp], list[Any]]:
@@ -338,7 +494,7 @@ def _factors(n_columns: int) -> _Hashes:
 
 def _of_texts(column: pd.Series) -> _Hashes:
     """Return a hash of each entry as it is written."""
-    places, distinct = pd.factorize(column) if column.dtype == "str" else distinct_texts(column)
+    places, distinct = distinct_texts(column)
     hashes = np.asarray(pd.util.hash_array(np.array(distinct, dtype=object), categorize=False), dtype=np.uint64)
     # A missing entry has place -1, the last one.
     return np.append(hashes, np.uint64(1))[places]
@@ -431,51 +587,80 @@ _FEWEST, _LOOKED_AT_FIRST = 3, 50
 def date_formats(entries: pd.Series) -> list[str]:
     """Return formats in which nearly all present entries are dates. There are several if days may be months."""
     texts = entries.dropna()
-    if len(texts) < _FEWEST or not _are_dates(texts.iloc[:_LOOKED_AT_FIRST], _FORMATS):
+    if len(texts) < _FEWEST or not _are_dates(texts.iloc[:_LOOKED_AT_FIRST]):
         return []
-    return _are_dates(texts, _FORMATS)
+    return _are_dates(texts)
 
 
 def which_are_dates(entries: pd.Series) -> NDArray[np.bool_]:
     """Return which present entries are dates in the format in which most are dates."""
     texts = entries.dropna()
-    begin = [float(_days(texts.iloc[:_LOOKED_AT_FIRST], one).notna().mean()) for one in _FORMATS]
+    first = _Days.of(texts.iloc[:_LOOKED_AT_FIRST])
+    begin = [float(first.are_dates(one).mean()) for one in _FORMATS]
     best = int(np.argmax(begin))
     if not begin[best]:
         return np.zeros(len(texts), dtype=bool)
-    return np.asarray(_days(texts, _FORMATS[best]).notna().to_numpy(), dtype=bool)
+    return _Days.of(texts).are_dates(_FORMATS[best])
 
 
-def _are_dates(texts: pd.Series, formats: tuple[str, ...]) -> list[str]:
-    return [one for one in formats if _days(texts, one).notna().mean() >= _NEARLY_ALL]
+def _are_dates(texts: pd.Series) -> list[str]:
+    days = _Days.of(texts)
+    if days.begin_as_dates().mean() < _NEARLY_ALL:
+        return []
+    return [one for one in _FORMATS if days.are_dates(one).mean() >= _NEARLY_ALL]
 
 
-def _days(texts: pd.Series, how: str) -> pd.Series:
-    """Return the day of each entry. Each entry is read separately, and what follows the day is its time."""
-    try:
-        days = texts.astype(str).str.strip()
-    except UnicodeError:
-        # Half of a pair of surrogates, which no date has.
-        days = texts.map(lambda text: str(text).encode("utf-8", "replace").decode()).astype(str).str.strip()
-    if " " not in how:
-        days = days.str.split(r"[ T]", n=1, regex=True).str[0]
-    # pandas replaces "now" and "today" by the current time.
-    days = days.where(days.str.contains(r"\d"), "")
-    return pd.to_datetime(days, format=how, errors="coerce")
+class _Days(NamedTuple):
+    """The days of entries, each of which is read separately, and once for all entries that are alike.
+
+    `places` are those of entries among the distinct texts, -1 for a missing entry. A text that does not begin as a date
+    is empty. What follows a day is its time.
+    """
+
+    places: NDArray[np.intp]
+    texts: list[str]
+
+    @classmethod
+    def of(cls, entries: pd.Series) -> Self:
+        """Return the distinct texts of entries, without spaces around them."""
+        places, distinct = distinct_entries(entries)
+        texts = [str(entry).strip() for entry in distinct.tolist()]
+        # Every format begins with a digit. pandas replaces "now" and "today" by the current time.
+        return cls(places, [text if re.match(r"\d", text) else "" for text in texts])
+
+    def begin_as_dates(self) -> NDArray[np.bool_]:
+        """Return which entries begin with a digit."""
+        return np.array([*map(bool, self.texts), False])[self.places]
+
+    def in_format(self, how: str) -> pd.Series:
+        """Return the day of each distinct text, missing for a text that is not a date."""
+        days = self.texts
+        if " " not in how:
+            days = [re.split("[ T]", text, maxsplit=1)[0] for text in days]
+        return pd.to_datetime(pd.Series(days, dtype=object), format=how, errors="coerce")
+
+    def are_dates(self, how: str) -> NDArray[np.bool_]:
+        """Return which entries are dates in a format."""
+        return np.append(self.in_format(how).notna().to_numpy(dtype=bool), False)[self.places]
 
 
 def unreadable_dates(entries: pd.Series, how: str) -> pd.Series:
     """Return which entries are present but are not dates in a format."""
     written = as_text(entries)
-    return written.notna() & _days(written.where(written.notna(), ""), how).isna()
+    return written.notna() & ~_Days.of(written).are_dates(how)
 
 
 def date_parts(entries: pd.Series, how: str) -> dict[str, pd.Series]:
     """Return year, month and weekday of entries in a format, missing where an entry is not such a date."""
-    days = _days(entries.where(entries.notna(), ""), how)
-    weekday = days.dt.day_name()
-    return {
-        "year": days.dt.year.astype(float),
-        "month": days.dt.month.astype(float),
+    days = _Days.of(entries)
+    dates = days.in_format(how)
+    weekday = dates.dt.day_name()
+    parts = {
+        "year": dates.dt.year.astype(float),
+        "month": dates.dt.month.astype(float),
         "weekday": weekday.astype(object).where(weekday.notna(), np.nan),
+    }
+    return {
+        part: pd.Series(np.append(values.to_numpy(), np.nan)[days.places], index=entries.index, dtype=values.dtype)
+        for part, values in parts.items()
     }

@@ -22,8 +22,11 @@ from dpensemble.datasets.columns import (
     assembled,
     date_formats,
     date_parts,
+    encoded,
+    filled_texts,
     in_parts,
     number_columns,
+    plain_texts,
     unreadable_dates,
 )
 from dpensemble.datasets.tables import LibraryTransformer, as_kinds, as_table, first_row
@@ -166,6 +169,10 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         X : DataFrame or array of shape (n_rows, n_columns)
             Rows with the fitted columns, in any order.
         """
+        return plain_texts(self.encoded(X))
+
+    def encoded(self, X: Any) -> pd.DataFrame:
+        """Return the table of `transform` with texts as categories of pandas, which hold each distinct text once."""
         check_is_fitted(self)
         table = self._as_fitted(X)
         prepared = self._without_blanks(table.drop(columns=list(self.dates_)))
@@ -176,7 +183,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         if self.fill is None:
             return table
         numbers = number_columns(table)
-        others = table.iloc[:, np.flatnonzero(~numbers)].fillna(_BLANK)
+        others = filled_texts(table.iloc[:, np.flatnonzero(~numbers)], _BLANK)
         values = table.iloc[:, np.flatnonzero(numbers)].to_numpy(dtype=float, copy=True)
         if self.fill == "median":
             medians = dict(zip(self.feature_names_in_, self.medians_, strict=True))
@@ -186,13 +193,13 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
 
     def _parts_of(self, name: str, entries: pd.Series) -> pd.DataFrame:
         date = self.dates_[name]
-        parts = date_parts(as_text(entries), date["format"])
+        parts = date_parts(entries, date["format"])
         columns = {}
         for part in date["parts"]:
             middle, column = date["fill"].get(part), parts[part]
             if self.fill is not None and (middle is None or self.fill == "median"):
                 column = column.fillna(_BLANK if middle is None else middle)
-            columns[self._part_names[name, part]] = column
+            columns[self._part_names[name, part]] = column if middle is not None else encoded(column)
         return pd.DataFrame(columns, index=entries.index)
 
     def _as_fitted(self, X: Any) -> pd.DataFrame:
@@ -207,7 +214,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         lacks = [name for name in self.needed_columns if name not in table.columns]
         if lacks:
             raise DataError(f"X lacks the columns {', '.join(lacks)}, which the public rows had: add them.")
-        return as_kinds("new", table[self.needed_columns], self.numeric_columns)
+        return as_kinds("new", table[self.needed_columns], self.numeric_columns, encoded=True)
 
     def require_dates(self, X: Any) -> None:
         """Raise if an entry in a column of dates is not a date, and name its row. The entry itself is not shown."""

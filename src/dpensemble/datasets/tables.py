@@ -25,12 +25,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._checks import shown
+from dpensemble._checks import is_missing, shown
 from dpensemble._entries import Floats, Rows, is_table, require_readable
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble.datasets.arrow import ParquetTable, is_parquet
 from dpensemble.datasets.columns import (
     assembled,
+    encoded_texts_of,
     in_parts,
     is_number,
     number_columns,
@@ -202,17 +203,25 @@ def decimals_as_numbers(public: pd.DataFrame) -> pd.DataFrame:
 
     Only public rows are converted, because they define the kinds of columns, so that no private entry does.
     """
-    for place in np.flatnonzero([_may_be_decimals(kind) for kind in public.dtypes]):
-        column = public.iloc[:, int(place)]
-        entries = column.dropna()
-        if len(entries) and all(isinstance(entry, Decimal) for entry in entries):
+    for place in np.flatnonzero([_may_be_decimals(kind) for kind in public.dtypes]).tolist():
+        column = public.iloc[:, place]
+        if _are_decimals(column):
             public = public.copy(deep=False)
-            public.isetitem(int(place), numbers_of(column.to_frame())[0][:, 0])
+            public.isetitem(place, numbers_of(column.to_frame())[0][:, 0])
     return public
 
 
 def _may_be_decimals(kind: Any) -> bool:
     return kind.kind == "O" and not isinstance(kind, pd.StringDtype)
+
+
+def _are_decimals(column: pd.Series) -> bool:
+    """Return whether a column has entries, and all of them are decimals."""
+    # In most columns, the first entry is another one.
+    if not len(column) or not (isinstance(first := column.array[0], Decimal) or is_missing(first)):
+        return False
+    entries = column.dropna()
+    return len(entries) > 0 and all(isinstance(entry, Decimal) for entry in entries)
 
 
 def settled(X: Any) -> pd.DataFrame:
@@ -228,16 +237,20 @@ def settled(X: Any) -> pd.DataFrame:
     return table
 
 
-def same_columns(name: str, X: Any, public: pd.DataFrame, *, keep_bad: bool = False) -> pd.DataFrame:
+def same_columns(
+    name: str, X: Any, public: pd.DataFrame, *, keep_bad: bool = False, encoded: bool = False
+) -> pd.DataFrame:
     """Return the rows called `name` as a table with the public columns and kinds.
 
     Infinite entries and text among numbers raise an error. With `keep_bad`, infinite entries stay, and text among
-    numbers becomes a blank.
+    numbers becomes a blank. With `encoded`, columns of texts are categories (see `as_kinds`).
     """
     # No kinds are guessed, because an odd entry would change how all others are read.
-    table = take_kinds(name, named_by(public, X), public, keep_bad=keep_bad)
+    table = take_kinds(name, named_by(public, X), public, keep_bad=keep_bad, encoded=encoded)
+    if keep_bad:
+        return table
     infinite = _infinite_columns(table)
-    if infinite.any() and not keep_bad:
+    if infinite.any():
         column = table.columns[int(np.argmax(infinite))]
         raise DataError(f"{name} has infinite values in column {column!r}: leave those entries blank.")
     return table
@@ -260,10 +273,12 @@ def kinds_by(name: str) -> Iterator[None]:
         raise DataError(str(error).replace("the public table", name)) from None
 
 
-def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame, *, keep_bad: bool = False) -> pd.DataFrame:
+def take_kinds(
+    name: str, table: pd.DataFrame, public: pd.DataFrame, *, keep_bad: bool = False, encoded: bool = False
+) -> pd.DataFrame:
     """Return the table called `name` with the public table's columns, in its order and with its kinds.
 
-    Text among numbers raises an error. With `keep_bad`, such an entry becomes a blank.
+    Text among numbers raises an error. With `keep_bad`, such an entry becomes a blank. `encoded` is as for `as_kinds`.
     """
     # All at once, because looking up one name among very many takes time.
     lacks = [str(column) for column in public.columns[~public.columns.isin(table.columns)]]
@@ -271,7 +286,7 @@ def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame, *, keep_bad
     if lacks or extra:
         raise DataError(_other_columns(name, lacks, _in_words(extra, table.columns)))
     numeric = list(public.columns[number_columns(public)])
-    return as_kinds(name, table[list(public.columns)], numeric, keep_bad=keep_bad)
+    return as_kinds(name, table[list(public.columns)], numeric, keep_bad=keep_bad, encoded=encoded)
 
 
 def _other_columns(name: str, lacks: list[str], extra: str) -> str:
@@ -287,10 +302,13 @@ def _other_columns(name: str, lacks: list[str], extra: str) -> str:
     return f"the {name} table {missing}, and {more}; {alike}, or {unit}."
 
 
-def as_kinds(name: str, table: pd.DataFrame, numeric: list[str], *, keep_bad: bool = False) -> pd.DataFrame:
+def as_kinds(
+    name: str, table: pd.DataFrame, numeric: list[str], *, keep_bad: bool = False, encoded: bool = False
+) -> pd.DataFrame:
     """Return a table with some columns as numbers and all others as text.
 
-    Text among numbers raises an error. With `keep_bad`, such an entry becomes a blank.
+    Text among numbers raises an error. With `keep_bad`, such an entry becomes a blank. With `encoded`, columns of texts
+    are categories, which hold each distinct text once. Then every later step reads each text once, too.
     """
     is_numeric = table.columns.isin(numeric)
     clash = number_columns(table) & ~is_numeric
@@ -308,7 +326,7 @@ def as_kinds(name: str, table: pd.DataFrame, numeric: list[str], *, keep_bad: bo
             raise _no_number(name, table.iloc[:, int(part[np.argmax(odd)])])
         values[:, start : start + len(part)] = read
         start += len(part)
-    written = [texts for _, texts in in_parts(table, others, texts_of)]
+    written = [texts for _, texts in in_parts(table, others, encoded_texts_of if encoded else texts_of)]
     return assembled(table, numbers, values, pd.concat(written, axis=1) if written else table.iloc[:, others])
 
 

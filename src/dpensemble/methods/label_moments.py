@@ -212,6 +212,11 @@ class _MomentsSteps(Steps):
         return "softmax of the features, from released moments"
 
 
+def _form(method: Any, public: Any) -> TableForm:
+    """Return the form of private rows. A map of a user gets texts as they are written."""
+    return TableForm(public.iloc[:0], method.declared_columns is not None, encoded=method.feature_map is None)
+
+
 def _steps_of_blocks(
     method: Any,
     read: Read | RowSource,
@@ -226,7 +231,7 @@ def _steps_of_blocks(
     numbers = public_unit_numbers(public_units, len(public))
     validate_data(method, public, skip_check_array=True)
     form, classes = (
-        TableForm(public.iloc[:0], declared=method.declared_columns is not None),
+        _form(method, public),
         sorted_classes(method.classes),
     )
     check = RowCheck(form, classes, zeroes_bad(method))
@@ -492,7 +497,7 @@ class LabelMomentsClassifier(TableClassifier):
         if epsilons is not None or owners.units is not None:
             weights, groups, total = _weights_of_records(self, owners.numbers, epsilons, found[0].delta)
             units = UnitsByPlace.of_present(owners.present, owners.numbers, weights)
-        form = TableForm(public.iloc[:0], declared=self.declared_columns is not None)
+        form = _form(self, public)
         classes = sorted_classes(self.classes)
         records = CheckedRecords.in_memory(X, y, RowCheck(form, classes, zeroes_bad(self), units))
         self.result_ = run_steps(_MomentsSteps(self, records, public, classes, groups, total, whose, found))

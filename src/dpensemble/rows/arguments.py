@@ -450,12 +450,14 @@ def _array(X: Any) -> NDArray[Any]:
     return np.asarray(X) if hasattr(X, "__array__") else np.asarray(X, dtype=object)
 
 
-def in_public_columns(name: str, X: Any, columns: Any, *, declared: bool, keep_bad: bool = False) -> Any:
+def in_public_columns(
+    name: str, X: Any, columns: Any, *, declared: bool, keep_bad: bool = False, encoded: bool = False
+) -> Any:
     """Return the rows called `name` as a table with the columns and kinds of the table `columns`."""
     if not declared:
-        return same_columns(name, X, columns, keep_bad=keep_bad)
+        return same_columns(name, X, columns, keep_bad=keep_bad, encoded=encoded)
     with kinds_by("declared_columns"):
-        return same_columns(name, with_texts(X, columns), columns, keep_bad=keep_bad)
+        return same_columns(name, with_texts(X, columns), columns, keep_bad=keep_bad, encoded=encoded)
 
 
 def new_rows(estimator: Any, X: Any, columns: Any) -> Any:

@@ -74,10 +74,14 @@ class CheckedBlock(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TableForm:
-    """Rows as tables, with the columns and kinds of the empty table `public`, which may be `declared` instead."""
+    """Rows as tables, with the columns and kinds of the empty table `public`, which may be `declared` instead.
+
+    With `encoded`, columns of texts are categories, which the maps of this library read faster.
+    """
 
     public: Rows
     declared: bool = False
+    encoded: bool = False
 
     def checked(self, X: Rows, *, zeroes: bool, first: int) -> Rows:
         """Return rows in which every entry can be read. `first` is the number of the first row, in errors."""
@@ -85,7 +89,9 @@ class TableForm:
 
     def converted(self, X: Rows, *, zeroes: bool, first: int) -> tuple[Rows, _Mask]:  # noqa: ARG002
         """Return checked rows as a table, and which rows are good. A bad row raises, or becomes zeros and blanks."""
-        rows = in_public_columns("private", X, self.public, declared=self.declared, keep_bad=zeroes)
+        rows = in_public_columns(
+            "private", X, self.public, declared=self.declared, keep_bad=zeroes, encoded=self.encoded
+        )
         return readable_rows(rows) if zeroes else (rows, np.ones(len(rows), dtype=bool))
 
 

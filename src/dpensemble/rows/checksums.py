@@ -118,6 +118,8 @@ class RowChecksums:
     def __init__(self, key: bytes) -> None:
         self._key, self._coefficients = key, np.zeros((0, _SUMS))
         self._siphash_key = hashlib.shake_256(b"siphash" + key).digest(KEY_SIZE)
+        # The categories of the last rows and their hashes, by place of the column.
+        self._hashed: dict[int, tuple[pd.Index, NDArray[np.uint8]]] = {}
 
     @classmethod
     def of_new_key(cls) -> RowChecksums:
@@ -132,7 +134,7 @@ class RowChecksums:
         n_rows = len(targets)
         table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(np.asarray(rows).reshape(n_rows, -1))
         numeric = number_columns(table)
-        hashed = [self.texts(table.iloc[:, place]) for place in np.flatnonzero(~numeric).tolist()]
+        hashed = [self._texts_of(place, table.iloc[:, place]) for place in np.flatnonzero(~numeric).tolist()]
         if units is not None:
             # Two dimensions: bytes of units that were hashed before, or of places.
             hashed.append(np.asarray(units, dtype=np.uint8) if np.ndim(units) == 2 else self.texts(units))
@@ -155,6 +157,16 @@ class RowChecksums:
         places = np.zeros((len(targets), SIZE // _NUMBER), dtype="<u8")
         places[:, 0] = np.arange(first, first + len(targets))
         return self.of(rows, targets, places.view(np.uint8))
+
+    def _texts_of(self, place: int, column: pd.Series) -> NDArray[np.uint8]:
+        """Return the hashes of a column. Parts of one block share categories, which are hashed once."""
+        if not isinstance(column.dtype, pd.CategoricalDtype):
+            return self.texts(column)
+        categories = column.dtype.categories
+        if place not in self._hashed or self._hashed[place][0] is not categories:
+            # The last hash is that of a missing entry, whose code is -1.
+            self._hashed[place] = categories, self.texts(pd.Series([*categories, None], dtype=object))
+        return self._hashed[place][1][column.cat.codes.to_numpy()]
 
     def texts(self, entries: ArrayLike | pd.Series) -> NDArray[np.uint8]:
         """Return a hash of each entry as it is written, shape (n_rows, 16). 5 and 5.0 have one hash."""

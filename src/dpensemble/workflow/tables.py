@@ -122,11 +122,13 @@ class _ColumnKinds:
 
     def features(self, name: str, table: pd.DataFrame) -> pd.DataFrame:
         """Return the table called `name` with the public or declared columns and kinds."""
-        keep_bad = name == "private" and self.options.keep_bad
+        private = name == "private"
+        keep_bad = private and self.options.keep_bad
         if self.declared is None:
-            return take_kinds(name, table, self.public, keep_bad=keep_bad)
+            return take_kinds(name, table, self.public, keep_bad=keep_bad, encoded=private)
         with kinds_by("--declared-columns"):
-            return take_kinds(name, with_texts(table, self.public), self.public, keep_bad=keep_bad)
+            table = with_texts(table, self.public)
+            return take_kinds(name, table, self.public, keep_bad=keep_bad, encoded=private)
 
     def private_labels(self, column: pd.Series) -> pd.Series:
         """Return private labels in the form of the classes, without any check."""

@@ -24,7 +24,7 @@ from dpensemble._work import progress_bar
 from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.datasets import TableEncoder, TablePreparation
-from dpensemble.datasets.columns import ComparedOnce, EqualRows, equal_rows, number_columns
+from dpensemble.datasets.columns import ComparedOnce, EqualRows, equal_rows, number_columns, plain_texts
 from dpensemble.engine.result import Result
 from dpensemble.engine.voting import PrivateDiagnostics
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
@@ -79,12 +79,17 @@ class RowConversion:
             return self._encoder.transform(table)
         # Most tables have no dates and need no copy.
         if self._preparation is None or self._preparation.changes_nothing:
-            return table
+            return plain_texts(table)
         return self._preparation.transform(table)
 
     def private(self, table: pd.DataFrame) -> Any:
         """Return private rows for the method. For a method that takes arrays, a bad row becomes a row of NaN."""
-        if self._encoder is None or self._preparation is None:
+        if self._encoder is None:
+            # Texts stay encoded, so that they are not read again.
+            if self._preparation is None or self._preparation.changes_nothing:
+                return table
+            return self._preparation.encoded(table)
+        if self._preparation is None:
             return self.transform(table)
         if not self._keep_bad:
             return self._encoder.transform(table)

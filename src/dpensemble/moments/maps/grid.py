@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._checks import is_missing
 from dpensemble._entries import Floats
-from dpensemble.datasets.columns import as_text, is_number
+from dpensemble.datasets.columns import as_text, is_number, places_among
 from dpensemble.datasets.tables import LibraryTransformer, as_fitted_table, as_library_transformer, as_table, named_by
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.base import FeatureMap
@@ -209,9 +209,7 @@ def _cells(column: dict[str, Any], values: pd.Series) -> NDArray[np.int64]:
         numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
         place_of_number = np.searchsorted(column["edges"], numbers, side="right")
         return np.where(np.isnan(numbers), missing, place_of_number)
-    text = as_text(values)
-    place = pd.Index(column["values"], dtype=object).get_indexer(text)
-    return np.where(text.isna(), missing, np.where(place < 0, missing - 1, place))
+    return places_among(values, column["values"], other=missing - 1, missing=missing)
 
 
 def _joined_numbers(column: dict[str, Any], shares: Floats, least: float) -> tuple[dict[str, Any], Floats]:

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._entries import Floats, Rows
-from dpensemble.datasets.columns import as_text, in_parts, is_number, numbers_of
+from dpensemble.datasets.columns import as_text, in_parts, is_number, numbers_of, places_among
 from dpensemble.datasets.tables import ColumnReading, as_fitted_table, as_table
 from dpensemble.errors import DataError
 from dpensemble.moments.maps.base import ADDITIVE, BoundedMap, FeatureMap
@@ -540,10 +540,9 @@ def _span(column: dict[str, Any]) -> slice:
 
 
 def _of_category(column: ColumnReading, values: pd.Series, length: float) -> _Weights:
-    last, text = sum(column["sizes"]), as_text(values)
-    place = pd.Index(column["categories"], dtype=object).get_indexer(pd.Index(text, dtype=object))
-    place = np.where(place < 0, last - 1, place)
-    return _Weights(np.where(text.isna(), last, place)[None], np.full((1, len(values)), length))
+    last = sum(column["sizes"])
+    places = places_among(values, column["categories"], other=last - 1, missing=last)
+    return _Weights(places[None], np.full((1, len(values)), length))
 
 
 def _words(column: dict[str, Any]) -> Iterator[str]:
