@@ -20,13 +20,14 @@ from dpensemble.moments import Moments
 from dpensemble.moments.fits import (
     Fit,
     _around_share,
-    _base_rate,
+    _BaseRate,
     _best_centre,
     _blended,
     _error_of_rows,
     _fit_linear,
     _Observed,
     _Posterior,
+    _RoundsOfTwo,
     _within,
     fit_moments,
     fit_softmax,
@@ -347,6 +348,16 @@ def round_of(rows, p, *, omega, spread, noise=0.0):
     return Moments(values=values, spread=spread, scale=np.ones(4), centre=None, even_weight=omega)
 
 
+def rate_at(rounds, rows, coefficients, n_units):
+    """The share by all rounds, as seen from coefficients, and a function that looks at a place."""
+    seen = _RoundsOfTwo.of(rounds, rows, n_units)
+
+    def place(at):
+        return seen.at(rows.features @ at)
+
+    return _BaseRate.of(seen, place(coefficients)), place
+
+
 @pytest.mark.parametrize(("estimate", "error"), [(0.3, 0.01), (-0.02, 0.01), (1.03, 0.02), (0.005, 0.01)])
 def test_a_share_is_the_mean_of_a_normal_distribution_between_0_and_1(estimate, error):
     grid = np.linspace(0, 1, 200_001)
@@ -361,14 +372,12 @@ def test_a_share_is_never_0_or_1(estimate):
 
 def test_constants_of_rounds_count_by_their_precision(rows):
     """The estimate does not depend on where the fit stands."""
-    p, start = probabilities(rows.features, COEFFICIENTS), np.full((400, 1), 0.3)
-    flat = np.full((400, 1), 0.5)
+    p, start = probabilities(rows.features, COEFFICIENTS), np.array([[0.0], [0.0], [0.0], [-3.4]])
     rounds = [
         round_of(rows, p, omega=1.0, spread=1e-4, noise=2e-4),
         round_of(rows, p, omega=0.5, spread=3e-4, noise=-3e-4),
     ]
-    about = [(flat, np.full(400, 1.0)), (flat, np.full(400, 0.5))]
-    rate = _base_rate(rounds, about, rows, start, n_units=1e12)
+    rate, _ = rate_at(rounds, rows, start, n_units=1e12)
     precisions = np.array([(0.25 / 1e-4) ** 2, (0.5 * 0.25 / 3e-4) ** 2])
     shifts = np.array([2e-4 / 0.25, -3e-4 / 0.25 / 0.5])
     assert rate.share == pytest.approx(p.mean() + precisions @ shifts / precisions.sum(), rel=1e-6)
@@ -377,17 +386,17 @@ def test_constants_of_rounds_count_by_their_precision(rows):
 def test_the_slope_is_the_derivative_of_the_surprise(rows):
     p = probabilities(rows.features, COEFFICIENTS)
     moments = round_of(rows, p, omega=1.0, spread=1e-3)
-    rate = _base_rate([moments], [(np.full((400, 1), 0.5), np.ones(400))], rows, p, n_units=1e4)
+    rate, place = rate_at([moments], rows, COEFFICIENTS, n_units=1e4)
     for column in range(4):
         step = np.zeros((4, 1))
         step[column] = 0.1
-        below, above = (rate.surprise(probabilities(rows.features, COEFFICIENTS + s * step)) for s in (-1, 1))
+        below, above = (rate.surprise(place(COEFFICIENTS + s * step)) for s in (-1, 1))
         assert (below - above)[0, 0] / 0.2 == pytest.approx(rate.slope[0, column], rel=0.01)
 
 
 def test_even_classes_get_no_weight(rows):
     even = np.full((400, 1), 0.5)
-    rate = _base_rate([round_of(rows, even, omega=1.0, spread=1e-3)], [(even, np.ones(400))], rows, even, n_units=1e4)
+    rate, _ = rate_at([round_of(rows, even, omega=1.0, spread=1e-3)], rows, np.zeros((4, 1)), n_units=1e4)
     assert rate.root == pytest.approx(0.0, abs=1e-6)
 
 

@@ -71,7 +71,7 @@ from scipy import linalg, optimize, stats
 from dpensemble._entries import Floats
 from dpensemble.moments.model import Information
 from dpensemble.moments.public_rows import PublicRows
-from dpensemble.moments.whole import centres_and_weights
+from dpensemble.moments.whole import probabilities_of_logits
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -114,52 +114,27 @@ _WEIGHT = 12.0
 class _BaseRate:
     """The estimated mean probability of public rows, as one more observation in units of its error."""
 
-    public: PublicRows
     share: float
     root: float
     slope: Floats
 
-    def surprise(self, p: Floats) -> Floats:
-        """Return how far the mean of probabilities is from the estimate, shape (1, 1)."""
-        return np.array([[self.root * (self.share - self.public.mean(p))]])
-
-
-def _base_rate(
-    rounds: Sequence[Moments],
-    about: Sequence[tuple[Floats, Floats]],
-    public: PublicRows,
-    p: Floats,
-    n_units: float,
-) -> _BaseRate:
-    """Return the share of the second class by the constants of all rounds.
-
-    Parameters
-    ----------
-    rounds : sequence of Moments
-        Released moments of two classes.
-    about : sequence of tuple
-        Centres, shape (n_rows, 1), and weights, shape (n_rows,), of public rows in each round.
-    public : PublicRows
-        Public rows.
-    p : ndarray of shape (n_rows, 1)
-        Present probabilities of public rows.
-    n_units : float
-        Number of private units.
-    """
-    q = p * (1 - p)
-    sampling = public.mean(q) / n_units
-    total = weighted = 0.0
-    for moments, (centre, omega) in zip(rounds, about, strict=True):
+    @classmethod
+    def of(cls, seen: _RoundsOfTwo, place: _Place) -> _BaseRate:
+        """Return the share of the second class by the constants of all rounds, as seen from a place."""
+        public = seen.public
+        sampling = public.mean(place.p * (1 - place.p)) / seen.n_units
         # A constant's moment is the mean of omega (p - centre). It grows with p by the mean weight.
-        unit, weights = public.constant * float(moments.scale[-1]), omega[:, None]
-        usual = public.mean(weights)
-        surprise = (float(moments.values[-1, 0]) / unit - public.mean(weights * (p - centre))) / usual
-        precision = 1 / ((moments.spread / unit / usual) ** 2 + sampling)
-        total, weighted = total + precision, weighted + precision * surprise
-    share = _within(public.mean(p) + weighted / total, total**-0.5)
-    root = abs(1 - 2 * share) * math.sqrt(_WEIGHT * total)
-    slope = root * np.asarray(public.features.T @ (q * public.share_of_rows[:, None]))
-    return _BaseRate(public, share, root, slope.T)
+        usual = public.constant * (public.share_of_rows @ seen.weights)
+        precisions = 1 / ((seen.spreads[-1] / usual) ** 2 + sampling)
+        total = float(precisions.sum())
+        weighted = float(precisions @ (place.surprises[-1] / usual))
+        share = _within(public.mean(place.p) + weighted / total, total**-0.5)
+        root = abs(1 - 2 * share) * math.sqrt(_WEIGHT * total)
+        return cls(share, root, root * place.growth.T)
+
+    def surprise(self, place: _Place) -> Floats:
+        """Return how far the mean of probabilities is from the estimate, shape (1, 1)."""
+        return np.array([[self.root * (self.share - place.mean)]])
 
 
 def _within(estimate: float, error: float) -> float:
@@ -216,52 +191,91 @@ class Fit:
 def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float) -> Fit:
     """Fit coefficients to all rounds together."""
     coefficients, scales, typical = start.coefficients, start.scales, public.typical_scales()
-    about = [centres_and_weights(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
-    p = public.probabilities(coefficients)
+    seen = _RoundsOfTwo.of(rounds, public, n_units)
+    place = seen.at(np.asarray(public.features @ coefficients))
     for _ in range(_MOST_STEPS):
-        by_round = [_ObservedOfTwo.of(m, c, w, public, p, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
+        by_round = [_ObservedOfTwo.of(seen, number, place) for number in range(len(rounds))]
         information = np.sum([one.slope.T @ one.slope for one in by_round], axis=0)
-        rate = _base_rate(rounds, about, public, p, n_units)
+        rate = _BaseRate.of(seen, place)
         observed: list[_ObservedOfTwo | _BaseRate] = [*by_round, rate]
         precision = information + rate.slope.T @ rate.slope
-        surprises = [one.surprise(p) for one in observed]
+        surprises = [one.surprise(place) for one in observed]
         pulls = [one.slope.T @ surprise for one, surprise in zip(observed, surprises, strict=True)]
         evidence = precision @ coefficients + np.sum(pulls, axis=0)
         best, scales = _most_likely_of_two(precision, evidence, public.blocks, scales, typical)
-        now = _misfit(coefficients, surprises, scales[public.blocks])
-        step, p = _step(coefficients, best - coefficients, observed, public, scales, now)
-        coefficients = coefficients + step
-        if np.sqrt(np.mean(np.asarray(public.features @ step) ** 2)) < _SHORT_STEP:
+        change = best - coefficients
+        along = np.asarray(public.features @ change)
+        part, place = _step(coefficients, change, along, observed, seen, place, scales[public.blocks])
+        coefficients = coefficients + part * change
+        if part * np.sqrt(np.mean(along**2)) < _SHORT_STEP:
             break
     return Fit(coefficients, scales, Information(information, scales[public.blocks], np.ones(1), 1.0))
 
 
 @dataclass(frozen=True, eq=False)
-class _ObservedOfTwo:
-    """A round in units of its error near present coefficients: how it grows with them, and how far it is off."""
+class _Place:
+    """Logits of public rows, their probabilities, and what follows for means.
 
-    values: Floats
-    centre: Floats
-    omega: Floats
+    `growth`, shape (n_features, 1), is how the mean probability grows with the coefficients. `surprises`, shape
+    (n_features, n_rounds), are how far the moments are from what the probabilities lead to.
+    """
+
+    scores: Floats
+    p: Floats
+    mean: float
+    growth: Floats
+    surprises: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _RoundsOfTwo:
+    """All rounds of two classes, one a column: centres and weights of public rows, moments and their spreads."""
+
     public: PublicRows
+    n_units: float
+    centres: Floats
+    weights: Floats
+    values: Floats
+    spreads: Floats
+
+    @classmethod
+    def of(cls, rounds: Sequence[Moments], public: PublicRows, n_units: float) -> _RoundsOfTwo:
+        """Return released moments of two classes."""
+        about = [public.centre_and_weights(m.centre, m.even_weight) for m in rounds]
+        centres, weights = np.hstack([c for c, _ in about]), np.stack([omega for _, omega in about], axis=1)
+        values = np.hstack([m.values / m.scale[:, None] for m in rounds])
+        spreads = np.stack([m.spread / m.scale for m in rounds], axis=1)
+        return cls(public, n_units, centres, weights, values, spreads)
+
+    def at(self, scores: Floats) -> _Place:
+        """Return what logits of public rows lead to. Features are read once for all of it."""
+        p = probabilities_of_logits(scores)
+        means = self.public.average(np.hstack([p * (1 - p), self.weights * (p - self.centres)]))
+        return _Place(scores, p, self.public.mean(p), means[:, :1], self.values - means[:, 1:])
+
+
+@dataclass(frozen=True, eq=False)
+class _ObservedOfTwo:
+    """A round in units of its error near a place: how it grows with the coefficients, and how far it is off."""
+
+    number: int
     root: Floats
     slope: Floats
 
     @classmethod
-    def of(
-        cls, moments: Moments, centre: Floats, omega: Floats, public: PublicRows, p: Floats, n_units: float
-    ) -> _ObservedOfTwo:
-        """Return a round as seen from probabilities `p` of public rows."""
-        q, left = (p * (1 - p))[:, 0], omega[:, None] * (p - centre)
-        variance = public.curvature(omega**2 * q / n_units) + (1 / n_units + public.doubt) * public.covariance(left)
-        variance[np.diag_indices_from(variance)] += (moments.spread / moments.scale) ** 2
+    def of(cls, seen: _RoundsOfTwo, number: int, place: _Place) -> _ObservedOfTwo:
+        """Return the round with a number as seen from a place."""
+        public, p, omega = seen.public, place.p, seen.weights[:, number]
+        q, left = (p * (1 - p))[:, 0], omega[:, None] * (p - seen.centres[:, [number]])
+        variance = public.covariance(left, 1 / seen.n_units + public.doubt, omega**2 * q / seen.n_units)
+        variance[np.diag_indices_from(variance)] += seen.spreads[:, number] ** 2
         root = _positive_root(variance)
         slope = linalg.solve_triangular(root, public.slope(omega * q), lower=True, check_finite=False)
-        return cls(moments.values / moments.scale[:, None], centre, omega, public, root, slope)
+        return cls(number, root, slope)
 
-    def surprise(self, p: Floats) -> Floats:
+    def surprise(self, place: _Place) -> Floats:
         """Return how far the released moments are from what probabilities of public rows lead to."""
-        surprise = self.values - self.public.average(self.omega[:, None] * (p - self.centre))
+        surprise = place.surprises[:, [self.number]]
         whitened: Floats = linalg.solve_triangular(self.root, surprise, lower=True, check_finite=False)
         return whitened
 
@@ -269,30 +283,29 @@ class _ObservedOfTwo:
 def _step(
     coefficients: Floats,
     change: Floats,
+    along: Floats,
     observed: Sequence[_ObservedOfTwo | _BaseRate],
-    public: PublicRows,
+    seen: _RoundsOfTwo,
+    place: _Place,
     scales: Floats,
-    now: float,
-) -> tuple[Floats, Floats]:
+) -> tuple[float, _Place]:
     """Return the part of a Gauss-Newton step that makes coefficients more likely, since whole steps may overshoot.
 
-    Also return probabilities of public rows behind the step. `now` is the misfit of `coefficients`.
+    Also return the place behind the step. `along` is the change of the logits of public rows by a whole step.
     """
-    largest = float(np.abs(np.asarray(public.features @ change)).max(initial=0.0))
-    part = min(1.0, _LONGEST_STEP / max(largest, 1e-300))
+
+    def misfit(at: _Place, part: float) -> float:
+        """Return minus twice the log posterior density, up to a constant."""
+        squares = np.sum((coefficients + part * change) ** 2 / scales[:, None] ** 2)
+        return float(squares + sum(np.sum(one.surprise(at) ** 2) for one in observed))
+
+    now, part = misfit(place, 0.0), min(1.0, _LONGEST_STEP / max(float(np.abs(along).max(initial=0.0)), 1e-300))
     for _ in range(_MOST_HALVES):
-        at = coefficients + part * change
-        p = public.probabilities(at)
-        if _misfit(at, [one.surprise(p) for one in observed], scales[public.blocks]) < now:
-            return part * change, p
+        at = seen.at(place.scores + part * along)
+        if misfit(at, part) < now:
+            return part, at
         part /= 2
-    return part * change, public.probabilities(coefficients + part * change)
-
-
-def _misfit(coefficients: Floats, surprises: Sequence[Floats], scales: Floats) -> float:
-    """Return minus twice the log posterior density of coefficients, up to a constant. `scales` are of features."""
-    precision = 1 / scales[:, None] ** 2
-    return float(np.sum(precision * coefficients**2) + sum(np.sum(surprise**2) for surprise in surprises))
+    return part, seen.at(place.scores + part * along)
 
 
 def _most_likely_of_two(
@@ -392,8 +405,8 @@ def _round_covariance(
     """
     contrasts = public.n_classes - 1
     labels = np.maximum(1 - (chances**2).sum(axis=1), _LEAST_VARIANCE) / contrasts
-    of_rows = public.covariance(omega[:, None] * (fitted - centre)) / contrasts
-    return public.curvature(omega**2 * labels / n_units) + (1 / n_units + public.doubt) * of_rows
+    factor = (1 / n_units + public.doubt) / contrasts
+    return public.covariance(omega[:, None] * (fitted - centre), factor, omega**2 * labels / n_units)
 
 
 def _most_likely_linear(
@@ -500,7 +513,7 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
     If `with_linear`, logits are the mean of those of the softmax and of those of linear chances, at equal size.
     """
     of_two = public.n_classes == 2
-    about = [centres_and_weights(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
+    about = [public.centre_and_weights(m.centre, m.even_weight) for m in rounds]
     if of_two:
         pairs = [_around_share(m, one, public, n_units) for m, one in zip(rounds, about, strict=True)]
         rounds = [_of_both(m) for m, _ in pairs]

@@ -40,7 +40,15 @@ from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.tables import ColumnReading, as_library_transformer
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.grid import SnappedMap
-from dpensemble.moments.whole import UNIT, bounded_features, probabilities, whole_units
+from dpensemble.moments.whole import (
+    UNIT,
+    bounded_features,
+    centres_and_weights,
+    probabilities_of_logits,
+    rounded_coefficients,
+    weights_around,
+    whole_units,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +104,10 @@ class PublicUnits:
 _CONSTANT_LOGIT = 5.0
 # The same of the other features together, and the smallest mean square of a block that is assumed.
 _LOGIT, _SMALLEST_SQUARE = 1.0, 1e-6
-# Rows from which curvatures are estimated: limited by the number of products, but never fewer than these.
-_MOST_PRODUCTS, _FEWEST_ROWS, _ROWS_PER_FEATURE = 4e9, 4000, 6
+# Rows that a softmax holds in memory: limited by the number of products, but never fewer than those for curvatures.
+_MOST_PRODUCTS = 4e9
+# Rows from which curvatures are estimated.
+_ROWS_OF_CURVATURE, _ROWS_PER_FEATURE = 4000, 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +119,42 @@ class _RowsInMemory:
     released: NDArray[np.float32]
     shares: Floats
 
-    def products(self, weights: Floats, features: NDArray[np.float32]) -> Floats:
-        """Return the mean of weighted products of released features and `features`. `weights` are of all rows."""
-        weighted = features * (weights[self.rows] * self.shares)[:, None].astype(np.float32)
-        means: Floats = (self.released.T @ weighted).astype(np.float64)
-        return means
+    @classmethod
+    def of(cls, public: PublicRows, most: int) -> _RowsInMemory:
+        """Return up to about `most` rows of all, drawn in proportion to their shares, so that these become alike."""
+        rows, shares = _some_rows(public.share_of_rows, most)
+        features = dense(public.features[rows]).astype(np.float32)
+        released = features if public.released is None else dense(public.released[rows]).astype(np.float32)
+        return cls(rows, features, released, shares / shares.sum())
+
+    def squares(self, weights: Floats) -> Floats:
+        """Return the mean of ``weight phi outer phi``, phi as released. `weights` are of all rows, and at least 0."""
+        # A product of a matrix with itself costs half of a product of two.
+        rooted = self.released * np.sqrt(weights[self.rows] * self.shares).astype(np.float32)[:, None]
+        return np.asarray((rooted.T @ rooted).astype(np.float64))
+
+    def products(self, weights: Floats) -> Floats:
+        """Return the mean of weighted products of released features and features. `weights` are as for `squares`."""
+        if self.released is self.features:
+            return self.squares(weights)
+        weighted = self.features * (weights[self.rows] * self.shares).astype(np.float32)[:, None]
+        return np.asarray((self.released.T @ weighted).astype(np.float64))
+
+
+def _some_rows(shares: Floats, most: int) -> tuple[NDArray[np.int64], Floats]:
+    """Return places of some rows, and the share of each that makes sums over them estimates of sums over all rows.
+
+    Every row has a chance in proportion to its share, up to 1. Rows are taken at even steps through a random order.
+    """
+    if len(shares) <= most:
+        return np.arange(len(shares)), shares
+    chances, order = shares * most, np.random.default_rng(0).permutation(len(shares))
+    certain = chances >= 1
+    chances[~certain] *= max(0.0, most - certain.sum()) / max(float(chances[~certain].sum()), 1e-300)
+    chances = np.minimum(chances, 1.0)
+    steps = np.floor(np.cumsum(chances[order]) + 1e-6)
+    rows = np.sort(order[np.diff(steps, prepend=0.0) > 0])
+    return rows, shares[rows] / chances[rows]
 
 
 # Rows with columns drawn apart beside public ones that are few, and their share.
@@ -128,9 +169,10 @@ _FEW_ROWS = 1000
 class PublicRows:
     """Features of public rows, their blocks (the last is the constant's), and how well rows stand for private ones.
 
-    A row counts 1 / `kappa` as much as a row of a sample of the same population. By default all rows have the same
-    share, and each row is a unit of its own. `units` are the number of each row's unit, when they are known. When the
-    model reads other features than those that are released, `released` holds the released features of the rows.
+    Features are whole multiples of ``1 / UNIT``, as a published model reads them. A row counts 1 / `kappa` as much as a
+    row of a sample of the same population. By default all rows have the same share, and each row is a unit of its own.
+    `units` are the number of each row's unit, when they are known. When the model reads other features than those that
+    are released, `released` holds the released features of the rows.
     """
 
     features: Any
@@ -143,22 +185,18 @@ class PublicRows:
     _some: _RowsInMemory = field(init=False)
 
     def __post_init__(self) -> None:
-        n_rows, n_features = self.features.shape
-        most = max(_FEWEST_ROWS, _ROWS_PER_FEATURE * n_features, int(_MOST_PRODUCTS / n_features**2))
-        rows = np.sort(np.random.default_rng(0).permutation(n_rows)[:most])
-        features = dense(self.features[rows]).astype(np.float32)
-        released = features if self.released is None else dense(self.released[rows]).astype(np.float32)
-        shares = np.ones(len(rows)) if self.shares is None else self.shares[rows]
-        object.__setattr__(self, "_some", _RowsInMemory(rows, features, released, shares / shares.sum()))
+        object.__setattr__(self, "_some", _RowsInMemory.of(self, self._rows_of_curvature))
 
     @property
-    def in_memory(self) -> _RowsInMemory:
-        """Some of the rows, as dense matrices. The number of products of features limits their number."""
-        return self._some
+    def _rows_of_curvature(self) -> int:
+        return max(_ROWS_OF_CURVATURE, _ROWS_PER_FEATURE * self.features.shape[1])
 
     @cached_property
-    def _sparse_whole(self) -> sparse.csr_matrix:
-        return whole_units(self.features)
+    def in_memory(self) -> _RowsInMemory:
+        """Some of the rows, as dense matrices. The number of products of features limits their number."""
+        n_rows, n_features = self.features.shape
+        most = max(self._rows_of_curvature, int(_MOST_PRODUCTS / n_features**2))
+        return self._some if n_rows <= self._rows_of_curvature else _RowsInMemory.of(self, most)
 
     @cached_property
     def _across(self) -> Floats | sparse.csr_matrix:
@@ -167,9 +205,14 @@ class PublicRows:
 
     def probabilities(self, coefficients: Floats) -> Floats:
         """Return the probability of each class in each row, as a published model does."""
-        # Whole units of a dense matrix would take as much memory as the matrix.
-        whole = whole_units(self.features) if isinstance(self.features, np.ndarray) else self._sparse_whole
-        return probabilities(whole, coefficients, whole=True)
+        return probabilities_of_logits(np.asarray(self.features @ rounded_coefficients(coefficients)))
+
+    def centre_and_weights(self, centre: Floats | None, even_weight: float) -> tuple[Floats, Floats]:
+        """Return what a published model expects of rows, and the public weight of each row."""
+        if centre is None:
+            return centres_and_weights(None, self.features, self.n_classes, even_weight)
+        c = self.probabilities(centre)
+        return c, weights_around(c)
 
     @property
     def constant(self) -> float:
@@ -209,16 +252,19 @@ class PublicRows:
 
     def curvature(self, weights: Floats) -> Floats:
         """Return the mean of ``weight phi outer phi`` over rows, phi as released, shape (n_released, n_released)."""
-        return self._some.products(weights, self._some.released)
+        return self._some.squares(weights)
 
-    def covariance(self, values: Floats) -> Floats:
-        """Return the covariance over rows of ``value phi``, phi as released, added up over the columns of `values`.
+    def covariance(self, values: Floats, factor: float = 1.0, sampled: Floats | float = 0.0) -> Floats:
+        """Return a covariance over rows of ``value phi``, phi as released, added up over the columns of `values`.
 
         A mean over a sample of rows varies by the covariance. Where all rows agree, as on the constant, it is exact.
+        It is multiplied by a `factor`, and the mean of ``sampled phi outer phi`` is added, shape of `sampled`
+        (n_rows,).
         """
         some = self._some
-        means = some.released.T.astype(np.float64) @ (values[some.rows] * some.shares[:, None])
-        return self.curvature((values**2).sum(axis=1)) - means @ means.T
+        means = some.released.T @ (values[some.rows] * some.shares[:, None]).astype(np.float32)
+        means = means.astype(np.float64)
+        return some.squares(factor * (values**2).sum(axis=1) + sampled) - factor * (means @ means.T)
 
     def typical_scales(self) -> Floats:
         """Return a typical size of the coefficients of every block. The last is the constant's.
@@ -237,7 +283,7 @@ class PublicRows:
 
     def slope(self, weights: Floats) -> Floats:
         """Return how means of released features grow with coefficients, shape (n_released, n_features)."""
-        return self._some.products(weights, self._some.features)
+        return self._some.products(weights)
 
     def trusted_by(self, difference: Drift | None) -> PublicRows:
         """Return the rows. They count less than a sample unless they look like the private ones."""
@@ -264,7 +310,7 @@ class PublicRows:
         """Return public rows with the features that the model reads, and the released features if these differ."""
         decoder = as_library_transformer(feature_map).decoder_
         read, others = (feature_map, None) if decoder is None else (decoder, released)
-        features = released if decoder is None else decoder.transform(public)
+        features = released if decoder is None else whole_units(decoder.transform(public)) / UNIT
         return cls(features, read.blocks_, n_classes, shares=units.shares, units=units.numbers, released=others)
 
     @classmethod

@@ -214,14 +214,18 @@ def probabilities(features: Any, coefficients: Floats, *, whole: bool = False) -
     Sums are over whole numbers below ``2**53``, so they are exact in any order. A row's probabilities depend only on
     that row and on the coefficients, not on the rows read together with it. A private row's centre rests on that.
     """
-    scores = logits(features, coefficients, whole=whole)
+    return probabilities_of_logits(logits(features, coefficients, whole=whole))
+
+
+def probabilities_of_logits(scores: Floats) -> Floats:
+    """Return the probabilities of logits, whole multiples of ``2**-24``, shape (n_rows, n_columns)."""
     if scores.shape[1] == 1:
         # The logistic function, without overflow on either side.
         return np.rint(0.5 * (1 + np.tanh(scores / 2)) * _CHANCE) / _CHANCE
     odds = np.rint(np.exp(scores - scores.max(axis=1, keepdims=True)) * _CHANCE)
     # No release can show that a probability is 0.
-    chances: Floats = np.maximum(np.rint(odds / odds.sum(axis=1, keepdims=True) * _CHANCE), 1.0) / _CHANCE
-    return chances
+    above_0: Floats = np.maximum(np.rint(odds / odds.sum(axis=1, keepdims=True) * _CHANCE), 1.0) / _CHANCE
+    return above_0
 
 
 def logits(features: Floats | sparse.csr_matrix, coefficients: Floats, *, whole: bool = False) -> Floats:
@@ -257,8 +261,12 @@ def centres_and_weights(
         n_columns = 1 if n_classes == 2 else n_classes
         return np.full((n_rows, n_columns), 1 / n_classes), np.full(n_rows, even_weight)
     c = probabilities(features, centre, whole=whole)
+    return c, weights_around(c)
+
+
+def weights_around(c: Floats) -> Floats:
+    """Return the public weight of each row around the probabilities of a published model, shape (n_rows,)."""
     if c.shape[1] == 1:
-        return c, 0.5 / np.maximum(c, 1 - c)[:, 0]
+        return np.asarray(0.5 / np.maximum(c, 1 - c)[:, 0])
     # Chances are whole numbers of 2**-24, so this sum of squares is exact in any order.
-    longest = np.sqrt(1 - 2 * c.min(axis=1) + (c**2).sum(axis=1))
-    return c, 0.5 / longest
+    return np.asarray(0.5 / np.sqrt(1 - 2 * c.min(axis=1) + (c**2).sum(axis=1)))
