@@ -40,15 +40,7 @@ from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.tables import ColumnReading, as_library_transformer
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.grid import SnappedMap
-from dpensemble.moments.whole import (
-    UNIT,
-    bounded_features,
-    centres_and_weights,
-    probabilities_of_logits,
-    rounded_coefficients,
-    weights_around,
-    whole_units,
-)
+from dpensemble.moments.whole import UNIT, bounded_features, probabilities, whole_units
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +103,7 @@ _ROWS_OF_CURVATURE, _ROWS_PER_FEATURE = 4000, 6
 
 
 @dataclass(frozen=True, eq=False)
-class _RowsInMemory:
+class RowsInMemory:
     """Some public rows: their numbers, their features, their features as released, and shares that add up to 1."""
 
     rows: NDArray[np.int64]
@@ -120,7 +112,7 @@ class _RowsInMemory:
     shares: Floats
 
     @classmethod
-    def of(cls, public: PublicRows, most: int) -> _RowsInMemory:
+    def of(cls, public: PublicRows, most: int) -> RowsInMemory:
         """Return up to about `most` rows of all, drawn in proportion to their shares, so that these become alike."""
         rows, shares = _some_rows(public.share_of_rows, most)
         features = dense(public.features[rows]).astype(np.float32)
@@ -128,17 +120,32 @@ class _RowsInMemory:
         return cls(rows, features, released, shares / shares.sum())
 
     def squares(self, weights: Floats) -> Floats:
-        """Return the mean of ``weight phi outer phi``, phi as released. `weights` are of all rows, and at least 0."""
+        """Return the mean of ``weight phi outer phi``, phi as released, shape (n_released, n_released).
+
+        `weights` are of these rows, and at least 0.
+        """
         # A product of a matrix with itself costs half of a product of two.
-        rooted = self.released * np.sqrt(weights[self.rows] * self.shares).astype(np.float32)[:, None]
+        rooted = self.released * np.sqrt(weights * self.shares).astype(np.float32)[:, None]
         return np.asarray((rooted.T @ rooted).astype(np.float64))
 
-    def products(self, weights: Floats) -> Floats:
-        """Return the mean of weighted products of released features and features. `weights` are as for `squares`."""
+    def slope(self, weights: Floats) -> Floats:
+        """Return how means of released features grow with coefficients, shape (n_released, n_features).
+
+        `weights` are as for `squares`.
+        """
         if self.released is self.features:
             return self.squares(weights)
-        weighted = self.features * (weights[self.rows] * self.shares).astype(np.float32)[:, None]
+        weighted = self.features * (weights * self.shares).astype(np.float32)[:, None]
         return np.asarray((self.released.T @ weighted).astype(np.float64))
+
+    def covariance(self, values: Floats, factor: float = 1.0, sampled: Floats | float = 0.0) -> Floats:
+        """Return a covariance over rows of ``value phi``, phi as released, added up over the columns of `values`.
+
+        A mean over a sample of rows varies by the covariance. Where all rows agree, as on the constant, it is exact.
+        It is multiplied by a `factor`, and the mean of ``sampled phi outer phi`` is added.
+        """
+        means = (self.released.T @ (values * self.shares[:, None]).astype(np.float32)).astype(np.float64)
+        return self.squares(factor * (values**2).sum(axis=1) + sampled) - factor * (means @ means.T)
 
 
 def _some_rows(shares: Floats, most: int) -> tuple[NDArray[np.int64], Floats]:
@@ -182,21 +189,19 @@ class PublicRows:
     shares: Floats | None = None
     units: NDArray[np.int64] | None = None
     released: Floats | None = None
-    _some: _RowsInMemory = field(init=False)
+    #: Rows from which curvatures are estimated.
+    sample: RowsInMemory = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_some", _RowsInMemory.of(self, self._rows_of_curvature))
-
-    @property
-    def _rows_of_curvature(self) -> int:
-        return max(_ROWS_OF_CURVATURE, _ROWS_PER_FEATURE * self.features.shape[1])
+        most = max(_ROWS_OF_CURVATURE, _ROWS_PER_FEATURE * self.features.shape[1])
+        object.__setattr__(self, "sample", RowsInMemory.of(self, most))
 
     @cached_property
-    def in_memory(self) -> _RowsInMemory:
+    def in_memory(self) -> RowsInMemory:
         """Some of the rows, as dense matrices. The number of products of features limits their number."""
         n_rows, n_features = self.features.shape
-        most = max(self._rows_of_curvature, int(_MOST_PRODUCTS / n_features**2))
-        return self._some if n_rows <= self._rows_of_curvature else _RowsInMemory.of(self, most)
+        most = int(_MOST_PRODUCTS / n_features**2)
+        return self.sample if min(n_rows, most) <= len(self.sample.rows) else RowsInMemory.of(self, most)
 
     @cached_property
     def _across(self) -> Floats | sparse.csr_matrix:
@@ -205,19 +210,12 @@ class PublicRows:
 
     def probabilities(self, coefficients: Floats) -> Floats:
         """Return the probability of each class in each row, as a published model does."""
-        return probabilities_of_logits(np.asarray(self.features @ rounded_coefficients(coefficients)))
-
-    def centre_and_weights(self, centre: Floats | None, even_weight: float) -> tuple[Floats, Floats]:
-        """Return what a published model expects of rows, and the public weight of each row."""
-        if centre is None:
-            return centres_and_weights(None, self.features, self.n_classes, even_weight)
-        c = self.probabilities(centre)
-        return c, weights_around(c)
+        return probabilities(self.features, coefficients, rounded=True)
 
     @property
     def constant(self) -> float:
         """The value of the last feature, the same in every row."""
-        return float(self._some.features[0, -1])
+        return float(self.sample.features[0, -1])
 
     @property
     def constant_scale(self) -> float:
@@ -250,28 +248,12 @@ class PublicRows:
         """Return the mean over rows of values with shape (n_rows, 1)."""
         return float(self.share_of_rows @ values[:, 0])
 
-    def curvature(self, weights: Floats) -> Floats:
-        """Return the mean of ``weight phi outer phi`` over rows, phi as released, shape (n_released, n_released)."""
-        return self._some.squares(weights)
-
-    def covariance(self, values: Floats, factor: float = 1.0, sampled: Floats | float = 0.0) -> Floats:
-        """Return a covariance over rows of ``value phi``, phi as released, added up over the columns of `values`.
-
-        A mean over a sample of rows varies by the covariance. Where all rows agree, as on the constant, it is exact.
-        It is multiplied by a `factor`, and the mean of ``sampled phi outer phi`` is added, shape of `sampled`
-        (n_rows,).
-        """
-        some = self._some
-        means = some.released.T @ (values[some.rows] * some.shares[:, None]).astype(np.float32)
-        means = means.astype(np.float64)
-        return some.squares(factor * (values**2).sum(axis=1) + sampled) - factor * (means @ means.T)
-
     def typical_scales(self) -> Floats:
         """Return a typical size of the coefficients of every block. The last is the constant's.
 
         Features that vary little seldom matter much, so that a typical coefficient grows with the root mean square.
         """
-        some = self._some.features
+        some = self.sample.features
         squares = np.einsum("ij,ij->j", some, some, dtype=np.float64) / len(some)
         of_blocks = np.bincount(self.blocks, squares) / np.bincount(self.blocks)
         scales = np.sqrt(np.maximum(of_blocks, _SMALLEST_SQUARE))
@@ -280,10 +262,6 @@ class PublicRows:
         scales *= _LOGIT / np.sqrt(max(variance, _SMALLEST_SQUARE**2))
         scales[-1] = self.constant_scale
         return scales
-
-    def slope(self, weights: Floats) -> Floats:
-        """Return how means of released features grow with coefficients, shape (n_released, n_features)."""
-        return self._some.products(weights)
 
     def trusted_by(self, difference: Drift | None) -> PublicRows:
         """Return the rows. They count less than a sample unless they look like the private ones."""
