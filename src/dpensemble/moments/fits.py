@@ -39,21 +39,22 @@ fitted to the same noise as the factor, so that the bare likelihood would make p
 excess is the covariance of noise and prediction (B. Efron, "The estimation of prediction error: covariance penalties
 and cross-validation", JASA 2004). Two more fits, to moments with noise added and subtracted, estimate the covariance
 (S. Ramani, T. Blu and M. Unser, "Monte-Carlo SURE", IEEE Transactions on Image Processing 2008). A factor of 0 leads
-to the shares of the classes. All of this reads released quantities and public rows only.
+to the shares of the classes.
 
 Linear chances are fitted to all rounds together, in closed form. The chance of class ``c`` in a row is modelled as ``1
 / C + phi(x) . b_c``. Every released moment is then linear in ``b``. Its expectation is ``E[omega phi (1 / C + phi . b_c
 - c)]`` over public rows. So the most likely coefficients under normal priors solve one linear system, which all classes
-share. The solution needs no iteration that could fail to converge. Noise and the prior scales of blocks are as
-for two classes. A linear chance may lie outside 0 to 1. The softmax starts from these coefficients.
+share. Noise and the prior scales of blocks are as for two classes. A linear chance may lie outside 0 to 1. The softmax
+starts from these coefficients.
 
 Class sums of two classes are read around the share of the second class instead of one half. A round of class sums
 releases ``S_0`` and ``S_1``, the means of ``phi 1{y = c}`` with noise. The difference ``(S_1 - S_0) / 2`` is the mean
 of ``phi (y - 1 / 2)``. Public rows stand for private ones in its expectation, and they do so with an error that grows
 with ``(p - 1 / 2)**2``. That error is large where one class is rare. The mean of ``phi (y - c)`` is known as well: ``(1
 - c) S_1 - c S_0``. Its error by public rows grows with ``(p - c)**2``, and its noise with ``(1 - c)**2 + c**2``. The
-centre ``c`` between one half and the share of the class makes the sum of both least. All of this reads released
-quantities and public rows only.
+centre ``c`` between one half and the share of the class makes the sum of both least.
+
+Expectations are means over all public rows. Curvatures and covariances come from some of them (`PublicRows.sample`).
 """
 
 from __future__ import annotations
@@ -144,15 +145,7 @@ class _BaseRate:
 
 
 def _within(estimate: float, error: float) -> float:
-    """Return the mean of a normal distribution that is cut off at 0 and at 1: a share without a share below 0.
-
-    Examples
-    --------
-    >>> _within(0.3, 0.01)
-    0.3
-    >>> round(_within(-0.01, 0.01), 4)
-    0.0053
-    """
+    """Return the mean of a normal distribution that is cut off at 0 and at 1: a share without a share below 0."""
     return float(stats.truncnorm.mean(-estimate / error, (1 - estimate) / error, loc=estimate, scale=error))
 
 
@@ -209,8 +202,7 @@ def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_
         pulls = [one.slope.T @ surprise for one, surprise in zip(observed, surprises, strict=True)]
         evidence = precision @ coefficients + np.sum(pulls, axis=0)
         best, scales = _most_likely_of_two(precision, evidence, public.blocks, scales, typical)
-        change = best - coefficients
-        along = np.asarray(public.features @ change)
+        along = np.asarray(public.features @ (change := best - coefficients))
         part, place = _step(coefficients, change, along, observed, seen, place, scales[public.blocks])
         coefficients = coefficients + part * change
         if part * np.sqrt(np.mean(along**2)) < _SHORT_STEP:
@@ -300,8 +292,8 @@ def _step(
 
     def misfit(at: _Place, part: float) -> float:
         """Return minus twice the log posterior density, up to a constant."""
-        squares = np.sum((coefficients + part * change) ** 2 / scales[:, None] ** 2)
-        return float(squares + sum(np.sum(one.surprise(at) ** 2) for one in observed))
+        misfits = [(coefficients + part * change) / scales[:, None], *(one.surprise(at) for one in observed)]
+        return float(sum(np.sum(one**2) for one in misfits))
 
     now, part = misfit(place, 0.0), min(1.0, _LONGEST_STEP / max(float(np.abs(along).max(initial=0.0)), 1e-300))
     for _ in range(_MOST_HALVES):
@@ -463,15 +455,7 @@ def _around_share(
 
 
 def _best_centre(share: float, of_rows: float, of_noise: float) -> float:
-    """Return the centre of least error, ``of_rows (share - c)**2 + of_noise (1 + 4 (1 / 2 - c)**2)``.
-
-    Examples
-    --------
-    >>> _best_centre(0.1, 1.0, 0.0)
-    0.1
-    >>> _best_centre(0.1, 0.0, 1.0)
-    0.5
-    """
+    """Return the centre of least error, ``of_rows (share - c)**2 + of_noise (1 + 4 (1 / 2 - c)**2)``."""
     return (of_rows * share + 2 * of_noise) / (of_rows + 4 * of_noise)
 
 
@@ -636,10 +620,9 @@ class _Posterior:
 
     def most_likely(self, start: Floats) -> Floats:
         """Return the most likely coefficients, shape (n_features, n_classes)."""
-        first = self.root.T @ start
         steps = optimize.minimize(
             lambda u: self._loss(u.reshape(start.shape)),
-            first.ravel(),
+            (self.root.T @ start).ravel(),
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": _STEPS, "maxcor": 15, "ftol": _LEAST_GAIN},

@@ -40,7 +40,7 @@ from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.tables import ColumnReading, as_library_transformer
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.grid import SnappedMap
-from dpensemble.moments.whole import UNIT, bounded_features, probabilities, whole_units
+from dpensemble.moments.whole import UNIT, bounded_features, probabilities
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,7 +288,7 @@ class PublicRows:
         """Return public rows with the features that the model reads, and the released features if these differ."""
         decoder = as_library_transformer(feature_map).decoder_
         read, others = (feature_map, None) if decoder is None else (decoder, released)
-        features = released if decoder is None else whole_units(decoder.transform(public)) / UNIT
+        features = released if decoder is None else np.rint(dense(decoder.transform(public)) * UNIT) / UNIT
         return cls(features, read.blocks_, n_classes, shares=units.shares, units=units.numbers, released=others)
 
     @classmethod
