@@ -442,6 +442,18 @@ def test_sums_over_a_sample_estimate_sums_over_all_rows():
     assert weights @ values[rows] == pytest.approx(shares @ values, rel=0.05)
 
 
+def test_rows_of_large_weights_are_likelier_and_sums_still_hold():
+    """Of a rare class, with few rows that matter for its curvature."""
+    rng = np.random.default_rng(5)
+    weights, shares = rng.gamma(0.1, size=20_000), np.full(20_000, 1 / 20_000)
+    rows, counts = _some_rows(shares, 4000, weights)
+    assert len(rows) == 4000
+    assert counts @ weights[rows] == pytest.approx(shares @ weights, rel=0.03)
+    assert counts.sum() == pytest.approx(1.0, rel=0.05)
+    near, _ = _some_rows(shares, 4000, weights * rng.uniform(0.99, 1.01, 20_000))
+    assert len(np.intersect1d(rows, near)) > 3900
+
+
 def test_curvatures_of_a_sample_are_close_to_those_of_all_rows():
     rng = np.random.default_rng(2)
     features = np.trunc(rng.normal(size=(12_000, 6)) / 4 * UNIT) / UNIT

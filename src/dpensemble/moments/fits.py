@@ -54,7 +54,7 @@ with ``(p - 1 / 2)**2``. That error is large where one class is rare. The mean o
 - c) S_1 - c S_0``. Its error by public rows grows with ``(p - c)**2``, and its noise with ``(1 - c)**2 + c**2``. The
 centre ``c`` between one half and the share of the class makes the sum of both least.
 
-Expectations are means over all public rows. Curvatures and covariances come from some of them (`PublicRows.sample`).
+Expectations are means over all public rows. Curvatures and covariances come from a sample.
 """
 
 from __future__ import annotations
@@ -193,13 +193,13 @@ def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_
     seen = _RoundsOfTwo.of(rounds, public, n_units)
     place = seen.at(np.asarray(public.features @ coefficients))
     for _ in range(_MOST_STEPS):
-        by_round = [_ObservedOfTwo.of(seen, number, place) for number in range(len(rounds))]
+        some = public.sample_by((place.p * (1 - place.p))[:, 0])
+        by_round = [_ObservedOfTwo.of(seen, some, number, place) for number in range(len(rounds))]
         information = np.sum([one.slope.T @ one.slope for one in by_round], axis=0)
         rate = _BaseRate.of(seen, place)
         observed: list[_ObservedOfTwo | _BaseRate] = [*by_round, rate]
         precision = information + rate.slope.T @ rate.slope
-        surprises = [one.surprise(place) for one in observed]
-        pulls = [one.slope.T @ surprise for one, surprise in zip(observed, surprises, strict=True)]
+        pulls = [one.slope.T @ one.surprise(place) for one in observed]
         evidence = precision @ coefficients + np.sum(pulls, axis=0)
         best, scales = _most_likely_of_two(precision, evidence, public.blocks, scales, typical)
         along = np.asarray(public.features @ (change := best - coefficients))
@@ -261,11 +261,11 @@ class _ObservedOfTwo:
     slope: Floats
 
     @classmethod
-    def of(cls, seen: _RoundsOfTwo, number: int, place: _Place) -> _ObservedOfTwo:
-        """Return the round with a number as seen from a place."""
-        sample, doubt = seen.public.sample, 1 / seen.n_units + seen.public.doubt
+    def of(cls, seen: _RoundsOfTwo, sample: RowsInMemory, number: int, place: _Place) -> _ObservedOfTwo:
+        """Return the round with a number as seen from a place, with curvatures by a sample of public rows."""
         p, omega, centre = (one[sample.rows] for one in (place.p, seen.weights[:, number], seen.centres[:, [number]]))
         q = (p * (1 - p))[:, 0]
+        doubt = 1 / seen.n_units + seen.public.doubt
         variance = sample.covariance(omega[:, None] * (p - centre), doubt, omega**2 * q / seen.n_units)
         variance[np.diag_indices_from(variance)] += seen.spreads[:, number] ** 2
         root = _positive_root(variance)
@@ -526,8 +526,8 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
         observed = _Observed.by(rows, rounds, about, roots)
         posterior = _Posterior.of(rows, observed, information, scales[public.blocks])
         coefficients = posterior.most_likely(coefficients)
-    draws = np.random.default_rng(0)
-    noise = [draws.standard_normal(m.values.shape, dtype=np.float32) for m in rounds]
+    draw = np.random.default_rng(0).standard_normal
+    noise = [draw(m.values.shape, dtype=np.float32) for m in rounds]
     # For the difference of two fits the sample is enough.
     small = replace(posterior, rows=sample, observed=_Observed.by(sample, rounds, about, roots))
     fits = [coefficients, *(small.moved(noise, sign).most_likely(coefficients) for sign in (1.0, -1.0))]

@@ -112,9 +112,9 @@ class RowsInMemory:
     shares: Floats
 
     @classmethod
-    def of(cls, public: PublicRows, most: int) -> RowsInMemory:
-        """Return up to about `most` rows of all, drawn in proportion to their shares, so that these become alike."""
-        rows, shares = _some_rows(public.share_of_rows, most)
+    def of(cls, public: PublicRows, most: int, weights: Floats | None = None) -> RowsInMemory:
+        """Return up to `most` rows of all, drawn in proportion to their shares, and half by `weights` if given."""
+        rows, shares = _some_rows(public.share_of_rows, most, weights)
         features = dense(public.features[rows]).astype(np.float32)
         released = features if public.released is None else dense(public.released[rows]).astype(np.float32)
         return cls(rows, features, released, shares / shares.sum())
@@ -148,19 +148,24 @@ class RowsInMemory:
         return self.squares(factor * (values**2).sum(axis=1) + sampled) - factor * (means @ means.T)
 
 
-def _some_rows(shares: Floats, most: int) -> tuple[NDArray[np.int64], Floats]:
+def _some_rows(shares: Floats, most: int, weights: Floats | None = None) -> tuple[NDArray[np.int64], Floats]:
     """Return places of some rows, and the share of each that makes sums over them estimates of sums over all rows.
 
-    Every row has a chance in proportion to its share, up to 1. Rows are taken at even steps through a random order.
+    Every row has a chance in proportion to its share, up to 1. If `weights` are given, half of the chance is also in
+    proportion to them. Each row keeps its own random number, so that nearly equal weights lead to nearly the same rows
+    (B. Rosen, "On sampling with probability proportional to size", J. Statistical Planning and Inference 1997).
     """
     if len(shares) <= most:
         return np.arange(len(shares)), shares
-    chances, order = shares * most, np.random.default_rng(0).permutation(len(shares))
+    chances = shares / shares.sum()
+    if weights is not None:
+        chances = (chances + chances * weights / max(float(chances @ weights), 1e-300)) / 2
+    chances = chances * most
     certain = chances >= 1
     chances[~certain] *= max(0.0, most - certain.sum()) / max(float(chances[~certain].sum()), 1e-300)
     chances = np.minimum(chances, 1.0)
-    steps = np.floor(np.cumsum(chances[order]) + 1e-6)
-    rows = np.sort(order[np.diff(steps, prepend=0.0) > 0])
+    order = np.where(certain, -1.0, np.random.default_rng(0).random(len(shares)) / np.maximum(chances, 1e-300))
+    rows = np.sort(np.argpartition(order, most)[:most])
     return rows, shares[rows] / chances[rows]
 
 
@@ -193,8 +198,17 @@ class PublicRows:
     sample: RowsInMemory = field(init=False)
 
     def __post_init__(self) -> None:
-        most = max(_ROWS_OF_CURVATURE, _ROWS_PER_FEATURE * self.features.shape[1])
-        object.__setattr__(self, "sample", RowsInMemory.of(self, most))
+        object.__setattr__(self, "sample", RowsInMemory.of(self, self._rows_of_curvature))
+
+    @property
+    def _rows_of_curvature(self) -> int:
+        return max(_ROWS_OF_CURVATURE, _ROWS_PER_FEATURE * self.features.shape[1])
+
+    def sample_by(self, weights: Floats) -> RowsInMemory:
+        """Return rows for curvatures by weights, at least 0, shape (n_rows,). Rows with large weights are likelier."""
+        if len(self.sample.rows) == self.features.shape[0]:
+            return self.sample
+        return RowsInMemory.of(self, self._rows_of_curvature, weights)
 
     @cached_property
     def in_memory(self) -> RowsInMemory:
