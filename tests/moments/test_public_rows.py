@@ -7,6 +7,7 @@ The share of readable records is estimated from released means, within its state
 
 import math
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from scipy import stats
 
 from dpensemble import AutoClassifier, LabelMomentsClassifier
 from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.moments import public_rows
 from dpensemble.moments.fits import fit_softmax
 from dpensemble.moments.public_rows import (
     _CAUTION,
@@ -25,7 +27,9 @@ from dpensemble.moments.public_rows import (
     _always_one,
     _always_one_of_cells,
     _readable_share,
+    _some_rows,
 )
+from dpensemble.moments.whole import UNIT, probabilities
 
 ROWS = np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 4.0], [5.0, 5.0]])
 UNITS = PublicUnits(np.array([0, 0, 1, 2]), private=True)
@@ -404,3 +408,73 @@ def test_the_error_is_that_of_the_combination():
     found = _readable_share(np.array([0.2, 0.1, 0.15]), 0.01, _always_one(rows), relative_error=0.03)
     assert found.share == pytest.approx(0.9)
     assert found.error == pytest.approx(np.hypot(2 * np.sqrt(3) * 0.01, 0.9 * 0.03))
+
+
+def test_all_rows_are_a_sample_if_they_are_few():
+    shares = np.array([0.5, 0.2, 0.3])
+    rows, weights = _some_rows(shares, 3)
+    assert rows.tolist() == [0, 1, 2]
+    assert weights.tolist() == shares.tolist()
+
+
+def test_a_sample_of_rows_with_equal_shares_has_them_equally():
+    rows, weights = _some_rows(np.full(9000, 1 / 9000), 4000)
+    assert len(rows) == len(set(rows.tolist())) == 4000
+    assert weights == pytest.approx(np.full(4000, 1 / 4000))
+
+
+def test_rows_that_count_much_are_all_in_the_sample():
+    """A hundred public rows with half of the weight, beside 16,000 synthetic ones."""
+    shares = np.repeat([0.5 / 100, 0.5 / 16_000], [100, 16_000])
+    rows, weights = _some_rows(shares, 4000)
+    assert len(rows) == pytest.approx(4000, abs=1)
+    assert rows[:100].tolist() == list(range(100))
+    assert weights[:100] == pytest.approx(shares[:100])
+    assert weights.sum() == pytest.approx(1.0, rel=1e-3)
+
+
+def test_sums_over_a_sample_estimate_sums_over_all_rows():
+    rng = np.random.default_rng(1)
+    shares = rng.gamma(0.3, size=20_000)
+    shares /= shares.sum()
+    values = np.exp(rng.normal(size=20_000)) + shares / shares.max()
+    rows, weights = _some_rows(shares, 4000)
+    assert weights @ values[rows] == pytest.approx(shares @ values, rel=0.05)
+
+
+def test_rows_of_large_weights_are_likelier_and_sums_still_hold():
+    """Of a rare class, with few rows that matter for its curvature."""
+    rng = np.random.default_rng(5)
+    weights, shares = rng.gamma(0.1, size=20_000), np.full(20_000, 1 / 20_000)
+    rows, counts = _some_rows(shares, 4000, weights)
+    assert len(rows) == 4000
+    assert counts @ weights[rows] == pytest.approx(shares @ weights, rel=0.03)
+    assert counts.sum() == pytest.approx(1.0, rel=0.05)
+    near, _ = _some_rows(shares, 4000, weights * rng.uniform(0.99, 1.01, 20_000))
+    assert len(np.intersect1d(rows, near)) > 3900
+
+
+def test_curvatures_of_a_sample_are_close_to_those_of_all_rows():
+    rng = np.random.default_rng(2)
+    features = np.trunc(rng.normal(size=(12_000, 6)) / 4 * UNIT) / UNIT
+    public, q = PublicRows(features, np.array([0, 0, 0, 0, 0, 1]), 2), rng.random(12_000) / 4
+    assert len(public.sample.rows) == 4000
+    curvature = public.sample.slope(q[public.sample.rows])
+    assert np.array_equal(curvature, curvature.T)
+    assert curvature == pytest.approx((features * q[:, None]).T @ features / 12_000, abs=1e-3)
+    # Means are of all rows.
+    assert public.average(q[:, None]) == pytest.approx(features.T @ q[:, None] / 12_000)
+
+
+def test_a_model_that_reads_other_features_is_fitted_to_what_it_reads(monkeypatch):
+    """A published model rounds features to whole multiples of `1 / UNIT`."""
+    features = np.random.default_rng(3).normal(size=(50, 4)) / 4
+    decoder = SimpleNamespace(transform=lambda _: features, blocks_=np.array([0, 0, 0, 1]))
+    monkeypatch.setattr(public_rows, "as_library_transformer", lambda one: one)
+    table, released = pd.DataFrame({"a": np.zeros(50)}), np.ones((50, 6))
+    feature_map = SimpleNamespace(decoder_=decoder, reads_columns_apart=False)
+    public = PublicRows.behind(feature_map, released, table, 3, PublicUnits())
+    assert public.released is released
+    assert np.array_equal(public.features, np.rint(features * UNIT) / UNIT)
+    coefficients = np.random.default_rng(4).normal(size=(4, 3))
+    assert np.array_equal(public.probabilities(coefficients), probabilities(features, coefficients))

@@ -39,21 +39,22 @@ fitted to the same noise as the factor, so that the bare likelihood would make p
 excess is the covariance of noise and prediction (B. Efron, "The estimation of prediction error: covariance penalties
 and cross-validation", JASA 2004). Two more fits, to moments with noise added and subtracted, estimate the covariance
 (S. Ramani, T. Blu and M. Unser, "Monte-Carlo SURE", IEEE Transactions on Image Processing 2008). A factor of 0 leads
-to the shares of the classes. All of this reads released quantities and public rows only.
+to the shares of the classes.
 
 Linear chances are fitted to all rounds together, in closed form. The chance of class ``c`` in a row is modelled as ``1
 / C + phi(x) . b_c``. Every released moment is then linear in ``b``. Its expectation is ``E[omega phi (1 / C + phi . b_c
 - c)]`` over public rows. So the most likely coefficients under normal priors solve one linear system, which all classes
-share. The solution needs no iteration that could fail to converge. Noise and the prior scales of blocks are as
-for two classes. A linear chance may lie outside 0 to 1. The softmax starts from these coefficients.
+share. Noise and the prior scales of blocks are as for two classes. A linear chance may lie outside 0 to 1. The softmax
+starts from these coefficients.
 
 Class sums of two classes are read around the share of the second class instead of one half. A round of class sums
 releases ``S_0`` and ``S_1``, the means of ``phi 1{y = c}`` with noise. The difference ``(S_1 - S_0) / 2`` is the mean
 of ``phi (y - 1 / 2)``. Public rows stand for private ones in its expectation, and they do so with an error that grows
 with ``(p - 1 / 2)**2``. That error is large where one class is rare. The mean of ``phi (y - c)`` is known as well: ``(1
 - c) S_1 - c S_0``. Its error by public rows grows with ``(p - c)**2``, and its noise with ``(1 - c)**2 + c**2``. The
-centre ``c`` between one half and the share of the class makes the sum of both least. All of this reads released
-quantities and public rows only.
+centre ``c`` between one half and the share of the class makes the sum of both least.
+
+Expectations are means over all public rows. Curvatures and covariances come from a sample.
 """
 
 from __future__ import annotations
@@ -66,11 +67,11 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, optimize, stats
+from scipy import linalg, optimize, special, stats
 
 from dpensemble._entries import Floats
 from dpensemble.moments.model import Information
-from dpensemble.moments.public_rows import PublicRows
+from dpensemble.moments.public_rows import PublicRows, RowsInMemory
 from dpensemble.moments.whole import centres_and_weights
 
 
@@ -106,6 +107,12 @@ class Moments:
     mean_spread: float = math.nan
 
 
+def _about(rounds: Sequence[Moments], public: PublicRows) -> list[tuple[Floats, Floats]]:
+    """Return centres and weights of public rows in each round."""
+    features, n_classes = public.features, public.n_classes
+    return [centres_and_weights(m.centre, features, n_classes, m.even_weight, rounded=True) for m in rounds]
+
+
 # Weight of the estimate if a class has no members, in multiples of its precision. Chosen on generated tables.
 _WEIGHT = 12.0
 
@@ -114,64 +121,31 @@ _WEIGHT = 12.0
 class _BaseRate:
     """The estimated mean probability of public rows, as one more observation in units of its error."""
 
-    public: PublicRows
     share: float
     root: float
     slope: Floats
 
-    def surprise(self, p: Floats) -> Floats:
-        """Return how far the mean of probabilities is from the estimate, shape (1, 1)."""
-        return np.array([[self.root * (self.share - self.public.mean(p))]])
-
-
-def _base_rate(
-    rounds: Sequence[Moments],
-    about: Sequence[tuple[Floats, Floats]],
-    public: PublicRows,
-    p: Floats,
-    n_units: float,
-) -> _BaseRate:
-    """Return the share of the second class by the constants of all rounds.
-
-    Parameters
-    ----------
-    rounds : sequence of Moments
-        Released moments of two classes.
-    about : sequence of tuple
-        Centres, shape (n_rows, 1), and weights, shape (n_rows,), of public rows in each round.
-    public : PublicRows
-        Public rows.
-    p : ndarray of shape (n_rows, 1)
-        Present probabilities of public rows.
-    n_units : float
-        Number of private units.
-    """
-    q = p * (1 - p)
-    sampling = public.mean(q) / n_units
-    total = weighted = 0.0
-    for moments, (centre, omega) in zip(rounds, about, strict=True):
+    @classmethod
+    def of(cls, seen: _RoundsOfTwo, place: _Place) -> _BaseRate:
+        """Return the share of the second class by the constants of all rounds, as seen from a place."""
+        public = seen.public
+        sampling = public.mean(place.p * (1 - place.p)) / seen.n_units
         # A constant's moment is the mean of omega (p - centre). It grows with p by the mean weight.
-        unit, weights = public.constant * float(moments.scale[-1]), omega[:, None]
-        usual = public.mean(weights)
-        surprise = (float(moments.values[-1, 0]) / unit - public.mean(weights * (p - centre))) / usual
-        precision = 1 / ((moments.spread / unit / usual) ** 2 + sampling)
-        total, weighted = total + precision, weighted + precision * surprise
-    share = _within(public.mean(p) + weighted / total, total**-0.5)
-    root = abs(1 - 2 * share) * math.sqrt(_WEIGHT * total)
-    slope = root * np.asarray(public.features.T @ (q * public.share_of_rows[:, None]))
-    return _BaseRate(public, share, root, slope.T)
+        usual = public.constant * (public.share_of_rows @ seen.weights)
+        precisions = 1 / ((seen.spreads[-1] / usual) ** 2 + sampling)
+        total = float(precisions.sum())
+        weighted = float(precisions @ (place.surprises[-1] / usual))
+        share = _within(public.mean(place.p) + weighted / total, total**-0.5)
+        root = abs(1 - 2 * share) * math.sqrt(_WEIGHT * total)
+        return cls(share, root, root * place.growth.T)
+
+    def surprise(self, place: _Place) -> Floats:
+        """Return how far the mean of probabilities is from the estimate, shape (1, 1)."""
+        return np.array([[self.root * (self.share - place.mean)]])
 
 
 def _within(estimate: float, error: float) -> float:
-    """Return the mean of a normal distribution that is cut off at 0 and at 1: a share without a share below 0.
-
-    Examples
-    --------
-    >>> _within(0.3, 0.01)
-    0.3
-    >>> round(_within(-0.01, 0.01), 4)
-    0.0053
-    """
+    """Return the mean of a normal distribution that is cut off at 0 and at 1: a share without a share below 0."""
     return float(stats.truncnorm.mean(-estimate / error, (1 - estimate) / error, loc=estimate, scale=error))
 
 
@@ -216,83 +190,118 @@ class Fit:
 def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float) -> Fit:
     """Fit coefficients to all rounds together."""
     coefficients, scales, typical = start.coefficients, start.scales, public.typical_scales()
-    about = [centres_and_weights(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
-    p = public.probabilities(coefficients)
+    seen = _RoundsOfTwo.of(rounds, public, n_units)
+    place = seen.at(np.asarray(public.features @ coefficients))
     for _ in range(_MOST_STEPS):
-        by_round = [_ObservedOfTwo.of(m, c, w, public, p, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
+        some = public.sample_by((place.p * (1 - place.p))[:, 0])
+        by_round = [_ObservedOfTwo.of(seen, some, number, place) for number in range(len(rounds))]
         information = np.sum([one.slope.T @ one.slope for one in by_round], axis=0)
-        rate = _base_rate(rounds, about, public, p, n_units)
+        rate = _BaseRate.of(seen, place)
         observed: list[_ObservedOfTwo | _BaseRate] = [*by_round, rate]
         precision = information + rate.slope.T @ rate.slope
-        surprises = [one.surprise(p) for one in observed]
-        pulls = [one.slope.T @ surprise for one, surprise in zip(observed, surprises, strict=True)]
+        pulls = [one.slope.T @ one.surprise(place) for one in observed]
         evidence = precision @ coefficients + np.sum(pulls, axis=0)
         best, scales = _most_likely_of_two(precision, evidence, public.blocks, scales, typical)
-        now = _misfit(coefficients, surprises, scales[public.blocks])
-        step, p = _step(coefficients, best - coefficients, observed, public, scales, now)
-        coefficients = coefficients + step
-        if np.sqrt(np.mean(np.asarray(public.features @ step) ** 2)) < _SHORT_STEP:
+        along = np.asarray(public.features @ (change := best - coefficients))
+        part, place = _step(coefficients, change, along, observed, seen, place, scales[public.blocks])
+        coefficients = coefficients + part * change
+        if part * np.sqrt(np.mean(along**2)) < _SHORT_STEP:
             break
     return Fit(coefficients, scales, Information(information, scales[public.blocks], np.ones(1), 1.0))
 
 
 @dataclass(frozen=True, eq=False)
-class _ObservedOfTwo:
-    """A round in units of its error near present coefficients: how it grows with them, and how far it is off."""
+class _Place:
+    """Logits of public rows, their probabilities, and what follows for means.
 
-    values: Floats
-    centre: Floats
-    omega: Floats
+    `growth`, shape (n_features, 1), is how the mean probability grows with the coefficients. `surprises`, shape
+    (n_features, n_rounds), are how far the moments are from what the probabilities lead to.
+    """
+
+    scores: Floats
+    p: Floats
+    mean: float
+    growth: Floats
+    surprises: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _RoundsOfTwo:
+    """All rounds of two classes, one a column: centres and weights of public rows, moments and their spreads."""
+
     public: PublicRows
+    n_units: float
+    centres: Floats
+    weights: Floats
+    values: Floats
+    spreads: Floats
+
+    @classmethod
+    def of(cls, rounds: Sequence[Moments], public: PublicRows, n_units: float) -> _RoundsOfTwo:
+        """Return released moments of two classes."""
+        about = _about(rounds, public)
+        centres, weights = np.hstack([c for c, _ in about]), np.stack([omega for _, omega in about], axis=1)
+        values = np.hstack([m.values / m.scale[:, None] for m in rounds])
+        spreads = np.stack([m.spread / m.scale for m in rounds], axis=1)
+        return cls(public, n_units, centres, weights, values, spreads)
+
+    def at(self, scores: Floats) -> _Place:
+        """Return what logits of public rows lead to. Features are read once for all of it."""
+        p = special.expit(scores)
+        means = self.public.average(np.hstack([p * (1 - p), self.weights * (p - self.centres)]))
+        return _Place(scores, p, self.public.mean(p), means[:, :1], self.values - means[:, 1:])
+
+
+@dataclass(frozen=True, eq=False)
+class _ObservedOfTwo:
+    """A round in units of its error near a place: how it grows with the coefficients, and how far it is off."""
+
+    number: int
     root: Floats
     slope: Floats
 
     @classmethod
-    def of(
-        cls, moments: Moments, centre: Floats, omega: Floats, public: PublicRows, p: Floats, n_units: float
-    ) -> _ObservedOfTwo:
-        """Return a round as seen from probabilities `p` of public rows."""
-        q, left = (p * (1 - p))[:, 0], omega[:, None] * (p - centre)
-        variance = public.curvature(omega**2 * q / n_units) + (1 / n_units + public.doubt) * public.covariance(left)
-        variance[np.diag_indices_from(variance)] += (moments.spread / moments.scale) ** 2
+    def of(cls, seen: _RoundsOfTwo, sample: RowsInMemory, number: int, place: _Place) -> _ObservedOfTwo:
+        """Return the round with a number as seen from a place, with curvatures by a sample of public rows."""
+        p, omega, centre = (one[sample.rows] for one in (place.p, seen.weights[:, number], seen.centres[:, [number]]))
+        q = (p * (1 - p))[:, 0]
+        doubt = 1 / seen.n_units + seen.public.doubt
+        variance = sample.covariance(omega[:, None] * (p - centre), doubt, omega**2 * q / seen.n_units)
+        variance[np.diag_indices_from(variance)] += seen.spreads[:, number] ** 2
         root = _positive_root(variance)
-        slope = linalg.solve_triangular(root, public.slope(omega * q), lower=True, check_finite=False)
-        return cls(moments.values / moments.scale[:, None], centre, omega, public, root, slope)
+        return cls(number, root, _solved(root, sample.slope(omega * q)))
 
-    def surprise(self, p: Floats) -> Floats:
+    def surprise(self, place: _Place) -> Floats:
         """Return how far the released moments are from what probabilities of public rows lead to."""
-        surprise = self.values - self.public.average(self.omega[:, None] * (p - self.centre))
-        whitened: Floats = linalg.solve_triangular(self.root, surprise, lower=True, check_finite=False)
-        return whitened
+        return _solved(self.root, place.surprises[:, [self.number]])
 
 
 def _step(
     coefficients: Floats,
     change: Floats,
+    along: Floats,
     observed: Sequence[_ObservedOfTwo | _BaseRate],
-    public: PublicRows,
+    seen: _RoundsOfTwo,
+    place: _Place,
     scales: Floats,
-    now: float,
-) -> tuple[Floats, Floats]:
+) -> tuple[float, _Place]:
     """Return the part of a Gauss-Newton step that makes coefficients more likely, since whole steps may overshoot.
 
-    Also return probabilities of public rows behind the step. `now` is the misfit of `coefficients`.
+    Also return the place behind the step. `along` is the change of the logits of public rows by a whole step.
     """
-    largest = float(np.abs(np.asarray(public.features @ change)).max(initial=0.0))
-    part = min(1.0, _LONGEST_STEP / max(largest, 1e-300))
+
+    def misfit(at: _Place, part: float) -> float:
+        """Return minus twice the log posterior density, up to a constant."""
+        misfits = [(coefficients + part * change) / scales[:, None], *(one.surprise(at) for one in observed)]
+        return float(sum(np.sum(one**2) for one in misfits))
+
+    now, part = misfit(place, 0.0), min(1.0, _LONGEST_STEP / max(float(np.abs(along).max(initial=0.0)), 1e-300))
     for _ in range(_MOST_HALVES):
-        at = coefficients + part * change
-        p = public.probabilities(at)
-        if _misfit(at, [one.surprise(p) for one in observed], scales[public.blocks]) < now:
-            return part * change, p
+        at = seen.at(place.scores + part * along)
+        if misfit(at, part) < now:
+            return part, at
         part /= 2
-    return part * change, public.probabilities(coefficients + part * change)
-
-
-def _misfit(coefficients: Floats, surprises: Sequence[Floats], scales: Floats) -> float:
-    """Return minus twice the log posterior density of coefficients, up to a constant. `scales` are of features."""
-    precision = 1 / scales[:, None] ** 2
-    return float(np.sum(precision * coefficients**2) + sum(np.sum(surprise**2) for surprise in surprises))
+    return part, seen.at(place.scores + part * along)
 
 
 def _most_likely_of_two(
@@ -327,10 +336,15 @@ def _positive_root(matrix: Floats) -> Floats:
             extra *= 10
 
 
+def _solved(root: Floats, values: Floats, *, transposed: bool = False) -> Floats:
+    """Return the inverse of a root, or of the transposed root, times values."""
+    return np.asarray(linalg.solve_triangular(root, values, trans=int(transposed), lower=True, check_finite=False))
+
+
 def _inverted(matrix: Floats) -> tuple[Floats, Floats]:
     """Return the Cholesky root of a matrix, and the diagonal of its inverse."""
     root = _positive_root(matrix)
-    inverse_root = linalg.solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
+    inverse_root, _ = linalg.lapack.dtrtri(root, lower=1)
     return root, np.einsum("ij,ij->j", inverse_root, inverse_root)
 
 
@@ -346,54 +360,51 @@ def _fit_linear(
     rounds: Sequence[Moments], about: Sequence[tuple[Floats, Floats]], public: PublicRows, *, n_units: float
 ) -> Fit:
     """Fit linear chances of all classes to all rounds. `about` holds centres and weights of public rows."""
-    n_classes = public.n_classes
-    systems = [_system(m, c, omega, public) for m, (c, omega) in zip(rounds, about, strict=True)]
+    n_classes, sample = public.n_classes, public.sample
+    slopes = [sample.slope(omega[sample.rows]) for _, omega in about]
+    # What is left of the moments without any coefficients.
+    fixed = [public.average(omega[:, None] * (1 / n_classes - c)) for c, omega in about]
+    rests = [m.values / m.scale[:, None] - part for m, part in zip(rounds, fixed, strict=True)]
     scales = np.ones(int(public.blocks.max()) + 1)
     scales[-1] = _CONSTANT_CHANCE / public.constant
-    fitted: Floats | None = None
+    fitted, chances = None, np.full((len(sample.rows), n_classes), 1 / n_classes)
     for _ in range(_LINEAR_TURNS):
         size = public.features.shape[1]
         information, target = np.zeros((size, size)), np.zeros((size, n_classes))
-        for moments, (c, omega), (slope, rest) in zip(rounds, about, systems, strict=True):
-            covariance = _covariance(fitted, c, omega, public, n_units)
-            covariance[np.diag_indices_from(covariance)] += (moments.spread / moments.scale) ** 2
-            weighted = linalg.cho_solve((_positive_root(covariance), True), slope)
-            information += slope.T @ weighted
-            target += weighted.T @ rest
+        for moments, one, slope, rest in zip(rounds, about, slopes, rests, strict=True):
+            root = _root_of_errors(moments, one, chances, fitted, public, n_units)
+            whitened = _solved(root, slope)
+            information += whitened.T @ whitened
+            target += whitened.T @ _solved(root, rest - rest.mean(axis=1, keepdims=True))
         coefficients, scales = _most_likely_linear(information, target, public.blocks, scales)
-        fitted = 1 / n_classes + np.asarray(public.features @ coefficients)
+        fitted = 1 / n_classes + sample.features @ coefficients
+        chances = fitted.clip(0.0, 1.0)
+        chances /= np.maximum(chances.sum(axis=1, keepdims=True), 1e-6)
     return Fit(coefficients, scales)
 
 
-def _system(moments: Moments, c: Floats, omega: Floats, public: PublicRows) -> tuple[Floats, Floats]:
-    """Return how a round's moments grow with the coefficients, and the moments less their part without any."""
-    fixed = public.average(omega[:, None] * (1 / public.n_classes - c))
-    rest = moments.values / moments.scale[:, None] - fixed
-    return public.slope(omega), rest - rest.mean(axis=1, keepdims=True)
-
-
-def _covariance(fitted: Floats | None, c: Floats, omega: Floats, public: PublicRows, n_units: float) -> Floats:
-    n_classes = public.n_classes
-    if fitted is None:
-        # Before the first fit the error of the centres is unknown.
-        return public.curvature(omega**2 / n_classes / n_units)
-    chances = fitted.clip(0.0, 1.0)
-    chances = chances / np.maximum(chances.sum(axis=1, keepdims=True), 1e-6)
-    return _round_covariance(chances, fitted, c, omega, public, n_units)
-
-
-def _round_covariance(
-    chances: Floats, fitted: Floats, centre: Floats, omega: Floats, public: PublicRows, n_units: float
+def _root_of_errors(
+    moments: Moments,
+    about: tuple[Floats, Floats],
+    chances: Floats,
+    fitted: Floats | None,
+    public: PublicRows,
+    n_units: float,
 ) -> Floats:
-    """Return the covariance of a round's moments along a contrast of classes, without that of the added noise.
+    """Return the root of the covariance of a round's moments along a contrast of classes.
 
     Labels vary by their `chances` in a sample of units. Public rows stand for private rows, which matters the more the
-    more `fitted` values differ from the centre in some rows and not in others.
+    more `fitted` values differ from the centre in some rows and not in others. Before the first fit the error of the
+    centres is unknown. `about` holds centres and weights of all public rows, and other values are of their sample.
     """
-    contrasts = public.n_classes - 1
+    contrasts, sample = public.n_classes - 1, public.sample
+    centre, omega = (one[sample.rows] for one in about)
     labels = np.maximum(1 - (chances**2).sum(axis=1), _LEAST_VARIANCE) / contrasts
-    of_rows = public.covariance(omega[:, None] * (fitted - centre)) / contrasts
-    return public.curvature(omega**2 * labels / n_units) + (1 / n_units + public.doubt) * of_rows
+    left = omega[:, None] * ((centre if fitted is None else fitted) - centre)
+    doubt = (1 / n_units + public.doubt) / contrasts
+    covariance = sample.covariance(left, doubt, omega**2 * labels / n_units)
+    covariance[np.diag_indices_from(covariance)] += (moments.spread / moments.scale) ** 2
+    return _positive_root(covariance)
 
 
 def _most_likely_linear(
@@ -444,22 +455,14 @@ def _around_share(
 
 
 def _best_centre(share: float, of_rows: float, of_noise: float) -> float:
-    """Return the centre of least error, ``of_rows (share - c)**2 + of_noise (1 + 4 (1 / 2 - c)**2)``.
-
-    Examples
-    --------
-    >>> _best_centre(0.1, 1.0, 0.0)
-    0.1
-    >>> _best_centre(0.1, 0.0, 1.0)
-    0.5
-    """
+    """Return the centre of least error, ``of_rows (share - c)**2 + of_noise (1 + 4 (1 / 2 - c)**2)``."""
     return (of_rows * share + 2 * of_noise) / (of_rows + 4 * of_noise)
 
 
 def _error_of_rows(public: PublicRows, n_units: float) -> float:
     """Return the summed variance of mean features, of a sample of units against the public rows."""
-    ones: Floats = np.ones((public.features.shape[0], 1))
-    return (1 / n_units + public.doubt) * float(np.trace(public.covariance(ones)))
+    ones: Floats = np.ones((len(public.sample.rows), 1))
+    return (1 / n_units + public.doubt) * float(np.trace(public.sample.covariance(ones)))
 
 
 _Singles = NDArray[np.float32]
@@ -471,10 +474,14 @@ _FIRST_SHARPNESS = 8.0
 _SMALLEST_SCALE, _LARGEST_SCALE = 0.03, 300.0
 # Fits with renewed covariances and scales, updates of scales in each, and quasi-Newton steps of each.
 _TURNS, _UPDATES, _STEPS = 5, 4, 20
+# Gain of a step, relative to the loss, at which steps end. The loss of a good fit is about half the number of moments.
+_LEAST_GAIN = 1e-4
 # Least share of a class that is assumed.
 _LEAST_SHARE = 1e-6
 # Factors that are compared, and standard errors by which a factor must be better than the bare shares.
 _FACTORS, _CAUTION = (0.0, *np.geomspace(0.05, 5.0, 80).tolist()), 0.5
+# Every factor at this stride is compared first, and then those around the best of them.
+_STRIDE = 5
 # Up to this number, numpy adds the numbers of a row one after another, as `reduce` does, but much more slowly.
 _FEW_CLASSES = 7
 
@@ -500,7 +507,7 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
     If `with_linear`, logits are the mean of those of the softmax and of those of linear chances, at equal size.
     """
     of_two = public.n_classes == 2
-    about = [centres_and_weights(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
+    about = _about(rounds, public)
     if of_two:
         pairs = [_around_share(m, one, public, n_units) for m, one in zip(rounds, about, strict=True)]
         rounds = [_of_both(m) for m, _ in pairs]
@@ -508,35 +515,35 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
     linear = _fit_linear(rounds, about, public, n_units=n_units)
     coefficients, scales = _FIRST_SHARPNESS * linear.coefficients, _FIRST_SHARPNESS * linear.scales
     scales[-1] = public.constant_scale
+    sample, rows = public.sample, public.in_memory
     for turn in range(_TURNS):
-        chances = _softmax(np.asarray(public.features @ coefficients)).astype(np.float64)
-        observed = [_observed(m, c, w, chances, public, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
-        information = _information(observed, chances, public)
+        chances = _softmax(sample.features @ coefficients.astype(np.float32)).astype(np.float64)
+        both = zip(rounds, about, strict=True)
+        roots = [_root_of_errors(m, one, chances, chances, public, n_units) for m, one in both]
+        information = _information(roots, [omega for _, omega in about], chances, sample)
         if turn:
             scales = _likeliest_scales(information, coefficients, public.blocks, scales)
-        posterior = _Posterior.of(public.in_memory.features, observed, information, scales[public.blocks])
+        observed = _Observed.by(rows, rounds, about, roots)
+        posterior = _Posterior.of(rows, observed, information, scales[public.blocks])
         coefficients = posterior.most_likely(coefficients)
-    draws = np.random.default_rng(0)
-    noise = [draws.standard_normal(one.values.shape, dtype=np.float32) for one in observed]
-    fits = [coefficients, *(posterior.moved(noise, sign).most_likely(coefficients) for sign in (1.0, -1.0))]
+    draw = np.random.default_rng(0).standard_normal
+    noise = [draw(m.values.shape, dtype=np.float32) for m in rounds]
+    # For the difference of two fits the sample is enough.
+    small = replace(posterior, rows=sample, observed=_Observed.by(sample, rounds, about, roots))
+    fits = [coefficients, *(small.moved(noise, sign).most_likely(coefficients) for sign in (1.0, -1.0))]
     if with_linear:
-        moved = ([_moved(*parts, sign) for parts in zip(rounds, observed, noise, strict=True)] for sign in (1.0, -1.0))
+        moved = ([_moved(*parts, sign) for parts in zip(rounds, roots, noise, strict=True)] for sign in (1.0, -1.0))
         others = [linear, *(_fit_linear(moments, about, public, n_units=n_units) for moments in moved)]
         fits = _blended(fits, [other.coefficients for other in others], public)
-    factor, fitted = _calibrated(posterior, fits, noise, public.in_memory.shares)
+    factor, fitted = _calibrated(posterior, small, fits, noise)
     # A logit less the mean logit of C classes has (1 - 1 / C) of the variance of one column, and a difference of two
     # logits has twice that variance.
     of_column = 2.0 if of_two else 1 - 1 / public.n_classes
-    curvatures = np.ones(1) if of_two else _curvatures(chances, public)
+    # The curvature of each class, as a multiple of the mean one.
+    each = sample.shares @ (chances * (1 - chances))
+    curvatures = np.ones(1) if of_two else each * public.n_classes / each.sum()
     certain = Information(information, scales[public.blocks], curvatures, factor**2 * of_column)
     return Fit(fitted[:, 1:] - fitted[:, :1] if of_two else fitted, scales, certain)
-
-
-def _curvatures(chances: Floats, public: PublicRows) -> Floats:
-    """Return the curvature of each class, as a multiple of the mean curvature in `_information`."""
-    some = public.in_memory
-    each = some.shares @ (chances[some.rows] * (1 - chances[some.rows]))
-    return np.asarray(each * public.n_classes / each.sum())
 
 
 def _of_both(moments: Moments) -> Moments:
@@ -545,40 +552,12 @@ def _of_both(moments: Moments) -> Moments:
     return replace(moments, values=values, spread=moments.spread * math.sqrt(2))
 
 
-@dataclass(frozen=True, eq=False)
-class _Observed:
-    """A round in units of its own noise: the moments, and how chances of public rows lead to their expectation."""
-
-    weights: _Singles
-    values: _Singles
-    # Root of the covariance of the moments.
-    root: Floats
-
-    def surprise(self, chances: _Singles) -> _Singles:
-        """Return how far moments are from what chances lead to, shape (n_released, n_classes)."""
-        return self.values - self.weights.T @ chances
-
-
-def _observed(
-    moments: Moments, centre: Floats, omega: Floats, chances: Floats, public: PublicRows, n_units: float
-) -> _Observed:
-    covariance = _round_covariance(chances, chances, centre, omega, public, n_units)
-    covariance[np.diag_indices_from(covariance)] += (moments.spread / moments.scale) ** 2
-    root = _positive_root(covariance)
-    whitening = linalg.solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
-    some = public.in_memory
-    weights = (some.released @ whitening.T.astype(np.float32)) * (omega[some.rows] * some.shares)[:, None]
-    weights = weights.astype(np.float32)
-    values = whitening @ (moments.values / moments.scale[:, None])
-    return _Observed(weights, (values + weights.T @ centre[some.rows]).astype(np.float32), root)
-
-
-def _information(observed: Sequence[_Observed], chances: Floats, public: PublicRows) -> Floats:
+def _information(roots: Sequence[Floats], weights: Sequence[Floats], chances: Floats, sample: RowsInMemory) -> Floats:
     """Return the precision of the coefficients of a class by the rounds, with the mean curvature over classes."""
-    some = public.in_memory
-    curvature = (1 - (chances[some.rows] ** 2).sum(axis=1)) / (public.n_classes - 1)
-    curved = some.features * curvature[:, None].astype(np.float32)
-    slopes = [(one.weights.T @ curved).astype(np.float64) for one in observed]
+    curvature = (1 - (chances**2).sum(axis=1)) / (chances.shape[1] - 1)
+    slopes = [
+        _solved(root, sample.slope(omega[sample.rows] * curvature)) for root, omega in zip(roots, weights, strict=True)
+    ]
     return np.asarray(sum(slope.T @ slope for slope in slopes))
 
 
@@ -595,59 +574,84 @@ def _likeliest_scales(information: Floats, coefficients: Floats, blocks: NDArray
 
 
 @dataclass(frozen=True, eq=False)
-class _Posterior:
-    """Information on the coefficients, with a basis in which the loss has about the same curvature everywhere."""
+class _Observed:
+    """A round as some public rows lead to it: their weights, the moments around 0, and the root of their covariance."""
 
-    features: _Singles
-    observed: tuple[_Observed, ...]
-    precisions: _Singles
+    weights: _Singles
+    values: Floats
     root: Floats
-    basis: _Singles
 
     @classmethod
-    def of(cls, features: _Singles, observed: Sequence[_Observed], information: Floats, scales: Floats) -> _Posterior:
-        """Return the posterior under prior scales of features."""
-        root = _positive_root(information + np.diag(1 / scales**2))
-        basis = linalg.solve_triangular(root.T, np.eye(len(root)), lower=False, check_finite=False)
-        precisions = (1 / scales**2)[:, None].astype(np.float32)
-        return cls(features, tuple(observed), precisions, root, basis.astype(np.float32))
+    def by(
+        cls,
+        rows: RowsInMemory,
+        rounds: Sequence[Moments],
+        about: Sequence[tuple[Floats, Floats]],
+        roots: Sequence[Floats],
+    ) -> list[_Observed]:
+        """Return all rounds. `about` holds centres and weights of all public rows."""
+        seen = []
+        for moments, (centre, omega), root in zip(rounds, about, roots, strict=True):
+            weights = (omega[rows.rows] * rows.shares).astype(np.float32)[:, None]
+            of_centre = rows.released.T @ (weights * centre[rows.rows].astype(np.float32))
+            seen.append(cls(weights, moments.values / moments.scale[:, None] + of_centre, root))
+        return seen
+
+
+@dataclass(frozen=True, eq=False)
+class _Posterior:
+    """Information on the coefficients, with a root in whose basis the loss has about the same curvature everywhere."""
+
+    rows: RowsInMemory
+    observed: list[_Observed]
+    precisions: Floats
+    root: Floats
+
+    @classmethod
+    def of(cls, rows: RowsInMemory, observed: list[_Observed], information: Floats, scales: Floats) -> _Posterior:
+        """Return the posterior by some rows, under prior scales of features."""
+        precisions = 1 / scales**2
+        return cls(rows, observed, precisions[:, None], _positive_root(information + np.diag(precisions)))
 
     def moved(self, noise: Sequence[_Singles], sign: float) -> _Posterior:
-        """Return the same with noise on the moments."""
-        shifted = [replace(one, values=one.values + sign * e) for one, e in zip(self.observed, noise, strict=True)]
-        return replace(self, observed=tuple(shifted))
+        """Return the same with noise on the moments, which is given in units of their error."""
+        parts = zip(self.observed, noise, strict=True)
+        return replace(self, observed=[replace(o, values=o.values + sign * (o.root @ e)) for o, e in parts])
 
     def most_likely(self, start: Floats) -> Floats:
         """Return the most likely coefficients, shape (n_features, n_classes)."""
-        # The basis is the inverse of this root, transposed.
-        first = self.root.T @ start
         steps = optimize.minimize(
-            lambda u: self._loss(u.reshape(start.shape).astype(np.float32)),
-            first.ravel(),
+            lambda u: self._loss(u.reshape(start.shape)),
+            (self.root.T @ start).ravel(),
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": _STEPS, "maxcor": 15},
+            options={"maxiter": _STEPS, "maxcor": 15, "ftol": _LEAST_GAIN},
         )
-        return np.asarray(self.basis.astype(np.float64) @ steps.x.reshape(start.shape))
+        return _solved(self.root, steps.x.reshape(start.shape), transposed=True)
 
-    def _loss(self, place: _Singles) -> tuple[float, Floats]:
+    def surprises(self, chances: _Singles) -> list[Floats]:
+        """Return how far moments are from what chances lead to, in units of their error, one array a round."""
+        weighted = np.hstack([one.weights * chances for one in self.observed])
+        means = np.hsplit((self.rows.released.T @ weighted).astype(np.float64), len(self.observed))
+        return [_solved(one.root, one.values - mean) for one, mean in zip(self.observed, means, strict=True)]
+
+    def _loss(self, place: Floats) -> tuple[float, Floats]:
         """Return minus the log posterior at a place in the basis, and the gradient."""
-        coefficients = self.basis @ place
-        chances = _softmax(self.features @ coefficients)
-        loss = 0.5 * float((self.precisions * coefficients**2).sum(dtype=np.float64))
-        pull = np.zeros_like(chances)
-        for one in self.observed:
-            surprise = one.surprise(chances)
-            loss += 0.5 * float((surprise**2).sum(dtype=np.float64))
-            pull -= one.weights @ surprise
+        coefficients = _solved(self.root, place, transposed=True)
+        chances = _softmax(self.rows.features @ coefficients.astype(np.float32))
+        surprises = self.surprises(chances)
+        loss = 0.5 * float((self.precisions * coefficients**2).sum() + sum((one**2).sum() for one in surprises))
+        whitened = [_solved(o.root, one, transposed=True) for o, one in zip(self.observed, surprises, strict=True)]
+        pulls = np.hsplit(self.rows.released @ np.hstack(whitened).astype(np.float32), len(whitened))
+        pull = -sum(one.weights * each for one, each in zip(self.observed, pulls, strict=True))
         slopes = chances * (pull - _row_sums(chances * pull))
-        gradient = self.basis.T @ (self.features.T @ slopes + self.precisions * coefficients)
-        return loss, gradient.astype(np.float64).ravel()
+        gradient = self.rows.features.T @ slopes + self.precisions * coefficients
+        return loss, _solved(self.root, gradient).ravel()
 
 
-def _moved(moments: Moments, observed: _Observed, noise: _Singles, sign: float) -> Moments:
+def _moved(moments: Moments, root: Floats, noise: _Singles, sign: float) -> Moments:
     """Return moments with noise on them, which is given in units of their error."""
-    added = (observed.root @ noise) * moments.scale[:, None]
+    added = (root @ noise) * moments.scale[:, None]
     return replace(moments, values=moments.values + sign * added)
 
 
@@ -659,34 +663,37 @@ def _blended(fits: Sequence[Floats], others: Sequence[Floats], public: PublicRow
 
 
 def _calibrated(
-    posterior: _Posterior, fits: Sequence[Floats], noise: Sequence[_Singles], shares: Floats
+    posterior: _Posterior, small: _Posterior, fits: Sequence[Floats], noise: Sequence[_Singles]
 ) -> tuple[float, Floats]:
     """Return the factor of least expected error, between the classes' shares and sharper chances, and coefficients.
 
-    `fits` are coefficients by the moments, and by the moments with `noise` added and subtracted.
+    `fits` are coefficients by the moments, and by the moments with `noise` added and subtracted. The latter two are
+    compared by the rows of the `small` posterior.
     """
-    scores, more, less = (posterior.features @ fit.astype(np.float32) for fit in fits)
-    logarithms = np.log(np.maximum(shares @ _softmax(scores), _LEAST_SHARE)).astype(np.float32)
+    singles = [fit.astype(np.float32) for fit in fits]
+    scores, more, less = (one.rows.features @ fit for one, fit in zip((posterior, small, small), singles, strict=True))
+    logarithms = np.log(np.maximum(posterior.rows.shares @ _softmax(scores), _LEAST_SHARE)).astype(np.float32)
 
-    def expectations(factor: float, scores: _Singles) -> list[_Singles]:
-        chances = _softmax(np.float32(factor) * scores + np.float32(1 - factor) * logarithms)
-        return [one.weights.T @ chances for one in posterior.observed]
+    def surprises(of: _Posterior, factor: float, scores: _Singles) -> list[Floats]:
+        return of.surprises(_softmax(np.float32(factor) * scores + np.float32(1 - factor) * logarithms))
 
-    shares_alone = expectations(0.0, scores)
+    by_shares = surprises(posterior, 0.0, scores)
 
     def error(factor: float) -> float:
         """Return the expected error of a factor, and what chance may make of how much better it is than shares."""
-        fits = (expectations(factor, one) for one in (scores, more, less))
-        parts = zip(posterior.observed, noise, *fits, shares_alone, strict=True)
+        here, (above, below) = (
+            surprises(posterior, factor, scores),
+            (surprises(small, factor, one) for one in (more, less)),
+        )
         total = distance = 0.0
-        for one, e, here, above, below, alone in parts:
-            total += 0.5 * float(((one.values - here) ** 2).sum(dtype=np.float64))
-            total += 0.5 * float((e * (above - below)).sum(dtype=np.float64))
-            distance += float(((here - alone) ** 2).sum(dtype=np.float64))
+        for e, one, up, down, alone in zip(noise, here, above, below, by_shares, strict=True):
+            total += 0.5 * float((one**2).sum() + (e * (down - up)).sum())
+            distance += float(((one - alone) ** 2).sum())
         return total + _CAUTION * math.sqrt(distance)
 
-    factor = min(_FACTORS, key=error)
+    place = _FACTORS.index(min(_FACTORS[::_STRIDE], key=error))
+    factor = min(_FACTORS[max(0, place - _STRIDE + 1) : place + _STRIDE], key=error)
     scaled = factor * fits[0]
     # The constant is the last feature, the same in every row.
-    scaled[-1] += (1 - factor) * logarithms / posterior.features[0, -1]
+    scaled[-1] += (1 - factor) * logarithms / posterior.rows.features[0, -1]
     return factor, scaled

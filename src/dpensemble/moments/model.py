@@ -401,13 +401,14 @@ def column_effects(
     >>> effects[0]["column"], [[name, round(values[0], 2)] for name, values in effects[0]["points"]][:2]
     ('sex', [['f', -0.71], ['m', 0.71]])
     """
-    behind = as_library_transformer(feature_map).on_table(coefficients, public)
+    own = coefficients.shape[1]
+    both = coefficients if uncertainty is None else np.hstack([coefficients, uncertainty.basis])
+    # The rows are read once for both.
+    behind = as_library_transformer(feature_map).on_table(both, public)
     if behind is None:
         return _dependences(feature_map, coefficients, public, uncertainty)
-    table_map, coefficients = behind
-    basis = None
-    if uncertainty is not None:
-        _, basis = as_library_transformer(feature_map).on_table(uncertainty.basis.astype(np.float64), public)
+    table_map, both = behind
+    coefficients, basis = both[:, :own], both[:, own:]
     features = bounded_features(table_map.transform(public)) / UNIT
     middle = np.asarray(features.mean(axis=0)).ravel()
     columns = table_map.columns_
@@ -427,7 +428,7 @@ def column_effects(
         summary = _summary(
             column, entries, public.iloc[:, number], of_entries @ coefficients[part] - means[number], spreads[number]
         )
-        if uncertainty is not None and basis is not None:
+        if uncertainty is not None:
             along = (of_entries - middle[part]) @ basis[part]
             summary["deviations"] = uncertainty.deviations(along).tolist()
         summaries.append(summary)

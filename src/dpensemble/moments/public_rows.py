@@ -40,7 +40,7 @@ from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.tables import ColumnReading, as_library_transformer
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.grid import SnappedMap
-from dpensemble.moments.whole import UNIT, bounded_features, probabilities, whole_units
+from dpensemble.moments.whole import UNIT, bounded_features, probabilities
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +96,14 @@ class PublicUnits:
 _CONSTANT_LOGIT = 5.0
 # The same of the other features together, and the smallest mean square of a block that is assumed.
 _LOGIT, _SMALLEST_SQUARE = 1.0, 1e-6
-# Rows from which curvatures are estimated: limited by the number of products, but never fewer than these.
-_MOST_PRODUCTS, _FEWEST_ROWS, _ROWS_PER_FEATURE = 4e9, 4000, 6
+# Rows that a softmax holds in memory: limited by the number of products, but never fewer than those for curvatures.
+_MOST_PRODUCTS = 4e9
+# Rows from which curvatures are estimated.
+_ROWS_OF_CURVATURE, _ROWS_PER_FEATURE = 4000, 6
 
 
 @dataclass(frozen=True, eq=False)
-class _RowsInMemory:
+class RowsInMemory:
     """Some public rows: their numbers, their features, their features as released, and shares that add up to 1."""
 
     rows: NDArray[np.int64]
@@ -109,11 +111,62 @@ class _RowsInMemory:
     released: NDArray[np.float32]
     shares: Floats
 
-    def products(self, weights: Floats, features: NDArray[np.float32]) -> Floats:
-        """Return the mean of weighted products of released features and `features`. `weights` are of all rows."""
-        weighted = features * (weights[self.rows] * self.shares)[:, None].astype(np.float32)
-        means: Floats = (self.released.T @ weighted).astype(np.float64)
-        return means
+    @classmethod
+    def of(cls, public: PublicRows, most: int, weights: Floats | None = None) -> RowsInMemory:
+        """Return up to `most` rows of all, drawn in proportion to their shares, and half by `weights` if given."""
+        rows, shares = _some_rows(public.share_of_rows, most, weights)
+        features = dense(public.features[rows]).astype(np.float32)
+        released = features if public.released is None else dense(public.released[rows]).astype(np.float32)
+        return cls(rows, features, released, shares / shares.sum())
+
+    def squares(self, weights: Floats) -> Floats:
+        """Return the mean of ``weight phi outer phi``, phi as released, shape (n_released, n_released).
+
+        `weights` are of these rows, and at least 0.
+        """
+        # A product of a matrix with itself costs half of a product of two.
+        rooted = self.released * np.sqrt(weights * self.shares).astype(np.float32)[:, None]
+        return np.asarray((rooted.T @ rooted).astype(np.float64))
+
+    def slope(self, weights: Floats) -> Floats:
+        """Return how means of released features grow with coefficients, shape (n_released, n_features).
+
+        `weights` are as for `squares`.
+        """
+        if self.released is self.features:
+            return self.squares(weights)
+        weighted = self.features * (weights * self.shares).astype(np.float32)[:, None]
+        return np.asarray((self.released.T @ weighted).astype(np.float64))
+
+    def covariance(self, values: Floats, factor: float = 1.0, sampled: Floats | float = 0.0) -> Floats:
+        """Return a covariance over rows of ``value phi``, phi as released, added up over the columns of `values`.
+
+        A mean over a sample of rows varies by the covariance. Where all rows agree, as on the constant, it is exact.
+        It is multiplied by a `factor`, and the mean of ``sampled phi outer phi`` is added.
+        """
+        means = (self.released.T @ (values * self.shares[:, None]).astype(np.float32)).astype(np.float64)
+        return self.squares(factor * (values**2).sum(axis=1) + sampled) - factor * (means @ means.T)
+
+
+def _some_rows(shares: Floats, most: int, weights: Floats | None = None) -> tuple[NDArray[np.int64], Floats]:
+    """Return places of some rows, and the share of each that makes sums over them estimates of sums over all rows.
+
+    Every row has a chance in proportion to its share, up to 1. If `weights` are given, half of the chance is also in
+    proportion to them. Each row keeps its own random number, so that nearly equal weights lead to nearly the same rows
+    (B. Rosen, "On sampling with probability proportional to size", J. Statistical Planning and Inference 1997).
+    """
+    if len(shares) <= most:
+        return np.arange(len(shares)), shares
+    chances = shares / shares.sum()
+    if weights is not None:
+        chances = (chances + chances * weights / max(float(chances @ weights), 1e-300)) / 2
+    chances = chances * most
+    certain = chances >= 1
+    chances[~certain] *= max(0.0, most - certain.sum()) / max(float(chances[~certain].sum()), 1e-300)
+    chances = np.minimum(chances, 1.0)
+    order = np.where(certain, -1.0, np.random.default_rng(0).random(len(shares)) / np.maximum(chances, 1e-300))
+    rows = np.sort(np.argpartition(order, most)[:most])
+    return rows, shares[rows] / chances[rows]
 
 
 # Rows with columns drawn apart beside public ones that are few, and their share.
@@ -128,9 +181,10 @@ _FEW_ROWS = 1000
 class PublicRows:
     """Features of public rows, their blocks (the last is the constant's), and how well rows stand for private ones.
 
-    A row counts 1 / `kappa` as much as a row of a sample of the same population. By default all rows have the same
-    share, and each row is a unit of its own. `units` are the number of each row's unit, when they are known. When the
-    model reads other features than those that are released, `released` holds the released features of the rows.
+    Features are whole multiples of ``1 / UNIT``, as a published model reads them. A row counts 1 / `kappa` as much as a
+    row of a sample of the same population. By default all rows have the same share, and each row is a unit of its own.
+    `units` are the number of each row's unit, when they are known. When the model reads other features than those that
+    are released, `released` holds the released features of the rows.
     """
 
     features: Any
@@ -140,25 +194,28 @@ class PublicRows:
     shares: Floats | None = None
     units: NDArray[np.int64] | None = None
     released: Floats | None = None
-    _some: _RowsInMemory = field(init=False)
+    #: Rows from which curvatures are estimated.
+    sample: RowsInMemory = field(init=False)
 
     def __post_init__(self) -> None:
-        n_rows, n_features = self.features.shape
-        most = max(_FEWEST_ROWS, _ROWS_PER_FEATURE * n_features, int(_MOST_PRODUCTS / n_features**2))
-        rows = np.sort(np.random.default_rng(0).permutation(n_rows)[:most])
-        features = dense(self.features[rows]).astype(np.float32)
-        released = features if self.released is None else dense(self.released[rows]).astype(np.float32)
-        shares = np.ones(len(rows)) if self.shares is None else self.shares[rows]
-        object.__setattr__(self, "_some", _RowsInMemory(rows, features, released, shares / shares.sum()))
+        object.__setattr__(self, "sample", RowsInMemory.of(self, self._rows_of_curvature))
 
     @property
-    def in_memory(self) -> _RowsInMemory:
-        """Some of the rows, as dense matrices. The number of products of features limits their number."""
-        return self._some
+    def _rows_of_curvature(self) -> int:
+        return max(_ROWS_OF_CURVATURE, _ROWS_PER_FEATURE * self.features.shape[1])
+
+    def sample_by(self, weights: Floats) -> RowsInMemory:
+        """Return rows for curvatures by weights, at least 0, shape (n_rows,). Rows with large weights are likelier."""
+        if len(self.sample.rows) == self.features.shape[0]:
+            return self.sample
+        return RowsInMemory.of(self, self._rows_of_curvature, weights)
 
     @cached_property
-    def _sparse_whole(self) -> sparse.csr_matrix:
-        return whole_units(self.features)
+    def in_memory(self) -> RowsInMemory:
+        """Some of the rows, as dense matrices. The number of products of features limits their number."""
+        n_rows, n_features = self.features.shape
+        most = int(_MOST_PRODUCTS / n_features**2)
+        return self.sample if min(n_rows, most) <= len(self.sample.rows) else RowsInMemory.of(self, most)
 
     @cached_property
     def _across(self) -> Floats | sparse.csr_matrix:
@@ -167,14 +224,12 @@ class PublicRows:
 
     def probabilities(self, coefficients: Floats) -> Floats:
         """Return the probability of each class in each row, as a published model does."""
-        # Whole units of a dense matrix would take as much memory as the matrix.
-        whole = whole_units(self.features) if isinstance(self.features, np.ndarray) else self._sparse_whole
-        return probabilities(whole, coefficients, whole=True)
+        return probabilities(self.features, coefficients, rounded=True)
 
     @property
     def constant(self) -> float:
         """The value of the last feature, the same in every row."""
-        return float(self._some.features[0, -1])
+        return float(self.sample.features[0, -1])
 
     @property
     def constant_scale(self) -> float:
@@ -207,25 +262,12 @@ class PublicRows:
         """Return the mean over rows of values with shape (n_rows, 1)."""
         return float(self.share_of_rows @ values[:, 0])
 
-    def curvature(self, weights: Floats) -> Floats:
-        """Return the mean of ``weight phi outer phi`` over rows, phi as released, shape (n_released, n_released)."""
-        return self._some.products(weights, self._some.released)
-
-    def covariance(self, values: Floats) -> Floats:
-        """Return the covariance over rows of ``value phi``, phi as released, added up over the columns of `values`.
-
-        A mean over a sample of rows varies by the covariance. Where all rows agree, as on the constant, it is exact.
-        """
-        some = self._some
-        means = some.released.T.astype(np.float64) @ (values[some.rows] * some.shares[:, None])
-        return self.curvature((values**2).sum(axis=1)) - means @ means.T
-
     def typical_scales(self) -> Floats:
         """Return a typical size of the coefficients of every block. The last is the constant's.
 
         Features that vary little seldom matter much, so that a typical coefficient grows with the root mean square.
         """
-        some = self._some.features
+        some = self.sample.features
         squares = np.einsum("ij,ij->j", some, some, dtype=np.float64) / len(some)
         of_blocks = np.bincount(self.blocks, squares) / np.bincount(self.blocks)
         scales = np.sqrt(np.maximum(of_blocks, _SMALLEST_SQUARE))
@@ -234,10 +276,6 @@ class PublicRows:
         scales *= _LOGIT / np.sqrt(max(variance, _SMALLEST_SQUARE**2))
         scales[-1] = self.constant_scale
         return scales
-
-    def slope(self, weights: Floats) -> Floats:
-        """Return how means of released features grow with coefficients, shape (n_released, n_features)."""
-        return self._some.products(weights, self._some.features)
 
     def trusted_by(self, difference: Drift | None) -> PublicRows:
         """Return the rows. They count less than a sample unless they look like the private ones."""
@@ -264,7 +302,7 @@ class PublicRows:
         """Return public rows with the features that the model reads, and the released features if these differ."""
         decoder = as_library_transformer(feature_map).decoder_
         read, others = (feature_map, None) if decoder is None else (decoder, released)
-        features = released if decoder is None else decoder.transform(public)
+        features = released if decoder is None else np.rint(dense(decoder.transform(public)) * UNIT) / UNIT
         return cls(features, read.blocks_, n_classes, shares=units.shares, units=units.numbers, released=others)
 
     @classmethod

@@ -208,13 +208,13 @@ _COEFFICIENT, _CHANCE = 2.0**16, 2.0**24
 _LARGEST_COEFFICIENT = 2.0**12
 
 
-def probabilities(features: Any, coefficients: Floats, *, whole: bool = False) -> Floats:
+def probabilities(features: Any, coefficients: Floats, *, whole: bool = False, rounded: bool = False) -> Floats:
     """Return the probability of each class, shape (n_rows, n_columns). One column is the second class of two.
 
     Sums are over whole numbers below ``2**53``, so they are exact in any order. A row's probabilities depend only on
     that row and on the coefficients, not on the rows read together with it. A private row's centre rests on that.
     """
-    scores = logits(features, coefficients, whole=whole)
+    scores = logits(features, coefficients, whole=whole, rounded=rounded)
     if scores.shape[1] == 1:
         # The logistic function, without overflow on either side.
         return np.rint(0.5 * (1 + np.tanh(scores / 2)) * _CHANCE) / _CHANCE
@@ -224,11 +224,16 @@ def probabilities(features: Any, coefficients: Floats, *, whole: bool = False) -
     return chances
 
 
-def logits(features: Floats | sparse.csr_matrix, coefficients: Floats, *, whole: bool = False) -> Floats:
+def logits(
+    features: Floats | sparse.csr_matrix, coefficients: Floats, *, whole: bool = False, rounded: bool = False
+) -> Floats:
     """Return the logit of each column of coefficients, shape (n_rows, n_columns).
 
-    Features are numbers up to 1, or `whole` numbers of ``1 / UNIT``.
+    Features are numbers up to 1, `rounded` if these are whole multiples of ``1 / UNIT`` already, or `whole` numbers of
+    ``1 / UNIT``.
     """
+    if rounded:
+        return np.asarray(features @ rounded_coefficients(coefficients))
     units = features if whole else whole_units(features)
     # Products stay below 2**14 * 2**28 in length, since rows are at most 1 long.
     return np.asarray(units @ (rounded_coefficients(coefficients) * _COEFFICIENT)) / (UNIT * _COEFFICIENT)
@@ -246,17 +251,23 @@ def rounded_coefficients(coefficients: Floats) -> Floats:
 
 
 def centres_and_weights(
-    centre: Floats | None, features: Any, n_classes: int, even_weight: float, *, whole: bool = False
+    centre: Floats | None,
+    features: Any,
+    n_classes: int,
+    even_weight: float,
+    *,
+    whole: bool = False,
+    rounded: bool = False,
 ) -> tuple[Floats, Floats]:
     """Return what a published model expects of rows, and the public weight of each row.
 
-    Features are numbers up to 1, or `whole` numbers of ``1 / UNIT``.
+    Features are as for `logits`.
     """
     n_rows = features.shape[0]
     if centre is None:
         n_columns = 1 if n_classes == 2 else n_classes
         return np.full((n_rows, n_columns), 1 / n_classes), np.full(n_rows, even_weight)
-    c = probabilities(features, centre, whole=whole)
+    c = probabilities(features, centre, whole=whole, rounded=rounded)
     if c.shape[1] == 1:
         return c, 0.5 / np.maximum(c, 1 - c)[:, 0]
     # Chances are whole numbers of 2**-24, so this sum of squares is exact in any order.
