@@ -105,6 +105,11 @@ class Moments:
     mean: Floats | None = None
     mean_spread: float = math.nan
 
+    def among(self, some: NDArray[np.int64]) -> Moments:
+        """Return the moments of some features, if the centre reads no others of any public row."""
+        centre, mean = (None if one is None else one[some] for one in (self.centre, self.mean))
+        return replace(self, values=self.values[some], scale=self.scale[some], centre=centre, mean=mean)
+
 
 # Weight of the estimate if a class has no members, in multiples of its precision. Chosen on generated tables.
 _WEIGHT = 12.0
@@ -208,6 +213,15 @@ class Fit:
 
     def to_rounds(self, rounds: Sequence[Moments], public: PublicRows, *, n_units: float, class_sums: bool) -> Fit:
         """Return the fit to all rounds together. `class_sums` states whether no round can be of residuals."""
+        some = public.seen_of_many()
+        if some is not None:
+            seen = replace(self, coefficients=self.coefficients[some])
+            others = [one.among(some) for one in rounds]
+            found = seen.to_rounds(others, public.among(some), n_units=n_units, class_sums=class_sums)
+            coefficients = np.zeros((len(public.blocks), found.coefficients.shape[1]))
+            coefficients[some] = found.coefficients
+            # No model with so many features holds the information.
+            return Fit(coefficients, found.scales)
         if public.n_classes == 2 and not class_sums:
             return fit_moments(rounds, public, self, n_units=n_units)
         return fit_softmax(rounds, public, n_units=n_units, with_linear=not class_sums)
@@ -517,7 +531,7 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
         posterior = _Posterior.of(public.in_memory.features, observed, information, scales[public.blocks])
         coefficients = posterior.most_likely(coefficients)
     draws = np.random.default_rng(0)
-    noise = [draws.standard_normal(one.values.shape, dtype=np.float32) for one in observed]
+    noise = [public.noise(draws, one.values.shape) for one in observed]
     fits = [coefficients, *(posterior.moved(noise, sign).most_likely(coefficients) for sign in (1.0, -1.0))]
     if with_linear:
         moved = ([_moved(*parts, sign) for parts in zip(rounds, observed, noise, strict=True)] for sign in (1.0, -1.0))

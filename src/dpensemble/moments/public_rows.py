@@ -32,12 +32,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import linalg, sparse, stats
+from scipy import sparse, stats
 from scipy.sparse.linalg import lsqr
 
 from dpensemble._entries import Floats, Integers, dense
 from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.tables import ColumnReading, as_library_transformer
+from dpensemble.moments.many_features import Covariance
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.grid import SnappedMap
 from dpensemble.moments.whole import UNIT, bounded_features, probabilities, whole_units
@@ -76,12 +77,11 @@ class PublicUnits:
         """Return the number of units, or of rows when units are unknown."""
         return n_rows if self.numbers is None else int(self.numbers.max()) + 1
 
-    def covariance(self, features: Floats) -> Floats:
-        """Return the covariance of one row of a unit, when units are equally likely, shape (n_features, n_features)."""
+    def apart(self, features: Floats) -> Floats:
+        """Return rows whose products add up to the covariance of one row of a unit, when units are equally likely."""
         shares = np.full(len(features), 1 / len(features)) if self.shares is None else self.shares
-        apart = (features - shares @ features) * np.sqrt(shares)[:, None]
-        products: Floats = apart.T @ apart
-        return products
+        rows: Floats = (features - shares @ features) * np.sqrt(shares)[:, None]
+        return rows
 
     def means(self, features: Floats) -> Floats:
         """Return the mean of the rows of each unit, shape (n_units, n_features)."""
@@ -116,6 +116,8 @@ class _RowsInMemory:
         return means
 
 
+# Features above which those that no row has are left out. A model with as many holds no information.
+_MANY_FEATURES = 1000
 # Rows with columns drawn apart beside public ones that are few, and their share.
 _ROWS_APART, _SHARE_APART = 2000, 0.3
 # How much worse than a sample synthetic rows count, and public rows that count as half beside them.
@@ -130,7 +132,8 @@ class PublicRows:
 
     A row counts 1 / `kappa` as much as a row of a sample of the same population. By default all rows have the same
     share, and each row is a unit of its own. `units` are the number of each row's unit, when they are known. When the
-    model reads other features than those that are released, `released` holds the released features of the rows.
+    model reads other features than those that are released, `released` holds the released features of the rows. If
+    some features were left out, `kept` are the places of the others, and `sizes` the sizes that blocks had.
     """
 
     features: Any
@@ -140,6 +143,8 @@ class PublicRows:
     shares: Floats | None = None
     units: NDArray[np.int64] | None = None
     released: Floats | None = None
+    kept: NDArray[np.int64] | None = None
+    sizes: NDArray[np.int64] | None = None
     _some: _RowsInMemory = field(init=False)
 
     def __post_init__(self) -> None:
@@ -227,7 +232,7 @@ class PublicRows:
         """
         some = self._some.features
         squares = np.einsum("ij,ij->j", some, some, dtype=np.float64) / len(some)
-        of_blocks = np.bincount(self.blocks, squares) / np.bincount(self.blocks)
+        of_blocks = np.bincount(self.blocks, squares) / (np.bincount(self.blocks) if self.sizes is None else self.sizes)
         scales = np.sqrt(np.maximum(of_blocks, _SMALLEST_SQUARE))
         others = self.blocks < len(scales) - 1
         variance = float(squares[others] @ scales[self.blocks[others]] ** 2)
@@ -238,6 +243,30 @@ class PublicRows:
     def slope(self, weights: Floats) -> Floats:
         """Return how means of released features grow with coefficients, shape (n_released, n_features)."""
         return self._some.products(weights, self._some.features)
+
+    def seen_of_many(self) -> NDArray[np.int64] | None:
+        """Return the features that differ from 0 in some row. None if these are all, or if there are not very many.
+
+        Nothing that is released says anything about other features, such as the missing entries of a column without
+        any. Their coefficients have the mean 0, and they change no other coefficient, no prior scale and no mean.
+        """
+        if self.released is not None or len(self.blocks) <= _MANY_FEATURES:
+            return None
+        seen = np.asarray(abs(self.features).sum(axis=0)).ravel() > 0
+        # Every block keeps a feature.
+        seen[np.unique(self.blocks, return_index=True)[1]] = True
+        return None if seen.all() else np.flatnonzero(seen)
+
+    def among(self, some: NDArray[np.int64]) -> PublicRows:
+        """Return the rows with some of the features."""
+        features, sizes = self.features[:, some], np.bincount(self.blocks)
+        return replace(self, features=features, blocks=self.blocks[some], kept=some, sizes=sizes)
+
+    def noise(self, draws: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
+        """Return standard normal numbers of a shape. Leaving out other features does not change those of a feature."""
+        if self.kept is None or self.sizes is None:
+            return draws.standard_normal(shape, dtype=np.float32)
+        return draws.standard_normal((int(self.sizes.sum()), *shape[1:]), dtype=np.float32)[self.kept]
 
     def trusted_by(self, difference: Drift | None) -> PublicRows:
         """Return the rows. They count less than a sample unless they look like the private ones."""
@@ -361,26 +390,24 @@ class Drift:
             return cls(math.nan, math.nan, few)
         own = means.mean(axis=0)
         apart = means - own
-        between = apart.T @ apart / (count - 1)
-        # The factor of the covariance of unit means, and the covariance that is known beside it.
-        factor, fixed = 1 / count, np.zeros_like(between)
+        # The factor of the covariance of unit means, and the rows of the covariance that is known beside it.
+        factor, known = 1 / count, np.zeros((0, size))
         if units.private or not units.known:
             factor += 1 / n_units
         else:
             # Each private record is a unit of one record, so its features vary like those of one row of a public unit.
-            fixed += units.covariance(features) / n_units
-        fixed[np.diag_indices(size)] += spread**2
-        covariance = factor * between + fixed
+            known = units.apart(features) / math.sqrt(n_units)
         # A feature counts as seen in one unit more, at its largest. One that was never seen may be as large as any.
         largest = np.abs(features).max(axis=0)
         largest[largest == 0] = largest.max()
-        covariance[np.diag_indices(size)] += largest**2 / count * (1 / n_units + 1 / count)
-        root = linalg.cholesky(covariance, lower=True)
-        statistic = float(np.sum(linalg.solve_triangular(root, mean - own, lower=True) ** 2))
-        lengths = np.sum(linalg.solve_triangular(root, apart.T, lower=True) ** 2, axis=0)
+        diagonal = spread**2 + largest**2 / count * (1 / n_units + 1 / count)
+        covariance = Covariance.of(diagonal, np.vstack([math.sqrt(factor / (count - 1)) * apart, known]))
+        statistic = float(covariance.lengths((mean - own)[None])[0])
+        lengths = covariance.lengths(apart)
         leverages = np.minimum(factor * lengths * count / (count - 1) ** 2, 1 - 1e-12)
         estimated = factor * float(np.mean(lengths / (1 - leverages))) * count / (count - 1)
-        expected = max(estimated + float(np.trace(linalg.cho_solve((root, True), fixed))), float(size))
+        of_known = spread**2 * covariance.inverse_trace() + float(covariance.lengths(known).sum())
+        expected = max(estimated + of_known, float(size))
         free_units = count - float(leverages.sum())
         if expected > _MOST_EXCESS * size or free_units < _LEAST_FREEDOM:
             return cls(statistic, math.nan, few)
