@@ -32,13 +32,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import sparse, stats
+from scipy import linalg, sparse, stats
 from scipy.sparse.linalg import lsqr
 
 from dpensemble._entries import Floats, Integers, dense
 from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.tables import ColumnReading, as_library_transformer
-from dpensemble.moments.many_features import Covariance
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.grid import SnappedMap
 from dpensemble.moments.whole import UNIT, bounded_features, probabilities, whole_units
@@ -247,7 +246,7 @@ class PublicRows:
     def seen_of_many(self) -> NDArray[np.int64] | None:
         """Return the features that differ from 0 in some row. None if these are all, or if there are not very many.
 
-        Nothing that is released says anything about other features, such as the missing entries of a column without
+        No moment depends on the coefficients of other features, such as that of missing entries in a column without
         any. Their coefficients have the mean 0, and they change no other coefficient, no prior scale and no mean.
         """
         if self.released is not None or len(self.blocks) <= _MANY_FEATURES:
@@ -327,6 +326,52 @@ class PublicRows:
         return replace(both, kappa=_KAPPA)
 
 
+@dataclass(frozen=True, eq=False)
+class _Covariance:
+    """The covariance ``diag(diagonal) + rows.T @ rows``, whose inverse is used at the size of the smaller side.
+
+    With fewer rows ``X`` than features, the inverse is ``inv(E) - inv(E) X' inv(1 + X inv(E) X') X inv(E)`` for the
+    diagonal ``E`` (M. Woodbury, "Inverting modified matrices", 1950). So no matrix of features by features is made.
+    `root` is the Cholesky root of the covariance, or of the matrix in the middle.
+    """
+
+    diagonal: Floats
+    rows: Floats
+    root: Floats
+
+    @classmethod
+    def of(cls, diagonal: Floats, rows: Floats) -> _Covariance:
+        """Return the covariance with the root of the smaller side."""
+        wide = rows.shape[0] < rows.shape[1]
+        products = (rows / diagonal) @ rows.T if wide else rows.T @ rows
+        products[np.diag_indices_from(products)] += 1.0 if wide else diagonal
+        return cls(diagonal, rows, linalg.cholesky(products, lower=True, overwrite_a=True, check_finite=False))
+
+    @property
+    def _wide(self) -> bool:
+        return self.rows.shape[0] < self.rows.shape[1]
+
+    def lengths(self, vectors: Floats) -> Floats:
+        """Return ``v . inv(covariance) v`` for each row of `vectors`, shape (n_vectors,)."""
+        if not self._wide:
+            return _squares(linalg.solve_triangular(self.root, vectors.T, lower=True, check_finite=False))
+        scaled = vectors / self.diagonal
+        along = linalg.solve_triangular(self.root, self.rows @ scaled.T, lower=True, check_finite=False)
+        return np.asarray(np.einsum("ij,ij->i", vectors, scaled) - _squares(along))
+
+    def inverse_trace(self) -> float:
+        """Return the trace of the inverse."""
+        if not self._wide:
+            inverse, _ = linalg.lapack.dtrtri(self.root, lower=True)
+            return float(np.sum(inverse**2))
+        along = linalg.solve_triangular(self.root, self.rows / self.diagonal, lower=True, check_finite=False)
+        return float(np.sum(1 / self.diagonal) - np.sum(along**2))
+
+
+def _squares(columns: Floats) -> Floats:
+    return np.asarray(np.einsum("ij,ij->j", columns, columns))
+
+
 #: Chance of a false alarm, and how much worse than a sample public rows count: after an alarm, and if undecided.
 _FALSE_ALARM, _DISTRUST, _CAUTION = 1e-3, 30.0, 10.0
 # Public units are too few if the error of their covariance more than doubles the statistic, or leaves less freedom.
@@ -401,7 +446,7 @@ class Drift:
         largest = np.abs(features).max(axis=0)
         largest[largest == 0] = largest.max()
         diagonal = spread**2 + largest**2 / count * (1 / n_units + 1 / count)
-        covariance = Covariance.of(diagonal, np.vstack([math.sqrt(factor / (count - 1)) * apart, known]))
+        covariance = _Covariance.of(diagonal, np.vstack([math.sqrt(factor / (count - 1)) * apart, known]))
         statistic = float(covariance.lengths((mean - own)[None])[0])
         lengths = covariance.lengths(apart)
         leverages = np.minimum(factor * lengths * count / (count - 1) ** 2, 1 - 1e-12)

@@ -98,7 +98,7 @@ def _in_chunks(n_rows: int, n_columns: int, most: int = _ENTRIES_AT_ONCE) -> Ite
 
 # Directions with less than this share of the largest public variance are noise of arithmetic.
 _LEAST_SHARE = 1e-6
-# Entries in multiples of those that differ from 0, from which a sparse product of a matrix with itself is faster.
+# A sparse product of a matrix with itself is faster if fewer than one entry in this many differs from 0.
 _SPARSE = 16
 # Features of all rows together may need far more memory than the rows.
 _FEATURES_AT_ONCE = 2**25
