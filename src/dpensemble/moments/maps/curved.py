@@ -291,7 +291,7 @@ class CurvedMap(MapOnBase):
         self._take_columns()
         self.nonnegative_, self.landmarks_ = True, None
         if self.n_landmarks and len(table) >= _FEWEST_ROWS and _are_measured(table):
-            self._choose_landmarks(table)
+            self.landmarks_ = self._landmarks_of(table)
         if self.landmarks_ is None:
             self.decoder_ = self.base_
         else:
@@ -306,15 +306,15 @@ class CurvedMap(MapOnBase):
         self.blocks_ = np.append(np.zeros(2 * n_signed + n_near, dtype=np.int64), 1)
         return self
 
-    def _choose_landmarks(self, table: pd.DataFrame) -> None:
-        """Choose landmarks if they stand for rows. The matrix that whitens a wide table is large, so try first."""
+    def _landmarks_of(self, table: pd.DataFrame) -> Floats | None:
+        """Return landmarks if they stand for rows. The matrix that whitens a wide table is large, so try first."""
         if table.shape[1] > len(table):
             standard, _ = WhitenedNumbers()._standardised(table)
             if _chosen_landmarks(_apart_alike(standard), standard, self.n_landmarks) is None:
-                return
+                return None
         self.numbers_ = WhitenedNumbers().fit(table)
         rows = self.numbers_.from_mean(table)
-        self.landmarks_ = _chosen_landmarks(rows @ self.numbers_.matrix_, rows, self.n_landmarks)
+        return _chosen_landmarks(rows @ self.numbers_.matrix_, rows, self.n_landmarks)
 
     def transform(self, X: pd.DataFrame | Floats) -> Floats:
         """Return the features of rows, shape (n_rows, n_features_out)."""
