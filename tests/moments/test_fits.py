@@ -9,6 +9,8 @@ The estimate of the share of the second class.
 Class sums of two classes around the share of the second class.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -315,6 +317,28 @@ def test_rounds_of_residuals_and_of_class_sums_are_fitted_together():
     later = Moments(values=sums, spread=1e-5, scale=np.ones(8), centre=centre)
     fitted = fit_softmax([moments, later], public, n_units=20_000)
     assert np.abs(probabilities(public.features, fitted.coefficients) - truth).mean() < 0.03
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_features_that_no_row_has_are_left_out_of_fits_of_many_and_change_nothing(monkeypatch, n_classes):
+    public, _, moments, _ = made(n_classes, 2000, 3e-3, n_features=7, n_public=300)
+    places, rng = np.array([0, 1, 3, 4, 6, 7, 9]), np.random.default_rng(1)
+    features = np.zeros((300, 10))
+    features[:, places] = public.features
+    wide = PublicRows(features, np.array([0, 0, 0, 0, 1, 1, 1, 1, 1, 2]), n_classes)
+    values = moments.spread * rng.normal(size=(10, moments.values.shape[1]))
+    values[places] = moments.values
+    first = replace(moments, values=values, scale=np.ones(10), mean=None)
+    start, fits = Fit.start(wide), []
+    for most in (10, 9):
+        monkeypatch.setattr("dpensemble.moments.public_rows._MANY_FEATURES", most)
+        one = start.to_rounds([first], wide, n_units=2000, class_sums=False)
+        later = replace(first, centre=one.coefficients, even_weight=1.0)
+        fits += [one, one.to_rounds([first, later], wide, n_units=2000, class_sums=False)]
+    for whole, some in zip(fits[:2], fits[2:], strict=True):
+        assert some.coefficients == pytest.approx(whole.coefficients, abs=2e-3 * np.abs(whole.coefficients).max())
+        assert some.scales == pytest.approx(whole.scales, rel=1e-3)
+        assert (some.coefficients[[2, 5, 8]] == 0).all()
 
 
 def test_means_with_linear_chances_have_both_at_equal_size():

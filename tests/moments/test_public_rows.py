@@ -26,6 +26,7 @@ from dpensemble.moments.public_rows import (
     Undecided,
     _always_one,
     _always_one_of_cells,
+    _Covariance,
     _readable_share,
     _some_rows,
 )
@@ -54,8 +55,20 @@ def test_the_covariance_of_one_row_of_a_random_unit():
     chances = [(row, share) for row, share in zip(ROWS, UNITS.shares, strict=True)]
     mean = sum(share * row for row, share in chances)
     expected = sum(share * np.outer(row - mean, row - mean) for row, share in chances)
-    assert UNITS.covariance(ROWS) == pytest.approx(expected)
-    assert PublicUnits().covariance(ROWS) == pytest.approx(np.cov(ROWS.T, bias=True))
+    for units, covariance in ((UNITS, expected), (PublicUnits(), np.cov(ROWS.T, bias=True))):
+        rows = units.apart(ROWS)
+        assert rows.T @ rows == pytest.approx(covariance)
+
+
+@pytest.mark.parametrize("shape", [(3, 8), (8, 3), (4, 4), (0, 5)])
+def test_a_covariance_is_inverted_at_the_size_of_its_smaller_side(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    rows, diagonal, vectors = rng.normal(size=shape), rng.uniform(0.1, 2, shape[1]), rng.normal(size=(6, shape[1]))
+    inverse = np.linalg.inv(np.diag(diagonal) + rows.T @ rows)
+    covariance = _Covariance.of(diagonal, rows)
+    assert len(covariance.root) == min(shape)
+    assert covariance.lengths(vectors) == pytest.approx(np.einsum("ij,jk,ik->i", vectors, inverse, vectors))
+    assert covariance.inverse_trace() == pytest.approx(np.trace(inverse))
 
 
 def test_doubt_counts_units():

@@ -106,6 +106,11 @@ class Moments:
     mean: Floats | None = None
     mean_spread: float = math.nan
 
+    def among(self, some: NDArray[np.int64]) -> Moments:
+        """Return the moments of some features, if the centre reads no others of any public row."""
+        centre, mean = (None if one is None else one[some] for one in (self.centre, self.mean))
+        return replace(self, values=self.values[some], scale=self.scale[some], centre=centre, mean=mean)
+
 
 def _about(rounds: Sequence[Moments], public: PublicRows) -> list[tuple[Floats, Floats]]:
     """Return centres and weights of public rows in each round."""
@@ -182,6 +187,15 @@ class Fit:
 
     def to_rounds(self, rounds: Sequence[Moments], public: PublicRows, *, n_units: float, class_sums: bool) -> Fit:
         """Return the fit to all rounds together. `class_sums` states whether no round can be of residuals."""
+        some = public.seen_of_many()
+        if some is not None:
+            seen = replace(self, coefficients=self.coefficients[some])
+            others = [one.among(some) for one in rounds]
+            found = seen.to_rounds(others, public.among(some), n_units=n_units, class_sums=class_sums)
+            coefficients = np.zeros((len(public.blocks), found.coefficients.shape[1]))
+            coefficients[some] = found.coefficients
+            # A model with more features than `seen_of_many` leaves alone holds no information.
+            return Fit(coefficients, found.scales)
         if public.n_classes == 2 and not class_sums:
             return fit_moments(rounds, public, self, n_units=n_units)
         return fit_softmax(rounds, public, n_units=n_units, with_linear=not class_sums)
@@ -526,8 +540,8 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
         observed = _Observed.by(rows, rounds, about, roots)
         posterior = _Posterior.of(rows, observed, information, scales[public.blocks])
         coefficients = posterior.most_likely(coefficients)
-    draw = np.random.default_rng(0).standard_normal
-    noise = [draw(m.values.shape, dtype=np.float32) for m in rounds]
+    draws = np.random.default_rng(0)
+    noise = [public.noise(draws, m.values.shape) for m in rounds]
     # For the difference of two fits the sample is enough.
     small = replace(posterior, rows=sample, observed=_Observed.by(sample, rounds, about, roots))
     fits = [coefficients, *(small.moved(noise, sign).most_likely(coefficients) for sign in (1.0, -1.0))]

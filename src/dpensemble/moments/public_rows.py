@@ -76,12 +76,11 @@ class PublicUnits:
         """Return the number of units, or of rows when units are unknown."""
         return n_rows if self.numbers is None else int(self.numbers.max()) + 1
 
-    def covariance(self, features: Floats) -> Floats:
-        """Return the covariance of one row of a unit, when units are equally likely, shape (n_features, n_features)."""
+    def apart(self, features: Floats) -> Floats:
+        """Return rows whose products add up to the covariance of one row of a unit, when units are equally likely."""
         shares = np.full(len(features), 1 / len(features)) if self.shares is None else self.shares
-        apart = (features - shares @ features) * np.sqrt(shares)[:, None]
-        products: Floats = apart.T @ apart
-        return products
+        rows: Floats = (features - shares @ features) * np.sqrt(shares)[:, None]
+        return rows
 
     def means(self, features: Floats) -> Floats:
         """Return the mean of the rows of each unit, shape (n_units, n_features)."""
@@ -169,6 +168,8 @@ def _some_rows(shares: Floats, most: int, weights: Floats | None = None) -> tupl
     return rows, shares[rows] / chances[rows]
 
 
+# Features above which those that no row has are left out. A model with as many holds no information.
+_MANY_FEATURES = 1000
 # Rows with columns drawn apart beside public ones that are few, and their share.
 _ROWS_APART, _SHARE_APART = 2000, 0.3
 # How much worse than a sample synthetic rows count, and public rows that count as half beside them.
@@ -184,7 +185,8 @@ class PublicRows:
     Features are whole multiples of ``1 / UNIT``, as a published model reads them. A row counts 1 / `kappa` as much as a
     row of a sample of the same population. By default all rows have the same share, and each row is a unit of its own.
     `units` are the number of each row's unit, when they are known. When the model reads other features than those that
-    are released, `released` holds the released features of the rows.
+    are released, `released` holds the released features of the rows. If some features were left out, `kept` are the
+    places of the others, and `sizes` the sizes that blocks had.
     """
 
     features: Any
@@ -194,6 +196,8 @@ class PublicRows:
     shares: Floats | None = None
     units: NDArray[np.int64] | None = None
     released: Floats | None = None
+    kept: NDArray[np.int64] | None = None
+    sizes: NDArray[np.int64] | None = None
     #: Rows from which curvatures are estimated.
     sample: RowsInMemory = field(init=False)
 
@@ -269,13 +273,37 @@ class PublicRows:
         """
         some = self.sample.features
         squares = np.einsum("ij,ij->j", some, some, dtype=np.float64) / len(some)
-        of_blocks = np.bincount(self.blocks, squares) / np.bincount(self.blocks)
+        of_blocks = np.bincount(self.blocks, squares) / (np.bincount(self.blocks) if self.sizes is None else self.sizes)
         scales = np.sqrt(np.maximum(of_blocks, _SMALLEST_SQUARE))
         others = self.blocks < len(scales) - 1
         variance = float(squares[others] @ scales[self.blocks[others]] ** 2)
         scales *= _LOGIT / np.sqrt(max(variance, _SMALLEST_SQUARE**2))
         scales[-1] = self.constant_scale
         return scales
+
+    def seen_of_many(self) -> NDArray[np.int64] | None:
+        """Return the features that differ from 0 in some row. None if these are all, or if there are not very many.
+
+        No moment depends on the coefficients of other features, such as that of missing entries in a column without
+        any. Their coefficients have the mean 0, and they change no other coefficient, no prior scale and no mean.
+        """
+        if self.released is not None or len(self.blocks) <= _MANY_FEATURES:
+            return None
+        seen = np.asarray(abs(self.features).sum(axis=0)).ravel() > 0
+        # Every block keeps a feature.
+        seen[np.unique(self.blocks, return_index=True)[1]] = True
+        return None if seen.all() else np.flatnonzero(seen)
+
+    def among(self, some: NDArray[np.int64]) -> PublicRows:
+        """Return the rows with some of the features."""
+        features, sizes = self.features[:, some], np.bincount(self.blocks)
+        return replace(self, features=features, blocks=self.blocks[some], kept=some, sizes=sizes)
+
+    def noise(self, draws: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
+        """Return standard normal numbers of a shape. Leaving out other features does not change those of a feature."""
+        if self.kept is None or self.sizes is None:
+            return draws.standard_normal(shape, dtype=np.float32)
+        return draws.standard_normal((int(self.sizes.sum()), *shape[1:]), dtype=np.float32)[self.kept]
 
     def trusted_by(self, difference: Drift | None) -> PublicRows:
         """Return the rows. They count less than a sample unless they look like the private ones."""
@@ -334,6 +362,52 @@ class PublicRows:
         real, count = bounded_features(snapped.transform(public)) / UNIT, units.count(len(public))
         both = cls._beside(real, features, count / (count + _HALF), snapped, n_classes, units)
         return replace(both, kappa=_KAPPA)
+
+
+@dataclass(frozen=True, eq=False)
+class _Covariance:
+    """The covariance ``diag(diagonal) + rows.T @ rows``, whose inverse is used at the size of the smaller side.
+
+    With fewer rows ``X`` than features, the inverse is ``inv(E) - inv(E) X' inv(1 + X inv(E) X') X inv(E)`` for the
+    diagonal ``E`` (M. Woodbury, "Inverting modified matrices", 1950). So no matrix of features by features is made.
+    `root` is the Cholesky root of the covariance, or of the matrix in the middle.
+    """
+
+    diagonal: Floats
+    rows: Floats
+    root: Floats
+
+    @classmethod
+    def of(cls, diagonal: Floats, rows: Floats) -> _Covariance:
+        """Return the covariance with the root of the smaller side."""
+        wide = rows.shape[0] < rows.shape[1]
+        products = (rows / diagonal) @ rows.T if wide else rows.T @ rows
+        products[np.diag_indices_from(products)] += 1.0 if wide else diagonal
+        return cls(diagonal, rows, linalg.cholesky(products, lower=True, overwrite_a=True, check_finite=False))
+
+    @property
+    def _wide(self) -> bool:
+        return self.rows.shape[0] < self.rows.shape[1]
+
+    def lengths(self, vectors: Floats) -> Floats:
+        """Return ``v . inv(covariance) v`` for each row of `vectors`, shape (n_vectors,)."""
+        if not self._wide:
+            return _squares(linalg.solve_triangular(self.root, vectors.T, lower=True, check_finite=False))
+        scaled = vectors / self.diagonal
+        along = linalg.solve_triangular(self.root, self.rows @ scaled.T, lower=True, check_finite=False)
+        return np.asarray(np.einsum("ij,ij->i", vectors, scaled) - _squares(along))
+
+    def inverse_trace(self) -> float:
+        """Return the trace of the inverse."""
+        if not self._wide:
+            inverse, _ = linalg.lapack.dtrtri(self.root, lower=True)
+            return float(np.sum(inverse**2))
+        along = linalg.solve_triangular(self.root, self.rows / self.diagonal, lower=True, check_finite=False)
+        return float(np.sum(1 / self.diagonal) - np.sum(along**2))
+
+
+def _squares(columns: Floats) -> Floats:
+    return np.asarray(np.einsum("ij,ij->j", columns, columns))
 
 
 #: Chance of a false alarm, and how much worse than a sample public rows count: after an alarm, and if undecided.
@@ -399,26 +473,24 @@ class Drift:
             return cls(math.nan, math.nan, few)
         own = means.mean(axis=0)
         apart = means - own
-        between = apart.T @ apart / (count - 1)
-        # The factor of the covariance of unit means, and the covariance that is known beside it.
-        factor, fixed = 1 / count, np.zeros_like(between)
+        # The factor of the covariance of unit means, and the rows of the covariance that is known beside it.
+        factor, known = 1 / count, np.zeros((0, size))
         if units.private or not units.known:
             factor += 1 / n_units
         else:
             # Each private record is a unit of one record, so its features vary like those of one row of a public unit.
-            fixed += units.covariance(features) / n_units
-        fixed[np.diag_indices(size)] += spread**2
-        covariance = factor * between + fixed
+            known = units.apart(features) / math.sqrt(n_units)
         # A feature counts as seen in one unit more, at its largest. One that was never seen may be as large as any.
         largest = np.abs(features).max(axis=0)
         largest[largest == 0] = largest.max()
-        covariance[np.diag_indices(size)] += largest**2 / count * (1 / n_units + 1 / count)
-        root = linalg.cholesky(covariance, lower=True)
-        statistic = float(np.sum(linalg.solve_triangular(root, mean - own, lower=True) ** 2))
-        lengths = np.sum(linalg.solve_triangular(root, apart.T, lower=True) ** 2, axis=0)
+        diagonal = spread**2 + largest**2 / count * (1 / n_units + 1 / count)
+        covariance = _Covariance.of(diagonal, np.vstack([math.sqrt(factor / (count - 1)) * apart, known]))
+        statistic = float(covariance.lengths((mean - own)[None])[0])
+        lengths = covariance.lengths(apart)
         leverages = np.minimum(factor * lengths * count / (count - 1) ** 2, 1 - 1e-12)
         estimated = factor * float(np.mean(lengths / (1 - leverages))) * count / (count - 1)
-        expected = max(estimated + float(np.trace(linalg.cho_solve((root, True), fixed))), float(size))
+        of_known = spread**2 * covariance.inverse_trace() + float(covariance.lengths(known).sum())
+        expected = max(estimated + of_known, float(size))
         free_units = count - float(leverages.sum())
         if expected > _MOST_EXCESS * size or free_units < _LEAST_FREEDOM:
             return cls(statistic, math.nan, few)

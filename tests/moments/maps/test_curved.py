@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.spatial.distance import pdist
 from sklearn.preprocessing import StandardScaler
 
 from dpensemble import LabelMomentsClassifier
@@ -187,7 +188,8 @@ def test_a_constant_column_changes_no_distance():
 def test_landmarks_are_at_most_a_third_of_the_distinct_rows():
     few = pd.concat([rows(60)] * 20).reset_index(drop=True)
     assert _are_measured(few)
-    assert len(_chosen_landmarks(WhitenedNumbers().fit(few).transform(few), 400)) == 20
+    numbers = WhitenedNumbers().fit(few)
+    assert len(_chosen_landmarks(numbers.transform(few), numbers.from_mean(few), 400)) == 20
 
 
 def test_whitened_numbers_have_a_total_variance_of_one_and_a_floor():
@@ -197,6 +199,36 @@ def test_whitened_numbers_have_a_total_variance_of_one_and_a_floor():
     assert white.var(axis=0).sum() == pytest.approx(1, abs=1e-9)
     # A direction in which rows hardly differ stays short.
     assert white.var(axis=0).min() < 1e-5
+
+
+def wide_rows():
+    """More columns than rows, of very different variances, one of them constant and one a copy."""
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(20, 5)) @ rng.normal(size=(5, 30)) + 0.1 * rng.normal(size=(20, 30))
+    numbers[:, 3], numbers[:, 4] = 7.0, numbers[:, 5]
+    return pd.DataFrame(numbers)
+
+
+def test_a_wide_table_is_whitened_by_products_of_rows_as_by_those_of_columns():
+    public, others = wide_rows(), wide_rows() + np.random.default_rng(1).normal(size=(20, 30))
+    wide = WhitenedNumbers().fit(public)
+    # Rows that are taken twice have the same covariance, and are no fewer than columns.
+    tall = WhitenedNumbers().fit(pd.concat([public] * 2, ignore_index=True))
+    distances = [pdist(whitened.transform(pd.concat([public, others]))) for whitened in (wide, tall)]
+    assert distances[0] == pytest.approx(distances[1], rel=1e-6)
+    standard, _ = WhitenedNumbers()._standardised(public)
+    assert pdist(landmarks._apart_alike(standard)) == pytest.approx(pdist(wide.transform(public)), rel=1e-5)
+
+
+@pytest.mark.parametrize("spread", [0.01, 3.0])
+def test_landmarks_of_a_wide_table_are_tried_without_its_matrix(monkeypatch, spread):
+    """Rows on a curve are near landmarks, and scattered ones are not."""
+    monkeypatch.setattr(landmarks, "_FEWEST_ROWS", 60)
+    rng = np.random.default_rng(0)
+    numbers = np.sin(rng.uniform(0, 3, 60)[:, None] + np.linspace(0, 3, 70)) + spread * rng.normal(size=(60, 70))
+    public, numbers_of = pd.DataFrame(numbers), WhitenedNumbers()
+    directly = _chosen_landmarks(numbers_of.fit(public).transform(public), numbers_of.from_mean(public), 30)
+    assert (curved(public).landmarks_ is None) == (directly is None) == (spread > 1)
 
 
 def test_landmarks_are_fitted_on_public_rows_alone(monkeypatch):

@@ -185,13 +185,19 @@ def test_effects_of_columns_follow_the_coefficients(public):
 def test_directions_of_many_features_come_from_products_of_rows(public, monkeypatch):
     """The same directions, up to their signs, without a square matrix of features."""
     twice = pd.concat([public, public.rename(columns=lambda name: f"{name} again")], axis=1).iloc[:30]
-    wanted = DirectionsMap(TableMap(), n_directions=20).fit(twice)
-    monkeypatch.setattr("dpensemble.moments.maps.directions._MOST_FEATURES_SQUARED", 5)
-    monkeypatch.setattr("dpensemble.moments.maps.directions._of_features", None)
     found = DirectionsMap(TableMap(), n_directions=20).fit(twice)
+    monkeypatch.setattr(exact, "_of_rows", exact._of_features)
+    wanted = DirectionsMap(TableMap(), n_directions=20).fit(twice)
     assert found.base_.n_features_out_ > len(twice)
     assert found.n_features_out_ == wanted.n_features_out_ > 5
     assert np.allclose(np.abs(found.transform(twice)), np.abs(wanted.transform(twice)), atol=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5])
+def test_products_of_rows_do_not_depend_on_how_they_are_stored(share):
+    rows = sparse.random(20, 90, density=share, random_state=0, format="csr")
+    assert np.allclose(exact._products(rows), rows.toarray() @ rows.toarray().T)
+    assert np.allclose(exact._products(rows.T), rows.toarray().T @ rows.toarray())
 
 
 def test_few_public_rows_of_many_columns_are_fitted_by_directions():

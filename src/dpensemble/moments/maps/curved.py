@@ -59,23 +59,36 @@ class WhitenedNumbers(TransformerMixin, BaseEstimator):
 
     def fit(self, X: pd.DataFrame, y: None = None) -> WhitenedNumbers:  # noqa: ARG002
         """Learn ranges, medians and the covariance from public rows. Never pass private rows."""
+        standard, spread = self._standardised(X)
+        n_rows, n_columns = standard.shape
+        n_varying = np.count_nonzero(standard.any(axis=0))
+        wide = n_columns > n_rows
+        variances, directions = linalg.eigh((standard @ standard.T if wide else standard.T @ standard) / n_rows)
+        variances = np.maximum(variances, 0.0)
+        # Directions with little variance are mostly noise: the floor keeps whitening from making them large.
+        floor = variances.sum() / n_varying
+        if wide:
+            # All directions without variance have the same factor, so that it does not matter which ones are taken.
+            seen = variances > _LEAST_SHARE * floor
+            along = standard.T @ directions[:, seen] / np.sqrt(n_rows * variances[seen])
+            scaled = np.eye(n_columns) / np.sqrt(floor)
+            scaled += (along * (1 / np.sqrt(variances[seen] + floor) - 1 / np.sqrt(floor))) @ along.T
+        else:
+            scaled = directions / np.sqrt(variances + floor)
+        total = np.sqrt((variances / (variances + floor)).sum())
+        self.matrix_ = scaled / (spread[:, None] * total)
+        return self
+
+    def _standardised(self, X: pd.DataFrame) -> tuple[Floats, Floats]:
+        """Learn ranges, medians and means. Return standardised rows, and the divisors of columns."""
         numbers = _numbers(X)
         self.low_, self.high_ = np.nanmin(numbers, axis=0), np.nanmax(numbers, axis=0)
         self.median_ = np.nanmedian(numbers, axis=0)
         within = self._within(numbers)
         self.mean_ = within.mean(axis=0)
         spread = within.std(axis=0)
-        n_varying = np.count_nonzero(spread)
         spread[spread == 0] = 1.0
-        standard = (within - self.mean_) / spread
-        variances, directions = linalg.eigh(standard.T @ standard / len(standard))
-        variances = np.maximum(variances, 0.0)
-        # Directions with little variance are mostly noise: the floor keeps whitening from making them large.
-        floor = variances.sum() / n_varying
-        scaled = directions / np.sqrt(variances + floor)
-        total = np.sqrt((variances / (variances + floor)).sum())
-        self.matrix_ = scaled / (spread[:, None] * total)
-        return self
+        return (within - self.mean_) / spread, spread
 
     def transform(self, X: pd.DataFrame) -> Floats:
         """Return the whitened numbers of rows, shape (n_rows, n_columns)."""
@@ -95,23 +108,45 @@ def _numbers(table: pd.DataFrame) -> Floats:
     return np.hstack([numbers for _, (numbers, _) in parts])
 
 
-def _chosen_landmarks(rows: Floats, n_landmarks: int) -> Floats | None:
-    """Return landmarks among whitened public rows, shape (n_landmarks, n_columns).
+def _chosen_landmarks(points: Floats, rows: Floats, n_landmarks: int) -> Floats | None:
+    """Return landmarks among public rows, which are `points` when whitened, shape (n_landmarks, n_columns).
 
     None when public rows are too few, or too far from landmarks that were chosen among others of them.
     """
-    draws = np.random.default_rng(0)
-    rows = rows[draws.permutation(len(rows))[:_MOST_ROWS]]
-    distinct = len(np.unique(rows, axis=0))
-    n_landmarks = min(n_landmarks, int(distinct * _MOST_SHARE))
+    order = np.random.default_rng(0).permutation(len(rows))[:_MOST_ROWS]
+    points, rows = points[order], rows[order]
+    n_landmarks = min(n_landmarks, int(_count_distinct(rows) * _MOST_SHARE))
     if n_landmarks < 2:
         return None
-    half = rows[::2]
-    trial = _centres(half, min(n_landmarks, len(np.unique(half, axis=0))))
-    variance = float(rows.var(axis=0).sum())
-    if cdist(rows[1::2], trial, "sqeuclidean").min(axis=1).mean() > _FARTHEST * variance:
+    trial = _centres(points[::2], min(n_landmarks, _count_distinct(rows[::2])))
+    variance = float(points.var(axis=0).sum())
+    if cdist(points[1::2], trial, "sqeuclidean").min(axis=1).mean() > _FARTHEST * variance:
         return None
-    return _centres(rows, n_landmarks)
+    return _centres(points, n_landmarks)
+
+
+def _count_distinct(rows: Floats) -> int:
+    return len(np.unique(rows, axis=0))
+
+
+def _apart_alike(standard: Floats) -> Floats:
+    """Return points as far apart as whitened rows, in as many coordinates as there are rows.
+
+    `standard` are standardised rows, shape (n_rows, n_columns). With more columns than rows, their products decide all
+    distances, and no eigenvector is needed. The mean variance of a column is 1, which whitening adds to all variances.
+    """
+    n_rows = len(standard)
+    products = standard @ standard.T / n_rows
+    floor = float(np.trace(products)) / np.count_nonzero(standard.any(axis=0))
+    products[np.diag_indices(n_rows)] += floor
+    root = linalg.cholesky(products, lower=True, overwrite_a=True, check_finite=False)
+    inverse, _ = linalg.lapack.dpotri(root, lower=True, overwrite_c=True)
+    inverse *= -floor
+    inverse[np.diag_indices(n_rows)] += 1
+    # The products of whitened rows have rank n_rows - 1 at most, so that a root needs a little more on the diagonal.
+    inverse[np.diag_indices(n_rows)] += _LEAST_SHARE
+    inverse *= n_rows / np.trace(inverse)
+    return np.asarray(linalg.cholesky(inverse, lower=True, overwrite_a=True, check_finite=False))
 
 
 def _centres(rows: Floats, n_landmarks: int) -> Floats:
@@ -256,14 +291,13 @@ class CurvedMap(MapOnBase):
         self._take_columns()
         self.nonnegative_, self.landmarks_ = True, None
         if self.n_landmarks and len(table) >= _FEWEST_ROWS and _are_measured(table):
-            self.numbers_ = WhitenedNumbers().fit(table)
-            rows = self.numbers_.transform(table)
-            self.landmarks_ = _chosen_landmarks(rows, self.n_landmarks)
+            self.landmarks_ = self._landmarks_of(table)
         if self.landmarks_ is None:
             self.decoder_ = self.base_
         else:
-            self.scale_ = _nearness_scale(rows, self.landmarks_)
-            kernel = KernelDirections(self.landmarks_).fit(rows)
+            points = self.numbers_.transform(table)
+            self.scale_ = _nearness_scale(points, self.landmarks_)
+            kernel = KernelDirections(self.landmarks_).fit(points)
             self.decoder_ = CurvedDecoder(self.base_, self.numbers_, kernel).fit(table)
         n_signed = len(self.base_.blocks_) - 1
         n_near = 0 if self.landmarks_ is None else len(self.landmarks_)
@@ -271,6 +305,16 @@ class CurvedMap(MapOnBase):
         self.compared_ = self.base_
         self.blocks_ = np.append(np.zeros(2 * n_signed + n_near, dtype=np.int64), 1)
         return self
+
+    def _landmarks_of(self, table: pd.DataFrame) -> Floats | None:
+        """Return landmarks if they stand for rows. The matrix that whitens a wide table is large, so try first."""
+        if table.shape[1] > len(table):
+            standard, _ = WhitenedNumbers()._standardised(table)
+            if _chosen_landmarks(_apart_alike(standard), standard, self.n_landmarks) is None:
+                return None
+        self.numbers_ = WhitenedNumbers().fit(table)
+        rows = self.numbers_.from_mean(table)
+        return _chosen_landmarks(rows @ self.numbers_.matrix_, rows, self.n_landmarks)
 
     def transform(self, X: pd.DataFrame | Floats) -> Floats:
         """Return the features of rows, shape (n_rows, n_features_out)."""

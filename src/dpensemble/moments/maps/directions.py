@@ -98,8 +98,8 @@ def _in_chunks(n_rows: int, n_columns: int, most: int = _ENTRIES_AT_ONCE) -> Ite
 
 # Directions with less than this share of the largest public variance are noise of arithmetic.
 _LEAST_SHARE = 1e-6
-# With more features, the square matrix of rows is used if there are fewer rows.
-_MOST_FEATURES_SQUARED = 4000
+# A sparse product of a matrix with itself is faster if fewer than one entry in this many differs from 0.
+_SPARSE = 16
 # Features of all rows together may need far more memory than the rows.
 _FEATURES_AT_ONCE = 2**25
 
@@ -155,7 +155,8 @@ class DirectionsMap(MapOnBase):
         self.base_ = clone(self.base).fit(X)
         features = self.base_.transform(X)
         self.mean_ = np.asarray(features.mean(axis=0)).ravel()
-        wide = features.shape[1] > max(features.shape[0], _MOST_FEATURES_SQUARED)
+        # The smaller of two square matrices has the same directions.
+        wide = features.shape[1] > features.shape[0]
         variances, vectors = (_of_rows if wide else _of_features)(features, self.mean_, self.n_directions)
         n_kept = min(self.n_directions, int(np.sum(variances > _LEAST_SHARE * max(variances[0], _LEAST_SHARE))))
         self.directions_ = vectors[:, :n_kept] * variances[:n_kept] ** (-self.whitening / 2)
@@ -248,35 +249,41 @@ class DirectionsMap(MapOnBase):
         return self.base_, self.coefficients_of_base(coefficients, public)
 
 
-def _of_features(features: Any, mean: Floats, most: int) -> tuple[Floats, Floats]:  # noqa: ARG001
-    """Return variances, the largest first, and directions as columns, from the covariance of features."""
-    second = features.T @ features
-    second = (second.toarray() if sparse.issparse(second) else second) / features.shape[0]
-    variances, vectors = linalg.eigh(second - np.outer(mean, mean))
-    return variances[::-1], vectors[:, ::-1]
+def _of_features(features: Any, mean: Floats, most: int) -> tuple[Floats, Floats]:
+    """Return variances, the largest first, and up to `most` directions as columns, from the covariance of features."""
+    return _leading(_products(features.T) / features.shape[0] - np.outer(mean, mean), most)
 
 
 def _of_rows(features: Any, mean: Floats, most: int) -> tuple[Floats, Floats]:
-    """Return the same for up to `most` directions, from products of rows. This is far less work for many features."""
+    """Return the same from products of rows, which is far less work for many features."""
     n_rows = features.shape[0]
     products = _products(features)
     along = np.asarray(features @ mean).ravel()
     centred = (products - along[:, None] - along[None, :] + mean @ mean) / n_rows
-    first = max(0, n_rows - most)
-    variances, vectors = linalg.eigh(centred, subset_by_index=(first, n_rows - 1))
-    variances, vectors = variances[::-1], vectors[:, ::-1]
+    variances, vectors = _leading(centred, most)
     lengths = np.sqrt(np.maximum(variances, _LEAST_SHARE * max(float(variances[0]), _LEAST_SHARE)) * n_rows)
     directions = np.asarray(features.T @ vectors) - np.outer(mean, vectors.sum(axis=0))
     return variances, directions / lengths
 
 
+def _leading(matrix: Floats, most: int) -> tuple[Floats, Floats]:
+    """Return up to `most` eigenvalues of a covariance, the largest first, and their eigenvectors."""
+    size = len(matrix)
+    some = None if most >= size else (size - most, size - 1)
+    values, vectors = linalg.eigh(matrix, subset_by_index=some)
+    return values[::-1], vectors[:, ::-1]
+
+
 def _products(features: Any) -> Floats:
-    """Return the products of all pairs of rows, from dense blocks of columns, since few features of a row are 0."""
+    """Return the products of all pairs of rows, from dense blocks of columns unless most entries are 0."""
     if not sparse.issparse(features):
         return np.asarray(features @ features.T)
-    by_columns, products = features.tocsc(), np.zeros((features.shape[0], features.shape[0]))
-    size = max(1, _FEATURES_AT_ONCE // 8 // features.shape[0])
-    for start in range(0, features.shape[1], size):
+    n_rows, n_columns = features.shape
+    if features.nnz * _SPARSE < n_rows * n_columns:
+        return np.asarray((features @ features.T).toarray())
+    by_columns, products = features.tocsc(), np.zeros((n_rows, n_rows))
+    size = max(1, _FEATURES_AT_ONCE // 8 // n_rows)
+    for start in range(0, n_columns, size):
         block = by_columns[:, start : start + size].toarray()
         products += block @ block.T
     return products
