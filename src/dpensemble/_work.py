@@ -3,6 +3,8 @@
 Worker processes do not write private records to files, and end with their parent process. Libraries of linear algebra
 use one thread where more threads would only wait for each other.
 
+A rehearsal of a run takes the decisions of the real run, and repeats its arithmetic less often.
+
 Progress bars on stderr are for people, and events are for programs. Events count only public things, and so do bars,
 except those of passes over private records. These count parts or records. They are for the screen of the owner of the
 records, and no event or file holds these numbers.
@@ -20,7 +22,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -106,6 +108,58 @@ def one_thread(user_api: str | None = "blas") -> AbstractContextManager[object]:
 def _controller(n_modules: int) -> ThreadpoolController:  # noqa: ARG001
     """Return the libraries' threads. Looking them up takes milliseconds, and only an import loads another library."""
     return ThreadpoolController()
+
+
+Decision = TypeVar("Decision")
+# What the real run decided from public facts, by name.
+_DECISIONS: ContextVar[dict[str, Any] | None] = ContextVar("decisions of the real run", default=None)
+_ALARMED: ContextVar[bool | None] = ContextVar("whether a rehearsal sees an alarm, None in a real run", default=None)
+
+
+@contextmanager
+def decisions_kept() -> Iterator[None]:
+    """Keep what the block decides from public facts, so that a rehearsal in the block decides the same."""
+    token = _DECISIONS.set({})
+    try:
+        yield
+    finally:
+        _DECISIONS.reset(token)
+
+
+def decided(name: str, decide: Callable[[], Decision]) -> Decision:
+    """Return a decision from public facts. A rehearsal returns the decision of the real run."""
+    known = _DECISIONS.get()
+    if known is None:
+        return decide()
+    if name not in known:
+        known[name] = decide()
+    decision: Decision = known[name]
+    return decision
+
+
+@contextmanager
+def rehearsing(*, alarmed: bool) -> Iterator[None]:
+    """Let `fewer` return the fewest in the block. `alarmed` states whether public rows seem unlike private ones."""
+    token = _ALARMED.set(alarmed)
+    try:
+        yield
+    finally:
+        _ALARMED.reset(token)
+
+
+def is_rehearsal() -> bool:
+    """Return whether this is a rehearsal, whose outcome is not used."""
+    return _ALARMED.get() is not None
+
+
+def fewer(count: int, fewest: int = 1) -> int:
+    """Return a number of rows or repetitions: `count`, or no more than the `fewest` in a rehearsal."""
+    return min(count, fewest) if is_rehearsal() else count
+
+
+def alarm_is_rehearsed() -> bool:
+    """Return whether this is a rehearsal of what follows an alarm."""
+    return bool(_ALARMED.get())
 
 
 _SHOWN: ContextVar[bool] = ContextVar("progress bars are shown", default=False)

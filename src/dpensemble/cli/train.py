@@ -105,7 +105,7 @@ _HOW = (
 def run(request: Request) -> None:
     """Train a private student, write its report and print the result. Log events on request.
 
-    The order is: check the options, claim the folder, read the tables, rehearse, train, and put the release in place.
+    The order is: check the options, claim the folder, read the tables, train, and put the release in place.
     """
     with logged(request.own["log_json"], command="train", method=request.method) as log:
         start = perf_counter()
@@ -130,15 +130,14 @@ def run(request: Request) -> None:
             log("tables read", {"seconds": round(read, 3), "notes": len(tables.notes)})
             options = _options_of_training(own)
             _print_cells(tables, model, options)
-            if request.resumed is None:
-                rehearse(tables, model, **options)
             ledger = place.journaled(ledger, own["ledger"], INTERRUPTS.check)
             with (
                 Workers.opened_cluster(own.get("backend"), *where),
                 _progress_and_warnings(own),
                 listen(partial(_spend, place, log)),
             ):
-                outcome = run_training(tables, model, ledger=ledger, **options)
+                rehearsal = rehearse if request.resumed is None else None
+                outcome = run_training(tables, model, ledger=ledger, rehearsal=rehearsal, **options)
             for line in outcome.warnings:
                 typer.echo(f"dpensemble: for you only: {line}", err=True)
             outcome.record.seconds["reading"] = round(read, 3)
@@ -153,7 +152,7 @@ def run(request: Request) -> None:
 
 
 def _options_of_training(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `dpensemble.workflow.train` and of its rehearsal."""
+    """Return the arguments of `dpensemble.workflow.train`."""
     names = ("baseline", "fewest_units", "fill", "holdout_score", "title", "unit_name")
     options = {name: own[name] for name in names}
     options |= {"certificate": own.get("certificate", False), "private_report": own.get("private_report", False)}

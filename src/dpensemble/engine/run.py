@@ -1,6 +1,7 @@
 """The order of every run, and the joint cost of private fits on the same records in this process.
 
 `run_steps` holds the order of the steps: prepare, announce, teach, charge and release, make the student and the result.
+Whoever trains may rehearse the later steps as soon as the run is prepared.
 
 No single guarantee states the joint cost. Records are identified by hashes of their contents, in memory only. Losses
 add up by basic composition: epsilons and deltas of all fits that used a record (C. Dwork and A. Roth, "The Algorithmic
@@ -32,7 +33,7 @@ from dpensemble._entries import Floats, Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_sequence
 from dpensemble._spending import Spending, announce, listen
-from dpensemble._work import progress_bar
+from dpensemble._work import decisions_kept, progress_bar
 from dpensemble.datasets.columns import ComparedOnce, EqualRows, ReadBlocks, equal_rows, row_hashes, share_memory
 from dpensemble.engine.classifier import PrivateClassifier
 from dpensemble.engine.result import Result
@@ -223,6 +224,8 @@ class Steps(ABC):
     default_teacher: Any = LogisticRegression()
     design: Any
     meter: Any
+    #: The design of the rest of the run if a released sum raises an alarm, or None.
+    after_alarm: Any = None
 
     def __init__(self, method: Any) -> None:
         self.method, self.relation = method, member("relation", method.relation, Relation)
@@ -277,6 +280,20 @@ class Steps(ABC):
         return default_student()
 
 
+_PREPARED: ContextVar[Callable[[Steps], None] | None] = ContextVar("who waits for a prepared run", default=None)
+
+
+@contextmanager
+def once_prepared(act: Callable[[Steps], None] | None) -> Iterator[None]:
+    """Call `act` with the steps of the first fit in the block that is prepared, before anything is drawn or charged."""
+    token = _PREPARED.set(act)
+    try:
+        with decisions_kept():
+            yield
+    finally:
+        _PREPARED.reset(token)
+
+
 def run(
     estimator: _Estimator,
     checked: Callable[[], Steps],
@@ -300,6 +317,10 @@ def run_steps(steps: Steps) -> Result:
     seconds: dict[str, float] = {}
     with _timed(seconds, "accounting"):
         steps.prepare()
+    act = _PREPARED.get()
+    if act is not None:
+        _PREPARED.set(None)
+        act(steps)
     if steps.draws_to_teach:
         announce(steps.design.groups, relation=steps.relation)
     with _timed(seconds, "teachers"):

@@ -19,7 +19,7 @@ from dpensemble._checks import integer_between, member
 from dpensemble._entries import Floats, Integers
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._random import Stream, seed_integer
-from dpensemble._work import ShownPasses
+from dpensemble._work import ShownPasses, decided, is_rehearsal
 from dpensemble.accounting import Group
 from dpensemble.datasets.frames import takes_any_frame
 from dpensemble.datasets.public_facts import warn_of_columns
@@ -84,7 +84,8 @@ class _MomentsSteps(Steps):
     def prepare(self) -> None:
         """Choose the map, the rows and the shares of the budget from public facts."""
         method, public = self.method, self.public
-        warn_of_columns(public, has_unit=self.has_units)
+        if not is_rehearsal():
+            warn_of_columns(public, has_unit=self.has_units)
         require_no_blanks(method.student, public)
         if method.declared_columns is not None and method.feature_map is not None:
             raise InvalidParameterError(
@@ -102,13 +103,7 @@ class _MomentsSteps(Steps):
         else:
             design = method.design(**settings)
             with on_public_rows():
-                self.feature_map = fitted_map(
-                    method.feature_map,
-                    public,
-                    n_rows=int(self.total) if self.relation is Relation.REPLACE_ONE else len(public),
-                    n_classes=len(self.classes),
-                    epsilon=method.epsilon,
-                )
+                self.feature_map = decided("feature map", self._fitted_map)
             has_decoder = as_library_transformer(self.feature_map).decoder_ is not None
             if has_decoder and method.rounds is None:
                 # More rounds would release the same class sums again.
@@ -119,6 +114,16 @@ class _MomentsSteps(Steps):
                 self.after_alarm = replace(synthetic, compares_rows=True)
             self.design = replace(design, compares_rows=compares)
         self.meter = self.design.meter()
+
+    def _fitted_map(self) -> Any:
+        """Return the map, fitted on public rows."""
+        return fitted_map(
+            self.method.feature_map,
+            self.public,
+            n_rows=int(self.total) if self.relation is Relation.REPLACE_ONE else len(self.public),
+            n_classes=len(self.classes),
+            epsilon=self.method.epsilon,
+        )
 
     @property
     def n_steps(self) -> float:

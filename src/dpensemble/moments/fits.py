@@ -69,6 +69,7 @@ from numpy.typing import NDArray
 from scipy import linalg, optimize, stats
 
 from dpensemble._entries import Floats
+from dpensemble._work import fewer
 from dpensemble.moments.model import Information
 from dpensemble.moments.public_rows import PublicRows
 from dpensemble.moments.whole import centres_and_weights
@@ -218,7 +219,7 @@ def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_
     coefficients, scales, typical = start.coefficients, start.scales, public.typical_scales()
     about = [centres_and_weights(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
     p = public.probabilities(coefficients)
-    for _ in range(_MOST_STEPS):
+    for _ in range(fewer(_MOST_STEPS)):
         by_round = [_ObservedOfTwo.of(m, c, w, public, p, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
         information = np.sum([one.slope.T @ one.slope for one in by_round], axis=0)
         rate = _base_rate(rounds, about, public, p, n_units)
@@ -304,7 +305,7 @@ def _most_likely_of_two(
     of the block's own and of one that all blocks share, by pseudo-coefficients: an inverse gamma prior.
     """
     sizes = np.bincount(blocks)
-    for _ in range(3):
+    for _ in range(fewer(3)):
         root, variances = _inverted(precision + np.diag(1 / scales[blocks] ** 2))
         best = linalg.cho_solve((root, True), evidence, check_finite=False)
         determined = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-9)
@@ -351,7 +352,7 @@ def _fit_linear(
     scales = np.ones(int(public.blocks.max()) + 1)
     scales[-1] = _CONSTANT_CHANCE / public.constant
     fitted: Floats | None = None
-    for _ in range(_LINEAR_TURNS):
+    for _ in range(fewer(_LINEAR_TURNS, 2)):
         size = public.features.shape[1]
         information, target = np.zeros((size, size)), np.zeros((size, n_classes))
         for moments, (c, omega), (slope, rest) in zip(rounds, about, systems, strict=True):
@@ -401,7 +402,7 @@ def _most_likely_linear(
 ) -> tuple[Floats, Floats]:
     """Return the best coefficients under the prior, whose scales are moved to where the evidence is largest."""
     sizes, contrasts, of_constant = np.bincount(blocks), target.shape[1] - 1, scales[-1]
-    for _ in range(_LINEAR_UPDATES):
+    for _ in range(fewer(_LINEAR_UPDATES)):
         precision = 1 / scales[blocks] ** 2
         root, variances = _inverted(information + np.diag(precision))
         coefficients = linalg.cho_solve((root, True), target)
@@ -508,7 +509,7 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
     linear = _fit_linear(rounds, about, public, n_units=n_units)
     coefficients, scales = _FIRST_SHARPNESS * linear.coefficients, _FIRST_SHARPNESS * linear.scales
     scales[-1] = public.constant_scale
-    for turn in range(_TURNS):
+    for turn in range(fewer(_TURNS, 2)):
         chances = _softmax(np.asarray(public.features @ coefficients)).astype(np.float64)
         observed = [_observed(m, c, w, chances, public, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
         information = _information(observed, chances, public)
@@ -586,7 +587,7 @@ def _likeliest_scales(information: Floats, coefficients: Floats, blocks: NDArray
     """Return prior scales of blocks, moved to where the evidence is largest."""
     sizes, of_constant = np.bincount(blocks), scales[-1]
     squares = np.bincount(blocks, (coefficients**2).sum(axis=1)) / (coefficients.shape[1] - 1)
-    for _ in range(_UPDATES):
+    for _ in range(fewer(_UPDATES)):
         _, variances = _inverted(information + np.diag(1 / scales[blocks] ** 2))
         determined = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-3)
         scales = np.sqrt(squares / determined).clip(_SMALLEST_SCALE, _LARGEST_SCALE)
@@ -626,7 +627,7 @@ class _Posterior:
             first.ravel(),
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": _STEPS, "maxcor": 15},
+            options={"maxiter": fewer(_STEPS), "maxcor": 15},
         )
         return np.asarray(self.basis.astype(np.float64) @ steps.x.reshape(start.shape))
 
@@ -685,7 +686,7 @@ def _calibrated(
             distance += float(((here - alone) ** 2).sum(dtype=np.float64))
         return total + _CAUTION * math.sqrt(distance)
 
-    factor = min(_FACTORS, key=error)
+    factor = min(_FACTORS[: fewer(len(_FACTORS), 2)], key=error)
     scaled = factor * fits[0]
     # The constant is the last feature, the same in every row.
     scaled[-1] += (1 - factor) * logarithms / posterior.features[0, -1]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpensemble._entries import Floats, Integers, Rows
-from dpensemble._work import one_thread, pass_named
+from dpensemble._work import alarm_is_rehearsed, fewer, one_thread, pass_named
 from dpensemble.datasets.tables import as_library_transformer
 from dpensemble.design.sums import NoisySums
 from dpensemble.errors import InvalidParameterError
@@ -398,6 +398,7 @@ class _Rounds:
         Later rounds are of residuals around the model that is fitted so far, if the first one may be.
         """
         n_classes, weighs = self.rows.n_classes, getattr(self.feature_map, "squares_", None) is not None
+        shares = shares[: fewer(len(shares), 2)]
         for number, share in enumerate(shares):
             if self.class_sums_only:
                 query: RecordsQuery[Moments] = ClassSums(n_classes)
@@ -423,8 +424,8 @@ class _Rounds:
         )
 
 
-# Synthetic rows, and their knots.
-_SYNTHETIC_ROWS, _KNOTS = 16_000, (2, 3, 5, 9)
+# Synthetic rows, those of a rehearsal, and their knots.
+_SYNTHETIC_ROWS, _REHEARSED_ROWS, _KNOTS = 16_000, 250, (2, 3, 5, 9)
 _EACH_ROW = PublicUnits()
 
 
@@ -497,7 +498,7 @@ def release_and_fit(
             query = FeatureMean(compared_source.nonnegative)
             mean = compared_source.noisy_sum(query, design.mean_share, total_weight)
             difference = Drift.of(*mean, compared, total_weight, units)
-            if difference.alarm and after_alarm is not None:
+            if after_alarm is not None and (difference.alarm or alarm_is_rehearsed()):
                 grid = observed_grid(public)
                 learned = _by_synthetic_rows(source, grid, None, classes, after_alarm, total_weight, on_done)
                 return replace(learned, drift=difference)
@@ -569,7 +570,7 @@ def _by_synthetic_rows(
     cells = FeatureMean(nonnegative=True, description="how common each value of a column is")
     released = source.reading(grid.one_hot, nonnegative=True).noisy_sum(cells, design.cells_share, total_weight)
     shares = grid.shares(*released)
-    table = shares.grid.rows(shares.draw(_SYNTHETIC_ROWS))
+    table = shares.grid.rows(shares.draw(fewer(_SYNTHETIC_ROWS, _REHEARSED_ROWS)))
     snapped = SnappedMap(TableMap(knots=_KNOTS, fewest=1), shares.grid.columns).fit(table)
     source = source.reading(snapped.transform, nonnegative=snapped.nonnegative_)
     rounds = _Rounds(source, snapped, PublicRows.synthetic(snapped, table, public, len(classes), units), total_weight)
@@ -581,7 +582,7 @@ def _by_synthetic_rows(
         scores = shares.scores(snapped.effects_of_cells(rounds.fitted.coefficients))
         scored = source.reading(scores.of_rows, nonnegative=False)
         products = scored.noisy_sum(FeatureProducts(), design.products_share, total_weight)
-        table = shares.grid.rows(scores.draw(scores.correlation(*products), _SYNTHETIC_ROWS))
+        table = shares.grid.rows(scores.draw(scores.correlation(*products), fewer(_SYNTHETIC_ROWS, _REHEARSED_ROWS)))
         rounds.rows = PublicRows.synthetic(snapped, table, public, len(classes), units)
 
     rounds.run(design.shares, draw_again, on_done)
