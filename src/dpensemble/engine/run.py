@@ -33,7 +33,7 @@ from dpensemble._entries import Floats, Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_sequence
 from dpensemble._spending import Spending, announce, listen
-from dpensemble._work import decisions_kept, progress_bar
+from dpensemble._work import decisions_kept, progress_bar, require_memory
 from dpensemble.datasets.columns import ComparedOnce, EqualRows, ReadBlocks, equal_rows, row_hashes, share_memory
 from dpensemble.engine.classifier import PrivateClassifier
 from dpensemble.engine.result import Result
@@ -226,6 +226,8 @@ class Steps(ABC):
     meter: Any
     #: The design of the rest of the run if a released sum raises an alarm, or None.
     after_alarm: Any = None
+    #: What makes a run need less memory.
+    less_memory: ClassVar[str] = "give fewer public rows or fewer columns"
 
     def __init__(self, method: Any) -> None:
         self.method, self.relation = method, member("relation", method.relation, Relation)
@@ -240,6 +242,13 @@ class Steps(ABC):
     @abstractmethod
     def prepare(self) -> None:
         """Find `design` and `meter`, and raise if the run is impossible, before anything is fitted or drawn."""
+
+    def memory(self) -> int | None:
+        """Return about how many bytes the later steps need beside what is in memory now, from public facts alone.
+
+        None if it is not known, and then nothing is refused.
+        """
+        return None
 
     @property
     def draws_to_teach(self) -> bool:
@@ -317,6 +326,10 @@ def run_steps(steps: Steps) -> Result:
     seconds: dict[str, float] = {}
     with _timed(seconds, "accounting"):
         steps.prepare()
+    needed = steps.memory()
+    if needed is not None:
+        # A run that ends for lack of memory has spent its budget.
+        require_memory(needed, steps.less_memory)
     act = _PREPARED.get()
     if act is not None:
         _PREPARED.set(None)

@@ -34,7 +34,14 @@ from dpensemble.engine.run import Steps, compared_once, guarded_fit, run_steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
 from dpensemble.guarantee import Budget, require_small_delta
 from dpensemble.moments import MomentsSource
-from dpensemble.moments.learning import Learned, release_and_fit, release_and_fit_synthetic_rows, statistics_of
+from dpensemble.moments.learning import (
+    Learned,
+    bytes_needed,
+    bytes_needed_by_synthetic_rows,
+    release_and_fit,
+    release_and_fit_synthetic_rows,
+    statistics_of,
+)
 from dpensemble.moments.maps.grid import Grid, declared_grid, observed_grid
 from dpensemble.moments.maps.tables import MANY_COLUMNS, VERY_FEW_ROWS, fitted_map
 from dpensemble.moments.public_rows import PublicUnits
@@ -110,10 +117,23 @@ class _MomentsSteps(Steps):
                 design = replace(design, rounds=1)
             # Class sums contain the mean of features, too. When synthetic rows may follow, the mean comes first.
             compares = has_decoder or not (self.feature_map.nonnegative_ and self.relation is Relation.REPLACE_ONE)
-            if compares and method.feature_map is None:
+            # A fit to synthetic rows cannot use the features of that many columns.
+            if compares and method.feature_map is None and public.shape[1] <= MANY_COLUMNS:
                 self.after_alarm = replace(synthetic, compares_rows=True)
             self.design = replace(design, compares_rows=compares)
         self.meter = self.design.meter()
+
+    def memory(self) -> int:
+        """Return about how many bytes the run needs, whether or not an alarm is released."""
+        public, n_classes = self.public, len(self.classes)
+        # Under the other relation the number of records is private.
+        n_records = self.records.n_records if self.records.keeps and self.relation is Relation.REPLACE_ONE else 0
+        with on_public_rows():
+            needed = [] if self.grid is not None else [bytes_needed(self.feature_map, public, n_classes, n_records)]
+        if self.grid is not None or self.after_alarm is not None:
+            n_public = 0 if self.grid is None else len(public)
+            needed.append(bytes_needed_by_synthetic_rows(public.shape[1], n_classes, n_public))
+        return max(needed)
 
     def _fitted_map(self) -> Any:
         """Return the map, fitted on public rows."""

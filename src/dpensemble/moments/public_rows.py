@@ -101,6 +101,11 @@ _LOGIT, _SMALLEST_SQUARE = 1.0, 1e-6
 _MOST_PRODUCTS, _FEWEST_ROWS, _ROWS_PER_FEATURE = 4e9, 4000, 6
 
 
+def rows_for_curvatures(n_rows: int, n_features: int) -> int:
+    """Return from how many of some rows curvatures are estimated."""
+    return min(n_rows, max(_FEWEST_ROWS, _ROWS_PER_FEATURE * n_features, int(_MOST_PRODUCTS / n_features**2)))
+
+
 @dataclass(frozen=True, eq=False)
 class _RowsInMemory:
     """Some public rows: their numbers, their features, their features as released, and shares that add up to 1."""
@@ -117,12 +122,12 @@ class _RowsInMemory:
         return means
 
 
-# Rows with columns drawn apart beside public ones that are few, and their share.
-_ROWS_APART, _SHARE_APART = 2000, 0.3
+#: Rows with columns drawn apart beside public ones that are few, and their share.
+ROWS_APART, _SHARE_APART = 2000, 0.3
 # How much worse than a sample synthetic rows count, and public rows that count as half beside them.
 _KAPPA, _HALF = 3.0, 300
-# Public rows below which rows with columns drawn apart stand beside them.
-_FEW_ROWS = 1000
+#: Public rows below which rows with columns drawn apart stand beside them.
+FEW_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +150,8 @@ class PublicRows:
 
     def __post_init__(self) -> None:
         n_rows, n_features = self.features.shape
-        most = max(_FEWEST_ROWS, _ROWS_PER_FEATURE * n_features, int(_MOST_PRODUCTS / n_features**2))
-        rows = np.sort(np.random.default_rng(0).permutation(n_rows)[:most])
+        n_some = rows_for_curvatures(n_rows, n_features)
+        rows = np.sort(np.random.default_rng(0).permutation(n_rows)[:n_some])
         features = dense(self.features[rows]).astype(np.float32)
         released = features if self.released is None else dense(self.released[rows]).astype(np.float32)
         shares = np.ones(len(rows)) if self.shares is None else self.shares[rows]
@@ -252,7 +257,7 @@ class PublicRows:
 
         If these are few, add features of rows with columns drawn independently.
         """
-        if not as_library_transformer(feature_map).reads_columns_apart or len(public) >= _FEW_ROWS:
+        if not as_library_transformer(feature_map).reads_columns_apart or len(public) >= FEW_ROWS:
             return cls._read_by(feature_map, features, public, n_classes, units)
         # In few rows, entries go together by chance. Made-up rows keep the fit from relying on that.
         more = bounded_features(feature_map.transform(_apart(public, units))) / UNIT
@@ -540,8 +545,8 @@ def _apart(public: pd.DataFrame, units: PublicUnits) -> pd.DataFrame:
 
     def places() -> NDArray[np.int64]:
         if shares is None:
-            return draw.integers(len(public), size=_ROWS_APART)
-        return draw.choice(len(public), size=_ROWS_APART, p=shares)
+            return draw.integers(len(public), size=ROWS_APART)
+        return draw.choice(len(public), size=ROWS_APART, p=shares)
 
     apart = {name: public[name].to_numpy()[places()] for name in public.columns}
     return pd.DataFrame(apart).astype(public.dtypes)
