@@ -19,6 +19,9 @@ from dpensemble.workflow.rehearsal import rehearse
 SETTINGS = {"epsilon": 1.0, "delta": 1e-4, "insecure_release_seed": 0, "on_bad_record": "zero"}
 
 
+pytestmark = pytest.mark.filterwarnings("ignore::dpensemble.errors.UnlikeRowsWarning")
+
+
 def rows(n, n_columns=4, *, mixed=False, seed=0):
     draw = np.random.default_rng(seed)
     table = pd.DataFrame(draw.normal(size=(n, n_columns)), columns=[f"c{place}" for place in range(n_columns)])
@@ -89,14 +92,13 @@ def distinct(steps):
 
 
 GRID = [
-    *((n_public, 2, mixed) for n_public in (50, 199, 200, 999, 1000, 1500) for mixed in (False, True)),
-    *((n_public, 3, False) for n_public in (150, 600, 1200)),
-    (3000, 2, False),
+    *((n_public, 2, mixed, 0.5) for n_public in (199, 200, 999, 1000) for mixed in (False, True)),
+    *((n_public, 3, False, 4.0) for n_public in (50, 600, 1500)),
+    (3000, 2, False, 4.0),
 ]
 
 
-@pytest.mark.parametrize(("n_public", "n_classes", "mixed"), GRID)
-@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+@pytest.mark.parametrize(("n_public", "n_classes", "mixed", "epsilon"), GRID)
 def test_a_rehearsal_takes_the_branches_of_its_run(monkeypatch, n_public, n_classes, mixed, epsilon):
     branches = Branches(monkeypatch)
     model = LabelMomentsClassifier(**SETTINGS | {"epsilon": epsilon})
@@ -158,7 +160,7 @@ def test_a_selected_method_is_rehearsed(monkeypatch):
     assert chosen == []
 
 
-@pytest.mark.parametrize("model", [LabelMomentsClassifier(**SETTINGS), PATEClassifier(n_teachers=20, **SETTINGS)])
+@pytest.mark.parametrize("model", [LabelMomentsClassifier(**SETTINGS), PATEClassifier(n_teachers=200, **SETTINGS)])
 def test_a_rehearsal_announces_nothing_and_moves_no_outcome(model):
     given, announced = tables(1000), []
     with listen(announced.extend):

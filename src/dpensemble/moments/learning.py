@@ -27,13 +27,10 @@ from dpensemble.design.sums import NoisySums
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.fits import Fit, Moments
 from dpensemble.moments.maps.base import FeatureMap
-from dpensemble.moments.maps.directions import FEATURES_AT_ONCE
 from dpensemble.moments.maps.grid import Grid, SnappedMap, observed_grid
 from dpensemble.moments.maps.tables import MOST_FEATURES, TableMap
 from dpensemble.moments.model import MomentsModel
 from dpensemble.moments.public_rows import (
-    FEW_ROWS,
-    ROWS_APART,
     Drift,
     PublicRows,
     PublicUnits,
@@ -106,8 +103,8 @@ class FeatureMean(RecordsQuery[tuple[Floats, float]]):
         return sums[:, 0], spread
 
 
-#: Products of features of records that are in memory at a time.
-PRODUCTS_AT_ONCE = 2**22
+# Products of features of records that are in memory at a time.
+_PRODUCTS_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True)
@@ -122,7 +119,7 @@ class FeatureProducts(RecordsQuery[tuple[Floats, float]]):
 
     def rows_at_once(self, n_features: int) -> int:
         """Return fewer records for more features."""
-        return max(1, PRODUCTS_AT_ONCE // n_features**2)
+        return max(1, _PRODUCTS_AT_ONCE // n_features**2)
 
     def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
         """Return products and weights."""
@@ -344,6 +341,8 @@ _SYNTHETIC_ROWS, _REHEARSED_ROWS, _KNOTS = 16_000, 250, (2, 3, 5, 9)
 _COPIES, _SQUARES = 4.5, 12
 # Rows of a block of records, how often its features are in memory, and the most bytes that are kept between passes.
 _BLOCK, _BLOCK_COPIES, _MOST_KEPT = 2048, 5, 2**29
+# Rows that may stand beside public ones, and most entries of a base map's features at once.
+_APART, _BASE_ENTRIES = 2000, 2**25
 # Bytes of one entry of a released sum while its noise is drawn, mostly of Python integers.
 _ENTRY_BYTES = 120
 
@@ -353,12 +352,12 @@ def bytes_needed(feature_map: FeatureMap, public: pd.DataFrame, n_classes: int, 
     some, decoder = public.iloc[:_SAMPLE], as_library_transformer(feature_map).decoder_
     released, n_rows = _RowSize.of(feature_map.transform(some)), len(public)
     read = released if decoder is None else _RowSize.of(decoder.transform(some))
-    if as_library_transformer(feature_map).reads_columns_apart and n_rows < FEW_ROWS:
-        n_rows += ROWS_APART
+    if as_library_transformer(feature_map).reads_columns_apart:
+        n_rows += _APART
     features = _COPIES * n_rows * (released.n_bytes + (0 if decoder is None else read.n_bytes))
     if not released.is_sparse:
         # Directions are found among the base map's features, which are in memory for some rows.
-        features += 8 * min(n_rows * max(MOST_FEATURES, 3 * public.shape[1]), FEATURES_AT_ONCE)
+        features += 8 * min(n_rows * max(MOST_FEATURES, 3 * public.shape[1]), _BASE_ENTRIES)
     kept = min(n_records * released.n_bytes / 4, _MOST_KEPT)
     sizes = read.n_features, (0 if decoder is None else released.n_features)
     return int(features + kept + _BLOCK_COPIES * _BLOCK * released.n_bytes + _bytes_of_fit(n_rows, n_classes, *sizes))
@@ -371,7 +370,7 @@ def bytes_needed_by_synthetic_rows(n_columns: int, n_classes: int, n_public: int
         scales += 1
     n_features, n_rows = n_columns * (sum(_KNOTS[:scales]) + 1) + 1, _SYNTHETIC_ROWS + n_public
     entries = n_rows * (2 * scales * n_columns + 1)
-    products = 3 * 8 * PRODUCTS_AT_ONCE + _ENTRY_BYTES * n_columns**2
+    products = 3 * 8 * _PRODUCTS_AT_ONCE + _ENTRY_BYTES * n_columns**2
     table = 3 * 8 * n_rows * n_columns
     return int(_COPIES * 12 * entries + table + products + _bytes_of_fit(n_rows, n_classes, n_features, 0))
 

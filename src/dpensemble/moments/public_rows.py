@@ -122,12 +122,12 @@ class _RowsInMemory:
         return means
 
 
-#: Rows with columns drawn apart beside public ones that are few, and their share.
-ROWS_APART, _SHARE_APART = 2000, 0.3
+# Rows with columns drawn apart beside public ones that are few, and their share.
+_ROWS_APART, _SHARE_APART = 2000, 0.3
 # How much worse than a sample synthetic rows count, and public rows that count as half beside them.
 _KAPPA, _HALF = 3.0, 300
-#: Public rows below which rows with columns drawn apart stand beside them.
-FEW_ROWS = 1000
+# Public rows below which rows with columns drawn apart stand beside them.
+_FEW_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +257,7 @@ class PublicRows:
 
         If these are few, add features of rows with columns drawn independently.
         """
-        if not as_library_transformer(feature_map).reads_columns_apart or len(public) >= FEW_ROWS:
+        if not as_library_transformer(feature_map).reads_columns_apart or len(public) >= _FEW_ROWS:
             return cls._read_by(feature_map, features, public, n_classes, units)
         # In few rows, entries go together by chance. Made-up rows keep the fit from relying on that.
         more = bounded_features(feature_map.transform(_apart(public, units))) / UNIT
@@ -545,8 +545,8 @@ def _apart(public: pd.DataFrame, units: PublicUnits) -> pd.DataFrame:
 
     def places() -> NDArray[np.int64]:
         if shares is None:
-            return draw.integers(len(public), size=ROWS_APART)
-        return draw.choice(len(public), size=ROWS_APART, p=shares)
+            return draw.integers(len(public), size=_ROWS_APART)
+        return draw.choice(len(public), size=_ROWS_APART, p=shares)
 
     apart = {name: public[name].to_numpy()[places()] for name in public.columns}
     return pd.DataFrame(apart).astype(public.dtypes)

@@ -100,8 +100,8 @@ def _in_chunks(n_rows: int, n_columns: int, most: int = _ENTRIES_AT_ONCE) -> Ite
 _LEAST_SHARE = 1e-6
 # With more features, the square matrix of rows is used if there are fewer rows.
 _MOST_FEATURES_SQUARED = 4000
-#: Features of all rows together may need far more memory than the rows.
-FEATURES_AT_ONCE = 2**25
+# Features of all rows together may need far more memory than the rows.
+_FEATURES_AT_ONCE = 2**25
 
 
 class DirectionsMap(MapOnBase):
@@ -183,7 +183,7 @@ class DirectionsMap(MapOnBase):
         """
         if self.reads_rows_alone:
             n_rows, features_of = row_count(X), as_library_transformer(self.base_).for_products or self.base_.transform
-            size = max(1, FEATURES_AT_ONCE // self.directions_.shape[0])
+            size = max(1, _FEATURES_AT_ONCE // self.directions_.shape[0])
             blocks = [rows_at(X, slice(start, start + size)) for start in range(0, max(n_rows, 1), size)]
             products = [_exact_products(features_of(block), self.directions_) for block in blocks]
             rows = products[0] if len(products) == 1 else np.concatenate(products)
@@ -253,7 +253,7 @@ def _products(features: Any) -> Floats:
     if not sparse.issparse(features):
         return np.asarray(features @ features.T)
     by_columns, products = features.tocsc(), np.zeros((features.shape[0], features.shape[0]))
-    size = max(1, FEATURES_AT_ONCE // 8 // features.shape[0])
+    size = max(1, _FEATURES_AT_ONCE // 8 // features.shape[0])
     for start in range(0, features.shape[1], size):
         block = by_columns[:, start : start + size].toarray()
         products += block @ block.T
