@@ -231,9 +231,10 @@ def fewer(count: int, fewest: int = 1) -> int:
     return min(count, fewest) if is_rehearsal() else count
 
 
-def alarm_is_rehearsed() -> bool:
-    """Return whether this is a rehearsal of what follows an alarm."""
-    return bool(_ALARMED.get())
+def alarm_or_rehearsed(alarm: bool) -> bool:
+    """Return whether a run goes on as after an alarm. A rehearsal decides for itself, since it takes both ways."""
+    rehearsed = _ALARMED.get()
+    return alarm if rehearsed is None else rehearsed
 
 
 _SHOWN: ContextVar[bool] = ContextVar("progress bars are shown", default=False)

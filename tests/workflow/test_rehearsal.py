@@ -160,7 +160,9 @@ def test_a_selected_method_is_rehearsed(monkeypatch):
     assert chosen == []
 
 
-@pytest.mark.parametrize("model", [LabelMomentsClassifier(**SETTINGS), PATEClassifier(n_teachers=200, **SETTINGS)])
+@pytest.mark.parametrize(
+    "model", [LabelMomentsClassifier(**SETTINGS), PATEClassifier(n_teachers=200, random_state=0, **SETTINGS)]
+)
 def test_a_rehearsal_announces_nothing_and_moves_no_outcome(model):
     given, announced = tables(1000), []
     with listen(announced.extend):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpensemble._entries import Floats, Integers, Rows
-from dpensemble._work import alarm_is_rehearsed, fewer, one_thread, pass_named
+from dpensemble._work import alarm_or_rehearsed, fewer, one_thread, pass_named
 from dpensemble.datasets.tables import as_library_transformer
 from dpensemble.design.sums import NoisySums
 from dpensemble.errors import InvalidParameterError
@@ -577,7 +577,7 @@ def release_and_fit(
             query = FeatureMean(compared_source.nonnegative)
             mean = compared_source.noisy_sum(query, design.mean_share, total_weight)
             difference = Drift.of(*mean, compared, total_weight, units)
-            if after_alarm is not None and (difference.alarm or alarm_is_rehearsed()):
+            if after_alarm is not None and alarm_or_rehearsed(difference.alarm):
                 grid = observed_grid(public)
                 learned = _by_synthetic_rows(source, grid, None, classes, after_alarm, total_weight, on_done)
                 return replace(learned, drift=difference)
