@@ -24,6 +24,7 @@ def test_what_does_not_fit_into_two_gigabytes_is_refused(tmp_path):
         table.assign(y=(table["c0"] > 0).astype(int)).to_csv(tmp_path / f"{name}.csv", index=False)
     columns = ["--private", "private.csv", "--public", "public.csv", "--target", "y", "--classes", "0,1"]
     command = ["train", "label-moments", *columns, "--epsilon", "1", "--delta", "1e-5", "--out", "run"]
+    begun = [sys.executable, "-c", SMALL, *command]
     done = subprocess.run(
         [sys.executable, "-c", SMALL, *command],
         cwd=tmp_path,
