@@ -26,7 +26,7 @@ def test_what_does_not_fit_into_two_gigabytes_is_refused(tmp_path):
     command = ["train", "label-moments", *columns, "--epsilon", "1", "--delta", "1e-5", "--out", "run"]
     begun = [sys.executable, "-c", SMALL, *command]
     done = subprocess.run(
-        [sys.executable, "-c", SMALL, *command],
+        begun,
         cwd=tmp_path,
         capture_output=True,
         text=True,
