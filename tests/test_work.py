@@ -28,6 +28,7 @@ from threadpoolctl import threadpool_info
 from dpensemble import LabelMomentsClassifier, PATEClassifier, _work, show_progress
 from dpensemble._work import (
     ShownPasses,
+    available_memory,
     one_thread,
     pass_bar,
     pass_named,
@@ -36,9 +37,11 @@ from dpensemble._work import (
     progress_bar,
     progress_heard_by,
     progress_on_stderr,
+    require_memory,
 )
 from dpensemble.allocation import partitions
 from dpensemble.datasets.partitions import results_of
+from dpensemble.errors import MemoryShortageError
 from dpensemble.moments import learning
 from dpensemble.teachers import TeacherEnsemble
 
@@ -589,3 +592,59 @@ def test_lines_are_the_same_for_neighbours(capsys, relation):
     assert written[0] == written[1]
     assert "dpensemble: Releasing moments, 0 of 2: Round 1 of 2" in written[0]
     assert not re.search("120|121", str(written))
+
+
+def machine(folder, monkeypatch, **files):
+    """Let the files of a folder stand for those in which Linux states memory."""
+    for name, text in files.items():
+        path = folder / name.replace("__", "/").replace("_dot_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr("dpensemble._work._SYSTEM", folder)
+
+
+MEMINFO = "MemTotal: 9000 kB\nMemAvailable: 4000 kB\nSwapFree: 500 kB\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "available"),
+    [
+        ({}, None),
+        ({"proc__meminfo": "MemFree: 1 kB\n"}, None),
+        ({"proc__meminfo": MEMINFO}, 4500 * 1024),
+        ({"proc__meminfo": MEMINFO, "proc__self__cgroup": "0::/a/b\n"}, 4500 * 1024),
+        # What files hold that are only in memory can be reclaimed, and a group around this one counts as well.
+        (
+            {
+                "proc__meminfo": MEMINFO,
+                "proc__self__cgroup": "0::/a/b\n",
+                "sys__fs__cgroup__a__b__memory_dot_max": "max\n",
+                "sys__fs__cgroup__a__memory_dot_max": "3000000\n",
+                "sys__fs__cgroup__a__memory_dot_current": "1000000\n",
+                "sys__fs__cgroup__a__memory_dot_stat": "anon 1\ninactive_file 5000\n",
+            },
+            2005000,
+        ),
+        (
+            {
+                "proc__self__cgroup": "4:memory:/a\n1:cpu:/\n",
+                "sys__fs__cgroup__memory__a__memory_dot_limit_in_bytes": "300\n",
+                "sys__fs__cgroup__memory__a__memory_dot_usage_in_bytes": "400\n",
+                "sys__fs__cgroup__memory__a__memory_dot_stat": "total_inactive_file 50\n",
+            },
+            0,
+        ),
+    ],
+)
+def test_available_memory_is_the_least_that_the_system_states(tmp_path, monkeypatch, files, available):
+    machine(tmp_path, monkeypatch, **files)
+    assert available_memory() == available
+
+
+def test_memory_that_is_not_known_refuses_nothing(tmp_path, monkeypatch):
+    machine(tmp_path, monkeypatch)
+    require_memory(2**60, "give fewer rows")
+    machine(tmp_path, monkeypatch, proc__meminfo=MEMINFO)
+    require_memory(4500 * 1024, "give fewer rows")
+    with pytest.raises(MemoryShortageError, match=r"needs about 0.01 GB .* 0.00 GB are available, .*: give fewer rows"):
+        require_memory(10 * 2**20, "give fewer rows")

@@ -67,6 +67,16 @@ def listen(listener: Listener | None) -> Iterator[None]:
         _LISTENERS.reset(token)
 
 
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Let no listener from outside the block hear what the block announces, because it spends nothing."""
+    token = _LISTENERS.set(())
+    try:
+        yield
+    finally:
+        _LISTENERS.reset(token)
+
+
 def announce(
     groups: Sequence[Any],
     costs: Callable[[], Sequence[Any] | None] = lambda: None,

@@ -1,7 +1,9 @@
-"""Long work on this machine: its worker processes, its threads, and how far it is.
+"""Long work on this machine: its worker processes, its threads, its memory, and how far it is.
 
 Worker processes do not write private records to files, and end with their parent process. Libraries of linear algebra
 use one thread where more threads would only wait for each other.
+
+A rehearsal of a run takes the decisions of the real run, and repeats its arithmetic less often.
 
 Progress on stderr is for people, and events are for programs. A terminal shows bars. Elsewhere a command writes a line
 every ten seconds, with its stages and their public steps. Events and lines count only public things, and so do bars,
@@ -22,12 +24,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path, PurePosixPath
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
 from dpensemble._entries import Rows
+from dpensemble.errors import MemoryShortageError
 
 _LOOK_SECONDS = 0.2
 
@@ -109,6 +113,131 @@ def one_thread(user_api: str | None = "blas") -> AbstractContextManager[object]:
 def _controller(n_modules: int) -> ThreadpoolController:  # noqa: ARG001
     """Return the libraries' threads. Looking them up takes milliseconds, and only an import loads another library."""
     return ThreadpoolController()
+
+
+# Where Linux states memory, and the files of a group's limit and usage there, of both versions of control groups.
+_SYSTEM = Path("/")
+_GROUPS = (
+    ("sys/fs/cgroup", "", "memory.max", "memory.current", "inactive_file"),
+    ("sys/fs/cgroup/memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+
+
+def available_memory() -> int | None:
+    """Return the bytes of memory that this process can still get, or None if the system does not state it.
+
+    The least of what the machine has free, what its control groups leave, and what the limits of the process leave.
+    """
+    known = [*_free_on_machine(), *_left_by_groups(), *_left_by_limits()]
+    return max(min(known), 0) if known else None
+
+
+def require_memory(needed: int, remedy: str) -> None:
+    """Raise if a run needs more bytes of memory than are available. Without known figures nothing is refused."""
+    available = available_memory()
+    if available is not None and needed > available:
+        raise MemoryShortageError(
+            f"this run needs about {_gigabytes(needed)} of memory, but only {_gigabytes(available)} are available, so "
+            f"nothing was charged: {remedy}, or use a machine with more memory."
+        )
+
+
+def _gigabytes(count: int) -> str:
+    return f"{count / 2**30:.2f} GB"
+
+
+def _free_on_machine() -> Iterator[int]:
+    with suppress(OSError, ValueError):
+        lines = (_SYSTEM / "proc/meminfo").read_text(encoding="ascii").splitlines()
+        kilobytes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+        if "MemAvailable" in kilobytes:
+            yield 1024 * (kilobytes["MemAvailable"] + kilobytes.get("SwapFree", 0))
+
+
+def _left_by_groups() -> Iterator[int]:
+    """Yield what each control group of this process leaves, and what each of the groups around it leaves."""
+    with suppress(OSError):
+        lines = (_SYSTEM / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+        for root, controller, *files in _GROUPS:
+            for _, controllers, path in (line.split(":", 2) for line in lines):
+                if controller in controllers.split(","):
+                    group = PurePosixPath(path.lstrip("/"))
+                    # In a container, the root is the group itself.
+                    for folder in {group, *group.parents}:
+                        yield from _left_by_group(_SYSTEM / root / folder, *files)
+
+
+def _left_by_group(folder: Path, limit: str, usage: str, reclaimable: str) -> Iterator[int]:
+    # A group without a limit states "max", or has no such files.
+    with suppress(OSError, ValueError):
+        left = int((folder / limit).read_text()) - int((folder / usage).read_text())
+        lines = (line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        yield left + next((int(count) for name, count in lines if name == reclaimable), 0)
+
+
+def _left_by_limits() -> Iterator[int]:
+    """Yield what the limits of this process leave of its address space and of its data."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource  # noqa: PLC0415  not on Windows
+
+        pages = (_SYSTEM / "proc/self/statm").read_text(encoding="ascii").split()
+        for kind, used in ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5])):
+            limit, _ = resource.getrlimit(kind)
+            if limit != resource.RLIM_INFINITY:
+                yield limit - int(used) * resource.getpagesize()
+
+
+Decision = TypeVar("Decision")
+# What the real run decided from public facts, by name.
+_DECISIONS: ContextVar[dict[str, Any] | None] = ContextVar("decisions of the real run", default=None)
+_ALARMED: ContextVar[bool | None] = ContextVar("whether a rehearsal sees an alarm, None in a real run", default=None)
+
+
+@contextmanager
+def decisions_kept() -> Iterator[None]:
+    """Keep what the block decides from public facts, so that a rehearsal in the block decides the same."""
+    token = _DECISIONS.set({})
+    try:
+        yield
+    finally:
+        _DECISIONS.reset(token)
+
+
+def decided(name: str, decide: Callable[[], Decision]) -> Decision:
+    """Return a decision from public facts. A rehearsal returns the decision of the real run."""
+    known = _DECISIONS.get()
+    if known is None:
+        return decide()
+    if name not in known:
+        known[name] = decide()
+    decision: Decision = known[name]
+    return decision
+
+
+@contextmanager
+def rehearsing(*, alarmed: bool) -> Iterator[None]:
+    """Let `fewer` return the fewest in the block. `alarmed` states whether public rows seem unlike private ones."""
+    token = _ALARMED.set(alarmed)
+    try:
+        yield
+    finally:
+        _ALARMED.reset(token)
+
+
+def is_rehearsal() -> bool:
+    """Return whether this is a rehearsal, whose outcome is not used."""
+    return _ALARMED.get() is not None
+
+
+def fewer(count: int, fewest: int = 1) -> int:
+    """Return a number of rows or repetitions: `count`, or no more than the `fewest` in a rehearsal."""
+    return min(count, fewest) if is_rehearsal() else count
+
+
+def alarm_or_rehearsed(alarm: bool) -> bool:
+    """Return whether a run goes on as after an alarm. A rehearsal decides for itself, since it takes both ways."""
+    rehearsed = _ALARMED.get()
+    return alarm if rehearsed is None else rehearsed
 
 
 _SHOWN: ContextVar[bool] = ContextVar("progress is shown", default=False)

@@ -102,6 +102,10 @@ class TamperedLedgerError(LedgerError):
     """The ledger's contents do not follow from its entries."""
 
 
+class MemoryShortageError(DPEnsembleError, MemoryError):
+    """A run would need more memory than there is. It was refused before anything was charged."""
+
+
 class TeacherError(DPEnsembleError, RuntimeError):
     """No teacher could be fitted."""
 

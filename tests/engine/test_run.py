@@ -12,14 +12,18 @@ from sklearn.preprocessing import StandardScaler
 
 from dpensemble import (
     AutoClassifier,
+    DiscriminantClassifier,
     EncodedClassifier,
     LabelMomentsClassifier,
+    PATEClassifier,
+    SoftVotesClassifier,
     SubsampleAggregateClassifier,
     total_spent,
 )
+from dpensemble._spending import listen
 from dpensemble.datasets.columns import row_hashes
 from dpensemble.engine import run
-from dpensemble.errors import BudgetError, DPEnsembleError, RepeatedReleaseWarning
+from dpensemble.errors import BudgetError, DPEnsembleError, MemoryShortageError, RepeatedReleaseWarning
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
@@ -133,3 +137,27 @@ def test_a_fit_of_a_foreign_method_that_fails_after_its_charge_is_counted():
     with pytest.raises((RuntimeError, DPEnsembleError)):
         EncodedClassifier(Foreign(), encoder=StandardScaler()).fit(X, Y, X_public=PUBLIC)
     assert total_spent().epsilon == pytest.approx(1.0)
+
+
+def test_a_run_without_enough_memory_is_refused_before_anything_is_announced(monkeypatch):
+    monkeypatch.setattr("dpensemble._work.available_memory", lambda: 2**10)
+    for model in (LabelMomentsClassifier, PATEClassifier, SoftVotesClassifier, DiscriminantClassifier):
+        fitted, announced = model(classes=[0, 1], epsilon=5.0, delta=1e-4), []
+        with pytest.raises(MemoryShortageError, match="fewer public rows"), listen(announced.extend):
+            fitted.fit(X, Y, X_public=PUBLIC)
+        assert announced == []
+        assert not hasattr(fitted, "result_")
+
+
+def test_an_estimate_of_memory_does_not_depend_on_a_private_number_of_records(monkeypatch):
+    """Under add-or-remove-one the number of records is private, so a refusal must not state it."""
+    rng, needed = np.random.default_rng(7), []
+    monkeypatch.setattr("dpensemble.engine.run.require_memory", lambda count, _: needed.append(count))
+    for relation in ("add-or-remove-one", "replace-one"):
+        for n in (500, 9000):
+            rows = rng.normal(size=(n, 3))
+            settings = {"classes": [False, True], "epsilon": 5.0, "delta": 1e-5, "relation": relation}
+            for model in (LabelMomentsClassifier, SoftVotesClassifier):
+                model(**settings, insecure_release_seed=0).fit(rows, rows[:, 0] > 0, X_public=PUBLIC)
+    assert needed[:2] == needed[2:4]
+    assert needed[4] < needed[6]

@@ -104,7 +104,7 @@ _HOW = (
 def run(request: Request) -> None:
     """Train a private student, write its report and print the result. Log events on request.
 
-    The order is: check the options, claim the folder, read the tables, rehearse, train, and put the release in place.
+    The order is: check the options, claim the folder, read the tables, train, and put the release in place.
     """
     own, out = request.own, request.own["out"]
     with (
@@ -137,16 +137,14 @@ def run(request: Request) -> None:
             log("tables read", {"seconds": round(read, 3), "notes": len(tables.notes)})
             options = _options_of_training(own)
             _print_cells(tables, model, options)
-            if request.resumed is None:
-                with progress_bar("Rehearsing on public rows", None):
-                    rehearse(tables, model, **options)
             ledger = place.journaled(ledger, own["ledger"], INTERRUPTS.check)
             with (
                 Workers.opened_cluster(own.get("backend"), *where),
                 _warnings(own),
                 listen(partial(_spend, place, log)),
             ):
-                outcome = run_training(tables, model, ledger=ledger, **options)
+                rehearsal = rehearse if request.resumed is None else None
+                outcome = run_training(tables, model, ledger=ledger, rehearsal=rehearsal, **options)
             if began is not None:
                 outcome.record.guarantee["delta_rule"] = began[1]
             for line in outcome.warnings:
@@ -164,7 +162,7 @@ def run(request: Request) -> None:
 
 
 def _options_of_training(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `dpensemble.workflow.train` and of its rehearsal."""
+    """Return the arguments of `dpensemble.workflow.train`."""
     names = ("baseline", "fewest_units", "fill", "holdout_score", "title", "unit_name")
     options = {name: own[name] for name in names}
     options |= {"certificate": own.get("certificate", False), "private_report": own.get("private_report", False)}

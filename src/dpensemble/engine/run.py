@@ -1,6 +1,7 @@
 """The order of every run, and the joint cost of private fits on the same records in this process.
 
 `run_steps` holds the order of the steps: prepare, announce, teach, charge and release, make the student and the result.
+Whoever trains may rehearse the later steps as soon as the run is prepared.
 
 No single guarantee states the joint cost. Records are identified by hashes of their contents, in memory only. Losses
 add up by basic composition: epsilons and deltas of all fits that used a record (C. Dwork and A. Roth, "The Algorithmic
@@ -32,7 +33,7 @@ from dpensemble._entries import Floats, Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_sequence
 from dpensemble._spending import Spending, announce, listen
-from dpensemble._work import passes_counted, progress_bar
+from dpensemble._work import decisions_kept, passes_counted, progress_bar, require_memory
 from dpensemble.datasets.columns import ComparedOnce, EqualRows, ReadBlocks, equal_rows, row_hashes, share_memory
 from dpensemble.engine.classifier import PrivateClassifier
 from dpensemble.engine.planned import Analysis
@@ -228,6 +229,10 @@ class Steps(ABC):
     #: Epsilon and delta of the run, found once in `prepare` or before, and the rule that gave delta, if there is one.
     budget: Budget
     delta_rule: str | None = None
+    #: The design of the rest of the run if a released sum raises an alarm, or None.
+    after_alarm: Any = None
+    #: What makes a run need less memory.
+    less_memory: ClassVar[str] = "give fewer public rows or fewer columns"
 
     def __init__(self, method: Any) -> None:
         self.method, self.relation = method, member("relation", method.relation, Relation)
@@ -254,6 +259,13 @@ class Steps(ABC):
     @abstractmethod
     def prepare(self) -> None:
         """Find `design` and `meter`, and raise if the run is impossible, before anything is fitted or drawn."""
+
+    def memory(self) -> int | None:
+        """Return about how many bytes the later steps need beside what is in memory now, from public facts alone.
+
+        None if it is not known, and then nothing is refused.
+        """
+        return None
 
     @property
     def draws_to_teach(self) -> bool:
@@ -294,6 +306,20 @@ class Steps(ABC):
         return default_student()
 
 
+_PREPARED: ContextVar[Callable[[Steps], None] | None] = ContextVar("who waits for a prepared run", default=None)
+
+
+@contextmanager
+def once_prepared(act: Callable[[Steps], None] | None) -> Iterator[None]:
+    """Call `act` with the steps of the first fit in the block that is prepared, before anything is drawn or charged."""
+    token = _PREPARED.set(act)
+    try:
+        with decisions_kept():
+            yield
+    finally:
+        _PREPARED.reset(token)
+
+
 def run(
     estimator: _Estimator,
     checked: Callable[[], Steps],
@@ -317,6 +343,14 @@ def run_steps(steps: Steps) -> Result:
     seconds: dict[str, float] = {}
     with _timed(seconds, "accounting"), progress_bar("Preparing the release", None):
         steps.prepare()
+    needed = steps.memory()
+    if needed is not None:
+        # A run that ends for lack of memory has spent its budget.
+        require_memory(needed, steps.less_memory)
+    act = _PREPARED.get()
+    if act is not None:
+        _PREPARED.set(None)
+        act(steps)
     if steps.draws_to_teach:
         announce(steps.design.groups, relation=steps.relation, delta_rule=steps.delta_rule)
     with _timed(seconds, "teachers"):

@@ -116,6 +116,18 @@ class _ReleasedAnswers:
         return np.concatenate([self.labels, self.own_labels])
 
 
+# How often votes of a chunk, parameters of teachers, private rows and public rows are in memory at once.
+_VOTES, _PARAMETERS, _COPIES = 4, 6, 3
+
+
+def bytes_of_votes(n_queries: int, n_teachers: int, public: tuple[int, ...], n_classes: int, n_records: int) -> int:
+    """Return about how many bytes a run of votes needs. `public` is the shape of public rows."""
+    n_public, n_features = public
+    votes = _VOTES * min(n_queries * n_teachers, _CHUNK_BYTES)
+    parameters = _PARAMETERS * 8 * n_teachers * (n_features + 1) * (1 if n_classes == 2 else n_classes)
+    return votes + parameters + _COPIES * 8 * (n_records + n_public) * n_features
+
+
 def label_rows(
     questions: Questions,
     schedule: VotingSchedule,
@@ -267,6 +279,14 @@ class VotingSteps(Steps):
             self._choose_noise_and_allocate()
         student = default_student() if self.method.student is None else self.method.student
         self._learner = Learner(student, self.rows, self.classes, seed_integer(self.entropy, Stream.STUDENT))
+
+    def memory(self) -> int:
+        """Return about how many bytes logistic teachers, their votes and the student need. Other teachers vary."""
+        # Under the other relation the number of records is private.
+        n_records = len(self.records.targets) if self.relation is Relation.REPLACE_ONE else 0
+        return bytes_of_votes(
+            len(self._order), self.allocation.n_teachers, self.rows.shape, len(self.classes), n_records
+        )
 
     def _choose_noise_and_allocate(self) -> None:
         self.design = self.method._design(self.facts())

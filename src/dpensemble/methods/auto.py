@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._checks import declared_classes
 from dpensemble._hide_private_rows import on_public_rows
+from dpensemble._work import decided
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.frames import takes_any_frame
 from dpensemble.datasets.public_facts import warn_of_columns
@@ -202,7 +203,7 @@ class AutoClassifier(TableClassifier):
                 has_budgets=personal_epsilons is not None,
                 epsilon=self.epsilon,
             )
-            recommendation = _recommend(facts)
+            recommendation = decided("method", lambda: _recommend(facts))
             if recommendation.method == LabelMomentsClassifier.name:
                 moments = LabelMomentsClassifier(**self._settings_without("n_jobs"))
                 # The names of the columns that the model reads.

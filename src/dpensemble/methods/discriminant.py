@@ -208,6 +208,10 @@ class DiscriminantSteps(Steps):
         # A bad record adds nothing, but still counts among the records of its unit.
         self._weights = np.where(self.records.targets == BAD, 0.0, 1 / np.bincount(unit_of)[unit_of])
 
+    def memory(self) -> int:
+        """Return about how many bytes the sums, their noise and the model need."""
+        return self._release.bytes_needed(_ROWS_AT_ONCE)
+
     @property
     def n_steps(self) -> float:
         """Number of sums."""

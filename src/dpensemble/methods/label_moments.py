@@ -19,7 +19,7 @@ from dpensemble._checks import integer_between, member
 from dpensemble._entries import Floats, Integers
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._random import Stream, seed_integer
-from dpensemble._work import ShownPasses
+from dpensemble._work import ShownPasses, decided, is_rehearsal
 from dpensemble.accounting import EVERYONE, Group
 from dpensemble.datasets.frames import takes_any_frame
 from dpensemble.datasets.public_facts import warn_of_columns
@@ -34,7 +34,14 @@ from dpensemble.engine.run import Steps, compared_once, guarded_fit, run_steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
 from dpensemble.guarantee import Budget, budget_of_run
 from dpensemble.moments import MomentsSource
-from dpensemble.moments.learning import Learned, release_and_fit, release_and_fit_synthetic_rows, statistics_of
+from dpensemble.moments.learning import (
+    Learned,
+    bytes_needed,
+    bytes_needed_by_synthetic_rows,
+    release_and_fit,
+    release_and_fit_synthetic_rows,
+    statistics_of,
+)
 from dpensemble.moments.maps.grid import Grid, declared_grid, observed_grid
 from dpensemble.moments.maps.tables import MANY_COLUMNS, VERY_FEW_ROWS, fitted_map
 from dpensemble.moments.public_rows import PublicUnits
@@ -83,7 +90,8 @@ class _MomentsSteps(Steps):
     def prepare(self) -> None:
         """Choose the map, the rows and the shares of the budget from public facts."""
         method, public = self.method, self.public
-        warn_of_columns(public, has_unit=self.has_units)
+        if not is_rehearsal():
+            warn_of_columns(public, has_unit=self.has_units)
         require_no_blanks(method.student, public)
         if method.declared_columns is not None and method.feature_map is not None:
             raise InvalidParameterError(
@@ -101,23 +109,40 @@ class _MomentsSteps(Steps):
         else:
             design = method.design(**settings)
             with on_public_rows():
-                self.feature_map = fitted_map(
-                    method.feature_map,
-                    public,
-                    n_rows=int(self.total) if self.relation is Relation.REPLACE_ONE else len(public),
-                    n_classes=len(self.classes),
-                    epsilon=method.epsilon,
-                )
+                self.feature_map = decided("feature map", self._fitted_map)
             has_decoder = as_library_transformer(self.feature_map).decoder_ is not None
             if has_decoder and method.rounds is None:
                 # More rounds would release the same class sums again.
                 design = replace(design, rounds=1)
             # Class sums contain the mean of features, too. When synthetic rows may follow, the mean comes first.
             compares = has_decoder or not (self.feature_map.nonnegative_ and self.relation is Relation.REPLACE_ONE)
-            if compares and method.feature_map is None:
+            # A fit to synthetic rows cannot use the features of that many columns.
+            if compares and method.feature_map is None and public.shape[1] <= MANY_COLUMNS:
                 self.after_alarm = replace(synthetic, compares_rows=True)
             self.design = replace(design, compares_rows=compares)
         self.meter = self.design.meter()
+
+    def memory(self) -> int:
+        """Return about how many bytes the run needs, whether or not an alarm is released."""
+        public, n_classes = self.public, len(self.classes)
+        # Under the other relation the number of records is private.
+        n_records = self.records.n_records if self.records.keeps and self.relation is Relation.REPLACE_ONE else 0
+        with on_public_rows():
+            needed = [] if self.grid is not None else [bytes_needed(self.feature_map, public, n_classes, n_records)]
+        if self.grid is not None or self.after_alarm is not None:
+            n_public = 0 if self.grid is None else len(public)
+            needed.append(bytes_needed_by_synthetic_rows(public.shape[1], n_classes, n_public))
+        return max(needed)
+
+    def _fitted_map(self) -> Any:
+        """Return the map, fitted on public rows."""
+        return fitted_map(
+            self.method.feature_map,
+            self.public,
+            n_rows=int(self.total) if self.relation is Relation.REPLACE_ONE else len(self.public),
+            n_classes=len(self.classes),
+            epsilon=self.method.epsilon,
+        )
 
     @property
     def n_steps(self) -> float:

@@ -26,6 +26,7 @@ from dpensemble.engine.planned import store_params
 from dpensemble.engine.records import ReleasedLabels, TeacherRecords, groups_by_epsilon, teacher_records
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, run
+from dpensemble.engine.voting import bytes_of_votes
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.guarantee import Budget
 from dpensemble.moments.averages import AnswerBound
@@ -125,6 +126,12 @@ _STUDENTS = {
 }
 
 
+# Numbers about each averaged answer that are in memory at once, mostly Python integers.
+_AVERAGES = 16
+# Most answers of teachers that are in memory at once, with their copies.
+_ANSWERS_AT_ONCE = 2**24
+
+
 class _AveragesSteps(Steps):
     """The steps of `SoftVotesClassifier`."""
 
@@ -158,6 +165,14 @@ class _AveragesSteps(Steps):
             records.identities, entropy=self.entropy, group_of_record=by_record, group_of_unit=by_unit
         )
         self.meter = self.design.meter()
+
+    def memory(self) -> int:
+        """Return about how many bytes logistic teachers, their answers and the student need. Other teachers vary."""
+        n_records = len(self.records.targets) if self.relation is Relation.REPLACE_ONE else 0
+        n_answers, n_classes = len(self._asked), len(self.classes)
+        averages = _AVERAGES * 8 * n_answers * (1 if n_classes == 2 else n_classes)
+        averages += 8 * min(2 * n_answers * self._allocation.n_teachers * n_classes, _ANSWERS_AT_ONCE)
+        return averages + bytes_of_votes(n_answers, self._allocation.n_teachers, self.rows.shape, n_classes, n_records)
 
     def _groups(
         self,

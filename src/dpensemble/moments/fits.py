@@ -70,6 +70,7 @@ from numpy.typing import NDArray
 from scipy import linalg, optimize, special, stats
 
 from dpensemble._entries import Floats
+from dpensemble._work import fewer
 from dpensemble.moments.model import Information
 from dpensemble.moments.public_rows import PublicRows, RowsInMemory
 from dpensemble.moments.whole import centres_and_weights
@@ -206,7 +207,7 @@ def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_
     coefficients, scales, typical = start.coefficients, start.scales, public.typical_scales()
     seen = _RoundsOfTwo.of(rounds, public, n_units)
     place = seen.at(np.asarray(public.features @ coefficients))
-    for _ in range(_MOST_STEPS):
+    for _ in range(fewer(_MOST_STEPS)):
         some = public.sample_by((place.p * (1 - place.p))[:, 0])
         by_round = [_ObservedOfTwo.of(seen, some, number, place) for number in range(len(rounds))]
         information = np.sum([one.slope.T @ one.slope for one in by_round], axis=0)
@@ -327,7 +328,7 @@ def _most_likely_of_two(
     of the block's own and of one that all blocks share, by pseudo-coefficients: an inverse gamma prior.
     """
     sizes = np.bincount(blocks)
-    for _ in range(3):
+    for _ in range(fewer(3)):
         root, variances = _inverted(precision + np.diag(1 / scales[blocks] ** 2))
         best = linalg.cho_solve((root, True), evidence, check_finite=False)
         determined = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-9)
@@ -382,7 +383,7 @@ def _fit_linear(
     scales = np.ones(int(public.blocks.max()) + 1)
     scales[-1] = _CONSTANT_CHANCE / public.constant
     fitted, chances = None, np.full((len(sample.rows), n_classes), 1 / n_classes)
-    for _ in range(_LINEAR_TURNS):
+    for _ in range(fewer(_LINEAR_TURNS, 2)):
         size = public.features.shape[1]
         information, target = np.zeros((size, size)), np.zeros((size, n_classes))
         for moments, one, slope, rest in zip(rounds, about, slopes, rests, strict=True):
@@ -426,7 +427,7 @@ def _most_likely_linear(
 ) -> tuple[Floats, Floats]:
     """Return the best coefficients under the prior, whose scales are moved to where the evidence is largest."""
     sizes, contrasts, of_constant = np.bincount(blocks), target.shape[1] - 1, scales[-1]
-    for _ in range(_LINEAR_UPDATES):
+    for _ in range(fewer(_LINEAR_UPDATES)):
         precision = 1 / scales[blocks] ** 2
         root, variances = _inverted(information + np.diag(precision))
         coefficients = linalg.cho_solve((root, True), target)
@@ -530,7 +531,7 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
     coefficients, scales = _FIRST_SHARPNESS * linear.coefficients, _FIRST_SHARPNESS * linear.scales
     scales[-1] = public.constant_scale
     sample, rows = public.sample, public.in_memory
-    for turn in range(_TURNS):
+    for turn in range(fewer(_TURNS, 2)):
         chances = _softmax(sample.features @ coefficients.astype(np.float32)).astype(np.float64)
         both = zip(rounds, about, strict=True)
         roots = [_root_of_errors(m, one, chances, chances, public, n_units) for m, one in both]
@@ -579,7 +580,7 @@ def _likeliest_scales(information: Floats, coefficients: Floats, blocks: NDArray
     """Return prior scales of blocks, moved to where the evidence is largest."""
     sizes, of_constant = np.bincount(blocks), scales[-1]
     squares = np.bincount(blocks, (coefficients**2).sum(axis=1)) / (coefficients.shape[1] - 1)
-    for _ in range(_UPDATES):
+    for _ in range(fewer(_UPDATES)):
         _, variances = _inverted(information + np.diag(1 / scales[blocks] ** 2))
         determined = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-3)
         scales = np.sqrt(squares / determined).clip(_SMALLEST_SCALE, _LARGEST_SCALE)
@@ -639,7 +640,7 @@ class _Posterior:
             (self.root.T @ start).ravel(),
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": _STEPS, "maxcor": 15, "ftol": _LEAST_GAIN},
+            options={"maxiter": fewer(_STEPS), "maxcor": 15, "ftol": _LEAST_GAIN},
         )
         return _solved(self.root, steps.x.reshape(start.shape), transposed=True)
 
@@ -705,8 +706,9 @@ def _calibrated(
             distance += float(((one - alone) ** 2).sum())
         return total + _CAUTION * math.sqrt(distance)
 
-    place = _FACTORS.index(min(_FACTORS[::_STRIDE], key=error))
-    factor = min(_FACTORS[max(0, place - _STRIDE + 1) : place + _STRIDE], key=error)
+    coarse = _FACTORS[::_STRIDE][: fewer(len(_FACTORS), 2)]
+    place = _FACTORS.index(min(coarse, key=error))
+    factor = min(_FACTORS[max(0, place - _STRIDE + 1) : place + fewer(_STRIDE)], key=error)
     scaled = factor * fits[0]
     # The constant is the last feature, the same in every row.
     scaled[-1] += (1 - factor) * logarithms / posterior.rows.features[0, -1]

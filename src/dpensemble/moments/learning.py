@@ -21,16 +21,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpensemble._entries import Floats, Integers, Rows
-from dpensemble._work import one_thread, pass_named
+from dpensemble._work import alarm_or_rehearsed, fewer, one_thread, pass_named
 from dpensemble.datasets.tables import as_library_transformer
 from dpensemble.design.sums import NoisySums
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.fits import Fit, Moments
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.grid import Grid, SnappedMap, observed_grid
-from dpensemble.moments.maps.tables import TableMap
+from dpensemble.moments.maps.tables import MOST_FEATURES, TableMap
 from dpensemble.moments.model import MomentsModel
-from dpensemble.moments.public_rows import Drift, PublicRows, PublicUnits, ReadableShare
+from dpensemble.moments.public_rows import (
+    Drift,
+    PublicRows,
+    PublicUnits,
+    ReadableShare,
+    rows_in_memory,
+)
 from dpensemble.moments.whole import (
     UNIT,
     WHOLE,
@@ -97,6 +103,10 @@ class FeatureMean(RecordsQuery[tuple[Floats, float]]):
         return sums[:, 0], spread
 
 
+# Products of features of records that are in memory at a time.
+_PRODUCTS_AT_ONCE = 2**22
+
+
 @dataclass(frozen=True)
 class FeatureProducts(RecordsQuery[tuple[Floats, float]]):
     """Mean products of two features.
@@ -106,6 +116,10 @@ class FeatureProducts(RecordsQuery[tuple[Floats, float]]):
     """
 
     description = "which values go together"
+
+    def rows_at_once(self, n_features: int) -> int:
+        """Return fewer records for more features."""
+        return max(1, _PRODUCTS_AT_ONCE // n_features**2)
 
     def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
         """Return products and weights."""
@@ -321,6 +335,73 @@ def _divided(losses: Floats, gains: Floats, blocks: Any, now: Floats) -> Floats:
     return np.append(best * total / best.sum(), now[-1])
 
 
+# Synthetic rows, those of a rehearsal, and their knots.
+_SYNTHETIC_ROWS, _REHEARSED_ROWS, _KNOTS = 16_000, 250, (2, 3, 5, 9)
+# How often the features of all public rows are in memory at once, and square matrices of features.
+_COPIES, _SQUARES = 4.5, 12
+# Rows of a block of records, how often its features are in memory, and the most bytes that are kept between passes.
+_BLOCK, _BLOCK_COPIES, _MOST_KEPT = 2048, 5, 2**29
+# Rows that may stand beside public ones, and most entries of a base map's features at once.
+_APART, _BASE_ENTRIES = 2000, 2**25
+# Bytes of one entry of a released sum while its noise is drawn, mostly of Python integers.
+_ENTRY_BYTES = 120
+
+
+def bytes_needed(feature_map: FeatureMap, public: pd.DataFrame, n_classes: int, n_records: int) -> int:
+    """Return about how many bytes `release_and_fit` needs without an alarm. `n_records` is 0 if it is private."""
+    some, decoder = public.iloc[:_SAMPLE], as_library_transformer(feature_map).decoder_
+    released, n_rows = _RowSize.of(feature_map.transform(some)), len(public)
+    read = released if decoder is None else _RowSize.of(decoder.transform(some))
+    if as_library_transformer(feature_map).reads_columns_apart:
+        n_rows += _APART
+    features = _COPIES * n_rows * (released.n_bytes + (0 if decoder is None else read.n_bytes))
+    if not released.is_sparse:
+        # Directions are found among the base map's features, which are in memory for some rows.
+        features += 8 * min(n_rows * max(MOST_FEATURES, 3 * public.shape[1]), _BASE_ENTRIES)
+    kept = min(n_records * released.n_bytes / 4, _MOST_KEPT)
+    sizes = read.n_features, (0 if decoder is None else released.n_features)
+    return int(features + kept + _BLOCK_COPIES * _BLOCK * released.n_bytes + _bytes_of_fit(n_rows, n_classes, *sizes))
+
+
+def bytes_needed_by_synthetic_rows(n_columns: int, n_classes: int, n_public: int) -> int:
+    """Return about how many bytes a run with synthetic rows needs."""
+    scales = 1
+    while scales < len(_KNOTS) and n_columns * (sum(_KNOTS[: scales + 1]) + 1) < MOST_FEATURES:
+        scales += 1
+    n_features, n_rows = n_columns * (sum(_KNOTS[:scales]) + 1) + 1, _SYNTHETIC_ROWS + n_public
+    entries = n_rows * (2 * scales * n_columns + 1)
+    products = 3 * 8 * _PRODUCTS_AT_ONCE + _ENTRY_BYTES * n_columns**2
+    table = 3 * 8 * n_rows * n_columns
+    return int(_COPIES * 12 * entries + table + products + _bytes_of_fit(n_rows, n_classes, n_features, 0))
+
+
+def _bytes_of_fit(n_rows: int, n_classes: int, n_read: int, n_released: int) -> int:
+    """Return about how many bytes a fit needs beside the features of all rows."""
+    columns, size = n_classes if n_classes > 2 else 1, max(n_read, n_released)
+    dense_rows = 4 * rows_in_memory(n_rows, n_read) * (2 * n_read + 2 * n_released)
+    return int(dense_rows + 8 * _SQUARES * size**2 + 8 * 8 * n_rows * columns + _ENTRY_BYTES * size * columns)
+
+
+# Public rows by which the size of a row's features is found.
+_SAMPLE = 50
+
+
+@dataclass(frozen=True)
+class _RowSize:
+    """Bytes of a row's features, their number, and whether they come in a sparse matrix."""
+
+    n_bytes: float
+    n_features: int
+    is_sparse: bool
+
+    @classmethod
+    def of(cls, features: Any) -> _RowSize:
+        """Return the size of the mean row."""
+        n_rows, n_features = features.shape
+        is_sparse = sparse.issparse(features)
+        return cls(12 * features.nnz / n_rows if is_sparse else 8.0 * n_features, n_features, is_sparse)
+
+
 #: A public map from rows to features.
 Transform = Callable[[Rows], Rows]
 
@@ -398,6 +479,7 @@ class _Rounds:
         Later rounds are of residuals around the model that is fitted so far, if the first one may be.
         """
         n_classes, weighs = self.rows.n_classes, getattr(self.feature_map, "squares_", None) is not None
+        shares = shares[: fewer(len(shares), 2)]
         for number, share in enumerate(shares):
             if self.class_sums_only:
                 query: RecordsQuery[Moments] = ClassSums(n_classes)
@@ -423,8 +505,6 @@ class _Rounds:
         )
 
 
-# Synthetic rows, and their knots.
-_SYNTHETIC_ROWS, _KNOTS = 16_000, (2, 3, 5, 9)
 _EACH_ROW = PublicUnits()
 
 
@@ -497,7 +577,7 @@ def release_and_fit(
             query = FeatureMean(compared_source.nonnegative)
             mean = compared_source.noisy_sum(query, design.mean_share, total_weight)
             difference = Drift.of(*mean, compared, total_weight, units)
-            if difference.alarm and after_alarm is not None:
+            if after_alarm is not None and alarm_or_rehearsed(difference.alarm):
                 grid = observed_grid(public)
                 learned = _by_synthetic_rows(source, grid, None, classes, after_alarm, total_weight, on_done)
                 return replace(learned, drift=difference)
@@ -569,7 +649,7 @@ def _by_synthetic_rows(
     cells = FeatureMean(nonnegative=True, description="how common each value of a column is")
     released = source.reading(grid.one_hot, nonnegative=True).noisy_sum(cells, design.cells_share, total_weight)
     shares = grid.shares(*released)
-    table = shares.grid.rows(shares.draw(_SYNTHETIC_ROWS))
+    table = shares.grid.rows(shares.draw(fewer(_SYNTHETIC_ROWS, _REHEARSED_ROWS)))
     snapped = SnappedMap(TableMap(knots=_KNOTS, fewest=1), shares.grid.columns).fit(table)
     source = source.reading(snapped.transform, nonnegative=snapped.nonnegative_)
     rounds = _Rounds(source, snapped, PublicRows.synthetic(snapped, table, public, len(classes), units), total_weight)
@@ -581,7 +661,7 @@ def _by_synthetic_rows(
         scores = shares.scores(snapped.effects_of_cells(rounds.fitted.coefficients))
         scored = source.reading(scores.of_rows, nonnegative=False)
         products = scored.noisy_sum(FeatureProducts(), design.products_share, total_weight)
-        table = shares.grid.rows(scores.draw(scores.correlation(*products), _SYNTHETIC_ROWS))
+        table = shares.grid.rows(scores.draw(scores.correlation(*products), fewer(_SYNTHETIC_ROWS, _REHEARSED_ROWS)))
         rounds.rows = PublicRows.synthetic(snapped, table, public, len(classes), units)
 
     rounds.run(design.shares, draw_again, on_done)

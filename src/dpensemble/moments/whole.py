@@ -144,6 +144,16 @@ class WholeBlock(NamedTuple):
     weights: Floats
     checksum: int = 0
 
+    def split(self, n_rows: int) -> Iterator[WholeBlock]:
+        """Yield parts with so many records at most. The first part has the checksum of all of them."""
+        if len(self.targets) <= n_rows:
+            yield self
+            return
+        for start in range(0, len(self.targets), n_rows):
+            part = slice(start, start + n_rows)
+            own = self.features[part], self.targets[part], self.weights[part]
+            yield WholeBlock(*own, 0 if start else self.checksum)
+
 
 # Distance of two vectors of length 1 whose inner product is not negative.
 _SQRT_2 = math.isqrt(2 * WHOLE**2) + 1
@@ -157,6 +167,10 @@ class RecordsQuery(SumQuery[Outcome]):
     removing = WHOLE
     #: Whether no record adds a negative entry.
     never_negative = False
+
+    def rows_at_once(self, n_features: int) -> int:  # noqa: ARG002
+        """Return how many records' factors should be in memory at a time. Exact sums do not depend on that."""
+        return _MOST_ROWS
 
     def allows(self, sums: PartialSums, weight: float) -> bool:
         """Return whether records with a total weight can have a sum. Private.
@@ -184,7 +198,7 @@ def partial_sums(query: AnyQuery, blocks: Iterable[WholeBlock], *, number: int =
     a cluster.
     """
     merged, recent, rows, checksum = PartialSums(None, round=number), None, 0, 0
-    for block in blocks:
+    for block in (part for whole in blocks for part in whole.split(query.rows_at_once(whole.features.shape[1]))):
         features, answers = query.bounded_factors(block.features, block.targets, block.weights)
         n_rows = len(answers)
         if n_rows > _MOST_ROWS_AT_ONCE:

@@ -16,10 +16,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import get_tags
 
 from dpensemble._hide_private_rows import on_public_rows
-from dpensemble._spending import kept_in
-from dpensemble._work import progress_heard_by, show_progress
+from dpensemble._spending import kept_in, unheard
+from dpensemble._work import progress_heard_by, rehearsing, show_progress
 from dpensemble.datasets.columns import assembled, number_columns
-from dpensemble.engine.run import uncounted
+from dpensemble.engine.run import Steps, uncounted
 from dpensemble.errors import BudgetError, DataError, TeacherError
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.persistence import save_classifier
@@ -27,28 +27,30 @@ from dpensemble.rows.arguments import zeroes_bad
 from dpensemble.workflow.outputs import RunFile
 from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.tables import Tables
-from dpensemble.workflow.train import train
+from dpensemble.workflow.train import Prepared
 
 # One in this many stand-in records is bad in each way.
 _ONE_IN = 25
-# Numbers of stand-in records, and of public rows for methods that need not label all of them.
-_RECORDS, _ROWS, _RECORDS_A_TEACHER, _TEST_ROWS = 3000, 1500, 3, 50
+# Numbers of stand-in records, and of public rows for methods that need not label all of them. With fewer public rows,
+# a run draws synthetic rows instead.
+_RECORDS, _ROWS, _RECORDS_A_TEACHER, _TEST_ROWS, _SHARE = 500, 250, 3, 50, 0.2
+# Columns up to which synthetic rows are rehearsed. More columns take longer than a real run that sees no alarm.
+_MOST_COLUMNS = 200
 
 
-def rehearse(tables: Tables, model: Any, **options: Any) -> None:
-    """Run a training on stand-in records, and write all of its files to a temporary folder.
+def rehearse(run: Prepared, steps: Steps) -> None:
+    """Finish a prepared run on stand-in records, and write all of its files to a temporary folder.
 
-    Stand-ins are public rows (or declared entries) with made-up labels, so nothing private is used and
-    nothing is charged. A fast teacher replaces an ordinary one. Errors of a step are raised. Errors about
-    budgets, records and teachers are left to the real run, which raises them before it spends, because stand-ins are
-    fewer than the records and unlike them.
+    Stand-ins are public rows (or declared entries) with made-up labels, so nothing private is used and nothing is
+    charged. What the real run decided by public facts, such as its map, holds here as well. So arrays have the same
+    number of features, and fits take every step, but few times. If a released alarm would change what follows, the run
+    is rehearsed without an alarm and, for few columns, with one. A fast teacher replaces an ordinary one.
+
+    Errors of a step are raised. Errors about budgets, records and teachers are left to the real run, which raises them
+    before it spends, because stand-ins are fewer than the records and unlike them.
     """
-    options = options | {"ledger": None, "certificate": False}
-    model = clone(model)
-    settings = model.get_params(deep=False)
-    if settings.get("teacher") is not None and "teacher_privacy" not in settings:
-        model.set_params(teacher=LogisticRegression(max_iter=20))
     with (
+        unheard(),
         kept_in(None),
         uncounted(),
         show_progress(False),
@@ -58,12 +60,29 @@ def rehearse(tables: Tables, model: Any, **options: Any) -> None:
         tempfile.TemporaryDirectory() as folder,
     ):
         warnings.simplefilter("ignore")
-        try:
-            outcome = train(stand_ins(tables, model), model, **options)
-        except (BudgetError, DataError, TeacherError):
-            return
-        outcome.file_contents()
-        save_classifier(outcome.classifier, Path(folder) / RunFile.STUDENT)
+        for alarmed in (False, True) if _may_alarm(run, steps) else (False,):
+            with rehearsing(alarmed=alarmed):
+                try:
+                    outcome = _with_stand_ins(run).finish()
+                except (BudgetError, DataError, TeacherError):
+                    continue
+                outcome.file_contents()
+                save_classifier(outcome.classifier, Path(folder) / RunFile.STUDENT)
+
+
+def _may_alarm(run: Prepared, steps: Steps) -> bool:
+    """Return whether a released alarm would change what follows, and few columns make that quick to rehearse."""
+    return steps.after_alarm is not None and run.tables.X_public.shape[1] <= _MOST_COLUMNS
+
+
+def _with_stand_ins(run: Prepared) -> Prepared:
+    model = clone(run.model)
+    settings = model.get_params(deep=False)
+    if settings.get("teacher") is not None and "teacher_privacy" not in settings:
+        model.set_params(teacher=LogisticRegression(max_iter=20))
+    # Of few records, a small share is too few.
+    asked = run.asked if run.asked.share is None else replace(run.asked, share=max(run.asked.share, _SHARE))
+    return run.with_stand_ins(stand_ins(run.tables, model), model, asked)
 
 
 def stand_ins(tables: Tables, model: Any) -> Tables:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from time import perf_counter
 from typing import Any
 
@@ -26,6 +26,7 @@ from dpensemble.certificates import certificate_of_fit
 from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.datasets.columns import ComparedOnce, EqualRows, equal_rows, number_columns, plain_texts
 from dpensemble.engine.result import Result
+from dpensemble.engine.run import Steps, once_prepared
 from dpensemble.engine.voting import PrivateDiagnostics
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
 from dpensemble.guarantee import Budget
@@ -178,6 +179,7 @@ def train(
     title: str | None = None,
     unit_name: str | None = None,
     certificate: bool = False,
+    rehearsal: Rehearsal | None = None,
 ) -> Outcome:
     """Encode, fit, score and record.
 
@@ -214,6 +216,9 @@ def train(
         name of the column, and is ``"person"`` if the name does not contain a noun.
     certificate : bool, default=False
         Certify votes, which takes seconds. Noisy sums are certified in any case.
+    rehearsal : callable, optional
+        Called with the prepared run and its steps before anything is drawn or charged, such as
+        `dpensemble.workflow.rehearsal.rehearse`. An error ends the run, which then has spent nothing.
 
     Returns
     -------
@@ -236,36 +241,45 @@ def train(
         equal = _count_equal_rows(tables)
     if tables.stream is not None:
         tables = replace(tables, stream=equal.heard(tables.stream))
-    with progress_bar("Encoding public rows", None):
-        prepared = _prepare(tables, model, fill=fill, asked=asked, ledger=ledger)
-    diagnostics = PrivateDiagnostics(votes=private_report)
-    _fit(prepared, diagnostics, fewest_units)
     names = {} if title is None else {"title": title}
     names |= {} if noun is None else {"unit_name": noun}
-    return _outcome(prepared, diagnostics, names, asked, equal, baseline=baseline, certificate=certificate)
+    wanted = _Wanted(
+        names=names,
+        fewest_units=fewest_units,
+        baseline=baseline,
+        private_report=private_report,
+        certificate=certificate,
+    )
+    with progress_bar("Encoding public rows", None):
+        prepared = _prepare(tables, model, wanted, fill=fill, asked=asked, ledger=ledger)
+    with once_prepared(None if rehearsal is None else partial(rehearsal, prepared)):
+        diagnostics = _fit(prepared)
+    return _outcome(prepared, diagnostics, equal)
 
 
-def _outcome(
-    prepared: _Prepared,
-    diagnostics: PrivateDiagnostics,
-    names: dict[str, Any],
-    asked: QualityRequest,
-    equal: _EqualRows,
-    *,
-    baseline: bool,
-    certificate: bool,
-) -> Outcome:
-    """Score and certify a fitted run, and return its products. The record also holds `names`."""
-    tables, result = prepared.tables, prepared.model.result_
+@dataclass(frozen=True, kw_only=True)
+class _Wanted:
+    """What a run returns beside the student. `names` are entries of the record."""
+
+    names: dict[str, Any]
+    fewest_units: int | None
+    baseline: bool
+    private_report: bool
+    certificate: bool
+
+
+def _outcome(prepared: Prepared, diagnostics: PrivateDiagnostics, equal: _EqualRows) -> Outcome:
+    """Score and certify a fitted run, and return its products."""
+    tables, result, wanted = prepared.tables, prepared.model.result_, prepared.wanted
     with progress_bar("Releasing the quality", None):
         released = _released_histograms(prepared)
     with progress_bar("Scoring the student", None):
-        score = quality_facts(tables, prepared.model, prepared.reader.transform, asked, released)
-        measured = _measured(prepared, baseline=baseline)
+        score = quality_facts(tables, prepared.model, prepared.reader.transform, prepared.asked, released)
+        measured = _measured(prepared, baseline=wanted.baseline)
         facts = _label_facts(prepared)
     with progress_bar("Certifying the release", None):
-        certified, refused = _certified(prepared.model, released, asked=certificate)
-    facts |= names
+        certified, refused = _certified(prepared.model, released, asked=wanted.certificate)
+    facts |= wanted.names
     if certified is not None:
         facts["certificate"] = RunFile.CERTIFICATE.value
     record = run_record(result, tables, prepared.reader, replace(measured, facts=facts | score), prepared.personal)
@@ -330,9 +344,11 @@ def _require_possible(tables: Tables, model: Any, *, baseline: bool, private_rep
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Prepared:
+class Prepared:
     """A run before anything is spent: an unfitted model, and tables in the form that the model takes."""
 
+    wanted: _Wanted
+    asked: QualityRequest
     tables: Tables
     #: The tables without held-back units.
     teaching: Tables
@@ -347,8 +363,26 @@ class _Prepared:
     alone: dict[str, Any]
     seconds: dict[str, float]
 
+    def with_stand_ins(self, tables: Tables, model: Any, asked: QualityRequest) -> Prepared:
+        """Return the run with other rows of the same kinds and another unfitted model, which charges no account."""
+        teaching, held, _ = asked.divided(tables, model, None)
+        public = None if self.public is None else self.reader.transform(tables.X_public)
+        changes: dict[str, Any] = {"tables": tables, "teaching": teaching, "held": held, "model": model}
+        wanted = replace(self.wanted, certificate=False)
+        return replace(self, **changes, wanted=wanted, asked=asked, public=public, ledger=None)
 
-def _prepare(tables: Tables, model: Any, *, fill: bool, asked: QualityRequest, ledger: Any) -> _Prepared:
+    def finish(self) -> Outcome:
+        """Return the products of the run."""
+        return _outcome(self, _fit(self), _EqualRows())
+
+
+#: What is called with a prepared run and its steps.
+Rehearsal = Callable[[Prepared, Steps], None]
+
+
+def _prepare(
+    tables: Tables, model: Any, wanted: _Wanted, *, fill: bool, asked: QualityRequest, ledger: Any
+) -> Prepared:
     personal = _require_budgets(model, tables)
     start = perf_counter()
     reader = RowConversion(tables.X_public, model, fill=fill)
@@ -362,13 +396,14 @@ def _prepare(tables: Tables, model: Any, *, fill: bool, asked: QualityRequest, l
     if held is not None and not zeroes_bad(model):
         held.require_scorable(reader.held_back, tables.classes)
     public = None if tables.declared_columns is not None else reader.transform(tables.X_public)
-    return _Prepared(tables, teaching, held, model, reader, public, personal, ledger, alone, seconds)
+    return Prepared(wanted, asked, tables, teaching, held, model, reader, public, personal, ledger, alone, seconds)
 
 
 @guard_private_rows()
-def _fit(run: _Prepared, diagnostics: PrivateDiagnostics, fewest_units: int | None) -> Any:
-    """Fit the model to private records in memory or in blocks, and return it."""
-    tables, model = run.teaching, run.model
+def _fit(run: Prepared) -> PrivateDiagnostics:
+    """Fit the model to private records in memory or in blocks, and return diagnostics of its votes."""
+    tables, model, fewest_units = run.teaching, run.model, run.wanted.fewest_units
+    diagnostics = PrivateDiagnostics(votes=run.wanted.private_report)
     arguments: dict[str, Any] = {"X_public": run.public, "units": tables.units, "ledger": run.ledger}
     if fewest_units is not None:
         arguments["fewest_units"] = fewest_units
@@ -379,14 +414,16 @@ def _fit(run: _Prepared, diagnostics: PrivateDiagnostics, fewest_units: int | No
     if run.personal is not None:
         arguments |= {"budgets": tables.budgets, "levels": tables.levels, "group_shares": tables.group_shares}
     if tables.stream is None:
-        return model.fit(run.reader.private(tables.X_private), tables.y_private.to_numpy(), **arguments)
-    if tables.stream.parts is not None:
+        model.fit(run.reader.private(tables.X_private), tables.y_private.to_numpy(), **arguments)
+    elif tables.stream.parts is not None:
         # A column of the table identifies the units.
         del arguments["units"]
-        return model.fit_blocks(run.reader.of(tables.stream.parts), **arguments)
-    # Records are counted first, so that every record is checked before anything is spent.
-    read = _Blocks(run.reader.of(tables.stream.source), tables.stream.units)
-    return model.fit_blocks(read, **arguments | {"units": read.units})
+        model.fit_blocks(run.reader.of(tables.stream.parts), **arguments)
+    else:
+        # Records are counted first, so that every record is checked before anything is spent.
+        read = _Blocks(run.reader.of(tables.stream.source), tables.stream.units)
+        model.fit_blocks(read, **arguments | {"units": read.units})
+    return diagnostics
 
 
 @dataclass(frozen=True, eq=False)
@@ -416,14 +453,14 @@ def _certified(
         return None, (f"no certificate was written: {error}",)
 
 
-def _released_histograms(run: _Prepared) -> NoisyHistograms | None:
+def _released_histograms(run: Prepared) -> NoisyHistograms | None:
     """Return the noisy histograms of held-back units, or None if there are none."""
     if run.held is None:
         return None
     return scored(run.model, run.held, run.reader.held_back, run.public, run.ledger)
 
 
-def _label_facts(run: _Prepared) -> dict[str, Any]:
+def _label_facts(run: Prepared) -> dict[str, Any]:
     """Return facts about the labels of public rows, or none without public rows."""
     tables = run.tables
     if not len(tables.X_public):
@@ -432,7 +469,7 @@ def _label_facts(run: _Prepared) -> dict[str, Any]:
     return label_shares(run.model.result_, answers, tables.y_public) | run.alone
 
 
-def _measured(run: _Prepared, *, baseline: bool) -> Measured:
+def _measured(run: Prepared, *, baseline: bool) -> Measured:
     """Score the student on the test rows, and a baseline on request."""
     tables, model, seconds = run.tables, run.model, run.seconds | run.model.result_.seconds
     student = plain = None

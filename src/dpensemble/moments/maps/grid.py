@@ -277,12 +277,11 @@ class SnappedMap(FeatureMap):
 
     def effects_of_cells(self, coefficients: Floats) -> list[Floats]:
         """Return a model's effect of each cell of each column, shape (n_cells, n_model_columns) each."""
-        grid, effects = Grid(self.columns), []
+        effects = []
         for number, column in enumerate(self.base_.columns_):
-            cells = np.zeros((grid.sizes[number], len(grid.columns)), dtype=np.int64)
-            cells[:, number] = np.arange(len(cells))
+            alone = Grid([self.columns[number]])
+            values = alone.rows(np.arange(alone.sizes[0])[:, None]).iloc[:, 0]
             part = slice(column["start"], column["start"] + sum(column["sizes"]) + 1)
-            values = grid.rows(cells).iloc[:, number]
             effects.append(self.base_.features_of_column(column, values) @ coefficients[part])
         return effects
 

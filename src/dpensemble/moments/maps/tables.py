@@ -146,6 +146,8 @@ def _neighbours(knots: Floats, numbers: Floats) -> tuple[NDArray[np.int64], Floa
 
 # Finer knots need more public rows, which show where knots lie and how common each one is.
 _ROWS_PER_KNOT = 15
+#: Largest number of features that finer knots may lead to.
+MOST_FEATURES = 800
 # Features in multiples of those that may differ from 0, up to which an array is faster than a sparse matrix.
 _DENSE = 2
 
@@ -228,7 +230,7 @@ class TableMap(FeatureMap):
         knots: Sequence[int] = (2, 3, 5, 9, 17, 33),
         number_weight: float = 1.5,
         fewest: int = 5,
-        most_features: int = 800,
+        most_features: int = MOST_FEATURES,
     ) -> None:
         self.knots = knots
         self.number_weight = number_weight
