@@ -51,12 +51,12 @@ def rows_at(rows: Any, part: slice | Integers) -> Any:
 _ROWS_AT_ONCE, _ENTRIES_AT_ONCE, _MULTIPLE = 2**13, 2**18, 64
 
 
-def in_blocks(rows: Any, read: Callable[[Any], Any], *, size: int | None = None) -> Any:
+def in_blocks(rows: Rows, read: Callable[[Rows], Rows], *, size: int | None = None) -> Rows:
     """Return the array that `read` makes of rows, from blocks of them, so that little memory is needed.
 
     A product of matrices may round the last rows differently if their number is not a multiple of a power of two. So
     copies of the last row fill up the last block, and a row's result does not depend on the number of rows. The rows
-    of a table keep their numbers, which errors name. Anything without a number of rows is one block.
+    of a table keep their numbers, which errors name. Anything that has no parts is one block.
 
     Parameters
     ----------
@@ -67,12 +67,12 @@ def in_blocks(rows: Any, read: Callable[[Any], Any], *, size: int | None = None)
     size : int, optional
         Most rows of a block. By default fewer if there are many columns.
     """
-    if not (hasattr(rows, "shape") or hasattr(rows, "__len__")) or getattr(rows, "ndim", 1) == 0:
+    try:
+        n_rows, first = row_count(rows), rows_at(rows, slice(1))
+    except (IndexError, TypeError):
         return read(rows)
-    rows = rows.tocsr() if hasattr(rows, "tocsr") else rows
-    n_rows = row_count(rows)
     if size is None:
-        n_entries = int(np.prod(getattr(rows, "shape", (1,))[1:]))
+        n_entries = int(np.prod(as_array(first).shape[1:]))
         size = min(_ROWS_AT_ONCE, max(_MULTIPLE, _ENTRIES_AT_ONCE // max(n_entries, 1)))
     if n_rows > size:
         # Of all rows together, so that an error names the first row among all.
@@ -81,7 +81,7 @@ def in_blocks(rows: Any, read: Callable[[Any], Any], *, size: int | None = None)
     return np.concatenate(results) if len(results) > 1 else results[0] if results else read(rows)
 
 
-def blocks_of(rows: Any, size: int) -> Iterator[tuple[slice, Any]]:
+def blocks_of(rows: Rows, size: int) -> Iterator[tuple[slice, Rows]]:
     """Yield parts of rows, and blocks of at most `size` rows that begin with these, as `in_blocks` describes them."""
     multiple = min(size, _MULTIPLE)
     size -= size % multiple

@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from dpensemble._entries import in_blocks, is_table, read_rows, require_labels, require_readable
+from dpensemble._entries import Rows, in_blocks, is_table, read_rows, require_labels, require_readable
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.frames import as_pandas, takes_any_frame
@@ -269,7 +269,7 @@ class NamedPipeline(Pipeline):
         """How far each column pushes towards each class, if the last step has such effects."""
         return self.steps[-1][1].effects_
 
-    def _in_blocks(self, X: Any, read: Callable[[Any], Any]) -> Any:
+    def _in_blocks(self, X: Rows, read: Callable[[Rows], Rows]) -> Rows:
         """Return what `read` makes of rows for the first step, from blocks, so that memory does not grow with rows."""
         X = as_pandas("X", X)
         by_name, tables = is_table(X), hasattr(self.steps[0][1], "numeric_columns")

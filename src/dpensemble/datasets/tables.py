@@ -211,7 +211,7 @@ def decimals_as_numbers(public: pd.DataFrame) -> pd.DataFrame:
     return public
 
 
-def _may_be_decimals(kind: Any) -> bool:
+def _may_be_decimals(kind: Rows) -> bool:
     return kind.kind == "O" and not isinstance(kind, pd.StringDtype)
 
 
@@ -224,7 +224,7 @@ def _are_decimals(column: pd.Series) -> bool:
     return len(entries) > 0 and all(isinstance(entry, Decimal) for entry in entries)
 
 
-def settled(X: Any) -> pd.DataFrame:
+def settled(X: Rows) -> pd.DataFrame:
     """Return rows as a table whose columns are read alike from any block of its rows."""
     table = as_table(X)
     for place in np.flatnonzero([_may_be_decimals(kind) for kind in table.dtypes]):
@@ -410,7 +410,7 @@ class LibraryTransformer:
     #: The same, in the form that is multiplied fastest by an array with many columns.
     for_products: Callable[[Rows], Rows] | None = None
     #: The same in pieces, as `TableMap.for_shared_products` describes them.
-    for_shared_products: Callable[[Rows], Any] | None = None
+    for_shared_products: Callable[[Rows], Rows] | None = None
     #: Whether a row's features depend only on that row, to the last digit, in tables of the public rows' kinds.
     reads_rows_alone: bool = False
     #: Whether each feature depends on only one column, so that the columns of made-up rows may be drawn separately.

@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import names_checked
-from dpensemble._entries import Floats, in_blocks, is_table, read_rows, require_rows
+from dpensemble._entries import Floats, Rows, in_blocks, is_table, read_rows, require_rows
 from dpensemble.accounting import Meter
 from dpensemble.datasets.frames import ScoresGivenLabels, takes_any_frame
 from dpensemble.engine.planned import Analysis
@@ -238,7 +238,7 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
         labels: NDArray[Any] = self._in_blocks(X, self.student_.predict)
         return labels
 
-    def _in_blocks(self, X: Any, read: Callable[[Any], Any]) -> Any:
+    def _in_blocks(self, X: Rows, read: Callable[[Rows], Rows]) -> Rows:
         """Return what `read` makes of checked rows, block by block. Errors name rows of the whole."""
         try:
             return in_blocks(X, lambda rows: read(self._new_rows(rows)))

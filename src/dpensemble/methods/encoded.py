@@ -14,7 +14,17 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import names_checked
-from dpensemble._entries import Floats, dense, is_table, own_copy, require_labels, require_readable, row_count, rows_at
+from dpensemble._entries import (
+    Floats,
+    Rows,
+    dense,
+    is_table,
+    own_copy,
+    require_labels,
+    require_readable,
+    row_count,
+    rows_at,
+)
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble.datasets import TableEncoder, as_table
 from dpensemble.datasets.frames import takes_any_frame
@@ -183,8 +193,8 @@ class EncodedClassifier(PrivateClassifier):
         labels: NDArray[Any] = self._in_blocks(X, self.fitted_.predict)
         return labels
 
-    def _in_blocks(self, X: Any, read: Callable[[Any], Any]) -> Any:
-        if type(self.encoder_) is TableEncoder and not is_table(X):
+    def _in_blocks(self, X: Rows, read: Callable[[Rows], Rows]) -> Rows:
+        if as_library_transformer(self.encoder_).encodes_rows_alone and not is_table(X):
             # All rows together decide which columns of objects hold numbers.
             X = settled(self.student_.in_order(X)).set_axis(list(self.encoder_.feature_names_in_), axis=1)
         return super()._in_blocks(X, read)

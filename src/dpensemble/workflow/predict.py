@@ -317,7 +317,7 @@ def _with_labels(
     taken = [name for name in keep if name in (_ROW, _LABEL, *names)]
     if taken:
         raise InvalidParameterError(f"keep={taken[0]!r} is also a column of the result: rename it.", parameter="keep")
-    chances: Any = student.predict_proba(features) if names or rule else None
+    chances: Rows = student.predict_proba(features) if names or rule else None
     if rule is None:
         columns[_LABEL] = student.predict(features)
     else:

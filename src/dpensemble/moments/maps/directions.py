@@ -177,7 +177,7 @@ class DirectionsMap(MapOnBase):
         features[:, -1] = self.constant
         return features
 
-    def _along_directions(self, X: Any) -> Iterator[tuple[slice, Floats, Floats]]:
+    def _along_directions(self, X: Rows) -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield some rows along the directions, and factors that make them equally long.
 
         Rows come in blocks if there are very many features.
@@ -193,7 +193,7 @@ class DirectionsMap(MapOnBase):
                 factors = np.sqrt(1 - self.constant**2) / np.maximum(lengths, 1e-12)
                 yield slice(start + rows.start, start + rows.start + len(along)), along, factors
 
-    def _products(self, block: Any) -> Iterator[tuple[slice, Floats]]:
+    def _products(self, block: Rows) -> Iterator[tuple[slice, Floats]]:
         """Yield the products of some rows and the directions, which may be written to."""
         base = as_library_transformer(self.base_)
         if not self.reads_rows_alone:
@@ -214,7 +214,7 @@ class DirectionsMap(MapOnBase):
                 part += of_entries[places[rows]]
             yield rows, part
 
-    def _factors(self, X: Any) -> Floats:
+    def _factors(self, X: Rows) -> Floats:
         return np.concatenate([np.zeros(0), *(factors for _, _, factors in self._along_directions(X))])
 
     @property

@@ -536,7 +536,7 @@ def _slots(column: dict[str, Any]) -> int:
     return 1 if column["kind"] == "category" else 1 + sum(1 if size == 1 else 2 for size in column["sizes"])
 
 
-def _span(column: dict[str, Any]) -> slice:
+def _span(column: ColumnReading) -> slice:
     """Return the places of a column's features."""
     return slice(column["start"], column["start"] + sum(column["sizes"]) + 1)
 
