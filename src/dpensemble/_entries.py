@@ -271,13 +271,13 @@ def _parts(values: Any) -> Iterator[tuple[int | None, NDArray[Any]]]:
         yield None, as_array(values)
 
 
-def _may_be_unreadable(kind: object) -> bool:
+def _may_be_unreadable(kind: Rows) -> bool:
     """Return whether a column of this type may contain complex numbers, or objects of any type."""
-    categories, kind = getattr(kind, "categories", None), _plain_kind(kind)
-    if categories is not None and categories.dtype.kind == "O":
+    plain = _plain_kind(kind)
+    if plain is not kind and plain.kind == "O":
         # Each category once, instead of each entry.
-        return bool(_unreadable(np.asarray(categories)))
-    return isinstance(kind, np.dtype) and kind.kind in "cO"
+        return bool(_unreadable(np.asarray(kind.categories)))
+    return isinstance(plain, np.dtype) and plain.kind in "cO"
 
 
 def _require_readable_objects(name: str, entries: NDArray[Any], first: int, column: int | None) -> None:

@@ -52,7 +52,7 @@ def number_columns(table: pd.DataFrame) -> NDArray[np.bool_]:
     # By type instead of by column, because there may be many columns.
     is_numeric: dict[Any, bool] = {}
     kinds = list(table.dtypes)
-    # Categories are no numbers, and looking one up takes as long as reading all of its categories.
+    # Categories count as texts. To look such a type up takes as long as reading all of its categories.
     others = [kind for kind in kinds if not isinstance(kind, pd.CategoricalDtype)]
     for kind in others:
         if kind not in is_numeric:
@@ -126,15 +126,15 @@ def texts_of(part: pd.DataFrame) -> pd.DataFrame:
 def encoded_texts_of(part: pd.DataFrame) -> pd.DataFrame:
     """Return columns as `texts_of` does, as categories of pandas, which hold each distinct text of a column once.
 
-    Very many columns are no categories, since each would take time of its own.
+    More than 500 columns stay texts, because each category column takes time.
     """
     if part.shape[1] > _MANY_COLUMNS:
         return texts_of(part)
-    columns = {place: encoded(part.iloc[:, place]) for place in range(part.shape[1])}
+    columns = {place: _encoded(part.iloc[:, place]) for place in range(part.shape[1])}
     return pd.DataFrame(columns, index=part.index, copy=False).set_axis(part.columns, axis=1)
 
 
-def encoded(column: pd.Series) -> pd.Categorical:
+def _encoded(column: pd.Series) -> pd.Categorical:
     """Return a column as `encoded_texts_of` does."""
     if _is_encoded(column.dtype):
         return column.array
@@ -156,7 +156,7 @@ def filled_texts(texts: pd.DataFrame, blank: str) -> pd.DataFrame:
 
 
 def plain_texts(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table in which columns of `encoded_texts_of` are texts, as `texts_of` returns them."""
+    """Return a table with the columns of `encoded_texts_of` as texts, as `texts_of` returns them."""
     places = [place for place, kind in enumerate(table.dtypes) if _is_encoded(kind)]
     if places:
         table = table.copy(deep=False)
@@ -288,19 +288,19 @@ def distinct_entries(column: pd.Series) -> tuple[NDArray[np.intp], NDArray[np.ge
     return _by_type(entries)
 
 
-# Bytes of the largest number that pandas tells from others. It would round longer ones.
+# Bytes of the largest number that pandas does not round.
 _LARGEST_NUMBER = 8
-# Types of which two entries are equal only if they are written alike, also if one type is mixed with another.
+# Entries of these types are equal only if they are written alike, also across types.
 _EQUAL_IF_ALIKE = frozenset({str, float, type(None), type(pd.NA), type(pd.NaT)})
-# Types of which two entries of one type are equal only if they are written alike. Both zeros are written as "0".
+# Two entries of one of these types are equal only if they are written alike. Both zeros are written as "0".
 _ALIKE_BY_TYPE = frozenset({str, int, float, bool, np.float64, np.int64, np.bool_})
 
 
 def _by_type(entries: NDArray[np.generic]) -> tuple[NDArray[np.intp], NDArray[np.generic]]:
     """Return places of entries and distinct entries, by type and value, or one by one for types without a cache."""
     missing, places, listed = pd.isna(entries).tolist(), np.empty(len(entries), dtype=np.intp), entries.tolist()
-    known: dict[Any, int] = {}
-    distinct: list[Any] = []
+    known: dict[Rows, int] = {}
+    distinct: list[Rows] = []
     for number, (entry, lost) in enumerate(zip(listed, missing, strict=True)):
         kind = type(entry)
         place = -1 if lost else known.get((kind, entry), -1) if kind in _ALIKE_BY_TYPE else -1
@@ -313,8 +313,8 @@ def _by_type(entries: NDArray[np.generic]) -> tuple[NDArray[np.intp], NDArray[np
     return places, _as_objects(distinct)
 
 
-def _as_objects(listed: list[Any]) -> NDArray[np.object_]:
-    # Entries may be sequences, of which NumPy would make further dimensions.
+def _as_objects(listed: list[Rows]) -> NDArray[np.object_]:
+    # NumPy would make further dimensions of entries that are sequences.
     return np.fromiter(listed, dtype=object, count=len(listed))
 
 

@@ -16,13 +16,13 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._entries import is_table, require_readable
+from dpensemble._entries import Rows, is_table, require_readable
 from dpensemble.datasets.columns import (
     as_text,
     assembled,
     date_formats,
     date_parts,
-    encoded,
+    encoded_texts_of,
     filled_texts,
     in_parts,
     number_columns,
@@ -171,7 +171,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         """
         return plain_texts(self.encoded(X))
 
-    def encoded(self, X: Any) -> pd.DataFrame:
+    def encoded(self, X: Rows) -> pd.DataFrame:
         """Return the table of `transform` with texts as categories of pandas, which hold each distinct text once."""
         check_is_fitted(self)
         table = self._as_fitted(X)
@@ -199,7 +199,9 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
             middle, column = date["fill"].get(part), parts[part]
             if self.fill is not None and (middle is None or self.fill == "median"):
                 column = column.fillna(_BLANK if middle is None else middle)
-            columns[self._part_names[name, part]] = column if middle is not None else encoded(column)
+            columns[self._part_names[name, part]] = (
+                column if middle is not None else encoded_texts_of(column.to_frame()).iloc[:, 0]
+            )
         return pd.DataFrame(columns, index=entries.index)
 
     def _as_fitted(self, X: Any) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
 from dpensemble._checks import integer_between, member
-from dpensemble._entries import Floats, Integers
+from dpensemble._entries import Floats, Integers, Rows
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._random import Stream, seed_integer
 from dpensemble._work import ShownPasses, decided, is_rehearsal
@@ -237,7 +237,7 @@ class _MomentsSteps(Steps):
         return "softmax of the features, from released moments"
 
 
-def _form(method: Any, public: Any) -> TableForm:
+def _form(method: LabelMomentsClassifier, public: Rows) -> TableForm:
     """Return the form of private rows. A map of a user gets texts as they are written."""
     return TableForm(public.iloc[:0], method.declared_columns is not None, encoded=method.feature_map is None)
 

@@ -33,6 +33,7 @@ from dpensemble._checks import is_missing, member, names_checked, number_of_work
 from dpensemble._entries import (
     Floats,
     Integers,
+    Rows,
     as_array,
     blanked,
     is_table,
@@ -451,8 +452,8 @@ def _array(X: Any) -> NDArray[Any]:
 
 
 def in_public_columns(
-    name: str, X: Any, columns: Any, *, declared: bool, keep_bad: bool = False, encoded: bool = False
-) -> Any:
+    name: str, X: Rows, columns: Rows, *, declared: bool, keep_bad: bool = False, encoded: bool = False
+) -> Rows:
     """Return the rows called `name` as a table with the columns and kinds of the table `columns`."""
     if not declared:
         return same_columns(name, X, columns, keep_bad=keep_bad, encoded=encoded)
