@@ -157,8 +157,8 @@ def _some_rows(shares: Floats, most: int, weights: Floats | None = None) -> tupl
     """Return places of some rows, and the share of each that makes sums over them estimates of sums over all rows.
 
     Every row has a chance in proportion to its share, up to 1. If `weights` are given, half of the chance is also in
-    proportion to them. Each row keeps its own random number, so that nearly equal weights lead to nearly the same rows
-    (B. Rosen, "On sampling with probability proportional to size", J. Statistical Planning and Inference 1997).
+    proportion to them. Each row keeps its own random number, so that nearly equal weights lead to nearly the same rows.
+    This is sequential Poisson sampling (E. Ohlsson, J. Official Statistics 1998).
     """
     if len(shares) <= most:
         return np.arange(len(shares)), shares
