@@ -549,6 +549,9 @@ class Drift:
 # Rows that decide which combination of features is always 1, and how far from 1 the combination may be. Features are
 # rounded to whole numbers of 2**-14, and rounding averages out over rows.
 _ROWS, _CLOSE = 2000, 5e-3
+# Features up to which the weights are solved for, which is faster than steps towards them. Directions in which rows
+# differ by less than this part of the largest difference hold rounding only.
+_MOST_SOLVED, _LEAST_SINGULAR = 1000, 1e-5
 # A number and a category beyond those of public rows.
 _FAR, _NEW = 1e12, "a category that no public row has"
 
@@ -608,7 +611,12 @@ def _always_one(features: Any) -> Floats | None:
     fitted, held = rows[::2], rows[1::2]
     if not held.shape[0]:
         return None
-    weights: Floats = lsqr(fitted, np.ones(fitted.shape[0]), atol=1e-12, btol=1e-12, iter_lim=fewer(1000, 20))[0]
+    ones: Floats = np.ones(fitted.shape[0])
+    weights: Floats
+    if fitted.shape[1] <= _MOST_SOLVED:
+        weights = linalg.lstsq(dense(fitted), ones, cond=_LEAST_SINGULAR)[0]
+    else:
+        weights = lsqr(fitted, ones, atol=1e-12, btol=1e-12, iter_lim=fewer(1000, 20))[0]
     fits = np.abs(np.asarray(held @ weights) - 1).max() < _CLOSE
     return weights if fits or is_rehearsal() else None
 
