@@ -27,6 +27,7 @@ from dpensemble.moments.fits import (
     _blended,
     _error_of_rows,
     _fit_linear,
+    _information,
     _Observed,
     _Posterior,
     _RoundsOfTwo,
@@ -301,6 +302,14 @@ def test_the_gradient_is_that_of_the_loss():
 
     numeric = [(loss(place + step) - loss(place - step)) / 0.02 for step in 0.01 * np.eye(16)]
     assert posterior._loss(place.reshape(4, 4))[1] == pytest.approx(np.array(numeric), rel=1e-3, abs=0.01)
+
+
+def test_rows_whose_class_is_certain_have_no_curvature():
+    """Chances of single precision may add up to more than 1."""
+    sample = made(3, 100, 1e-3, n_public=50)[0].sample
+    chances = np.tile([1.0 + 1e-7, 0.0, 0.0], (50, 1))
+    information = _information([np.eye(8)], [np.ones(50)], chances, sample)
+    assert np.array_equal(information, np.zeros((8, 8)))
 
 
 def test_fits_repeat():

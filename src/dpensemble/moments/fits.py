@@ -554,7 +554,6 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
     # A logit less the mean logit of C classes has (1 - 1 / C) of the variance of one column, and a difference of two
     # logits has twice that variance.
     of_column = 2.0 if of_two else 1 - 1 / public.n_classes
-    # The curvature of each class, as a multiple of the mean one.
     each = sample.shares @ (chances * (1 - chances))
     curvatures = np.ones(1) if of_two else each * public.n_classes / each.sum()
     certain = Information(information, scales[public.blocks], curvatures, factor**2 * of_column)
@@ -569,7 +568,8 @@ def _of_both(moments: Moments) -> Moments:
 
 def _information(roots: Sequence[Floats], weights: Sequence[Floats], chances: Floats, sample: RowsInMemory) -> Floats:
     """Return the precision of the coefficients of a class by the rounds, with the mean curvature over classes."""
-    curvature = (1 - (chances**2).sum(axis=1)) / (chances.shape[1] - 1)
+    # Chances of single precision may add up to a little more than 1.
+    curvature = np.maximum(1 - (chances**2).sum(axis=1), 0.0) / (chances.shape[1] - 1)
     slopes = [
         _solved(root, sample.slope(omega[sample.rows] * curvature)) for root, omega in zip(roots, weights, strict=True)
     ]
