@@ -565,8 +565,8 @@ def test_a_refusal_is_told_without_its_words(folder, capsys):
     for _ in range(2):
         assert main([*ASKED.split(), "--out", "run", "--log-json", "log", "--on-bad-record", "raise"]) == 2
     found = events(folder / "log")
-    assert [one["event"] for one in found] == ["run begins", "run failed"] * 2
-    assert found[1]["error"] == "DataError"
+    assert [one["event"] for one in found] == ["run begins", "begins", "run failed"] * 2
+    assert found[2]["error"] == "DataError"
     assert "Zaphod" not in (folder / "log").read_text()
 
 

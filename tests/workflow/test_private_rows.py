@@ -229,8 +229,8 @@ def test_a_reader_of_a_stream_states_whose_records_have_no_unit(files, monkeypat
 
     monkeypatch.setattr(SubsampleAggregateClassifier, "fit_blocks", fit_blocks)
     monkeypatch.setattr(LabelMomentsClassifier, "fit_blocks", fit_blocks)
-    for method in ("saa", "label-moments"):
-        command = ["train", method, "--private", str(files / "parts"), "--public", str(files / "public.csv"), "--fill"]
+    for method in (["saa", "--fill"], ["label-moments"]):
+        command = ["train", *method, "--private", str(files / "parts"), "--public", str(files / "public.csv")]
         settings = ["--target", "y", "--classes", "no,yes", "--unit", "who", "--delta", "0.001", "--epsilon", "8"]
         assert main([*command, *settings, "--out", str(files / "out"), "--quiet"]) == 2
     assert len(taken) == 2

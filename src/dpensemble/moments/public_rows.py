@@ -98,13 +98,18 @@ _CONSTANT_LOGIT = 5.0
 _LOGIT, _SMALLEST_SQUARE = 1.0, 1e-6
 # Rows that a softmax holds in memory: limited by the number of products, but never fewer than those for curvatures.
 _MOST_PRODUCTS = 4e9
-# Rows from which curvatures are estimated.
-_ROWS_OF_CURVATURE, _ROWS_PER_FEATURE = 4000, 6
+# Rows from which curvatures are estimated. All are where products are few, because then a sample would save nothing.
+_ROWS_OF_CURVATURE, _ROWS_PER_FEATURE, _FEW_PRODUCTS = 4000, 6, 2.5e8
+
+
+def _rows_of_curvature(n_features: int) -> int:
+    """Return from how many rows curvatures of so many features are estimated."""
+    return max(_ROWS_OF_CURVATURE, _ROWS_PER_FEATURE * n_features, int(_FEW_PRODUCTS / n_features**2))
 
 
 def rows_in_memory(n_rows: int, n_features: int) -> int:
     """Return how many of some rows a fit holds as dense matrices, at most."""
-    return min(n_rows, max(_ROWS_OF_CURVATURE, _ROWS_PER_FEATURE * n_features, int(_MOST_PRODUCTS / n_features**2)))
+    return min(n_rows, max(_rows_of_curvature(n_features), int(_MOST_PRODUCTS / n_features**2)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +217,7 @@ class PublicRows:
 
     @property
     def _rows_of_curvature(self) -> int:
-        return max(_ROWS_OF_CURVATURE, _ROWS_PER_FEATURE * self.features.shape[1])
+        return _rows_of_curvature(self.features.shape[1])
 
     def sample_by(self, weights: Floats) -> RowsInMemory:
         """Return rows for curvatures by weights, at least 0, shape (n_rows,). Rows with large weights are likelier."""

@@ -165,7 +165,8 @@ def test_a_base_map_that_reads_rows_together_gets_each_private_row_alone(monkeyp
     monkeypatch.setattr(ReadsTogether, "transform", watched)
     one = CurvedMap(DirectionsMap(ReadsTogether(), n_directions=3), 30)
     LabelMomentsClassifier(one, classes=[0, 1], delta=1e-3, insecure_release_seed=0).fit(private, y, X_public=public)
-    assert set(sizes) <= {1, 1000}
+    # Public rows may be read together, and so may copies of them that fill up a block.
+    assert not set(sizes) & set(range(2, len(private) + 1))
     assert sizes.count(1) >= 30
 
 
