@@ -1,5 +1,7 @@
 """What is asked of rows that may be an array, a table, a list or a sparse matrix."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -80,3 +82,14 @@ def test_blocks_of_wide_rows_are_small():
     sizes = []
     in_blocks(np.zeros((300, 2**12), dtype=np.int8), lambda rows: sizes.append(len(rows)) or rows[:, 0])
     assert sizes == [64] * 5
+
+
+def test_a_warning_about_names_comes_once_for_all_blocks():
+    def read(rows):
+        warnings.warn("X does not have valid feature names, but the model was fitted with names", stacklevel=1)
+        return rows[:, 0]
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        in_blocks(np.zeros((300, 2)), read, size=64)
+    assert len(caught) == 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from numbers import Number
 from typing import Any, TypeVar
 
@@ -55,8 +56,9 @@ def in_blocks(rows: Rows, read: Callable[[Rows], Rows], *, size: int | None = No
     """Return the array that `read` makes of rows, from blocks of them, so that little memory is needed.
 
     A product of matrices may round the last rows differently if their number is not a multiple of a power of two. So
-    copies of the last row fill up the last block, and a row's result does not depend on the number of rows. The rows
-    of a table keep their numbers, which errors name. Anything that has no parts is one block.
+    copies of the last row fill up the last block. With this library's maps, a row's result does not depend on the
+    number of rows. With learners of scikit-learn it may depend on it in the last bit. The rows of a table keep their
+    numbers, which errors name. Anything that has no parts is one block.
 
     Parameters
     ----------
@@ -77,7 +79,13 @@ def in_blocks(rows: Rows, read: Callable[[Rows], Rows], *, size: int | None = No
     if n_rows > size:
         # Of all rows together, so that an error names the first row among all.
         require_readable("X", rows)
-    results = [read(block)[: part.stop - part.start] for part, block in blocks_of(rows, size)]
+    results: list[Rows] = []
+    for part, block in blocks_of(rows, size):
+        with warnings.catch_warnings() if results else nullcontext():
+            if results:
+                # What the first block has said of the names of columns holds for the others.
+                warnings.filterwarnings("ignore", "X (does not have valid|has) feature names", UserWarning)
+            results.append(read(block)[: part.stop - part.start])
     return np.concatenate(results) if len(results) > 1 else results[0] if results else read(rows)
 
 

@@ -136,14 +136,11 @@ def require_memory(needed: int, remedy: str) -> None:
     """Raise if a run needs more bytes of memory than are available. Without known figures nothing is refused."""
     available = available_memory()
     if available is not None and needed > available:
+        # What is available depends on the private table in memory, and is not stated.
         raise MemoryShortageError(
-            f"this run needs about {_gigabytes(needed)} of memory, but only {_gigabytes(available)} are available, so "
-            f"nothing was charged: {remedy}, or use a machine with more memory."
+            f"this run may need up to {needed / 2**30:.2f} GB of memory, which is more than there is, so nothing was "
+            f"charged: {remedy}, or use a machine with more memory."
         )
-
-
-def _gigabytes(count: int) -> str:
-    return f"{count / 2**30:.2f} GB"
 
 
 def _free_on_machine() -> Iterator[int]:

@@ -323,7 +323,12 @@ def budget_of_run(
         # A record without a unit is bad. If it does not stop the run, a replaced unit may change the number of units.
         delta, rule = _chosen_delta(relation, n_units, noun, fewest_units, follows_entries=has_units and zeroes_bad)
     budget = Budget(epsilon=epsilon, delta=delta)
-    _require_small_delta(budget, relation, n_units, noun, fewest_units)
+    try:
+        _require_small_delta(budget, relation, n_units, noun, fewest_units)
+    except BudgetError as error:
+        if rule == _GIVEN:
+            raise
+        raise BudgetError(f"no delta was given, and it is {rule}. But {error}", parameter="delta") from None
     return budget, rule
 
 

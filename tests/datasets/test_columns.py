@@ -358,3 +358,10 @@ def test_categories_that_no_entry_has_are_not_read(monkeypatch):
 def test_very_many_columns_of_texts_are_no_categories():
     table = pd.DataFrame([["a"] * 501])
     assert encoded_texts_of(table).dtypes.unique().tolist() == [np.dtype(object)]
+
+
+def test_blanks_are_filled_where_only_some_columns_are_encoded():
+    """Parts of a table with very many columns stay texts, and which columns are in a part depends on the rows."""
+    table = pd.DataFrame({"a": ["x", None], "b": ["y", None]})
+    mixed = pd.concat([encoded_texts_of(table[["a"]]), table[["b"]]], axis=1)
+    assert plain_texts(filled_texts(mixed, "?")).to_dict("list") == {"a": ["x", "?"], "b": ["y", "?"]}

@@ -149,6 +149,25 @@ def test_a_run_without_enough_memory_is_refused_before_anything_is_announced(mon
         assert not hasattr(fitted, "result_")
 
 
+@pytest.mark.filterwarnings("ignore:the test cannot decide:UserWarning")
+def test_an_estimate_of_memory_does_not_depend_on_how_many_records_a_unit_has(monkeypatch):
+    """A unit may have any number of records, so a refusal that follows their number would state it."""
+    rng, needed = np.random.default_rng(8), {}
+    for more in (0, 3000):
+        units = np.append(np.arange(400), np.zeros(more, dtype=int))
+        rows = rng.normal(size=(len(units), 3))
+        for model in (LabelMomentsClassifier, PATEClassifier, SoftVotesClassifier, DiscriminantClassifier):
+            monkeypatch.setattr(
+                "dpensemble.engine.run.require_memory",
+                lambda count, _, name=model.__name__: needed.setdefault(name, []).append(count),
+            )
+            settings = {"n_teachers": 20} if hasattr(model(), "n_teachers") else {}
+            fitted = model(**settings, classes=[False, True], epsilon=5.0, delta=1e-4, insecure_release_seed=0)
+            fitted.fit(rows, rows[:, 0] > 0, X_public=PUBLIC, units=units)
+    assert len(needed) == 4
+    assert all(first == second for first, second in needed.values())
+
+
 def test_an_estimate_of_memory_does_not_depend_on_a_private_number_of_records(monkeypatch):
     """Under add-or-remove-one the number of records is private, so a refusal must not state it."""
     rng, needed = np.random.default_rng(7), []

@@ -15,6 +15,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble.datasets import same_columns
+from dpensemble.engine.run import once_prepared
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.moments import MomentsSource, TableMap
@@ -579,3 +580,18 @@ def test_declarations_that_do_not_fit_are_refused(small, settings, rows, words):
     X, y, _ = small
     with pytest.raises((DataError, InvalidParameterError), match=words):
         model(**settings).fit(X[:, :2], y, X_public=rows)
+
+
+@pytest.mark.parametrize("n_columns", [500, 501])
+def test_of_very_many_columns_an_alarm_makes_public_rows_count_less(n_columns):
+    """Synthetic rows of so many columns would take minutes and gigabytes."""
+    rows, prepared = np.random.default_rng(9).normal(size=(480, n_columns)), []
+
+    def stop(steps):
+        prepared.append(steps.after_alarm is not None)
+        raise KeyboardInterrupt
+
+    model = LabelMomentsClassifier(classes=[False, True], relation="add-or-remove-one", insecure_release_seed=0)
+    with once_prepared(stop), pytest.raises(KeyboardInterrupt):
+        model.fit(rows[:230], rows[:230, 0] > 0, X_public=rows[230:])
+    assert prepared == [n_columns <= 500]

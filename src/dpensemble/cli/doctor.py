@@ -224,13 +224,14 @@ def _number(java: str | None) -> int:
 
 def _place(name: str, folder: Path) -> _Place:
     """Look at a folder, or at the nearest one above it if the folder is made on first use. Nothing is written."""
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
     try:
+        while not folder.exists() and folder != folder.parent:
+            folder = folder.parent
         free: int | None = shutil.disk_usage(folder).free
     except OSError:
+        # A folder above may be closed to this user.
         free = None
-    return _Place(name, free, folder.is_dir() and os.access(folder, os.W_OK | os.X_OK))
+    return _Place(name, free, free is not None and folder.is_dir() and os.access(folder, os.W_OK | os.X_OK))
 
 
 def _of_disk(places: list[_Place]) -> Iterator[str]:

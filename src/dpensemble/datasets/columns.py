@@ -150,8 +150,10 @@ def filled_texts(texts: pd.DataFrame, blank: str) -> pd.DataFrame:
     filled = texts.copy(deep=False)
     for place in range(texts.shape[1]):
         column = texts.iloc[:, place]
-        known = column if blank in column.cat.categories else column.cat.add_categories(pd.Index([blank], dtype=object))
-        filled.isetitem(place, known.fillna(blank).array)
+        # Parts of a table with very many columns are encoded, and other parts are not.
+        if isinstance(column.dtype, pd.CategoricalDtype) and blank not in column.cat.categories:
+            column = column.cat.add_categories(pd.Index([blank], dtype=object))
+        filled.isetitem(place, column.fillna(blank).array)
     return filled
 
 

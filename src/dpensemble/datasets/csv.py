@@ -691,6 +691,8 @@ def advice(error: Exception, kind: str) -> str:
 
 def _of_parser(text: str) -> str:
     """Keep only the numbers of pandas' message."""
+    if "out of memory" in text:
+        return "it needs more memory than there is"
     lengths = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
     if lengths:
         expected, line, saw = map(int, lengths.groups())

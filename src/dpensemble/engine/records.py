@@ -88,6 +88,10 @@ class TeacherRecords:
         # By content, equal records are one unit, but delta is still compared with the number of records.
         return len(self.X) if self.units is None else len(number_units(self.identities)[0])
 
+    def public_number(self, relation: Relation) -> int:
+        """Return the number of records where it is public, and 0 elsewhere. A unit may have any number of records."""
+        return len(self.targets) if relation is Relation.REPLACE_ONE and self.units is None else 0
+
     def check_delta(self, budget: Budget, relation: Relation) -> None:
         """Raise for a delta that would allow publishing one record or unit outright."""
         budget_of_run(budget.epsilon, budget.delta, relation, self.counted, has_units=self.units is not None)

@@ -282,8 +282,7 @@ class VotingSteps(Steps):
 
     def memory(self) -> int:
         """Return about how many bytes logistic teachers, their votes and the student need. Other teachers vary."""
-        # Under the other relation the number of records is private.
-        n_records = len(self.records.targets) if self.relation is Relation.REPLACE_ONE else 0
+        n_records = self.records.public_number(self.relation)
         return bytes_of_votes(
             len(self._order), self.allocation.n_teachers, self.rows.shape, len(self.classes), n_records
         )

@@ -54,6 +54,10 @@ from dpensemble.rows.passes import CheckedRecords, Features, SumsOfRecords
 from dpensemble.rows.source import BlockSource, Read, RowSource
 from dpensemble.student import distilled, marked, require_no_blanks, with_names
 
+# Columns up to which synthetic rows replace public ones after an alarm. More columns would take minutes and gigabytes,
+# and pairs of so many columns are mostly noise.
+_MOST_REPLACED = 500
+
 
 class _MomentsSteps(Steps):
     """The steps of `LabelMomentsClassifier`."""
@@ -116,8 +120,7 @@ class _MomentsSteps(Steps):
                 design = replace(design, rounds=1)
             # Class sums contain the mean of features, too. When synthetic rows may follow, the mean comes first.
             compares = has_decoder or not (self.feature_map.nonnegative_ and self.relation is Relation.REPLACE_ONE)
-            # A fit to synthetic rows cannot use the features of that many columns.
-            if compares and method.feature_map is None and public.shape[1] <= MANY_COLUMNS:
+            if compares and method.feature_map is None and public.shape[1] <= _MOST_REPLACED:
                 self.after_alarm = replace(synthetic, compares_rows=True)
             self.design = replace(design, compares_rows=compares)
         self.meter = self.design.meter()
@@ -125,8 +128,9 @@ class _MomentsSteps(Steps):
     def memory(self) -> int:
         """Return about how many bytes the run needs, whether or not an alarm is released."""
         public, n_classes = self.public, len(self.classes)
-        # Under the other relation the number of records is private.
-        n_records = self.records.n_records if self.records.keeps and self.relation is Relation.REPLACE_ONE else 0
+        # Under the other relation the number of records is private, and so is the number of records of units.
+        is_public = self.relation is Relation.REPLACE_ONE and not self.has_units
+        n_records = self.records.n_records if self.records.keeps and is_public else 0
         with on_public_rows():
             needed = [] if self.grid is not None else [bytes_needed(self.feature_map, public, n_classes, n_records)]
         if self.grid is not None or self.after_alarm is not None:

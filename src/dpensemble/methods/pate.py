@@ -370,7 +370,7 @@ class WeightingPATEClassifier(WeightingPATE, _PersonalisedPATEClassifier):
     epsilon : float, default=1.0
         Budget of every record if `fit` gets none.
     delta : float, optional
-        Delta of every budget (1e-5 or less). As for `SubsampleAggregateClassifier`.
+        Delta of every budget (usually 1e-5). As for `SubsampleAggregateClassifier`.
     relation, max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
         As for `SubsampleAggregateClassifier`. Neighbours differ within one group: group membership is public.
 

@@ -36,7 +36,7 @@ class SubsampleAggregateClassifier(SubsampleAggregate, VotesInBlocks):
     epsilon : float, default=1.0
         Budget of one fit.
     delta : float, optional
-        Most probability beyond epsilon (1e-5 or less). It must be below 1 / n_records. A given delta is never changed.
+        Most probability beyond epsilon (usually 1e-5). It must be below 1 / n_records. A given delta is never changed.
         Without it, delta under replace-one is the smaller of 1e-5 and 0.2 / n_records, rounded down to one digit. With
         `units` the number of units counts, unless bad records add zeros: then delta is 1e-5. Under add-or-remove-one
         the number of records is private. So delta is 1e-5, or follows from `fewest_units` in the same way.

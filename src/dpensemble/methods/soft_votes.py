@@ -168,7 +168,7 @@ class _AveragesSteps(Steps):
 
     def memory(self) -> int:
         """Return about how many bytes logistic teachers, their answers and the student need. Other teachers vary."""
-        n_records = len(self.records.targets) if self.relation is Relation.REPLACE_ONE else 0
+        n_records = self.records.public_number(self.relation)
         n_answers, n_classes = len(self._asked), len(self.classes)
         averages = _AVERAGES * 8 * n_answers * (1 if n_classes == 2 else n_classes)
         averages += 8 * min(2 * n_answers * self._allocation.n_teachers * n_classes, _ANSWERS_AT_ONCE)
