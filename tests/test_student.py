@@ -330,7 +330,7 @@ def test_rows_by_position_must_have_as_many_columns():
 
 @pytest.mark.parametrize("kind", ["moments", "curved", "discriminant", "logistic", "encoded"])
 def test_predictions_are_equal_to_the_bit_for_every_block_size(kind, monkeypatch):
-    # So many public rows have landmarks.
+    # With that many public rows there are landmarks.
     many = pd.DataFrame(RNG.normal(size=(1000, 3)) * [1.0, 3.0, 10.0] + [0.0, 5.0, -2.0], columns=NAMES)
     public = many if kind == "curved" else PUBLIC
     estimator = {
@@ -361,7 +361,7 @@ def test_all_rows_together_decide_which_entries_are_numbers(monkeypatch):
     model = LabelMomentsClassifier(**MOMENTS).fit(rows, Y[:300], X_public=public)
     rows[64:, 0] = Decimal("1.50")
     rows[200, 0] = np.nan
-    # A whole block of decimals, which would be read as 1.5 if they stood alone.
+    # A whole block of decimals, which would be read as 1.5 in a block of their own.
     texts = rows.copy()
     texts[64:200, 0] = texts[201:, 0] = "1.50"
     for predict in (model.predict_proba, model.student_.predict_proba):

@@ -584,7 +584,7 @@ def test_declarations_that_do_not_fit_are_refused(small, settings, rows, words):
 
 @pytest.mark.parametrize("n_columns", [500, 501])
 def test_of_very_many_columns_an_alarm_makes_public_rows_count_less(n_columns):
-    """Synthetic rows of so many columns would take minutes and gigabytes."""
+    """Synthetic rows of that many columns would take minutes and gigabytes."""
     rows, prepared = np.random.default_rng(9).normal(size=(480, n_columns)), []
 
     def stop(steps):

@@ -147,7 +147,7 @@ def test_a_rehearsal_takes_units_groups_blocks_and_held_back_records(monkeypatch
 
 
 def test_a_selected_method_is_rehearsed(monkeypatch):
-    """With few records and public rows a private majority is selected, whatever number of stand-ins there is."""
+    """With few records and public rows a private majority is selected, for any number of stand-ins."""
     chosen = []
     of = AutoClassifier._fitted_majority
     monkeypatch.setattr(

@@ -1,7 +1,7 @@
 """The order of every run, and the joint cost of private fits on the same records in this process.
 
 `run_steps` holds the order of the steps: prepare, announce, teach, charge and release, make the student and the result.
-Whoever trains may rehearse the later steps as soon as the run is prepared.
+The caller may rehearse the later steps as soon as the run is prepared.
 
 No single guarantee states the joint cost. Records are identified by hashes of their contents, in memory only. Losses
 add up by basic composition: epsilons and deltas of all fits that used a record (C. Dwork and A. Roth, "The Algorithmic
@@ -261,7 +261,7 @@ class Steps(ABC):
         """Find `design` and `meter`, and raise if the run is impossible, before anything is fitted or drawn."""
 
     def memory(self) -> int | None:
-        """Return about how many bytes the later steps need beside what is in memory now, from public facts alone.
+        """Return about how many bytes the later steps need beside what is in memory now, from public facts.
 
         None if it is not known, and then nothing is refused.
         """

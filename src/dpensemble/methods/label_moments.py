@@ -55,7 +55,7 @@ from dpensemble.rows.source import BlockSource, Read, RowSource
 from dpensemble.student import distilled, marked, require_no_blanks, with_names
 
 # Columns up to which synthetic rows replace public ones after an alarm. More columns would take minutes and gigabytes,
-# and pairs of so many columns are mostly noise.
+# and pairs of that many columns are mostly noise.
 _MOST_REPLACED = 500
 
 

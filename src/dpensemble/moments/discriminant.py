@@ -478,7 +478,7 @@ class DiscriminantRelease:
         self._points = self._directions.points(rows)
 
     def bytes_needed(self, n_rows_at_once: int) -> int:
-        """Return about how many bytes the sums need if so many records are in memory at once."""
+        """Return about how many bytes the sums need with that many records in memory at once."""
         (n_columns, size), n_public = self._directions.directions.shape, len(self._points)
         products = n_rows_at_once * (3 * size**2 + 4 * n_columns) + 16 * len(self.classes) * size**2
         return 8 * (products + n_public * (4 * n_columns + 4 * size + 6 * len(self.classes)))

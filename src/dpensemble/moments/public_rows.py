@@ -103,7 +103,7 @@ _ROWS_OF_CURVATURE, _ROWS_PER_FEATURE, _FEW_PRODUCTS = 4000, 6, 2.5e8
 
 
 def _rows_of_curvature(n_features: int) -> int:
-    """Return from how many rows curvatures of so many features are estimated."""
+    """Return from how many rows curvatures of that many features are estimated."""
     return max(_ROWS_OF_CURVATURE, _ROWS_PER_FEATURE * n_features, int(_FEW_PRODUCTS / n_features**2))
 
 

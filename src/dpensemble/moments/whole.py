@@ -145,7 +145,7 @@ class WholeBlock(NamedTuple):
     checksum: int = 0
 
     def split(self, n_rows: int) -> Iterator[WholeBlock]:
-        """Yield parts with so many records at most. The first part has the checksum of all of them."""
+        """Yield parts with that many records at most. The first part has the checksum of all of them."""
         if len(self.targets) <= n_rows:
             yield self
             return

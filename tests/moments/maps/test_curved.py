@@ -213,7 +213,7 @@ def wide_rows():
 def test_a_wide_table_is_whitened_by_products_of_rows_as_by_those_of_columns():
     public, others = wide_rows(), wide_rows() + np.random.default_rng(1).normal(size=(20, 30))
     wide = WhitenedNumbers().fit(public)
-    # Rows that are taken twice have the same covariance, and are no fewer than columns.
+    # Rows that are taken twice have the same covariance, and are as many as columns.
     tall = WhitenedNumbers().fit(pd.concat([public] * 2, ignore_index=True))
     distances = [pdist(whitened.transform(pd.concat([public, others]))) for whitened in (wide, tall)]
     assert distances[0] == pytest.approx(distances[1], rel=1e-6)
