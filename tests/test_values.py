@@ -87,9 +87,7 @@ def test_where_a_blank_unit_changes_the_number_a_chosen_delta_does_not_depend_on
 
     assert found(50_000) == found(49_999)
     assert found(50_000)[0].delta == 1e-5
-    with pytest.raises(
-        BudgetError, match=r"no delta was given, and it is 1e-05, because .* is not below 1/N"
-    ):
+    with pytest.raises(BudgetError, match=r"no delta was given, and it is 1e-05, because .* is not below 1/N"):
         found(100_000)
 
 

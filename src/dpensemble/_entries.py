@@ -83,7 +83,7 @@ def in_blocks(rows: Rows, read: Callable[[Rows], Rows], *, size: int | None = No
     for part, block in blocks_of(rows, size):
         with warnings.catch_warnings() if results else nullcontext():
             if results:
-                # What the first block has said of the names of columns holds for the others.
+                # A warning about names of columns holds for all blocks, and comes with the first.
                 warnings.filterwarnings("ignore", "X (does not have valid|has) feature names", UserWarning)
             results.append(read(block)[: part.stop - part.start])
     return np.concatenate(results) if len(results) > 1 else results[0] if results else read(rows)

@@ -195,7 +195,7 @@ class Fit:
             found = seen.to_rounds(others, public.among(some), n_units=n_units, class_sums=class_sums)
             coefficients = np.zeros((len(public.blocks), found.coefficients.shape[1]))
             coefficients[some] = found.coefficients
-            # A model with more features than `seen_of_many` leaves alone holds no information.
+            # A model from which `seen_of_many` took features holds no information.
             return Fit(coefficients, found.scales)
         if public.n_classes == 2 and not class_sums:
             return fit_moments(rounds, public, self, n_units=n_units)
