@@ -311,7 +311,11 @@ def test_encoded_texts_are_the_texts_of_each_entry(first, second):
     pd.testing.assert_frame_equal(filled, texts_of(table).fillna("a").astype(object))
 
 
-@pytest.mark.parametrize("kind", ["str", "string", "string[python]", "category", object])
+# Earlier versions of pandas write a missing entry as "None" under this type.
+STR = ["str"] if pd.Series(["a"]).dtype != object else []
+
+
+@pytest.mark.parametrize("kind", [*STR, "string", "string[python]", "category", object])
 @given(entries=st.lists(st.sampled_from(["a", "A", "1", "1.0", "2025-03-01", None]), max_size=8))
 def test_texts_of_every_type_are_read_alike(kind, entries):
     column = pd.Series(entries, dtype=object).astype(kind)

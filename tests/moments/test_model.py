@@ -174,7 +174,7 @@ def test_parts_add_up_before_the_remainder_is_divided(name):
     differences = np.asarray(feature_map.transform(public) @ weights) - reference @ weights
     remainder = np.abs(parts.sum(axis=1) - differences)
     # An integral along a path has an error. Directions read features that are rounded to whole numbers of 2**-26.
-    assert remainder.max() < {"curved": 0.1, "directions": 1e-7}.get(name, 1e-10)
+    assert remainder.max() < {"curved": 0.15, "directions": 1e-7}.get(name, 1e-10)
     assert remainder.mean() < 5e-3
 
 
