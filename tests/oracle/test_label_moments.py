@@ -312,8 +312,8 @@ def test_whole_runs_weigh_units_by_their_budgets(monkeypatch, way):
 def test_forgotten_weights_of_units_are_caught(monkeypatch, plant):
     weights = label_moments._weights_of_records
 
-    def forgotten(method, units_of, epsilons):
-        found, groups, total = weights(method, units_of, epsilons)
+    def forgotten(*given):
+        found, groups, total = weights(*given)
         return np.ones_like(found), groups, total
 
     plant(label_moments, "_weights_of_records", forgotten)

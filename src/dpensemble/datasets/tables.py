@@ -230,6 +230,8 @@ def settled(X: Rows) -> pd.DataFrame:
     for place in np.flatnonzero([_may_be_decimals(kind) for kind in table.dtypes]):
         column = table.iloc[:, int(place)]
         if any(issubclass(kind, Decimal) for kind in set(map(type, column))):
+            # A decimal that is not readable would be a text that an error of pandas quotes.
+            require_readable("X", table)
             # Beside other entries decimals are texts. In a block of their own they would be numbers.
             entries = [text_of(entry) if isinstance(entry, Decimal) else entry for entry in column]
             table = table.copy(deep=False)
