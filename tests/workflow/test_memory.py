@@ -20,7 +20,7 @@ SMALL = (
 def test_what_does_not_fit_into_two_gigabytes_is_refused(tmp_path):
     rng = np.random.default_rng(0)
     for name, n in (("private", 3000), ("public", 1000)):
-        table = pd.DataFrame(rng.normal(size=(n, 900)).round(3)).add_prefix("c")
+        table = pd.DataFrame(rng.normal(size=(n, 480)).round(3)).add_prefix("c")
         table.assign(y=(table["c0"] > 0).astype(int)).to_csv(tmp_path / f"{name}.csv", index=False)
     columns = ["--private", "private.csv", "--public", "public.csv", "--target", "y", "--classes", "0,1"]
     command = ["train", "label-moments", *columns, "--epsilon", "1", "--delta", "1e-5", "--out", "run"]

@@ -342,7 +342,7 @@ _COPIES, _SQUARES = 4.5, 12
 # Rows of a block of records, how often its features are in memory, and the most bytes that are kept between passes.
 _BLOCK, _BLOCK_COPIES, _MOST_KEPT = 2048, 5, 2**29
 # Rows that may stand beside public ones, and most entries of a base map's features at once.
-_APART, _BASE_ENTRIES = 2000, 2**25
+_APART, _BASE_ENTRIES, _WIDE_COPIES = 2000, 2**25, 3
 # Bytes of one entry of a released sum while its noise is drawn, mostly of Python integers.
 _ENTRY_BYTES = 120
 
@@ -358,6 +358,8 @@ def bytes_needed(feature_map: FeatureMap, public: pd.DataFrame, n_classes: int, 
     if not released.is_sparse:
         # Directions are found among the base map's features, which are in memory for some rows.
         features += 8 * min(n_rows * max(MOST_FEATURES, 3 * public.shape[1]), _BASE_ENTRIES)
+        # Very many columns have features of their own, and blocks of records are read with copies of these.
+        features += 8 * min(max(n_rows, _BLOCK) * _WIDE_COPIES * 3 * public.shape[1], _WIDE_COPIES * _BASE_ENTRIES)
     kept = min(n_records * released.n_bytes / 4, _MOST_KEPT)
     sizes = read.n_features, (0 if decoder is None else released.n_features)
     return int(features + kept + _BLOCK_COPIES * _BLOCK * released.n_bytes + _bytes_of_fit(n_rows, n_classes, *sizes))
