@@ -153,7 +153,7 @@ def _free_on_machine() -> Iterator[int]:
 
 def _left_by_groups() -> Iterator[int]:
     """Yield what each control group of this process leaves, and what each of the groups around it leaves."""
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         lines = (_SYSTEM / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
         for root, controller, *files in _GROUPS:
             for _, controllers, path in (line.split(":", 2) for line in lines):

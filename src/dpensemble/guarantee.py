@@ -333,7 +333,7 @@ def budget_of_run(
 
 
 def _usual_delta(n_units: int | None = None) -> float:
-    """Return the delta of a run to which none was given, by a public number of units. None if it is not public."""
+    """Return the delta of a run to which none was given. `n_units` is None if their number is not public."""
     if n_units is None:
         return _USUAL_DELTA
     # In whole numbers, because a quotient of floats may lie above the true one: the largest digit / 10**places.

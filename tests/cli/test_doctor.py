@@ -33,7 +33,7 @@ def test_everything_that_is_needed_is_listed_with_its_version(capsys):
     shown = report(capsys)
     names = {one["name"] for one in shown["packages"]}
     assert {"numpy", "scikit-learn", "pandas", "typer"} <= names
-    assert "pytest" not in names, "what developers need is no matter of users"
+    assert "pytest" not in names, "users do not need what developers need"
     assert all(one["version"] for one in shown["packages"])
     assert shown["problems"] == []
 
@@ -46,14 +46,14 @@ def test_words_begin_with_the_answer(capsys):
 
 
 @pytest.mark.parametrize(
-    ("name", "there", "said"),
+    ("name", "there", "problem"),
     [("numpy", "1.26.4", "numpy 1.26.4 does not fit >=2.0"), ("scipy", None, "scipy is not installed")],
 )
-def test_a_needed_package_that_is_old_or_missing_is_a_problem(packages, capsys, name, there, said):
+def test_a_needed_package_that_is_old_or_missing_is_a_problem(packages, capsys, name, there, problem):
     packages[name] = there
-    assert any(problem.startswith(said) for problem in report(capsys, code=1)["problems"])
+    assert any(one.startswith(problem) for one in report(capsys, code=1)["problems"])
     assert main(["doctor"]) == 1
-    assert capsys.readouterr().out.startswith(f"Problem: {said}")
+    assert capsys.readouterr().out.startswith(f"Problem: {problem}")
 
 
 def test_a_development_version_that_is_new_enough_fits(packages, capsys):

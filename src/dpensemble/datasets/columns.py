@@ -613,7 +613,7 @@ def _are_dates(texts: pd.Series) -> list[str]:
 
 
 class _Days(NamedTuple):
-    """The days of entries, each of which is read separately, and once for all entries that are alike.
+    """The days of entries. Each entry is read separately, once for all entries that are alike.
 
     `places` are those of entries among the distinct texts, -1 for a missing entry. A text that does not begin as a date
     is empty. What follows a day is its time.

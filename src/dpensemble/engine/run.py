@@ -244,17 +244,22 @@ class Steps(ABC):
         order = np.random.default_rng(seed_sequence(self.entropy, Stream.PUBLIC_ROWS)).permutation(n_rows)
         return order if max_labels is None else order[: integer_between("max_labels", max_labels, 1)]
 
-    def find_budget(self, n_units: int, fewest_units: int | None, *, has_units: bool) -> None:
-        """Find the budget of the run, or raise if delta would allow publishing one unit. See `budget_of_run`."""
-        self.budget, self.delta_rule = budget_of_run(
-            self.method.epsilon,
-            self.method.delta,
-            self.relation,
+    @staticmethod
+    def budget_of(method: Any, n_units: int, fewest_units: int | None, *, has_units: bool) -> tuple[Budget, str]:
+        """Return the budget of a method's run and the rule that gave delta. See `budget_of_run`."""
+        return budget_of_run(
+            method.epsilon,
+            method.delta,
+            member("relation", method.relation, Relation),
             n_units,
             fewest_units,
             has_units=has_units,
-            zeroes_bad=zeroes_bad(self.method),
+            zeroes_bad=zeroes_bad(method),
         )
+
+    def find_budget(self, n_units: int, fewest_units: int | None, *, has_units: bool) -> None:
+        """Find the budget of the run, or raise if delta would allow publishing one unit. See `budget_of_run`."""
+        self.budget, self.delta_rule = self.budget_of(self.method, n_units, fewest_units, has_units=has_units)
 
     @abstractmethod
     def prepare(self) -> None:

@@ -32,7 +32,7 @@ from dpensemble.engine.records import ReleasedLabels, groups_by_epsilon
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, compared_once, guarded_fit, run_steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
-from dpensemble.guarantee import Budget, budget_of_run
+from dpensemble.guarantee import Budget
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.learning import (
     Learned,
@@ -42,6 +42,7 @@ from dpensemble.moments.learning import (
     release_and_fit_synthetic_rows,
     statistics_of,
 )
+from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.grid import Grid, declared_grid, observed_grid
 from dpensemble.moments.maps.tables import MANY_COLUMNS, VERY_FEW_ROWS, fitted_map
 from dpensemble.moments.public_rows import PublicUnits
@@ -82,10 +83,10 @@ class _MomentsSteps(Steps):
         groups: tuple[Group, ...] | None,
         total: float,
         public_units: PublicUnits,
-        found: tuple[Budget, str],
+        found_budget: tuple[Budget, str],
     ) -> None:
         super().__init__(method)
-        self.budget, self.delta_rule = found
+        self.budget, self.delta_rule = found_budget
         groups = (Group(EVERYONE, self.budget),) if groups is None else groups
         self.records, self.public, self.classes = records, public, classes
         self.public_units, self.has_units = public_units, public_units.private
@@ -138,7 +139,7 @@ class _MomentsSteps(Steps):
             needed.append(bytes_needed_by_synthetic_rows(public.shape[1], n_classes, n_public))
         return max(needed)
 
-    def _fitted_map(self) -> Any:
+    def _fitted_map(self) -> FeatureMap:
         """Return the map, fitted on public rows."""
         return fitted_map(
             self.method.feature_map,
@@ -283,8 +284,8 @@ def _steps_of_blocks(
     if n_records is not None and member("relation", method.relation, Relation) is Relation.REPLACE_ONE:
         _require_number(n_records, records.n_records)
     n_units = integer_between("n_records", records.n_units, 1, 2**40)
-    found = method._budget_of(n_units, fewest_units, has_units=whose.private)
-    return _MomentsSteps(method, records, public, classes, None, float(n_units), whose, found)
+    found_budget = _MomentsSteps.budget_of(method, n_units, fewest_units, has_units=whose.private)
+    return _MomentsSteps(method, records, public, classes, None, float(n_units), whose, found_budget)
 
 
 def _require_number(n_records: int, counted: int) -> None:
@@ -496,18 +497,6 @@ class LabelMomentsClassifier(TableClassifier):
             owners = Owners.of(units, len(X), zeroes=zeroes_bad(self))
             return self._fit_checked(X, y, public, owners, numbers, personal_epsilons, fewest_units)
 
-    def _budget_of(self, n_units: int, fewest_units: int | None, *, has_units: bool) -> tuple[Budget, str]:
-        """Return the budget of a run and the rule that gave delta. See `budget_of_run`."""
-        return budget_of_run(
-            self.epsilon,
-            self.delta,
-            member("relation", self.relation, Relation),
-            n_units,
-            fewest_units,
-            has_units=has_units,
-            zeroes_bad=zeroes_bad(self),
-        )
-
     def _fit_checked(
         self,
         X: Any,
@@ -521,15 +510,15 @@ class LabelMomentsClassifier(TableClassifier):
         """Fit to rows and labels that `checked_tables` returned, within `guarded_fit`."""
         whose = PublicUnits(public_units, private=owners.units is not None)
         epsilons = owners.kept_values("personal_epsilons", personal_epsilons)
-        found = self._budget_of(owners.n_units, fewest_units, has_units=whose.private)
+        found_budget = _MomentsSteps.budget_of(self, owners.n_units, fewest_units, has_units=whose.private)
         units, groups, total = None, None, float(len(X))
         if epsilons is not None or owners.units is not None:
-            weights, groups, total = _weights_of_records(self, owners.numbers, epsilons, found[0].delta)
+            weights, groups, total = _weights_of_records(self, owners.numbers, epsilons, found_budget[0].delta)
             units = UnitsByPlace.of_present(owners.present, owners.numbers, weights)
         form = _form(self, public)
         classes = sorted_classes(self.classes)
         records = CheckedRecords.in_memory(X, y, RowCheck(form, classes, zeroes_bad(self), units))
-        self.result_ = run_steps(_MomentsSteps(self, records, public, classes, groups, total, whose, found))
+        self.result_ = run_steps(_MomentsSteps(self, records, public, classes, groups, total, whose, found_budget))
         return self
 
     @takes_any_frame

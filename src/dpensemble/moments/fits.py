@@ -54,7 +54,8 @@ with ``(p - 1 / 2)**2``. That error is large where one class is rare. The mean o
 - c) S_1 - c S_0``. Its error by public rows grows with ``(p - c)**2``, and its noise with ``(1 - c)**2 + c**2``. The
 centre ``c`` between one half and the share of the class makes the sum of both least.
 
-Expectations are means over all public rows. Curvatures and covariances come from a sample.
+Expectations are means over all public rows. Curvatures and covariances come from a sample. All of this reads released
+quantities and public rows only.
 """
 
 from __future__ import annotations
