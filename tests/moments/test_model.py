@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from dpensemble.datasets.preparation import LibraryTransformer
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments import BoundedMap, DirectionsMap, MomentsModel, TableMap
-from dpensemble.moments.fits import Fit, fit_moments, fit_softmax
+from dpensemble.moments.fits import Fit, fit_moments
 from dpensemble.moments.maps.curved import CurvedMap, KernelDirections
 from dpensemble.moments.maps.grid import SnappedMap, observed_grid
 from dpensemble.moments.model import (
@@ -28,6 +28,7 @@ from dpensemble.moments.model import (
     _rows_at,
     column_effects,
 )
+from dpensemble.moments.softmax import fit_softmax
 from dpensemble.moments.whole import logits, probabilities
 
 

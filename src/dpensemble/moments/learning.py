@@ -37,6 +37,7 @@ from dpensemble.moments.public_rows import (
     ReadableShare,
     rows_in_memory,
 )
+from dpensemble.moments.softmax import fit_rounds
 from dpensemble.moments.whole import (
     UNIT,
     WHOLE,
@@ -502,8 +503,8 @@ class _Rounds:
 
     def fit(self) -> None:
         """Fit the coefficients to all that was released."""
-        self.fitted = self.fitted.to_rounds(
-            self.released, self.rows, n_units=self.total_weight, class_sums=self.class_sums_only
+        self.fitted = fit_rounds(
+            self.fitted, self.released, self.rows, n_units=self.total_weight, class_sums=self.class_sums_only
         )
 
 
