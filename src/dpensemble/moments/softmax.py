@@ -1,11 +1,11 @@
 """Coefficients of several classes from noisy moments: a softmax, linear chances, and a factor of both.
 
-A softmax is fitted to noisy moments of labels, with calibrated probabilities. The
-likelihood of a softmax depends on the labels only through the class sums, the means of ``phi 1{y = c}``. A round
-releases such moments with noise. Each moment is a normal observation with mean ``E[omega phi (p_c - centre_c)]``, an
-average over public rows, and a known covariance. Coefficients of a block of features have a normal prior. The prior
-scale of each block is set by evidence, as for two classes, with the mean curvature over classes. The most likely
-coefficients come from a quasi-Newton method that starts at linear chances.
+**A softmax** is fitted to noisy moments of labels, with calibrated probabilities (`fit_softmax`). The likelihood of a
+softmax depends on the labels only through the class sums, the means of ``phi 1{y = c}``. A round releases such moments
+with noise. Each moment is a normal observation with mean ``E[omega phi (p_c - centre_c)]``, an average over public
+rows, and a known covariance. Coefficients of a block of features have a normal prior. The prior scale of each block is
+set by evidence, as for two classes, with the mean curvature over classes. The most likely coefficients come from a
+quasi-Newton method that starts at linear chances.
 
 Where rounds are residuals, as for images, logits are averaged with those of linear chances. The two fits err in
 different ways. Linear chances were better on MNIST, whose classes can almost be separated.
@@ -23,12 +23,18 @@ Linear chances are fitted to all rounds together, in closed form. The chance of 
 share. Noise and the prior scales of blocks are as for two classes. A linear chance may lie outside 0 to 1. The softmax
 starts from these coefficients.
 
-Class sums of two classes are read around the share of the second class instead of one half. A round of class sums
-releases ``S_0`` and ``S_1``, the means of ``phi 1{y = c}`` with noise. The difference ``(S_1 - S_0) / 2`` is the mean
-of ``phi (y - 1 / 2)``. Public rows stand for private ones in its expectation, and they do so with an error that grows
-with ``(p - 1 / 2)**2``. That error is large where one class is rare. The mean of ``phi (y - c)`` is known as well: ``(1
-- c) S_1 - c S_0``. Its error by public rows grows with ``(p - c)**2``, and its noise with ``(1 - c)**2 + c**2``. The
-centre ``c`` between one half and the share of the class makes the sum of both least.
+**Class sums are read around the shares of the classes.** A round of class sums releases ``S_1, ..., S_C`` with noise of
+variance ``s**2`` on each entry. Public rows stand for private ones in what is expected of ``S_c - M / C``, where ``M``
+is the sum of all. They do so with an error that grows with ``(p_c - 1 / C)**2``, which is large where classes are
+uneven. Most of the error is that of the mean of the features, times the share of the class less ``1 / C``. ``M`` is a
+second observation of that mean, with noise of variance ``C s**2`` that is independent of differences between classes.
+Let ``R`` be the covariance of a mean over units less a mean over public rows. Then the mean of private features is
+known as the public mean plus ``R (R + C s**2)**-1`` times its distance to ``M``, and ``C s**2 R (R + C s**2)**-1`` is
+what stays unknown of it. So with the mean known, moments are around the shares ``f`` of the classes. The error of
+public rows grows with ``(p_c - f_c)**2``. What is unknown of the mean adds to the covariance along ``f - 1 / C`` only,
+times the square of its length. Along all other contrasts of classes the noise is as before. So moments have one
+covariance along ``f - 1 / C``, and one along all other contrasts together. With much noise the mean is that of public
+rows, and the model is that of even shares.
 
 Expectations are means over all public rows. Curvatures and covariances come from a sample. All of this reads released
 quantities and public rows only.
@@ -40,7 +46,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +66,10 @@ from dpensemble.moments.fits import (
 )
 from dpensemble.moments.model import Information
 from dpensemble.moments.public_rows import PublicRows, RowsInMemory
+
+
+_Singles = NDArray[np.float32]
+_Floating = TypeVar("_Floating", np.float32, np.float64)
 
 
 def fit_rounds(start: Fit, rounds: Sequence[Moments], public: PublicRows, *, n_units: float, class_sums: bool) -> Fit:
@@ -86,117 +96,204 @@ _LINEAR_TURNS, _LINEAR_UPDATES = 3, 12
 _LEAST_VARIANCE = 0.02
 
 
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """A round as its fit reads it: moments of features without public weights, shape (n_features, n_classes).
+
+    `spreads` are the noise of each feature along any contrast of classes. `centres`, shape (n_rows, n_classes), and
+    `weights` are of all public rows. `added` is a further covariance along the first of the fit's contrasts.
+    """
+
+    values: Floats
+    spreads: Floats
+    centres: Floats
+    weights: Floats
+    added: Floats | None = None
+
+    @classmethod
+    def of(cls, moments: Moments, about: tuple[Floats, Floats]) -> _Seen:
+        """Return a round around the centres that it was released with. Two classes get a column for each."""
+        centres, weights = about
+        values, spread = moments.values, moments.spread
+        if values.shape[1] == 1:
+            values, centres = np.hstack([-values, values]), np.hstack([1 - centres, centres])
+            # Moments of one column have the noise of half a difference.
+            spread *= math.sqrt(2)
+        return cls(values / moments.scale[:, None], spread / moments.scale, centres, weights)
+
+    def around_shares(self, moments: Moments, shares: Floats, public: PublicRows, n_units: float) -> _Seen:
+        """Return the round around shares of the classes, if it released class sums."""
+        if moments.mean is None:
+            return self
+        known, unknown = _private_mean(moments.mean, moments.mean_spread, public, n_units)
+        uneven = shares - 1 / public.n_classes
+        centres = np.tile(shares, (len(self.centres), 1))
+        values = self.values - np.outer(known, uneven)
+        return replace(self, values=values, centres=centres, added=float(uneven @ uneven) * unknown)
+
+
+def _private_mean(released: Floats, spread: float, public: PublicRows, n_units: float) -> tuple[Floats, Floats]:
+    """Return the expected mean of private features, by public rows and a noisy mean, and what is unknown of it."""
+    ones: Floats = np.ones((public.features.shape[0], 1))
+    mean = public.average(ones)[:, 0]
+    of_rows = public.sample.covariance(ones[public.sample.rows], 1 / n_units + public.doubt)
+    both = of_rows.copy()
+    both[np.diag_indices_from(both)] += spread**2
+    weight = linalg.cho_solve((positive_root(both), True), of_rows)
+    weight = (weight + weight.T) / 2
+    return mean + weight @ (released - mean), spread**2 * weight
+
+
+def _shares_of(rounds: Sequence[Moments], public: PublicRows) -> Floats:
+    """Return the share of each class, above 0, by the constants of rounds of class sums. Even shares without any."""
+    even, constant = np.full(public.n_classes, 1 / public.n_classes), public.constant
+    sums = [m for m in rounds if m.mean is not None]
+    if not sums:
+        return even
+    estimates = even + np.mean([_Seen.of(m, (even[None, 1:], even[:1])).values[-1] for m in sums], axis=0) / constant
+    # The sum of all classes has their number times the variance of one.
+    error = math.hypot(*(m.mean_spread for m in sums)) / len(sums) / constant * math.sqrt(even[0] * (1 - even[0]))
+    shares = np.array([within_0_and_1(float(one), error) for one in estimates])
+    return shares / shares.sum()
+
+
+def _contrasts(shares: Floats) -> list[Floats]:
+    """Return orthonormal contrasts of classes in groups: along the difference to even shares, and all others."""
+    along = shares - 1 / len(shares)
+    size = float(np.linalg.norm(along))
+    if size < 1e-6:
+        return [np.eye(len(shares))]
+    frame, _ = np.linalg.qr(np.column_stack([np.ones(len(shares)), along, np.eye(len(shares))]))
+    first = along[:, None] / size
+    return [first, frame[:, 2:]] if len(shares) > 2 else [first]
+
+
+@dataclass(frozen=True, eq=False)
+class _Errors:
+    """Roots of the covariances of a round's moments, one for each group of contrasts."""
+
+    bases: list[Floats]
+    roots: list[Floats]
+
+    @classmethod
+    def of(
+        cls,
+        seen: _Seen,
+        bases: list[Floats],
+        chances: Floats,
+        fitted: Floats | None,
+        public: PublicRows,
+        n_units: float,
+    ) -> _Errors:
+        """Return the errors of a round.
+
+        Labels vary by their `chances` in a sample of units. Public rows stand for private rows, which matters the more
+        the more `fitted` values differ from the centre in some rows and not in others. Before the first fit the error
+        of the centres is unknown. Chances and values are those of the sample of public rows.
+        """
+        sample, roots = public.sample, []
+        centre, omega = seen.centres[sample.rows], seen.weights[sample.rows]
+        left = omega[:, None] * ((centre if fitted is None else fitted) - centre)
+        for number, basis in enumerate(bases):
+            width = _width(basis)
+            labels = np.maximum(_curvature(chances, basis), _LEAST_VARIANCE / (len(basis) - 1))
+            doubt = (1 / n_units + public.doubt) / width
+            covariance = sample.covariance(left @ basis, doubt, omega**2 * labels / n_units)
+            covariance[np.diag_indices_from(covariance)] += seen.spreads**2
+            if seen.added is not None and not number:
+                covariance += seen.added
+            roots.append(positive_root(covariance))
+        return cls(bases, roots)
+
+    def solved(self, values: Floats) -> Floats:
+        """Return values in units of their error."""
+        parts = [solved(root, values @ basis) for basis, root in zip(self.bases, self.roots, strict=True)]
+        return np.hstack(parts)
+
+    def pulled(self, surprises: Floats) -> Floats:
+        """Return the product of the transposed of `solved` with values in units of their error."""
+        parts = zip(self.roots, self.bases, self._apart(surprises), strict=True)
+        return np.asarray(sum(solved(root, part, transposed=True) @ basis.T for root, basis, part in parts))
+
+    def noise(self, units: _Singles) -> Floats:
+        """Return noise that is given in units of its error."""
+        parts = zip(self.roots, self.bases, self._apart(units), strict=True)
+        return np.asarray(sum(root @ part @ basis.T for root, basis, part in parts))
+
+    def _apart(self, columns: NDArray[_Floating]) -> list[NDArray[_Floating]]:
+        return np.split(columns, np.cumsum([basis.shape[1] for basis in self.bases])[:-1], axis=1)
+
+
+def _width(basis: Floats) -> int:
+    """Return the number of contrasts in a basis, which may be of all classes."""
+    return basis.shape[1] - (basis.shape[1] == len(basis))
+
+
+def _curvature(chances: Floats, basis: Floats) -> Floats:
+    """Return the mean variance of labels along the contrasts of a basis in each row."""
+    if basis.shape[1] == len(basis):
+        # Chances of single precision may add up to a little more than 1.
+        return np.maximum(1 - (chances**2).sum(axis=1), 0.0) / (len(basis) - 1)
+    along = chances @ basis**2 - (chances @ basis) ** 2
+    return np.asarray(np.maximum(along, 0.0).mean(axis=1))
+
+
 def _fit_linear(
-    rounds: Sequence[Moments], about: Sequence[tuple[Floats, Floats]], public: PublicRows, *, n_units: float
+    rounds: Sequence[_Seen], bases: list[Floats], shares: Floats, public: PublicRows, *, n_units: float
 ) -> Fit:
-    """Fit linear chances of all classes to all rounds. `about` holds centres and weights of public rows."""
+    """Fit linear chances of all classes to all rounds."""
     n_classes, sample = public.n_classes, public.sample
-    slopes = [sample.slope(omega[sample.rows]) for _, omega in about]
+    slopes = [sample.slope(seen.weights[sample.rows]) for seen in rounds]
     # What is left of the moments without any coefficients.
-    fixed = [public.average(omega[:, None] * (1 / n_classes - c)) for c, omega in about]
-    rests = [m.values / m.scale[:, None] - part for m, part in zip(rounds, fixed, strict=True)]
+    rests = [m.values - public.average(m.weights[:, None] * (1 / n_classes - m.centres)) for m in rounds]
+    rests = [rest - rest.mean(axis=1, keepdims=True) for rest in rests]
     scales = np.ones(int(public.blocks.max()) + 1)
     scales[-1] = _CONSTANT_CHANCE / public.constant
-    fitted, chances = None, np.full((len(sample.rows), n_classes), 1 / n_classes)
+    fitted, chances = None, np.tile(shares, (len(sample.rows), 1))
     for _ in range(fewer(_LINEAR_TURNS, 2)):
-        size = public.features.shape[1]
-        information, target = np.zeros((size, size)), np.zeros((size, n_classes))
-        for moments, one, slope, rest in zip(rounds, about, slopes, rests, strict=True):
-            root = _root_of_errors(moments, one, chances, fitted, public, n_units)
-            whitened = solved(root, slope)
-            information += whitened.T @ whitened
-            target += whitened.T @ solved(root, rest - rest.mean(axis=1, keepdims=True))
-        coefficients, scales = _most_likely_linear(information, target, public.blocks, scales)
+        systems = [_System(0.0, 0.0, basis) for basis in bases]
+        for seen, slope, rest in zip(rounds, slopes, rests, strict=True):
+            errors = _Errors.of(seen, bases, chances, fitted, public, n_units)
+            systems = [one.with_round(root, slope, rest) for one, root in zip(systems, errors.roots, strict=True)]
+        coefficients, scales = _most_likely_linear(systems, public.blocks, scales)
         fitted = 1 / n_classes + sample.features @ coefficients
         chances = fitted.clip(0.0, 1.0)
         chances /= np.maximum(chances.sum(axis=1, keepdims=True), 1e-6)
     return Fit(coefficients, scales)
 
 
-def _root_of_errors(
-    moments: Moments,
-    about: tuple[Floats, Floats],
-    chances: Floats,
-    fitted: Floats | None,
-    public: PublicRows,
-    n_units: float,
-) -> Floats:
-    """Return the root of the covariance of a round's moments along a contrast of classes.
+@dataclass(frozen=True, eq=False)
+class _System:
+    """Precision and evidence of the coefficients along a group of contrasts."""
 
-    Labels vary by their `chances` in a sample of units. Public rows stand for private rows, which matters the more the
-    more `fitted` values differ from the centre in some rows and not in others. Before the first fit the error of the
-    centres is unknown. `about` holds centres and weights of all public rows, and other values are of their sample.
-    """
-    contrasts, sample = public.n_classes - 1, public.sample
-    centre, omega = (one[sample.rows] for one in about)
-    labels = np.maximum(1 - (chances**2).sum(axis=1), _LEAST_VARIANCE) / contrasts
-    left = omega[:, None] * ((centre if fitted is None else fitted) - centre)
-    doubt = (1 / n_units + public.doubt) / contrasts
-    covariance = sample.covariance(left, doubt, omega**2 * labels / n_units)
-    covariance[np.diag_indices_from(covariance)] += (moments.spread / moments.scale) ** 2
-    return positive_root(covariance)
+    information: Any
+    target: Any
+    basis: Floats
+
+    def with_round(self, root: Floats, slope: Floats, rest: Floats) -> _System:
+        """Return the system with the moments of one more round."""
+        whitened = solved(root, slope)
+        target = self.target + whitened.T @ solved(root, rest @ self.basis)
+        return replace(self, information=self.information + whitened.T @ whitened, target=target)
 
 
-def _most_likely_linear(
-    information: Floats, target: Floats, blocks: NDArray[np.int64], scales: Floats
-) -> tuple[Floats, Floats]:
+def _most_likely_linear(systems: Sequence[_System], blocks: NDArray[np.int64], scales: Floats) -> tuple[Floats, Floats]:
     """Return the best coefficients under the prior, whose scales are moved to where the evidence is largest."""
-    sizes, contrasts, of_constant = np.bincount(blocks), target.shape[1] - 1, scales[-1]
+    sizes, of_constant = np.bincount(blocks), scales[-1]
+    contrasts = sum(_width(one.basis) for one in systems)
     for _ in range(fewer(_LINEAR_UPDATES)):
         precision = 1 / scales[blocks] ** 2
-        root, variances = inverted(information + np.diag(precision))
-        coefficients = linalg.cho_solve((root, True), target)
-        determined = np.maximum(sizes - np.bincount(blocks, variances * precision), 1e-3)
+        determined: Floats = np.zeros(len(sizes))
+        coefficients: Floats = np.zeros((len(blocks), len(systems[0].basis)))
+        for one in systems:
+            root, variances = inverted(one.information + np.diag(precision))
+            coefficients = coefficients + linalg.cho_solve((root, True), one.target) @ one.basis.T
+            determined += _width(one.basis) / contrasts * (sizes - np.bincount(blocks, variances * precision))
         squares = np.bincount(blocks, (coefficients**2).sum(axis=1)) / contrasts
-        scales = np.sqrt(squares / determined).clip(_LINEAR_SMALLEST_SCALE, _LINEAR_LARGEST_SCALE)
+        scales = np.sqrt(squares / np.maximum(determined, 1e-3)).clip(_LINEAR_SMALLEST_SCALE, _LINEAR_LARGEST_SCALE)
         scales[-1] = of_constant
     return coefficients, scales
 
-
-def _around_share(
-    moments: Moments, about: tuple[Floats, Floats], public: PublicRows, n_units: float
-) -> tuple[Moments, tuple[Floats, Floats]]:
-    """Return moments of two classes around another centre. Rounds of residuals stay as they are.
-
-    Parameters
-    ----------
-    moments : Moments
-        One round, with one column.
-    about : tuple of ndarray
-        Centres, shape (n_rows, 1), and weights, shape (n_rows,), of public rows.
-    public : PublicRows
-        Public rows.
-    n_units : float
-        Number of private units.
-
-    Returns
-    -------
-    moments, about
-        Both, around the new centre.
-    """
-    if moments.centre is not None or moments.mean is None:
-        return moments, about
-    constant = public.constant
-    share = within_0_and_1(float(moments.values[-1, 0]) / constant + 0.5, moments.spread / constant)
-    centre = _best_centre(share, _error_of_rows(public, n_units), len(moments.values) * moments.spread**2)
-    values = moments.values + (0.5 - centre) * moments.mean[:, None]
-    spread = math.hypot(moments.spread, (0.5 - centre) * moments.mean_spread)
-    return replace(moments, values=values, spread=spread), (np.full_like(about[0], centre), about[1])
-
-
-def _best_centre(share: float, of_rows: float, of_noise: float) -> float:
-    """Return the centre of least error, ``of_rows (share - c)**2 + of_noise (1 + 4 (1 / 2 - c)**2)``."""
-    return (of_rows * share + 2 * of_noise) / (of_rows + 4 * of_noise)
-
-
-def _error_of_rows(public: PublicRows, n_units: float) -> float:
-    """Return the summed variance of mean features, of a sample of units against the public rows."""
-    ones: Floats = np.ones((len(public.sample.rows), 1))
-    return (1 / n_units + public.doubt) * float(np.trace(public.sample.covariance(ones)))
-
-
-_Singles = NDArray[np.float32]
-_Floating = TypeVar("_Floating", np.float32, np.float64)
 
 # Logits of the first coefficients, in multiples of the linear chances. The fit moves them.
 _FIRST_SHARPNESS = 8.0
@@ -237,33 +334,31 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
     If `with_linear`, logits are the mean of those of the softmax and of those of linear chances, at equal size.
     """
     of_two = public.n_classes == 2
-    about = centres_of_rounds(rounds, public)
-    if of_two:
-        pairs = [_around_share(m, one, public, n_units) for m, one in zip(rounds, about, strict=True)]
-        rounds = [_of_both(m) for m, _ in pairs]
-        about = [(np.hstack([1 - c, c]), omega) for _, (c, omega) in pairs]
-    linear = _fit_linear(rounds, about, public, n_units=n_units)
+    shares = _shares_of(rounds, public)
+    bases = _contrasts(shares)
+    about = zip(rounds, centres_of_rounds(rounds, public), strict=True)
+    seen = [_Seen.of(m, one).around_shares(m, shares, public, n_units) for m, one in about]
+    linear = _fit_linear(seen, bases, shares, public, n_units=n_units)
     coefficients, scales = _FIRST_SHARPNESS * linear.coefficients, _FIRST_SHARPNESS * linear.scales
     scales[-1] = public.constant_scale
     sample, rows = public.sample, public.in_memory
     for turn in range(fewer(_TURNS, 2)):
         chances = _softmax(sample.features @ coefficients.astype(np.float32)).astype(np.float64)
-        both = zip(rounds, about, strict=True)
-        roots = [_root_of_errors(m, one, chances, chances, public, n_units) for m, one in both]
-        information = _information(roots, [omega for _, omega in about], chances, sample)
+        errors = [_Errors.of(one, bases, chances, chances, public, n_units) for one in seen]
+        information = _information(errors, seen, chances, sample)
         if turn:
             scales = _likeliest_scales(information, coefficients, public.blocks, scales)
-        observed = _Observed.by(rows, rounds, about, roots)
+        observed = _Observed.by(rows, seen, errors)
         posterior = _Posterior.of(rows, observed, information, scales[public.blocks])
         coefficients = posterior.most_likely(coefficients)
     draws = np.random.default_rng(0)
-    noise = [public.noise(draws, m.values.shape) for m in rounds]
+    noise = [public.noise(draws, one.values.shape) @ np.hstack(bases).astype(np.float32) for one in seen]
     # For the difference of two fits the sample is enough.
-    small = replace(posterior, rows=sample, observed=_Observed.by(sample, rounds, about, roots))
+    small = replace(posterior, rows=sample, observed=_Observed.by(sample, seen, errors))
     fits = [coefficients, *(small.moved(noise, sign).most_likely(coefficients) for sign in (1.0, -1.0))]
     if with_linear:
-        moved = ([_moved(*parts, sign) for parts in zip(rounds, roots, noise, strict=True)] for sign in (1.0, -1.0))
-        others = [linear, *(_fit_linear(moments, about, public, n_units=n_units) for moments in moved)]
+        moved = ([_moved(*parts, sign) for parts in zip(seen, errors, noise, strict=True)] for sign in (1.0, -1.0))
+        others = [linear, *(_fit_linear(one, bases, shares, public, n_units=n_units) for one in moved)]
         fits = _blended(fits, [other.coefficients for other in others], public)
     factor, fitted = _calibrated(posterior, small, fits, noise)
     # A logit less the mean logit of C classes has (1 - 1 / C) of the variance of one column, and a difference of two
@@ -275,20 +370,15 @@ def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float
     return Fit(fitted[:, 1:] - fitted[:, :1] if of_two else fitted, scales, certain)
 
 
-def _of_both(moments: Moments) -> Moments:
-    """Return moments of two classes with a column for each. Moments of one column have the noise of a contrast."""
-    values = np.hstack([-moments.values, moments.values])
-    return replace(moments, values=values, spread=moments.spread * math.sqrt(2))
-
-
-def _information(roots: Sequence[Floats], weights: Sequence[Floats], chances: Floats, sample: RowsInMemory) -> Floats:
-    """Return the precision of the coefficients of a class by the rounds, with the mean curvature over classes."""
-    # Chances of single precision may add up to a little more than 1.
-    curvature = np.maximum(1 - (chances**2).sum(axis=1), 0.0) / (chances.shape[1] - 1)
-    slopes = [
-        solved(root, sample.slope(omega[sample.rows] * curvature)) for root, omega in zip(roots, weights, strict=True)
-    ]
-    return np.asarray(sum(slope.T @ slope for slope in slopes))
+def _information(errors: Sequence[_Errors], rounds: Sequence[_Seen], chances: Floats, sample: RowsInMemory) -> Floats:
+    """Return the precision of the coefficients of a class by the rounds: the mean over contrasts."""
+    total: Floats = np.zeros((sample.features.shape[1],) * 2)
+    for one, seen in zip(errors, rounds, strict=True):
+        contrasts = sum(map(_width, one.bases))
+        for basis, root in zip(one.bases, one.roots, strict=True):
+            slope = solved(root, sample.slope(seen.weights[sample.rows] * _curvature(chances, basis)))
+            total += _width(basis) / contrasts * (slope.T @ slope)
+    return total
 
 
 def _likeliest_scales(information: Floats, coefficients: Floats, blocks: NDArray[np.int64], scales: Floats) -> Floats:
@@ -309,23 +399,17 @@ class _Observed:
 
     weights: _Singles
     values: Floats
-    root: Floats
+    errors: _Errors
 
     @classmethod
-    def by(
-        cls,
-        rows: RowsInMemory,
-        rounds: Sequence[Moments],
-        about: Sequence[tuple[Floats, Floats]],
-        roots: Sequence[Floats],
-    ) -> list[_Observed]:
-        """Return all rounds. `about` holds centres and weights of all public rows."""
-        seen = []
-        for moments, (centre, omega), root in zip(rounds, about, roots, strict=True):
-            weights = (omega[rows.rows] * rows.shares).astype(np.float32)[:, None]
-            of_centre = rows.released.T @ (weights * centre[rows.rows].astype(np.float32))
-            seen.append(cls(weights, moments.values / moments.scale[:, None] + of_centre, root))
-        return seen
+    def by(cls, rows: RowsInMemory, rounds: Sequence[_Seen], errors: Sequence[_Errors]) -> list[_Observed]:
+        """Return all rounds."""
+        observed = []
+        for seen, one in zip(rounds, errors, strict=True):
+            weights = (seen.weights[rows.rows] * rows.shares).astype(np.float32)[:, None]
+            of_centre = rows.released.T @ (weights * seen.centres[rows.rows].astype(np.float32))
+            observed.append(cls(weights, seen.values + of_centre, one))
+        return observed
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,7 +430,7 @@ class _Posterior:
     def moved(self, noise: Sequence[_Singles], sign: float) -> _Posterior:
         """Return the same with noise on the moments, which is given in units of their error."""
         parts = zip(self.observed, noise, strict=True)
-        return replace(self, observed=[replace(o, values=o.values + sign * (o.root @ e)) for o, e in parts])
+        return replace(self, observed=[replace(o, values=o.values + sign * o.errors.noise(e)) for o, e in parts])
 
     def most_likely(self, start: Floats) -> Floats:
         """Return the most likely coefficients, shape (n_features, n_classes)."""
@@ -363,7 +447,7 @@ class _Posterior:
         """Return how far moments are from what chances lead to, in units of their error, one array a round."""
         weighted = np.hstack([one.weights * chances for one in self.observed])
         means = np.hsplit((self.rows.released.T @ weighted).astype(np.float64), len(self.observed))
-        return [solved(one.root, one.values - mean) for one, mean in zip(self.observed, means, strict=True)]
+        return [one.errors.solved(one.values - mean) for one, mean in zip(self.observed, means, strict=True)]
 
     def _loss(self, place: Floats) -> tuple[float, Floats]:
         """Return minus the log posterior at a place in the basis, and the gradient."""
@@ -371,7 +455,7 @@ class _Posterior:
         chances = _softmax(self.rows.features @ coefficients.astype(np.float32))
         surprises = self.surprises(chances)
         loss = 0.5 * float((self.precisions * coefficients**2).sum() + sum((one**2).sum() for one in surprises))
-        whitened = [solved(o.root, one, transposed=True) for o, one in zip(self.observed, surprises, strict=True)]
+        whitened = [o.errors.pulled(one) for o, one in zip(self.observed, surprises, strict=True)]
         pulls = np.hsplit(self.rows.released @ np.hstack(whitened).astype(np.float32), len(whitened))
         pull = -sum(one.weights * each for one, each in zip(self.observed, pulls, strict=True))
         slopes = chances * (pull - _row_sums(chances * pull))
@@ -379,10 +463,9 @@ class _Posterior:
         return loss, solved(self.root, gradient).ravel()
 
 
-def _moved(moments: Moments, root: Floats, noise: _Singles, sign: float) -> Moments:
-    """Return moments with noise on them, which is given in units of their error."""
-    added = (root @ noise) * moments.scale[:, None]
-    return replace(moments, values=moments.values + sign * added)
+def _moved(seen: _Seen, errors: _Errors, noise: _Singles, sign: float) -> _Seen:
+    """Return a round with noise on its moments, which is given in units of their error."""
+    return replace(seen, values=seen.values + sign * errors.noise(noise))
 
 
 def _blended(fits: Sequence[Floats], others: Sequence[Floats], public: PublicRows) -> list[Floats]:
