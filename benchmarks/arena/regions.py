@@ -252,3 +252,8 @@ CHOSEN_FOR_DEVELOPMENT: dict[str, tuple[str, ...]] = {
 }
 #: By region, the tables of reports, and those on which methods are developed.
 REPORT, DEVELOPMENT = _listed(1, CHOSEN), _listed(2, CHOSEN_FOR_DEVELOPMENT)
+
+
+def tables(listed: dict[str, tuple[Table, ...]]) -> tuple[Table, ...]:
+    """Return the tables of all regions."""
+    return tuple(table for held in listed.values() for table in held)
