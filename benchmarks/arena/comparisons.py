@@ -20,6 +20,8 @@ NAMES = {
     "brier": "Brier score (less is better)",
     "ece": "calibration error (less is better)",
 }
+#: A difference to the best rival that does not count.
+CLOSE = 0.005
 #: Contestants of this library.
 _OWN = ("label-moments", "private-majority", "pate")
 Groups = Mapping[str, Sequence[str]]
@@ -98,7 +100,7 @@ def gaps(frame: pd.DataFrame, groups: Groups, epsilons: Sequence[float], ours: s
             for who in sorted({name for name in part["contestant"] if summary.base(name) == ours}, reverse=True)
         ]
         if lines:
-            text.append(f"### {group}: ours and the best rival\n")
+            text.append(f"### {group}: ours and the best rival\n\n{_first(frame, tables, epsilons, ours)}\n")
             text.append(markdown(["table", "epsilon", "ours", *(NAMES[metric] for metric in metrics)], lines))
     return "\n".join(text)
 
@@ -110,7 +112,7 @@ def _gap(part: pd.DataFrame, ours: str, metric: str) -> str:
     means = good.groupby("contestant")[metric].mean() * sign
     if ours not in means:
         return ""
-    is_rival = np.array([is_private(name) and summary.base(name) not in _OWN for name in means.index])
+    is_rival = np.array([_is_rival(name) for name in means.index])
     by_test = np.array([summary.is_by_test(name) for name in means.index])
     text = f"{means[ours] * sign:.3f}"
     held = means[is_rival & ~by_test]
@@ -121,6 +123,26 @@ def _gap(part: pd.DataFrame, ours: str, metric: str) -> str:
             text += f" [{_beside(good, ours, tuned.idxmax(), metric)}]"
     free = means[[not is_private(name) for name in means.index]]
     return text + (f", no privacy {free.max() * sign:.3f}" if len(free) else "")
+
+
+def _is_rival(name: str) -> bool:
+    return is_private(name) and summary.base(name) not in _OWN
+
+
+def _first(frame: pd.DataFrame, tables: Sequence[str], epsilons: Sequence[float], ours: str) -> str:
+    """Return a sentence: in how many tables, epsilons and metrics ours is first or within .005 of the best rival."""
+    held = {metric: [] for metric in ("accuracy", "auroc", "log_loss")}
+    for table in tables:
+        for epsilon in epsilons:
+            part = summary.at(frame, epsilon, [table])
+            part = part[part["error"].isna() & part["epsilon"].notna()]
+            rivals = [name for name in part["contestant"].unique() if _is_rival(name) and not summary.is_by_test(name)]
+            for metric, gained in held.items():
+                means = part.groupby("contestant")[metric].mean() * (1 if METRICS[metric] else -1)
+                if ours in means and rivals:
+                    gained.append(means[ours] - means[rivals].max())
+    counts = (f"{NAMES[metric]} {sum(d >= -CLOSE for d in gained)} of {len(gained)}" for metric, gained in held.items())
+    return f"First, or at most {CLOSE:g} behind the best rival: {', '.join(counts)}."
 
 
 def _beside(good: pd.DataFrame, ours: str, rival: str, metric: str) -> str:

@@ -96,7 +96,7 @@ def report(pairs: Pairs, known: Results) -> str:
         cells = []
         for metric, (_, least) in METRICS.items():
             mean, error = part[metric].mean(), part[metric].std(ddof=1) / np.sqrt(len(part))
-            flagged = mean < -least and not mean >= -2 * error
+            flagged = bool(mean < -least and mean < -2 * error)
             cells.append(f"{mean:+.4f} ±{error:.4f}" + " **worse**" * flagged)
             worse += [f"{table} at epsilon {epsilon:g}: {metric} {mean:+.4f} ±{error:.4f}"] * flagged
         seconds = part["after"].sum() / max(part["before"].sum(), 1e-9)

@@ -136,4 +136,6 @@ def _in_all_forms(encoded: Encoded, path: Path) -> None:
 
 
 def _as_they_are(encoded: Encoded, path: Path) -> None:
-    (path / "rows.pkl").write_bytes(pickle.dumps(encoded.rows))
+    rows = encoded.rows
+    held = (rows.X_private, rows.y_private, rows.X_public, rows.X_test, rows.classes)
+    (path / "rows.pkl").write_bytes(pickle.dumps(held))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from types import SimpleNamespace
 
 import numpy as np
 
-from arena import ours
+from arena.label_moments import fitted
 from arena.rival_side.split import Split
 from dpensemble import LabelMomentsClassifier
 
@@ -16,8 +15,8 @@ def label_moments(split: Split, *, classes: int, epsilon: float, delta: float, s
     """Fit label moments on tables as they are."""
     del classes
     with (split.folder / "rows.pkl").open("rb") as file:
-        rows = pickle.load(file)  # noqa: S301 - written by the arena itself
-    return ours.label_moments(SimpleNamespace(rows=rows), epsilon=epsilon, delta=delta, seed=seed)
+        *rows, names = pickle.load(file)  # noqa: S301 - written by the arena itself
+    return fitted(*rows, classes=names, epsilon=epsilon, delta=delta, seed=seed)
 
 
 def _warm_up() -> None:
