@@ -48,8 +48,8 @@ def dp_gd(
     """Return class probabilities of test rows.
 
     Every step sees all rows. A record that is replaced moves a sum of clipped gradients by at most twice the clip. So
-    `steps` sums with Gaussian noise of deviation s are together one Gaussian mechanism with mu = 2 clip sqrt(steps) / s
-    (Dong, Roth and Su 2022, "Gaussian differential privacy", Corollary 3.3). The number of rows is public.
+    `steps` sums with Gaussian noise of deviation s are one Gaussian mechanism with mu = 2 clip sqrt(steps) / s. Source:
+    Dong, Roth and Su 2022, "Gaussian differential privacy", Corollary 3.3. The number of rows is public.
     """
     rows, test_rows = scaled(public, private, test)
     model = Model(rows.shape[1], classes, settings.hidden)

@@ -1,4 +1,4 @@
-"""Label moments at their defaults, of whichever checkout of the library is first on the path."""
+"""Label moments at their defaults, of the checkout of the library that is first on the path."""
 
 from __future__ import annotations
 
