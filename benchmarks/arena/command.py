@@ -13,7 +13,7 @@ from arena import regions, results
 from arena.contestants import CONTESTANTS
 from arena.environments import RIVALS, Environment
 from arena.estimate import estimated
-from arena.pairs import Pairs, checkout, report
+from arena.pairs import Pairs, report, two
 from arena.report import by_classes, by_region, write_report
 from arena.running import DRAWS, EPSILONS, Plan, run_all
 from arena.splits import described, parsed
@@ -54,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _run(plan, cache, options, environments)
     groups = by_region(listed) if options.regions else by_classes(TABLES, options.home)
     out = options.out or options.home
-    write_report(results.load(cache), splits, options.home, out, earlier=options.earlier, groups=groups)
+    how = {"earlier": options.earlier, "groups": groups, "pictures": not options.regions}
+    write_report(results.load(cache), splits, options.home, out, **how)
 
 
 def _run(
@@ -86,11 +87,12 @@ def _run(
 def _compare(options: argparse.Namespace, tables: Sequence[Table], splits: Sequence[int]) -> None:
     """Run the checkout given and this one side by side, and print what changed."""
     cache = options.results or options.home / "pairs.jsonl"
-    both = checkout(options.against), checkout(Path(__file__).parents[2])
+    both = two(options.against, Path(__file__).parents[2])
     pairs = Pairs(*both, tables, options.epsilons or _COMPARED_AT, splits, options.draws)
     if not options.report:
         _run(pairs, cache, options, one=pairs.run)
-    print(report(pairs, results.load(cache)))
+    if not options.dry:
+        print(report(pairs, results.load(cache)))
 
 
 def _is_missing(row: dict | None, retry: bool) -> bool:

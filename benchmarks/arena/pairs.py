@@ -43,6 +43,14 @@ def checkout(folder: Path) -> Checkout:
     return Checkout(folder.resolve(), held.hexdigest()[:12])
 
 
+def two(earlier: Path, own: Path) -> tuple[Checkout, Checkout]:
+    """Return both checkouts, which have to differ."""
+    both = checkout(earlier), checkout(own)
+    if both[0].digest == both[1].digest:
+        raise ValueError(f"--against {earlier} has the same library as {own}; give a checkout that differs.")
+    return both
+
+
 @dataclass(frozen=True)
 class Pairs:
     """Which fits are wanted of two checkouts, the earlier one first."""
@@ -61,7 +69,7 @@ class Pairs:
             for table in self.tables:
                 for draw in range(self.draws):
                     for epsilon in table.epsilons or self.epsilons:
-                        for version in dict.fromkeys(turns):
+                        for version in turns:
                             yield Task(table.name, _CONTESTANT, version, epsilon, split, draw, NOMINAL)
                         turns.reverse()
 

@@ -63,7 +63,14 @@ def by_region(listed: Mapping[str, Sequence[Table]]) -> comparisons.Groups:
 
 
 def write_report(
-    known: Results, splits: Sequence[int], home: Path, out: Path, *, earlier: bool, groups: comparisons.Groups
+    known: Results,
+    splits: Sequence[int],
+    home: Path,
+    out: Path,
+    *,
+    earlier: bool,
+    groups: comparisons.Groups,
+    pictures: bool = True,
 ) -> None:
     """Write ``report.md`` and pictures of the results of some splits, for tables in groups."""
     everything = summary.table_of(known.values(), splits, earlier)
@@ -83,7 +90,8 @@ def write_report(
     parts += [comparisons.by_table(frame, groups, epsilons, list(METRICS)), *_second(everything, groups)]
     parts += [_seconds(everything, groups)]
     (out / "report.md").write_text("\n".join(parts), encoding="utf-8")
-    _pictures(frame, groups, epsilons, ranked, home, out)
+    if pictures:
+        _pictures(frame, groups, epsilons, ranked, home, out)
     print(f"wrote {out / 'report.md'}")
 
 
@@ -134,7 +142,8 @@ def _second(everything: pd.DataFrame, groups: comparisons.Groups) -> list[str]:
     if not halved & set(frame["contestant"]):
         return []
     epsilons = sorted(frame["epsilon"].dropna().unique())
-    return [_NOMINAL, comparisons.by_table(frame, groups, epsilons, ["accuracy", "auroc", "log_loss"])]
+    beside = comparisons.gaps(frame, groups, epsilons, "label-moments").replace("## Beside", "### Beside")
+    return [_NOMINAL, beside, comparisons.by_table(frame, groups, epsilons, ["accuracy", "auroc", "log_loss"])]
 
 
 def _seconds(frame: pd.DataFrame, groups: comparisons.Groups) -> str:

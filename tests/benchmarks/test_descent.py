@@ -69,7 +69,7 @@ def test_mu_spends_delta(epsilon):
 
 
 def test_noise_of_all_steps_is_that_of_one_mechanism(monkeypatch):
-    """Without gradients the parameters hold only noise, and the mean of all steps has the deviation of one mechanism."""
+    """Without gradients the parameters hold noise only. The mean of all steps has the deviation of one mechanism."""
     monkeypatch.setattr(Model, "clipped_sum", lambda self, parameters, *_: [0 * part for part in parameters])
     monkeypatch.setattr(Model, "probabilities", lambda self, parameters, X: parameters[0])
     X = np.ones((50, 40_000))

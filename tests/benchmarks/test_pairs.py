@@ -28,8 +28,11 @@ def test_the_two_fits_of_a_pair_stand_together_and_take_turns():
     assert all(one.seed == other.seed for one, other in zip(tasks[::2], tasks[1::2], strict=True))
 
 
-def test_equal_checkouts_are_run_once():
-    assert len(list(Pairs(BEFORE, BEFORE, TABLES[:1], (1.0,), (8,), 1).tasks())) == 1
+def test_equal_checkouts_are_refused(tmp_path):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "one.py").write_text("x = 1\n")
+    with pytest.raises(ValueError, match=r"--against .* has the same library"):
+        pairs.two(tmp_path, tmp_path)
 
 
 def _known(accuracy, log_loss, **more):

@@ -22,8 +22,8 @@ def label_moments(split: Split, *, classes: int, epsilon: float, delta: float, s
 def _warm_up() -> None:
     """Fit once on a few rows, so that imports and caches of a first fit do not count."""
     draw = np.random.default_rng(0)
-    X, y = draw.normal(size=(200, 3)), draw.integers(2, size=200)
-    LabelMomentsClassifier(classes=[0, 1], epsilon=1.0, insecure_release_seed=0).fit(X, y, X_public=X)
+    X, public, y = draw.normal(size=(200, 3)), draw.normal(size=(200, 3)), draw.integers(2, size=200)
+    LabelMomentsClassifier(classes=[0, 1], epsilon=1.0, insecure_release_seed=0).fit(X, y, X_public=public)
 
 
 _warm_up()
