@@ -100,7 +100,8 @@ def gaps(frame: pd.DataFrame, groups: Groups, epsilons: Sequence[float], ours: s
             for who in sorted({name for name in part["contestant"] if summary.base(name) == ours}, reverse=True)
         ]
         if lines:
-            text.append(f"### {group}: ours and the best rival\n\n{_first(frame, tables, epsilons, ours)}\n")
+            text.append(f"### {group}: ours and the best rival\n")
+            text += [_first(frame, tables, epsilons, who) for who in dict.fromkeys(line[2] for line in lines)]
             text.append(markdown(["table", "epsilon", "ours", *(NAMES[metric] for metric in metrics)], lines))
     return "\n".join(text)
 
@@ -142,7 +143,7 @@ def _first(frame: pd.DataFrame, tables: Sequence[str], epsilons: Sequence[float]
                 if ours in means and rivals:
                     gained.append(means[ours] - means[rivals].max())
     counts = (f"{NAMES[metric]} {sum(d >= -CLOSE for d in gained)} of {len(gained)}" for metric, gained in held.items())
-    return f"First, or at most {CLOSE:g} behind the best rival: {', '.join(counts)}."
+    return f"First, or at most {CLOSE:g} behind the best rival, {title(ours)}: {', '.join(counts)}.\n"
 
 
 def _beside(good: pd.DataFrame, ours: str, rival: str, metric: str) -> str:
