@@ -20,6 +20,10 @@ NAMES = {
     "brier": "Brier score (less is better)",
     "ece": "calibration error (less is better)",
 }
+#: A difference to the best rival that does not count.
+CLOSE = 0.005
+#: Contestants of this library.
+_OWN = ("label-moments", "private-majority", "pate")
 Groups = Mapping[str, Sequence[str]]
 
 
@@ -78,6 +82,80 @@ def head_to_head(frame: pd.DataFrame, groups: Groups, epsilons: Sequence[float],
     return "\n".join(text)
 
 
+def gaps(frame: pd.DataFrame, groups: Groups, epsilons: Sequence[float], ours: str) -> str:
+    """Return ours beside the best private rival by table, epsilon and metric, and what no privacy gives."""
+    text = [
+        "## Beside the best rival\n\nBy metric: ours, the best private rival (of other packages and DP-GD) with its "
+        "difference to ours, and the best without privacy. Above 0 ours is better, also for log-loss. The standard "
+        "error is of the differences by split and draw. The best of a table is known only after the fact, which "
+        "favours rivals. In brackets, if better: the best whose settings were chosen by test rows.\n"
+    ]
+    metrics = ("accuracy", "auroc", "log_loss")
+    for group, tables in groups.items():
+        lines = [
+            [table, f"{epsilon:g}", who, *(_gap(part, who, metric) for metric in metrics)]
+            for table in tables
+            for epsilon in epsilons
+            for part in [summary.at(frame, epsilon, [table])]
+            for who in sorted({name for name in part["contestant"] if summary.base(name) == ours}, reverse=True)
+        ]
+        if lines:
+            text.append(f"### {group}: ours and the best rival\n")
+            text += [_first(frame, tables, epsilons, who) for who in dict.fromkeys(line[2] for line in lines)]
+            text.append(markdown(["table", "epsilon", "ours", *(NAMES[metric] for metric in metrics)], lines))
+    return "\n".join(text)
+
+
+def _gap(part: pd.DataFrame, ours: str, metric: str) -> str:
+    """Return one cell: what ours has, the best rival with the difference to it, and the best without privacy."""
+    sign = 1 if METRICS[metric] else -1
+    good = part[part["error"].isna() & part[metric].notna()]
+    means = good.groupby("contestant")[metric].mean() * sign
+    if ours not in means:
+        return ""
+    is_rival = np.array([_is_rival(name) for name in means.index])
+    by_test = np.array([summary.is_by_test(name) for name in means.index])
+    text = f"{means[ours] * sign:.3f}"
+    held = means[is_rival & ~by_test]
+    if len(held):
+        text += f", {_beside(good, ours, held.idxmax(), metric)}"
+        tuned = means[is_rival & by_test]
+        if len(tuned) and tuned.max() > held.max():
+            text += f" [{_beside(good, ours, tuned.idxmax(), metric)}]"
+    free = means[[not is_private(name) for name in means.index]]
+    return text + (f", no privacy {free.max() * sign:.3f}" if len(free) else "")
+
+
+def _is_rival(name: str) -> bool:
+    return is_private(name) and summary.base(name) not in _OWN
+
+
+def _first(frame: pd.DataFrame, tables: Sequence[str], epsilons: Sequence[float], ours: str) -> str:
+    """Return a sentence: in how many tables, epsilons and metrics ours is first or within .005 of the best rival."""
+    held = {metric: [] for metric in ("accuracy", "auroc", "log_loss")}
+    for table in tables:
+        for epsilon in epsilons:
+            part = summary.at(frame, epsilon, [table])
+            part = part[part["error"].isna() & part["epsilon"].notna()]
+            rivals = [name for name in part["contestant"].unique() if _is_rival(name) and not summary.is_by_test(name)]
+            for metric, gained in held.items():
+                means = part.groupby("contestant")[metric].mean() * (1 if METRICS[metric] else -1)
+                if ours in means and rivals:
+                    gained.append(means[ours] - means[rivals].max())
+    counts = (f"{NAMES[metric]} {sum(d >= -CLOSE for d in gained)} of {len(gained)}" for metric, gained in held.items())
+    return f"First, or at most {CLOSE:g} behind the best rival, {title(ours)}: {', '.join(counts)}.\n"
+
+
+def _beside(good: pd.DataFrame, ours: str, rival: str, metric: str) -> str:
+    """Return a rival's mean, and by how much ours is better over the fits that both have."""
+    values = good[good["contestant"].isin([ours, rival])].pivot_table(
+        index=["split", "draw"], columns="contestant", values=metric
+    )
+    both = (values[ours] - values[rival]).dropna() * (1 if METRICS[metric] else -1)
+    error = f" ±{both.std(ddof=1) / np.sqrt(len(both)):.3f}" if len(both) > 1 else ""
+    return f"{rival} {values[rival].mean():.3f} ({both.mean():+.3f}{error})"
+
+
 def _won(differences: pd.Series) -> str:
     lost = differences[differences < 0].sort_values()
     listed = ", ".join(f"{table} {value:+.3f}" for table, value in lost.items())
@@ -93,10 +171,16 @@ def by_table(frame: pd.DataFrame, groups: Groups, epsilons: Sequence[float], met
             for metric in metrics:
                 found = summary.cells(part, metric)
                 names = summary.ordered(part, private=True) + summary.ordered(part, private=False)
-                lines = [[table, *_line(table, names, found, metric)] for table in tables]
+                lines = [[table, *_line(table, names, found, metric)] for table in tables if _is_held(table, found)]
+                if not lines:
+                    continue
                 text.append(f"### {group}, epsilon {epsilon:g}: {NAMES[metric]}\n")
                 text.append(markdown(["table", *(title(name) for name in names)], lines))
     return "\n".join(text)
+
+
+def _is_held(table: str, found: Mapping[tuple[str, str], Cell]) -> bool:
+    return any(table == held for held, _ in found)
 
 
 def _line(table: str, names: Sequence[str], found: dict[tuple[str, str], Cell], metric: str) -> list[str]:

@@ -43,6 +43,9 @@ RIVALS = Environment(
 #: dpmm pins numpy, pandas and scikit-learn to single versions, for Python 3.10 and 3.11 only.
 SYNTHETIC = Environment("synthetic", ("dpmm==0.1.9",))
 
+#: For DP-BandMF, on processors.
+BANDED = Environment("banded", ("jax-privacy==2.0.0", "jax==0.10.2", "pandas", "pyarrow"))
+
 
 def table_packages(home: Path) -> Path:
     """Return the folder with the packages that ship tables, installed on first use."""

@@ -56,6 +56,12 @@ def auroc(probabilities: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean([roc_auc_score(y == c, probabilities[:, c]) for c in held]))
 
 
+def merit(probabilities: np.ndarray, y: np.ndarray) -> float:
+    """Return accuracy plus AUROC less log-loss, by which settings are chosen."""
+    of_truth = np.maximum(probabilities[np.arange(len(y)), y], LEAST_PROBABILITY)
+    return float(np.mean(probabilities.argmax(axis=1) == y) + auroc(probabilities, y) + np.log(of_truth).mean())
+
+
 def calibration_error(probabilities: np.ndarray, y: np.ndarray) -> float:
     """Return the expected calibration error of the most probable class, less its value under perfect calibration.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +16,13 @@ from arena.environments import RIVALS, table_packages
 from arena.limits import CPU_SECONDS
 from arena.markdown import markdown
 from arena.metrics import BINS, DRAWS, LEAST_PROBABILITY
+from arena.regions import REGIONS
 from arena.results import Results
+from arena.running import TABLE
 from arena.sources import MOST_PRIVATE, read
 from arena.splits import described
 from arena.summary import METRICS, title
-from arena.tables import TABLES
+from arena.tables import Table
 
 _INTRODUCTION = f"""Each table is split into a third private, a third public without labels and a third for testing.
 Private rows beyond {MOST_PRIVATE:,} are left out. delta is 1e-5. Contestants that need numbers get one-hot columns,
@@ -28,7 +30,8 @@ standardised by public rows. A fit that takes longer than {CPU_SECONDS:g} CPU se
 
 **All contestants are compared when a record is replaced.** A contestant whose promise is for adding or removing a
 record runs at half of epsilon, and at delta / (1 + exp(epsilon / 2)). Two steps of group privacy make that epsilon and
-delta for replacing a record. A dagger marks contestants that name no relation; they run at epsilon.
+delta for replacing a record. A dagger marks contestants that name no relation; they run at epsilon. A double dagger
+marks settings that were chosen by test rows.
 
 A cell is the mean over splits, and two standard deviations: over noise draws within a split, and over the means of
 splits. A contestant without noise has the second only. **Bold** is the best private mean of a table. `*` marks cells
@@ -45,34 +48,56 @@ record is replaced, their epsilon is twice the one shown.
 """
 
 
-def write_report(known: Results, splits: Sequence[int], home: Path, out: Path, *, earlier: bool) -> None:
-    """Write ``report.md`` and pictures of the results of some splits."""
+def by_classes(tables: Sequence[Table], home: Path) -> comparisons.Groups:
+    """Return the names of tables of two classes, and of tables of more."""
+    counts = {table.name: len(read(table, table_packages(home))[2]) for table in tables}
+    return {
+        "Two classes": [name for name, count in counts.items() if count == 2],
+        "Three and more classes": [name for name, count in counts.items() if count > 2],
+    }
+
+
+def by_region(listed: Mapping[str, Sequence[Table]]) -> comparisons.Groups:
+    """Return the names of tables by the title of their region."""
+    return {region.title: [table.name for table in listed[region.name]] for region in REGIONS}
+
+
+def write_report(
+    known: Results,
+    splits: Sequence[int],
+    home: Path,
+    out: Path,
+    *,
+    earlier: bool,
+    groups: comparisons.Groups,
+    pictures: bool = True,
+) -> None:
+    """Write ``report.md`` and pictures of the results of some splits, for tables in groups."""
     everything = summary.table_of(known.values(), splits, earlier)
+    everything = everything[everything["table"].isin([name for held in groups.values() for name in held])]
     if everything.empty:
         print(f"no results for these splits, so no report. {described(splits)}")
         return
     out.mkdir(parents=True, exist_ok=True)
-    facts = _facts(home)
-    groups = {
-        "Two classes": [name for name, fact in facts.items() if fact["classes"] == "2"],
-        "Three and more classes": [name for name, fact in facts.items() if fact["classes"] != "2"],
-    }
+    facts = _facts([name for held in groups.values() for name in held], home)
     frame = summary.like_for_like(everything)
     epsilons = sorted(frame["epsilon"].dropna().unique())
     ranked = comparisons.ranked(frame, groups, epsilons)
     parts = [f"# Arena\n\n{described(splits)} {_INTRODUCTION}", _tables(facts), _contestants(), _errors(everything)]
     parts += [comparisons.rank_tables(ranked), comparisons.head_to_head(frame, groups, epsilons, "label-moments")]
+    parts += [comparisons.gaps(frame, groups, epsilons, "label-moments")]
     parts += ["## Results\n", comparisons.zeros(frame, groups, epsilons)]
     parts += [comparisons.by_table(frame, groups, epsilons, list(METRICS)), *_second(everything, groups)]
     parts += [_seconds(everything, groups)]
     (out / "report.md").write_text("\n".join(parts), encoding="utf-8")
-    _pictures(frame, groups, epsilons, ranked, home, out)
+    if pictures:
+        _pictures(frame, groups, epsilons, ranked, home, out)
     print(f"wrote {out / 'report.md'}")
 
 
-def _facts(home: Path) -> dict[str, dict[str, str]]:
+def _facts(names: Sequence[str], home: Path) -> dict[str, dict[str, str]]:
     facts = {}
-    for table in TABLES:
+    for table in (TABLE[name] for name in names):
         X, y, classes = read(table, table_packages(home))
         categories = sum(X[name].dtype != float for name in X)
         facts[table.name] = {
@@ -117,7 +142,8 @@ def _second(everything: pd.DataFrame, groups: comparisons.Groups) -> list[str]:
     if not halved & set(frame["contestant"]):
         return []
     epsilons = sorted(frame["epsilon"].dropna().unique())
-    return [_NOMINAL, comparisons.by_table(frame, groups, epsilons, ["accuracy", "auroc", "log_loss"])]
+    beside = comparisons.gaps(frame, groups, epsilons, "label-moments").replace("## Beside", "### Beside")
+    return [_NOMINAL, beside, comparisons.by_table(frame, groups, epsilons, ["accuracy", "auroc", "log_loss"])]
 
 
 def _seconds(frame: pd.DataFrame, groups: comparisons.Groups) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, islice
 from pathlib import Path
 
+import numpy as np
+
+from arena import regions
 from arena.contestants import CONTESTANTS, Contestant
 from arena.encoding import Encoded
 from arena.environments import table_packages
@@ -26,13 +29,19 @@ DRAWS = 3
 #: After so many fits of a contestant on a table that took too long, the others are not tried.
 _SLOW_FITS = 2
 
-_TABLE = {table.name: table for table in TABLES}
+#: Every table by its name.
+TABLE = {
+    table.name: table for table in (*TABLES, *regions.tables(regions.REPORT), *regions.tables(regions.DEVELOPMENT))
+}
 _CONTESTANT = {contestant.name: contestant for contestant in CONTESTANTS}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run: every combination, with the second table at nominal budgets if `nominal`."""
+    """What to run: every combination, with the second table at nominal budgets if `nominal`.
+
+    A table that has values of epsilon of its own is run at these.
+    """
 
     tables: Sequence[Table]
     contestants: Sequence[Contestant]
@@ -49,7 +58,7 @@ class Plan:
             for table in self.tables:
                 classes = len(read(table, packages)[2])
                 for draw in range(self.draws):
-                    for epsilon in (None, *self.epsilons):
+                    for epsilon in (None, *(table.epsilons or self.epsilons)):
                         yield from self._at(table.name, classes, epsilon, split, draw)
 
     def _at(self, table: str, classes: int, epsilon: float | None, split: int, draw: int) -> Iterator[Task]:
@@ -68,25 +77,34 @@ def budgets_in_order(nominal: bool) -> tuple[str, ...]:
 
 @lru_cache(maxsize=2)
 def _encoded(table: str, split: int, home: Path) -> Encoded:
-    return Encoded(rows_of(_TABLE[table], split, table_packages(home)))
+    return Encoded(rows_of(TABLE[table], split, table_packages(home)))
 
 
 def run(task: Task, home: Path) -> dict:
     """Return the outcome of one fit: its scores and CPU seconds, or its error."""
+    return outcome_of(
+        task, home, lambda encoded, **settings: _CONTESTANT[task.contestant].fit(encoded, home, **settings)
+    )
+
+
+def outcome_of(task: Task, home: Path, fit: Callable[..., tuple[np.ndarray, float]]) -> dict:
+    """Return the scores and seconds of a fit, which takes the encoded split, epsilon, delta and seed, or its error."""
     settings: dict[str, float | None] = {"epsilon": None, "delta": None, "seed": task.seed}
     if task.epsilon is not None:
         settings["epsilon"], settings["delta"] = spent(task.epsilon, DELTA, task.budget)
     try:
         encoded = _encoded(task.table, task.split, home)
         with cpu_limit(CPU_SECONDS):
-            probabilities, seconds = _CONTESTANT[task.contestant].fit(encoded, home, **settings)
+            probabilities, seconds = fit(encoded, **settings)
         return scores(probabilities, encoded.rows.y_test) | {"seconds": round(seconds, 3)}
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"[:500]}
 
 
-def run_all(wanted: Iterable[Task], home: Path, jobs: int, known: Results) -> Iterator[tuple[Task, dict]]:
-    """Run fits, and return each outcome as soon as it is there.
+def run_all(
+    wanted: Iterable[Task], home: Path, jobs: int, known: Results, one: Callable[[Task, Path], dict] | None = None
+) -> Iterator[tuple[Task, dict]]:
+    """Run fits, by the function `one` or else by `run`, and return each outcome as soon as it is there.
 
     Fits of the same split, draw and budget run one after the other in one process, since some share a private model.
     """
@@ -94,16 +112,18 @@ def run_all(wanted: Iterable[Task], home: Path, jobs: int, known: Results) -> It
     batches = (list(batch) for _, batch in groupby(wanted, key=_batch))
     if jobs == 1:
         for batch in batches:
-            yield from _counted(_run_batch(batch, home, frozenset(_hopeless(slow))), slow)
+            yield from _counted(_run_batch(batch, home, frozenset(_hopeless(slow)), one), slow)
         return
     with ProcessPoolExecutor(jobs) as pool:
-        running = {pool.submit(_listed, batch, home, frozenset(_hopeless(slow))) for batch in islice(batches, 2 * jobs)}
+        running = {
+            pool.submit(_listed, batch, home, frozenset(_hopeless(slow)), one) for batch in islice(batches, 2 * jobs)
+        }
         while running:
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 yield from _counted(future.result(), slow)
             hopeless = frozenset(_hopeless(slow))
-            running |= {pool.submit(_listed, batch, home, hopeless) for batch in islice(batches, len(done))}
+            running |= {pool.submit(_listed, batch, home, hopeless, one) for batch in islice(batches, len(done))}
 
 
 def _batch(task: Task) -> tuple:
@@ -122,17 +142,21 @@ def _hopeless(slow: Counter) -> Iterator[tuple[str, str, int]]:
     return (place for place, times in slow.items() if times >= _SLOW_FITS)
 
 
-def _run_batch(batch: list[Task], home: Path, hopeless: frozenset) -> Iterator[tuple[Task, dict]]:
+def _run_batch(
+    batch: list[Task], home: Path, hopeless: frozenset, one: Callable[[Task, Path], dict] | None
+) -> Iterator[tuple[Task, dict]]:
     for task in batch:
         if _place(task) in hopeless:
             reason = f"{_SLOW_FITS} fits of this table took longer than {CPU_SECONDS:g} CPU seconds"
             yield task, {"error": f"not tried: {reason}"}
         else:
-            yield task, run(task, home)
+            yield task, (one or run)(task, home)
 
 
-def _listed(batch: list[Task], home: Path, hopeless: frozenset) -> list[tuple[Task, dict]]:
-    return list(_run_batch(batch, home, hopeless))
+def _listed(
+    batch: list[Task], home: Path, hopeless: frozenset, one: Callable[[Task, Path], dict] | None
+) -> list[tuple[Task, dict]]:
+    return list(_run_batch(batch, home, hopeless, one))
 
 
 def _counted(outcomes: Iterable[tuple[Task, dict]], slow: Counter) -> Iterator[tuple[Task, dict]]:

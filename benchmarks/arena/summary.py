@@ -36,20 +36,34 @@ def table_of(rows: Iterable[dict], splits: Sequence[int], earlier: bool = False)
 
 
 def title(name: str) -> str:
-    """Return a contestant's title; a dagger marks contestants that name no relation."""
-    one = _BY_NAME[name.split(_VERSION, maxsplit=1)[0]]
-    return one.title + name[len(one.name) :] + (" †" if one.relation == UNNAMED else "")
+    """Return a contestant's title.
+
+    A dagger marks contestants that name no relation, a double dagger settings that were chosen by test rows.
+    """
+    one = _BY_NAME[base(name)]
+    marks = " †" * (one.relation == UNNAMED) + " ‡" * one.by_test
+    return one.title + name[len(one.name) :] + marks
+
+
+def base(name: str) -> str:
+    """Return the name of a contestant without an earlier version."""
+    return name.split(_VERSION, maxsplit=1)[0]
+
+
+def is_by_test(name: str) -> bool:
+    """Return whether the settings of a contestant were chosen by test rows."""
+    return _BY_NAME[base(name)].by_test
 
 
 def is_private(name: str) -> bool:
     """Return whether a contestant promises anything."""
-    return _BY_NAME[name.split(_VERSION, maxsplit=1)[0]].relation is not None
+    return _BY_NAME[base(name)].relation is not None
 
 
 def ordered(frame: pd.DataFrame, private: bool) -> list[str]:
     """Return the names of contestants that have results, in the order of their declarations."""
     names = [name for name in frame["contestant"].unique() if is_private(name) == private]
-    return sorted(names, key=lambda name: (list(_BY_NAME).index(name.split(_VERSION)[0]), name))
+    return sorted(names, key=lambda name: (list(_BY_NAME).index(base(name)), name))
 
 
 def like_for_like(frame: pd.DataFrame) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from zlib import crc32
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,9 @@ class Table:
     `target` is a column's name, or its position where the file has no header; `drop` names row numbers and columns
     that repeat or give away the target; `categories` names columns whose numbers are codes; a number in the target
     column counts as the second of two classes where it is above `above`.
+
+    `shares` thins classes: rows of each class named are left out at random, with a seed of the table, until the class
+    has its share. `private` and `public` are the most rows of these parts. `epsilons` replaces those of the arena.
     """
 
     name: str
@@ -28,6 +32,15 @@ class Table:
     drop: tuple[str, ...] = ()
     categories: tuple[str | int, ...] = ()
     above: float | None = None
+    shares: tuple[tuple[str, float], ...] = ()
+    private: int | None = None
+    public: int | None = None
+    epsilons: tuple[float, ...] | None = None
+
+    @property
+    def seed(self) -> int:
+        """The seed of what is drawn once for the table: its rows, if they are generated, and which ones stay."""
+        return crc32(self.name.encode())
 
     def features(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return numbers as floats and categories as text, with NaN for what is blank."""

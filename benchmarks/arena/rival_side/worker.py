@@ -28,6 +28,8 @@ MODULES = {
     "logistic_on_aim": "synthetic",
     "boosting_on_aim": "synthetic",
     "boosting_on_mst": "synthetic",
+    "banded_linear": "banded",
+    "label_moments": "checkout",
 }
 
 

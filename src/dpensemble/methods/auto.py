@@ -77,8 +77,8 @@ def _recommend(facts: _PublicFacts) -> Recommendation:
         )
     return Recommendation(
         "label-moments",
-        "On tables it was the most accurate of this library's methods in 53 of 56 measurements (fourteen tables, four "
-        "budgets), and close to the most accurate one in the others.",
+        "On fourteen tables it was more accurate than the best private method of four other packages in 52 of 56 "
+        "measurements. In the others it was at most 0.006 behind.",
         _VOTES,
     )
 
