@@ -154,7 +154,7 @@ def test_no_verdict_rests_on_accuracy_where_cases_are_rare_or_costs_were_given(s
     record = replace(SOFT, data=SOFT.data | more)
     assert (_WORSE in shown(record)) == verdict
     if "decision" not in more:
-        assert ("says little here" in render(record)) == record.accuracy_misleads
+        assert ("Accuracy shows little here" in render(record)) == record.accuracy_misleads
 
 
 def test_a_released_share_of_a_rare_class_ends_verdicts(shown):

@@ -28,7 +28,7 @@ from dpensemble.report.page import registry_text, render
 from dpensemble.report.quality import quality_lines
 from dpensemble.report.record import declared_noun
 from dpensemble.report.sections import varied_setting
-from dpensemble.report.wording import number, with_error
+from dpensemble.report.wording import with_error
 from dpensemble.workflow.disk import ANY_FILE, OWN_FILE, replace_file
 from dpensemble.workflow.outputs import RunFile, load_run, undamaged
 from dpensemble.workflow.recovery import recover, state_of, unfinished_run

@@ -619,8 +619,8 @@ def _compared(
     return _Quality(rows, source, verdict, order)
 
 
-# Stands in the place of a verdict where costs were given, or where nearly all rows are of one class.
-_MISLEADS = "How often labels are right says little here: look at the cases that are found, and at false alarms."
+# Takes the place of a verdict where costs were given, or where nearly all rows are of one class.
+_MISLEADS = "Accuracy shows little here. Look at the cases that are found, and at false alarms."
 
 
 def _verdict(student: RecordPart, common: RecordPart) -> str:
