@@ -324,7 +324,7 @@ def take_kinds(
     lacks = [str(column) for column in public.columns[~public.columns.isin(table.columns)]]
     extra = [str(column) for column in table.columns[~table.columns.isin(public.columns)]]
     if lacks or extra:
-        raise DataError(_other_columns(name, lacks, _in_words(extra, table.columns)))
+        raise DataError(_other_columns(name, lacks, _in_words(extra, table.columns) if extra else ""))
     numeric = list(public.columns[number_columns(public)])
     return as_kinds(name, table[list(public.columns)], numeric, keep_bad=keep_bad, encoded=encoded)
 
