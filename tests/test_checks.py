@@ -17,7 +17,7 @@ from dpensemble._checks import (
     sorted_array,
     split_names,
 )
-from dpensemble.errors import InvalidParameterError
+from dpensemble.errors import InvalidParameterError, nearest
 from dpensemble.workflow.tables import _labels_as_classes, _read_labels
 
 
@@ -192,3 +192,17 @@ def test_never_below_and_within_one_unit_of_the_last_digit(value, digits):
 
 def test_what_people_typed_stays():
     assert [round_up(x, 4) for x in (1.0, 0.1, 1e-5, 2.5e-7)] == [1.0, 0.1, 1e-5, 2.5e-7]
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "meant"),
+    [
+        ("emial", ["age", "email"], "; did you mean 'email'?"),
+        ("AGE", ["Age", "page"], "; did you mean 'Age'?"),
+        ("ward", ["age", "dose"], ""),
+        ("0", [0, 1], "; did you mean '0'?"),
+        ("ward", [], ""),
+    ],
+)
+def test_the_nearest_public_name_is_suggested(name, names, meant):
+    assert nearest(name, names) == meant

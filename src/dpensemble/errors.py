@@ -22,8 +22,9 @@ Warnings: `ColumnWarning`, `UnlikeRowsWarning`, `RepeatedReleaseWarning`, `Equal
 Messages are one sentence, name the parameter and the remedy, and never show private values, votes or counts.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -166,3 +167,15 @@ class EqualRowsWarning(LibraryWarning):
 
 class NotForReleaseWarning(LibraryWarning):
     """A saved student comes from a run with seeded noise, so its guarantee does not hold."""
+
+
+# Likeness from which a name may be a misspelling of another.
+_NEAR = 0.75
+
+
+def nearest(name: str, public_names: Iterable[object]) -> str:
+    """Return the question whether the nearest of some public names was meant, or an empty text if no name is near."""
+    names = [str(one) for one in public_names]
+    lowered = {one.lower(): one for one in reversed(names)}
+    close = get_close_matches(name.lower(), lowered, n=1, cutoff=_NEAR)
+    return f"; did you mean {lowered[close[0]]!r}?" if close else ""

@@ -226,7 +226,7 @@ def test_help_tells_what_to_give(capsys):
     [
         (["train", "gnmax", "--reach", "3"], "No such option: --reach; it belongs to the "),
         (["train", "saa", "--partitions", "3"], "No such option: --partitions; it belongs to the method dpbag."),
-        (["train", "--epsilonn", "3"], "No such option: --epsilonn; did you mean --epsilon?"),
+        (["train", "--epsilonn", "3"], "No such option: --epsilonn; did you mean '--epsilon'?"),
         (["train", "--qqqq", "3"], "No such option: --qqqq: see --help."),
         (["train", "--aggregator", "lnmax"], "No such option: --aggregator: see --help."),
         (["train", "saa", "--sigma", "3"], "No such option: --sigma; it belongs to the laws "),

@@ -103,17 +103,75 @@ def test_bad_records_are_stated_whether_or_not_there_are_any(capsys):
     sentence = (
         "A record with a blank or undeclared label, or an entry that cannot be read, adds nothing but counts as a"
     )
-    known = replace(SOFT, data=SOFT.data | {"readable_share": 0.9812, "readable_share_error": 0.03})
+    known = replace(SOFT, data=SOFT.data | {"readable_share": 0.9812, "readable_share_error": 0.005})
+    unknown = replace(SOFT, data=SOFT.data | {"readable_share": 0.9812, "readable_share_error": 0.03})
     public = replace(SOFT, data=SOFT.data | {"data_is_public": True})
     for record, zeroes, start in (
         (SOFT, True, ""),
-        (known, True, "About 98.1% (95% interval by noise: 92.2% to 100.0%) of the records could be read. "),
+        (known, True, "About 98.1% (95% interval by noise: 97.1% to 99.1%) of the records could be read. "),
+        # The interval holds 100 %, so that nothing shows an unreadable record.
+        (unknown, True, "A record with a blank"),
         (known, False, None),
         (public, True, None),
     ):
         print_run(record, Path("report.html"), Path("student.skops"), zeroes=zeroes)
         text = capsys.readouterr().out
         assert (f"Bad records: {start}" in text, sentence in text) == ((start is not None,) * 2)
+
+
+def test_results_come_before_the_guarantee_and_the_files(shown):
+    lines = shown(SOFT).splitlines()
+    places = [
+        next(place for place, line in enumerate(lines) if start in line)
+        for start in ("student (protected)", "Differential privacy with", "Released: ", "Report: ")
+    ]
+    assert places == sorted(places)
+    assert shown(replace(SOFT, student=None, baseline=None)).startswith("Differential privacy with")
+
+
+_WORSE = "is no better than always giving the most common label"
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict"),
+    [
+        ({"most_common_label": 0.86}, True),
+        ({"most_common_label": 0.97}, False),
+        (
+            {
+                "most_common_label": 0.86,
+                "decision": {"positive_class": "yes", "threshold": 0.1, "why": "", "per_1000": []},
+            },
+            False,
+        ),
+        # A student that answers the same for most rows does not show that cases are rare.
+        ({"most_common_label": 0.86, "answers": {"no": 0.95, "yes": 0.05}}, True),
+        ({"public_truth": {"student": 0.5, "most_common": 0.6}}, True),
+        ({"public_truth": {"student": 0.9, "most_common": 0.95}}, False),
+    ],
+)
+def test_no_verdict_rests_on_accuracy_where_cases_are_rare_or_costs_were_given(shown, more, verdict):
+    record = replace(SOFT, data=SOFT.data | more)
+    assert (_WORSE in shown(record)) == verdict
+    if "decision" not in more:
+        assert ("Accuracy shows little here" in render(record)) == record.accuracy_misleads
+
+
+def test_a_released_share_of_a_rare_class_ends_verdicts(shown):
+    rows = [["alive", 0.96, 0.01], ["dead", 0.04, 0.01]]
+    release = {"description": "shares", "table": {"title": "Share of each class", "rows": rows}, "noise": 9.0}
+    record = replace(SOFT, releases=[release, *SOFT.releases])
+    assert record.accuracy_misleads
+    assert not replace(SOFT, releases=[release | {"table": release["table"] | {"title": "Wards"}}]).accuracy_misleads
+
+
+def test_private_test_rows_decide_nothing_that_is_published():
+    data = SOFT.data | {"public_truth": {"student": 0.5, "most_common": 0.6}, "test_is_public": False}
+    texts = [
+        {one.text for one in replace(SOFT, data=data | {"most_common_label": share}).remarks() if one.is_public}
+        for share in (0.6, 0.99)
+    ]
+    assert texts[0] == texts[1] != set()
 
 
 def test_one_round_of_units_without_known_truth(shown):
@@ -160,13 +218,10 @@ def test_whatever_was_released_is_shown_in_order(shown):
     ]
     record = replace(SOFT, releases=releases, settings=SOFT.settings | {"rounds": 2})
     text = shown(record)
-    assert (
-        "The sums in order, each with the standard deviation of its noise as a multiple of the most that one record "
-        "can change the sum: the number of wards (26.4); a new sum (6.9).\n" in text
-    )
+    assert "only the noisy sums leave. The report lists them and their noise.\n" in text
     assert "Noise: Gaussian, 6.9 to 26.4 sensitivities on each sum" in text
     assert "How common wards are: north 0.250 ± 0.010" in text
-    assert "in order" not in shown(SOFT)
+    assert "lists them" not in shown(SOFT)
     page = render(record)
     assert '<th scope="row">the number of wards</th><td>26.4</td>' in page
     assert "later rounds have no more" not in page

@@ -76,10 +76,10 @@ def test_columns_must_agree_in_name_and_kind():
     assert list(take_kinds("private", public[["b", "a"]], public)) == ["a", "b"]
     with pytest.raises(DataError, match="the private table lacks the columns b, which"):
         take_kinds("private", pd.DataFrame({"a": [1], "c": [1]}), public)
-    with pytest.raises(DataError, match=r"columns that the public table lacks: 'c'; drop them .--drop., or name"):
+    with pytest.raises(DataError, match=r"columns that the public table lacks: 'c'; leave them out .--drop., or name"):
         take_kinds("private", pd.DataFrame({"a": [1], "b": ["x"], "c": [1]}), public)
     # A name that begins with a digit may be a record of a table without a header.
-    with pytest.raises(DataError, match=r"lacks: 1 of 3; drop"):
+    with pytest.raises(DataError, match=r"lacks: 1 of 3; leave them"):
         take_kinds("private", pd.DataFrame({"a": [1], "b": ["x"], "1972": [1]}), public)
     with pytest.raises(
         DataError, match="column 'a' is numbers in the public table but has entries that are not numbers"
@@ -87,6 +87,21 @@ def test_columns_must_agree_in_name_and_kind():
         take_kinds("private", pd.DataFrame({"a": ["1", "old"], "b": ["x", "y"]}), public)
     with pytest.raises(DataError, match="column 'b' is text in the public table but numbers in the private"):
         take_kinds("private", pd.DataFrame({"a": [1], "b": [1]}), public)
+
+
+def test_errors_of_estimators_name_the_parameters_of_python():
+    public = pd.DataFrame({"a": [1.0], "b": ["x"]})
+    for table, words in (
+        (public.assign(c=1), r"^X has columns that X_public lacks: 'c'; leave them out, or give .* as units=\.$"),
+        (public[["a"]], r"^X lacks the columns b, which X_public has: add them to X, or leave them out of X_public\.$"),
+        (
+            public.assign(a=["1,5"]),
+            r"'a' is numbers in X_public .* in X \(.*; if .* read the table with decimal=\",\"\.$",
+        ),
+        (public.assign(b=[2.0]), r"^column 'b' is text in X_public but numbers in X: write both alike\.$"),
+    ):
+        with pytest.raises(DataError, match=words):
+            take_kinds("X", table, public)
 
 
 def test_no_private_row_decides_how_another_is_read(tmp_path):

@@ -293,8 +293,10 @@ def test_areas_under_curves_say_of_which_class():
 @pytest.mark.parametrize(
     ("share", "error", "words"),
     [
-        (1.0571, 0.0287, "About 100.0% (95% interval by noise: 94.4% to 100.0%)"),
-        (0.792, 0.115, "About 79.2% (95% interval by noise: 56.7% to 100.0%)"),
+        (0.792, 0.1, "About 79.2% (95% interval by noise: 59.6% to 98.8%)"),
+        # Nothing shows that a record could not be read.
+        (1.0571, 0.0287, None),
+        (0.792, 0.115, None),
         (0.01, 0.1, "About 1.0% (95% interval by noise: 0.0% to 20.6%)"),
         (0.5, None, None),
     ],

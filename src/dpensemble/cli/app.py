@@ -14,7 +14,6 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
@@ -34,7 +33,7 @@ from dpensemble.cli.options import (
     options_of,
 )
 from dpensemble.cli.static_commands import STATIC_COMMANDS, add_static_command
-from dpensemble.errors import DPEnsembleError, HiddenError, InvalidParameterError
+from dpensemble.errors import DPEnsembleError, HiddenError, InvalidParameterError, nearest
 
 #: Method of a command that names none.
 _DEFAULT_METHODS = {"train": "auto", "plan": "saa"}
@@ -362,8 +361,7 @@ def _usage(error: Any, arguments: Sequence[str]) -> str:
     if owner is not None:
         return f"{text}; {owner}."
     flags = [name for parameter in error.ctx.command.params for name in parameter.opts] if error.ctx else []
-    close = get_close_matches(flag, flags, n=1, cutoff=0.75)
-    return f"{text}; did you mean {close[0]}?" if close else f"{text}: see --help."
+    return f"{text}{nearest(flag, flags) or ': see --help.'}"
 
 
 #: Letters of an error message.

@@ -28,7 +28,7 @@ from dpensemble.report.page import registry_text, render
 from dpensemble.report.quality import quality_lines
 from dpensemble.report.record import declared_noun
 from dpensemble.report.sections import varied_setting
-from dpensemble.report.wording import number, with_error
+from dpensemble.report.wording import with_error
 from dpensemble.workflow.disk import ANY_FILE, OWN_FILE, replace_file
 from dpensemble.workflow.outputs import RunFile, load_run, undamaged
 from dpensemble.workflow.recovery import recover, state_of, unfinished_run
@@ -44,11 +44,15 @@ def print_run(record: RunRecord, page: Path, student: Path, *, zeroes: bool = Fa
     With `zeroes` a line states that a bad record adds nothing. It is the same whether or not there are bad records.
     """
     console = Console(highlight=False, soft_wrap=True)
-    for line in record.statement().sentences():
-        console.print(line, markup=False)
     for reason in record.experiment:
         console.print(f"Experiment, not a release: {reason}", markup=False)
-    console.print()
+    results = list(_results(record))
+    for shown in results:
+        console.print(shown, markup=False)
+    if results:
+        console.print()
+    for line in record.statement().sentences():
+        console.print(line, markup=False)
     if "chosen_because" in record.settings:
         console.print(f"Method: {record.settings['title']}. Why: {record.settings['chosen_because']}", markup=False)
     for line in _released(record) if record.released_sums else _answered(record):
@@ -59,20 +63,23 @@ def print_run(record: RunRecord, page: Path, student: Path, *, zeroes: bool = Fa
     if record.groups:
         console.print(_groups(record))
         console.print(plain_line(record.plain_labels, "questions" if record.gated else "labels"), markup=False)
-    for line in quality_lines(record):
-        console.print(line, markup=False)
-    if record.student is not None:
-        console.print(_scores(record))
-        if "auprc" in record.student and "classes" in record.data:
-            area_words = record.areas_in_words
-            console.print(area_words, markup=False)
-        if not record.scores_are_public:
-            console.print("Scores are exact and for you only, unless the test rows are public (--test-is-public).")
-    for hint in _hints(record):
-        console.print(f"Hint: {hint}", markup=False)
     console.print(printable(f"Columns: {record.data['kinds_of_columns']}"), markup=False)
+    console.print()
     for line in _where_files_are(record, page, student):
         console.print(line, markup=False)
+
+
+def _results(record: RunRecord) -> Iterator[str | Table]:
+    """Yield how good the student is, as far as is known, and reasons for caution."""
+    if record.student is not None:
+        yield _scores(record)
+        if "auprc" in record.student and "classes" in record.data:
+            yield record.areas_in_words
+        if not record.scores_are_public:
+            yield "Scores are exact and for you only, unless the test rows are public (--test-is-public)."
+    yield from quality_lines(record)
+    for hint in _hints(record):
+        yield f"Hint: {hint}"
 
 
 def _where_files_are(record: RunRecord, page: Path, student: Path) -> Iterator[str]:
@@ -104,11 +111,7 @@ def _released(record: RunRecord) -> list[str]:
     adds = f"each of {teachers:,} teachers" if teachers else f"every {unit}"
     lines = [f"Released: {record.sums_in_words}; {adds} adds one vector of bounded length {each}, and only {only}."]
     if record.described_sums:
-        described = [f"{what} ({number(sigma, 4)})" for what, sigma in record.described_sums]
-        lines.append(
-            f"The sums in order, each with the standard deviation of its noise as a multiple of the most that one "
-            f"{unit} can change the sum: {'; '.join(described)}."
-        )
+        lines[0] += " The report lists them and their noise."
     elif record.settings.get("compares_rows"):
         lines[0] += " One more sum compares public rows with the private records."
     elif record.settings.get("synthetic_rows"):

@@ -15,6 +15,7 @@ import pickle
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
@@ -272,7 +273,44 @@ def kinds_by(name: str) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        raise DataError(str(error).replace("the public table", name)) from None
+        raise DataError(str(error).replace(_COMMAND.public, name).replace(_PYTHON.public, name)) from None
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What errors call the tables, and the remedies that a reader has: those of the command line or of Python."""
+
+    public: str
+    leave_out: str
+    missing: str
+    unit: str
+    comma: str
+
+    @classmethod
+    def about(cls, name: str) -> _Words:
+        """Return the words for a table called `name`, which is X in Python."""
+        return _PYTHON if name == _X else _COMMAND
+
+
+_X = "X"
+_COMMAND = _Words(
+    public="the public table",
+    leave_out="leave some out (--drop)",
+    missing="add them, or leave them out (--drop {lacks})",
+    unit="name the column that identifies whose record it is (--unit)",
+    comma='give --decimal ",".',
+)
+_PYTHON = _Words(
+    public="X_public",
+    leave_out="leave some out",
+    missing="add them to X, or leave them out of X_public",
+    unit="give the column that identifies whose record it is as units=",
+    comma='read the table with decimal=",".',
+)
+
+
+def _table_words(name: str) -> str:
+    return name if name == _X else f"the {name} table"
 
 
 def take_kinds(
@@ -286,22 +324,21 @@ def take_kinds(
     lacks = [str(column) for column in public.columns[~public.columns.isin(table.columns)]]
     extra = [str(column) for column in table.columns[~table.columns.isin(public.columns)]]
     if lacks or extra:
-        raise DataError(_other_columns(name, lacks, _in_words(extra, table.columns)))
+        raise DataError(_other_columns(name, lacks, _in_words(extra, table.columns) if extra else ""))
     numeric = list(public.columns[number_columns(public)])
     return as_kinds(name, table[list(public.columns)], numeric, keep_bad=keep_bad, encoded=encoded)
 
 
 def _other_columns(name: str, lacks: list[str], extra: str) -> str:
     """Return the error for a table that lacks public columns, or has others. `extra` is in words."""
-    missing = f"lacks the columns {', '.join(lacks)}, which the public table has"
+    words, table = _Words.about(name), _table_words(name)
+    missing = f"lacks the columns {', '.join(lacks)}, which {words.public} has"
     if not extra:
-        return f"the {name} table {missing}: add them, or leave them out (--drop {','.join(lacks)})."
-    more = f"has columns that the public table lacks: {extra}"
-    unit = "name the column that identifies whose record it is (--unit)"
+        return f"{table} {missing}: {words.missing.format(lacks=','.join(lacks))}."
+    more = f"has columns that {words.public} lacks: {extra}"
     if not lacks:
-        return f"the {name} table {more}; drop them (--drop), or {unit}."
-    alike = "give both tables the same columns, leave some out (--drop)"
-    return f"the {name} table {missing}, and {more}; {alike}, or {unit}."
+        return f"{table} {more}; {words.leave_out.replace('some', 'them')}, or {words.unit}."
+    return f"{table} {missing}, and {more}; give both tables the same columns, {words.leave_out}, or {words.unit}."
 
 
 def as_kinds(
@@ -317,7 +354,8 @@ def as_kinds(
     if clash.any():
         column = table.columns[int(np.argmax(clash))]
         raise DataError(
-            f"column {column!r} is text in the public table but numbers in the {name} table: write both alike."
+            f"column {column!r} is text in {_Words.about(name).public} but numbers in {_table_words(name)}: write both "
+            "alike."
         )
     # Always floats: otherwise one entry would decide whether a column stays integer.
     numbers, others = np.flatnonzero(is_numeric), np.flatnonzero(~is_numeric)
@@ -336,10 +374,11 @@ def _no_number(name: str, values: pd.Series) -> DataError:
     """Return an error that names the row of an entry that is not a number. The entry itself is not shown."""
     row = int((pd.to_numeric(values, errors="coerce").isna() & values.notna()).to_numpy().argmax())
     comma = looks_like_decimal_comma(str(values.iloc[row]))
+    words = _Words.about(name)
     return DataError(
-        f"column {values.name!r} is numbers in the public table but has entries that are not numbers in the {name} "
-        f"table (the first in row {row + first_row(values):,}, counting from 0); "
-        + ('if numbers have decimal commas, give --decimal ",".' if comma else "correct, blank or drop them.")
+        f"column {values.name!r} is numbers in {words.public} but has entries that are not numbers in "
+        f"{_table_words(name)} (the first in row {row + first_row(values):,}, counting from 0); "
+        + (f"if numbers have decimal commas, {words.comma}" if comma else "correct, blank or drop them.")
     )
 
 

@@ -548,7 +548,10 @@ def _quality(record: RunRecord, *, is_private: bool) -> _Quality | None:
         )
         order = _order(KnownArea.of(score), record)
         answer = _only_answer(record, is_private=is_private)
-        return _compared(_interval(score, "accuracy"), score.get("most_common"), source, order, answer)
+        misleads = record.accuracy_misleads
+        return _compared(
+            _interval(score, "accuracy"), score.get("most_common"), source, order, answer, misleads=misleads
+        )
     if record.student is None or not (record.scores_are_public or is_private):
         return None
     rows = record.data.get("test_rows") or 0
@@ -560,7 +563,8 @@ def _quality(record: RunRecord, *, is_private: bool) -> _Quality | None:
     covered = "public test rows" if record.scores_are_public else "test rows, for you only"
     source = f"Measured on {f'{rows:,} ' if rows else ''}{covered}, without noise."
     area = KnownArea.of(exact) if exact else None
-    return _compared(student, common, source, _order(area, record), _only_answer(record, is_private=is_private))
+    answer = _only_answer(record, is_private=is_private)
+    return _compared(student, common, source, _order(area, record), answer, misleads=record.accuracy_misleads)
 
 
 def _order(area: KnownArea | None, record: RunRecord) -> str:
@@ -594,20 +598,29 @@ def _only_answer(record: RunRecord, *, is_private: bool) -> str | None:
     return next((str(label) for label, share in answers.items() if share == 1), None)
 
 
-def _compared(student: RecordPart, common: RecordPart | None, source: str, order: str, answer: str | None) -> _Quality:
-    """Compare the student, which may give all public rows one answer, with always giving the most common class."""
+def _compared(
+    student: RecordPart, common: RecordPart | None, source: str, order: str, answer: str | None, *, misleads: bool
+) -> _Quality:
+    """Compare the student, which may give all public rows one answer, with always giving the most common class.
+
+    There is no verdict if accuracy `misleads`.
+    """
     rows = [Bar("this model", student["value"], "main", student["low"], student["high"])]
     verdict = ""
     if common is not None:
         name = common.get("class")
         label = f"always “{shorten(str(name), 24)}”" if name is not None else "always the most common class"
         rows.append(Bar(label, common["value"], "other", common["low"], common["high"]))
-        verdict = _verdict(student, common)
+        verdict = _MISLEADS if misleads else _verdict(student, common)
         if answer is not None and answer == str(name):
             # Both figures are of nearly the same labels, so a difference between them is chance and noise.
             shown = shorten(answer, 24)
             verdict = f"It gives every public row the label “{shown}”. So both bars measure nearly the same labels."
     return _Quality(rows, source, verdict, order)
+
+
+# Takes the place of a verdict where costs were given, or where nearly all rows are of one class.
+_MISLEADS = "Accuracy shows little here. Look at the cases that are found, and at false alarms."
 
 
 def _verdict(student: RecordPart, common: RecordPart) -> str:

@@ -252,14 +252,35 @@ class RunRecord:
 
     @property
     def readable_in_words(self) -> str | None:
-        """The estimated share of readable records with its 95 % interval by the noise, both within 0 and 1."""
+        """The estimated share of readable records with its 95 % interval by the noise, both within 0 and 1.
+
+        None if the interval holds 100 %: then nothing shows that any record could not be read.
+        """
         share, error = self.data.get("readable_share"), self.data.get("readable_share_error")
         if share is None or error is None:
             return None
         # Around the share within 0 and 1, the interval holds the true share at least as often.
         value = min(max(share, 0.0), 1.0)
         low, high = max(value - BAND * error, 0.0), min(value + BAND * error, 1.0)
+        if high >= 1.0:
+            return None
         return f"About {percent(value)} (95% interval by noise: {percent(low)} to {percent(high)})"
+
+    @property
+    def accuracy_misleads(self) -> bool:
+        """Whether no verdict should rest on accuracy: costs were given, or nearly all rows are of one class.
+
+        This reads the shares of classes that were released, or that public rows show.
+        """
+        released = [table["rows"] for table in self.released_tables if table["title"] == _CLASS_SHARES]
+        shares = [share for rows in released for _, share, _ in rows]
+        score = (self.data.get("released_score") or {}).get("most_common") or {}
+        shares.append(score.get("value") or 0.0)
+        names = ["public_truth", "released_labels"]
+        shares += [(self.data.get(name) or {}).get("most_common", 0.0) for name in names]
+        if self.scores_are_public:
+            shares.append(self.data.get("most_common_label") or 0.0)
+        return "decision" in self.data or max(shares, default=0.0) >= _COMMON
 
     def remarks(self) -> list[Remark]:
         """Return reasons for caution before relying on a student, or nothing if there are none."""
@@ -525,6 +546,10 @@ _NEARLY_ALL = 0.99
 # A remark is made if the share of readable records is below this value by this many standard deviations.
 _NEARLY_ALL_READABLE, _DEVIATIONS = 0.97, 3.0
 _HALF = 0.5
+# Title of the released table of classes' shares.
+_CLASS_SHARES = "Share of each class"
+# Share of the most common class from which accuracy hardly shows whether cases are found.
+_COMMON = 0.9
 # Usual reason why nearly all labels are undeclared.
 _RANGES = ", and a number to predict has to be cut into ranges first, because there are only classes"
 _MORE = (
@@ -599,9 +624,14 @@ def _few_labels(record: RunRecord) -> Iterator[tuple[str, bool]]:
 
 
 def _no_better(record: RunRecord) -> Iterator[tuple[str, bool]]:
-    """Compare with always giving the most common label, on all labels that exist."""
+    """Compare with always giving the most common label, on all labels that exist.
+
+    Where accuracy misleads, there is no verdict. A remark for the owner may rest on private test rows.
+    """
+    if record.accuracy_misleads:
+        return
     test, most = record.student, record.data.get("most_common_label")
-    if test is not None and most is not None and test["accuracy"] <= most:
+    if test is not None and most is not None and test["accuracy"] <= most < _COMMON:
         yield _worse("on the test rows", test["accuracy"], most), record.scores_are_public
     truth = record.data.get("public_truth") or {}
     if truth and truth["student"] <= truth["most_common"]:

@@ -89,9 +89,7 @@ class TableForm:
 
     def converted(self, X: Rows, *, zeroes: bool, first: int) -> tuple[Rows, _Mask]:  # noqa: ARG002
         """Return checked rows as a table, and which rows are good. A bad row raises, or becomes zeros and blanks."""
-        rows = in_public_columns(
-            "private", X, self.public, declared=self.declared, keep_bad=zeroes, encoded=self.encoded
-        )
+        rows = in_public_columns("X", X, self.public, declared=self.declared, keep_bad=zeroes, encoded=self.encoded)
         return readable_rows(rows) if zeroes else (rows, np.ones(len(rows), dtype=bool))
 
 

@@ -35,7 +35,7 @@ from dpensemble.datasets.columns import (
 from dpensemble.datasets.csv import Expected, is_csv
 from dpensemble.datasets.public_facts import FactsToJudge, Note, judge
 from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, kinds_by, require_complete, take_kinds
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.errors import DataError, InvalidParameterError, nearest
 from dpensemble.moments.maps.grid import declared_grid, with_texts
 from dpensemble.quality.release import OTHER_GROUP
 from dpensemble.workflow.private_rows import PrivateStream
@@ -209,8 +209,10 @@ def _declared_groups(
     declared = {}
     for column, values in groups.items():
         if values is None and (public is None or column not in public):
+            meant = "" if public is None else nearest(column, public.columns)
+            declare = meant or f": declare its values, such as {column}=a|b."
             raise InvalidParameterError(
-                f"groups={column!r} is not a column of the public table: declare its values, such as {column}=a|b.",
+                f"groups={column!r} is not a column of the public table{declare}",
                 parameter="groups",
             )
         if values is None and public is not None:
@@ -538,7 +540,8 @@ def _written_tables(files: TableFiles, options: ReadOptions, budgets_column: str
     private = _private_rows(files, options, streamed, like)
     unknown = [name for name in files.drop if name not in private and name not in public]
     if unknown:
-        raise InvalidParameterError(f"drop={unknown[0]!r} is not a column of the private or public table: remove it.")
+        meant = nearest(unknown[0], public.columns) or ": remove it."
+        raise InvalidParameterError(f"drop={unknown[0]!r} is not a column of the private or public table{meant}")
     groups = _declared_groups(files.groups, public if files.public is not None else None)
     only_groups = [name for name in groups if name not in public]
     return _WrittenTables(
@@ -650,6 +653,7 @@ def _column(table: pd.DataFrame, column: str, parameter: str, name: str, shown: 
             raise DataError(f"target={column!r} names several columns, but {SEVERAL_LABELS}")
         names = ", ".join(str(other) for other in table.columns if other in shown) or "none"
         raise DataError(
-            f"{parameter}={column!r} is not a column of the {name} table; of the public table's columns it has {names}."
+            f"{parameter}={column!r} is not a column of the {name} table; of the public table's columns it has "
+            f"{names}{nearest(column, shown) or '.'}"
         )
     return table[column]
