@@ -116,8 +116,8 @@ class _MomentsSteps(Steps):
             with on_public_rows():
                 self.feature_map = decided("feature map", self._fitted_map)
             has_decoder = as_library_transformer(self.feature_map).decoder_ is not None
-            if has_decoder and method.rounds is None:
-                # More rounds would release the same class sums again.
+            if (has_decoder or as_library_transformer(self.feature_map).screens_features) and method.rounds is None:
+                # More rounds would release the same class sums again, or leave more noise on each of many features.
                 design = replace(design, rounds=1)
             # Class sums contain the mean of features, too. When synthetic rows may follow, the mean comes first.
             compares = has_decoder or not (self.feature_map.nonnegative_ and self.relation is Relation.REPLACE_ONE)

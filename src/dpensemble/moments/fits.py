@@ -187,25 +187,42 @@ class Fit:
         n_columns = 1 if public.n_classes == 2 else public.n_classes
         return cls(np.zeros((public.features.shape[1], n_columns)), scales)
 
-    def to_rounds(self, rounds: Sequence[Moments], public: PublicRows, *, n_units: float, class_sums: bool) -> Fit:
-        """Return the fit to all rounds together. `class_sums` states whether no round can be of residuals."""
+    def to_rounds(
+        self,
+        rounds: Sequence[Moments],
+        public: PublicRows,
+        *,
+        n_units: float,
+        class_sums: bool,
+        screened: bool = False,
+    ) -> Fit:
+        """Return the fit to all rounds together. `class_sums` states whether no round can be of residuals.
+
+        If `screened`, a fit of two classes leaves out most of very many features.
+        """
         some = public.seen_of_many()
         if some is not None:
             seen = replace(self, coefficients=self.coefficients[some])
             others = [one.among(some) for one in rounds]
-            found = seen.to_rounds(others, public.among(some), n_units=n_units, class_sums=class_sums)
+            settings: dict[str, bool] = {"class_sums": class_sums, "screened": screened}
+            found = seen.to_rounds(others, public.among(some), n_units=n_units, **settings)
             coefficients = np.zeros((len(public.blocks), found.coefficients.shape[1]))
             coefficients[some] = found.coefficients
             # A model from which `seen_of_many` took features holds no information.
             return Fit(coefficients, found.scales)
         if public.n_classes == 2 and not class_sums:
+            if screened and len(public.blocks) > _MOST_TOGETHER:
+                return _fit_clear(rounds, public, self, n_units=n_units)
             return fit_moments(rounds, public, self, n_units=n_units)
         return fit_softmax(rounds, public, n_units=n_units, with_linear=not class_sums)
 
 
-def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float) -> Fit:
-    """Fit coefficients to all rounds together."""
-    coefficients, scales, typical = start.coefficients, start.scales, public.typical_scales()
+def fit_moments(
+    rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float, expected: Floats | None = None
+) -> Fit:
+    """Fit coefficients to all rounds together. Blocks share a scale by evidence, unless `expected` has scales."""
+    coefficients, scales = start.coefficients, start.scales
+    typical, shared = (public.typical_scales(), None) if expected is None else (expected, 1.0)
     seen = _RoundsOfTwo.of(rounds, public, n_units)
     place = seen.at(np.asarray(public.features @ coefficients))
     for _ in range(fewer(_MOST_STEPS)):
@@ -217,7 +234,7 @@ def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_
         precision = information + rate.slope.T @ rate.slope
         pulls = [one.slope.T @ one.surprise(place) for one in observed]
         evidence = precision @ coefficients + np.sum(pulls, axis=0)
-        best, scales = _most_likely_of_two(precision, evidence, public.blocks, scales, typical)
+        best, scales = _most_likely_of_two(precision, evidence, public.blocks, scales, typical, shared)
         along = np.asarray(public.features @ (change := best - coefficients))
         part, place = _step(coefficients, change, along, observed, seen, place, scales[public.blocks])
         coefficients = coefficients + part * change
@@ -321,12 +338,18 @@ def _step(
 
 
 def _most_likely_of_two(
-    precision: Floats, evidence: Floats, blocks: NDArray[np.int64], scales: Floats, typical: Floats
+    precision: Floats,
+    evidence: Floats,
+    blocks: NDArray[np.int64],
+    scales: Floats,
+    typical: Floats,
+    shared: float | None = None,
 ) -> tuple[Floats, Floats]:
     """Return the best coefficients under the prior, whose scales are moved to where the evidence is largest.
 
     A block of few coefficients, most of them hidden by noise, determines its scale badly. So each scale is an average
-    of the block's own and of one that all blocks share, by pseudo-coefficients: an inverse gamma prior.
+    of the block's own and of one that all blocks share, by pseudo-coefficients: an inverse gamma prior. The square of
+    what they share, in multiples of typical scales, is found by evidence unless `shared` is given.
     """
     sizes = np.bincount(blocks)
     for _ in range(fewer(3)):
@@ -334,11 +357,94 @@ def _most_likely_of_two(
         best = linalg.cho_solve((root, True), evidence, check_finite=False)
         determined = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-9)
         squares = np.bincount(blocks, best[:, 0] ** 2)
-        in_all = float((squares / typical**2)[:-1].sum() + _PULL_OF_ALL) / (determined[:-1].sum() + _PULL_OF_ALL)
-        pulled = (squares + _PULL * in_all * typical**2) / (determined + _PULL)
-        scales = np.sqrt(pulled).clip(_SMALLEST_SCALE_OF_TWO, _LARGEST_SCALE_OF_TWO)
-        scales[-1] = typical[-1]
+        in_all = _shared_by(squares, determined, typical) if shared is None else shared
+        scales = _pulled(squares, determined, typical, in_all)
     return best, scales
+
+
+def _shared_by(squares: Floats, determined: Floats, typical: Floats) -> float:
+    """Return the square of the scale that all blocks share, in multiples of typical scales, by evidence."""
+    return float((squares / typical**2)[:-1].sum() + _PULL_OF_ALL) / float(determined[:-1].sum() + _PULL_OF_ALL)
+
+
+def _pulled(squares: Floats, determined: Floats, typical: Floats, in_all: float) -> Floats:
+    """Return the scale of each block by evidence, pulled to the one that all blocks share."""
+    pulled = (squares + _PULL * in_all * typical**2) / (determined + _PULL)
+    scales: Floats = np.sqrt(pulled).clip(_SMALLEST_SCALE_OF_TWO, _LARGEST_SCALE_OF_TWO)
+    scales[-1] = typical[-1]
+    return scales
+
+
+# Features that a fit takes together if most of very many are left out, and updates of scales that tell them apart.
+_MOST_TOGETHER, _UPDATES_APART = 250, 30
+
+
+def _fit_clear(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float) -> Fit:
+    """Fit the features whose moments stand out from noise. Coefficients of the others are 0.
+
+    Alone, each feature has a coefficient of a known precision. So the scale that all of the blocks share follows from
+    all features, also from those that are left out. Features that stand out by chance would make that scale too large.
+    """
+    coefficients, typical = start.coefficients, public.typical_scales()
+    seen = _RoundsOfTwo.of(rounds, public, n_units)
+    place = seen.at(np.asarray(public.features @ coefficients))
+    if not coefficients.any():
+        share = _BaseRate.of(seen, place).share
+        place = seen.at(np.full_like(place.scores, special.logit(share)))
+    precision, evidence = _one_by_one(seen, place, coefficients)
+    clear, others = evidence**2 / precision, public.blocks
+    clear[coefficients[:, 0] != 0] = np.inf
+    clear[-1] = np.inf
+    used = max(_MOST_TOGETHER, int(np.isinf(clear).sum()))
+    some = np.sort(np.argsort(-clear, kind="stable")[:used])
+    scales = _scales_apart(precision, evidence, others, start.scales, typical)
+    kept, places = np.unique(others[some], return_inverse=True)
+    rows = replace(public, features=public.features[:, some], blocks=places, kept=None, sizes=None)
+    begin = Fit(coefficients[some], start.scales[kept])
+    found = fit_moments([one.among(some) for one in rounds], rows, begin, n_units=n_units, expected=scales[kept])
+    coefficients = np.zeros_like(coefficients)
+    coefficients[some], scales[kept] = found.coefficients, found.scales
+    information = found.information and replace(found.information, places=some, n_all=len(others))
+    return Fit(coefficients, scales, information)
+
+
+def _one_by_one(seen: _RoundsOfTwo, place: _Place, coefficients: Floats) -> tuple[Floats, Floats]:
+    """Return the precision of each coefficient if it is fitted alone beside the constant, and precision times value."""
+    some = seen.public.sample
+    squared = np.square(some.features, dtype=np.float64)
+    p, doubt = place.p[some.rows], 1 / seen.n_units + seen.public.doubt
+    precision, evidence = np.zeros((2, len(coefficients)))
+
+    def means(weights: Floats, of: Floats) -> Floats:
+        return np.asarray((weights * some.shares) @ of)
+
+    for number in range(seen.values.shape[1]):
+        omega, left = seen.weights[some.rows, number], (p - seen.centres[some.rows, [number]][:, None])[:, 0]
+        left, q = left * omega, (p * (1 - p))[:, 0]
+        grown = means(omega * q, some.features)
+        slope = means(omega * q, squared) - grown**2 / max(float(omega * q @ some.shares), 1e-12)
+        variance = means(omega**2 * q / seen.n_units + doubt * left**2, squared) + seen.spreads[:, number] ** 2
+        variance -= doubt * means(left, some.features) ** 2
+        surprise = place.surprises[:, number] + slope * coefficients[:, 0]
+        precision += slope**2 / variance
+        evidence += slope * surprise / variance
+    return np.maximum(precision, 1e-12), evidence
+
+
+def _scales_apart(
+    precision: Floats, evidence: Floats, blocks: NDArray[np.int64], scales: Floats, typical: Floats
+) -> Floats:
+    """Return the scale that all blocks share, for each block, from coefficients that are fitted one by one."""
+    for _ in range(fewer(_UPDATES_APART)):
+        prior = 1 / scales[blocks] ** 2
+        best = evidence / (precision + prior)
+        determined = np.maximum(np.bincount(blocks, precision / (precision + prior)), 1e-9)
+        squares = np.bincount(blocks, best**2)
+        in_all = _shared_by(squares, determined, typical)
+        scales = _pulled(squares, determined, typical, in_all)
+    of_all = math.sqrt(in_all) * typical
+    of_all[-1] = typical[-1]
+    return of_all
 
 
 def _positive_root(matrix: Floats) -> Floats:

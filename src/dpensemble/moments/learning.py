@@ -503,7 +503,11 @@ class _Rounds:
     def fit(self) -> None:
         """Fit the coefficients to all that was released."""
         self.fitted = self.fitted.to_rounds(
-            self.released, self.rows, n_units=self.total_weight, class_sums=self.class_sums_only
+            self.released,
+            self.rows,
+            n_units=self.total_weight,
+            class_sums=self.class_sums_only,
+            screened=as_library_transformer(self.feature_map).screens_features,
         )
 
 
