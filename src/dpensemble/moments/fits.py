@@ -211,18 +211,17 @@ class Fit:
             # A model from which `seen_of_many` took features holds no information.
             return Fit(coefficients, found.scales)
         if public.n_classes == 2 and not class_sums:
-            if screened and len(public.blocks) > _MOST_TOGETHER:
+            if screened:
                 return _fit_clear(rounds, public, self, n_units=n_units)
             return fit_moments(rounds, public, self, n_units=n_units)
         return fit_softmax(rounds, public, n_units=n_units, with_linear=not class_sums)
 
 
 def fit_moments(
-    rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float, expected: Floats | None = None
+    rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float, updates: int = 3
 ) -> Fit:
-    """Fit coefficients to all rounds together. Blocks share a scale by evidence, unless `expected` has scales."""
-    coefficients, scales = start.coefficients, start.scales
-    typical, shared = (public.typical_scales(), None) if expected is None else (expected, 1.0)
+    """Fit coefficients to all rounds together, with some updates of the prior scales in every step."""
+    coefficients, scales, typical = start.coefficients, start.scales, public.typical_scales()
     seen = _RoundsOfTwo.of(rounds, public, n_units)
     place = seen.at(np.asarray(public.features @ coefficients))
     for _ in range(fewer(_MOST_STEPS)):
@@ -234,7 +233,7 @@ def fit_moments(
         precision = information + rate.slope.T @ rate.slope
         pulls = [one.slope.T @ one.surprise(place) for one in observed]
         evidence = precision @ coefficients + np.sum(pulls, axis=0)
-        best, scales = _most_likely_of_two(precision, evidence, public.blocks, scales, typical, shared)
+        best, scales = _most_likely_of_two(precision, evidence, public.blocks, scales, typical, updates)
         along = np.asarray(public.features @ (change := best - coefficients))
         part, place = _step(coefficients, change, along, observed, seen, place, scales[public.blocks])
         coefficients = coefficients + part * change
@@ -343,47 +342,42 @@ def _most_likely_of_two(
     blocks: NDArray[np.int64],
     scales: Floats,
     typical: Floats,
-    shared: float | None = None,
+    updates: int,
 ) -> tuple[Floats, Floats]:
     """Return the best coefficients under the prior, whose scales are moved to where the evidence is largest.
 
     A block of few coefficients, most of them hidden by noise, determines its scale badly. So each scale is an average
-    of the block's own and of one that all blocks share, by pseudo-coefficients: an inverse gamma prior. The square of
-    what they share, in multiples of typical scales, is found by evidence unless `shared` is given.
+    of the block's own and of one that all blocks share, by pseudo-coefficients: an inverse gamma prior.
     """
     sizes = np.bincount(blocks)
-    for _ in range(fewer(3)):
+    if not updates:
+        root = _positive_root(precision + np.diag(1 / scales[blocks] ** 2))
+        return linalg.cho_solve((root, True), evidence, check_finite=False), scales
+    for _ in range(fewer(updates)):
         root, variances = _inverted(precision + np.diag(1 / scales[blocks] ** 2))
         best = linalg.cho_solve((root, True), evidence, check_finite=False)
         determined = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-9)
         squares = np.bincount(blocks, best[:, 0] ** 2)
-        in_all = _shared_by(squares, determined, typical) if shared is None else shared
-        scales = _pulled(squares, determined, typical, in_all)
+        in_all = float((squares / typical**2)[:-1].sum() + _PULL_OF_ALL) / (determined[:-1].sum() + _PULL_OF_ALL)
+        pulled = (squares + _PULL * in_all * typical**2) / (determined + _PULL)
+        scales = np.sqrt(pulled).clip(_SMALLEST_SCALE_OF_TWO, _LARGEST_SCALE_OF_TWO)
+        scales[-1] = typical[-1]
     return best, scales
 
 
-def _shared_by(squares: Floats, determined: Floats, typical: Floats) -> float:
-    """Return the square of the scale that all blocks share, in multiples of typical scales, by evidence."""
-    return float((squares / typical**2)[:-1].sum() + _PULL_OF_ALL) / float(determined[:-1].sum() + _PULL_OF_ALL)
-
-
-def _pulled(squares: Floats, determined: Floats, typical: Floats, in_all: float) -> Floats:
-    """Return the scale of each block by evidence, pulled to the one that all blocks share."""
-    pulled = (squares + _PULL * in_all * typical**2) / (determined + _PULL)
-    scales: Floats = np.sqrt(pulled).clip(_SMALLEST_SCALE_OF_TWO, _LARGEST_SCALE_OF_TWO)
-    scales[-1] = typical[-1]
-    return scales
-
-
-# Features that a fit takes together if most of very many are left out, and updates of scales that tell them apart.
-_MOST_TOGETHER, _UPDATES_APART = 250, 30
+# Features that a fit takes together if most of very many are left out.
+_MOST_TOGETHER = 250
+# Prior scales of single coefficients, in multiples of the typical one, and steps towards the likeliest shares of them.
+_SCALES_OF_ONE, _STEPS_OF_SHARES = (0.0, *np.geomspace(0.25, 32.0, 15).tolist()), 200
+# Features without effect that are added to those of a table, so that few large moments do not make all features large.
+_WITHOUT_EFFECT = 10.0
 
 
 def _fit_clear(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float) -> Fit:
     """Fit the features whose moments stand out from noise. Coefficients of the others are 0.
 
-    Alone, each feature has a coefficient of a known precision. So the scale that all of the blocks share follows from
-    all features, also from those that are left out. Features that stand out by chance would make that scale too large.
+    Each feature is fitted alone first. How large all of these coefficients are, also those that are left out, shows how
+    much of a large one is chance.
     """
     coefficients, typical = start.coefficients, public.typical_scales()
     seen = _RoundsOfTwo.of(rounds, public, n_units)
@@ -392,20 +386,20 @@ def _fit_clear(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_u
         share = _BaseRate.of(seen, place).share
         place = seen.at(np.full_like(place.scores, special.logit(share)))
     precision, evidence = _one_by_one(seen, place, coefficients)
-    clear, others = evidence**2 / precision, public.blocks
-    clear[coefficients[:, 0] != 0] = np.inf
-    clear[-1] = np.inf
-    used = max(_MOST_TOGETHER, int(np.isinf(clear).sum()))
-    some = np.sort(np.argsort(-clear, kind="stable")[:used])
-    scales = _scales_apart(precision, evidence, others, start.scales, typical)
-    kept, places = np.unique(others[some], return_inverse=True)
-    rows = replace(public, features=public.features[:, some], blocks=places, kept=None, sizes=None)
-    begin = Fit(coefficients[some], start.scales[kept])
-    found = fit_moments([one.among(some) for one in rounds], rows, begin, n_units=n_units, expected=scales[kept])
+    scales = _scales_by_mixture(precision[:-1], evidence[:-1], typical[public.blocks[:-1]])
+    scales = np.append(scales, typical[-1])
+    # Features that a round has for its centre stay, and so does the constant.
+    stays = np.append((coefficients[:-1] != 0).any(axis=1), True)
+    order = np.argsort(np.where(stays, -np.inf, -np.abs(evidence) / np.sqrt(precision)), kind="stable")
+    some = np.sort(order[: max(_MOST_TOGETHER, np.count_nonzero(stays))])
+    each, n_all = np.arange(len(some)), len(public.blocks)
+    rows = replace(public, features=public.features[:, some], blocks=each, kept=None, sizes=None)
+    begin = Fit(coefficients[some], scales[some])
+    found = fit_moments([one.among(some) for one in rounds], rows, begin, n_units=n_units, updates=0)
     coefficients = np.zeros_like(coefficients)
-    coefficients[some], scales[kept] = found.coefficients, found.scales
-    information = found.information and replace(found.information, places=some, n_all=len(others))
-    return Fit(coefficients, scales, information)
+    coefficients[some] = found.coefficients
+    information = found.information and replace(found.information, places=some, n_all=n_all)
+    return Fit(coefficients, start.scales, information)
 
 
 def _one_by_one(seen: _RoundsOfTwo, place: _Place, coefficients: Floats) -> tuple[Floats, Floats]:
@@ -431,20 +425,26 @@ def _one_by_one(seen: _RoundsOfTwo, place: _Place, coefficients: Floats) -> tupl
     return np.maximum(precision, 1e-12), evidence
 
 
-def _scales_apart(
-    precision: Floats, evidence: Floats, blocks: NDArray[np.int64], scales: Floats, typical: Floats
-) -> Floats:
-    """Return the scale that all blocks share, for each block, from coefficients that are fitted one by one."""
-    for _ in range(fewer(_UPDATES_APART)):
-        prior = 1 / scales[blocks] ** 2
-        best = evidence / (precision + prior)
-        determined = np.maximum(np.bincount(blocks, precision / (precision + prior)), 1e-9)
-        squares = np.bincount(blocks, best**2)
-        in_all = _shared_by(squares, determined, typical)
-        scales = _pulled(squares, determined, typical, in_all)
-    of_all = math.sqrt(in_all) * typical
-    of_all[-1] = typical[-1]
-    return of_all
+def _scales_by_mixture(precision: Floats, evidence: Floats, typical: Floats) -> Floats:
+    """Return the prior scale of each coefficient that leads to its mean under a prior which all coefficients share.
+
+    The prior is a mixture of normal distributions of several scales. Their shares are the likeliest ones (M. Stephens,
+    "False discovery rates: a new deal", Biostatistics 2017). So it is sparse if few coefficients are large.
+    """
+    variances = 1 / precision[:, None] + (np.array(_SCALES_OF_ONE) * typical[:, None]) ** 2
+    values = evidence / precision
+    logs = -0.5 * (np.log(variances) + values[:, None] ** 2 / variances)
+    likelihoods = np.exp(logs - logs.max(axis=1, keepdims=True))
+    shares = np.full(len(_SCALES_OF_ONE), 1 / len(_SCALES_OF_ONE))
+    for _ in range(fewer(_STEPS_OF_SHARES)):
+        counts = (likelihoods / (likelihoods @ shares)[:, None]).sum(axis=0) * shares
+        counts[0] += _WITHOUT_EFFECT
+        shares = counts / counts.sum()
+    chances = likelihoods * shares
+    chances /= chances.sum(axis=1, keepdims=True)
+    # What each normal distribution leaves of the value, which is the posterior mean over the value.
+    left = (chances * (1 - 1 / (precision[:, None] * variances))).sum(axis=1).clip(1e-6, 1 - 1e-6)
+    return np.asarray(np.sqrt(left / ((1 - left) * precision)))
 
 
 def _positive_root(matrix: Floats) -> Floats:
