@@ -365,8 +365,8 @@ def _most_likely_of_two(
     return best, scales
 
 
-# Features that a fit takes together if most of very many are left out.
-_MOST_TOGETHER = 250
+#: Features that a fit takes together if most of very many are left out.
+MOST_TOGETHER = 250
 # Prior scales of single coefficients, in multiples of the typical one, and steps towards the likeliest shares of them.
 _SCALES_OF_ONE, _STEPS_OF_SHARES = (0.0, *np.geomspace(0.25, 32.0, 15).tolist()), 200
 # Features without effect that are added to those of a table, so that few large moments do not make all features large.
@@ -391,7 +391,7 @@ def _fit_clear(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_u
     # Features that a round has for its centre stay, and so does the constant.
     stays = np.append((coefficients[:-1] != 0).any(axis=1), True)
     order = np.argsort(np.where(stays, -np.inf, -np.abs(evidence) / np.sqrt(precision)), kind="stable")
-    some = np.sort(order[: max(_MOST_TOGETHER, np.count_nonzero(stays))])
+    some = np.sort(order[: max(MOST_TOGETHER, np.count_nonzero(stays))])
     each, n_all = np.arange(len(some)), len(public.blocks)
     rows = replace(public, features=public.features[:, some], blocks=each, kept=None, sizes=None)
     begin = Fit(coefficients[some], scales[some])

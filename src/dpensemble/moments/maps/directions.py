@@ -99,6 +99,8 @@ def _in_chunks(n_rows: int, n_columns: int, most: int = _ENTRIES_AT_ONCE) -> Ite
 
 # Directions with less than this share of the largest public variance are noise of arithmetic.
 _LEAST_SHARE = 1e-6
+# The same share of the largest variance of a column, below which a direction costs length and shows little.
+_LEAST_OF_COLUMN = 0.1
 # Rows by which the number of effective directions is estimated.
 _ROWS_OF_EFFECTIVE = 1000
 # A sparse product of a matrix with itself is faster if fewer than one entry in this many differs from 0.
@@ -257,7 +259,7 @@ class ColumnDirectionsMap(DirectionsMap):
 
     Columns that have little to do with each other have no few directions in which rows differ most. Leading directions
     are then those of chance, and leave out most of what the columns show. Here every column keeps its own directions: a
-    number has one, and a category one less than it has values. So a class may depend on few of very many columns.
+    number has one, and a category one less than it has usual values. So a class may depend on few of many columns.
 
     Products are exact, as those of `DirectionsMap`. A direction reads the features of one column only.
 
@@ -305,7 +307,7 @@ class ColumnDirectionsMap(DirectionsMap):
         entries, owners = [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
         for number in range(len(starts)):
             variances, vectors = found[number]
-            varying = variances > least
+            varying = variances > max(least, _LEAST_OF_COLUMN * float(variances[-1]))
             directions = vectors[:, varying] * variances[varying] ** (-self.whitening / 2)
             entries.append(_whole_directions(directions).T.ravel())
             owners.append(np.full(directions.shape[1], number))
@@ -349,15 +351,16 @@ def _of_spans(
             yield from zip(numbers.tolist(), zip(variances, vectors, strict=True), strict=True)
 
 
-def effective_directions(features: Rows) -> float:
+def effective_directions(feature_map: FeatureMap, public: Rows) -> float:
     """Return in how many directions rows differ, as if they differed by the same in each.
 
     This is the square of the trace of the covariance, over the trace of its square. Products of different rows estimate
     the latter almost without bias, so that chance makes few rows no more alike (Z. Bai and H. Saranadasa, "Effect of
-    high dimension", Statistica Sinica 1996). `features` are an array or a sparse matrix. Some of its rows are taken.
+    high dimension", Statistica Sinica 1996). Some of the public rows are taken.
     """
-    n_rows, mean = features.shape[0], np.asarray(features.mean(axis=0)).ravel()
-    some = features[np.sort(np.random.default_rng(0).permutation(n_rows)[:_ROWS_OF_EFFECTIVE])]
+    order = np.random.default_rng(0).permutation(row_count(public))
+    some = feature_map.transform(rows_at(public, np.sort(order[:_ROWS_OF_EFFECTIVE])))
+    mean = np.asarray(some.mean(axis=0)).ravel()
     along, products = np.asarray(some @ mean).ravel(), _products(some)
     products = products - along[:, None] - along + mean @ mean
     own = products.diagonal()

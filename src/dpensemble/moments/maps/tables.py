@@ -586,9 +586,9 @@ def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, ep
     longest = _LONGEST_CONSTANT if n_classes == 2 else _SHORTEST_CONSTANT
     constant = float(np.clip(_CONSTANT / root**2, _SHORTEST_CONSTANT, longest))
     if n_classes == 2 and n_columns > n_directions:
-        # Leading directions would leave out most of what columns show that have little to do with each other.
+        # Leading directions would leave out much of what columns show that have little to do with each other.
         apart = ColumnDirectionsMap(TableMap(), constant=constant).fit(public)
-        if effective_directions(apart.transform(public)) > n_directions:
+        if effective_directions(apart, public) > n_directions / 2:
             return apart
     if n_public < _FEW_ROWS and n_columns <= MANY_COLUMNS:
         return TableMap().fit(public)
