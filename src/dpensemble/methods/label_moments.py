@@ -161,8 +161,8 @@ class _MomentsSteps(Steps):
         number = f"{n_records:,.0f} records" if is_public else f"as many records as public rows ({len(public):,})"
         warnings.warn(
             f"noise hides about {1 - seen:.0%} of what {public.shape[1]:,} columns show together at "
-            f"epsilon={self.method.epsilon:g} with {number}: keep up to {paid:,} columns that you expect to matter most, "
-            "or use more records or a larger epsilon.",
+            f"epsilon={self.method.epsilon:g} with {number}: keep up to {paid:,} columns that you expect to matter "
+            "most, or use more records or a larger epsilon.",
             ColumnWarning,
             stacklevel=5,
         )

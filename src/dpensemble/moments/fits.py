@@ -24,6 +24,9 @@ derivative of the logistic function, ``p (1 - p) (1 - 2 p)``, which is 0 at one 
 estimate the share without any other coefficient. The weight of this estimate grows with ``(1 - 2 p)**2``. All of this
 reads released moments and public rows only.
 
+Features of very many columns are first fitted one by one (`_fit_clear`), and most of them are left out of the joint
+fit. Prior scales then follow from a mixture that all features share.
+
 **Several classes** (`fit_softmax`). A softmax is fitted to noisy moments of labels, with calibrated probabilities. The
 likelihood of a softmax depends on the labels only through the class sums, the means of ``phi 1{y = c}``. A round
 releases such moments with noise. Each moment is a normal observation with mean ``E[omega phi (p_c - centre_c)]``, an
@@ -217,9 +220,7 @@ class Fit:
         return fit_softmax(rounds, public, n_units=n_units, with_linear=not class_sums)
 
 
-def fit_moments(
-    rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float, updates: int = 3
-) -> Fit:
+def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float, updates: int = 3) -> Fit:
     """Fit coefficients to all rounds together, with some updates of the prior scales in every step."""
     coefficients, scales, typical = start.coefficients, start.scales, public.typical_scales()
     seen = _RoundsOfTwo.of(rounds, public, n_units)

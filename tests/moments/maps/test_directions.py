@@ -329,9 +329,7 @@ def test_columns_that_have_little_to_do_with_each_other_keep_their_own_direction
 def wide_run(n_rows, n_columns, epsilon):
     private, public, test = (of_numbers(n, n_columns, seed) for seed, n in enumerate((n_rows, 400, 1000)))
     logits = [1.5 * (rows["x1"] - rows["x2"]).to_numpy() for rows in (private, test)]
-    y, wanted = (
-        (np.random.default_rng(9).random(len(one)) < 1 / (1 + np.exp(-one))).astype(int) for one in logits
-    )
+    y, wanted = ((np.random.default_rng(9).random(len(one)) < 1 / (1 + np.exp(-one))).astype(int) for one in logits)
     model = LabelMomentsClassifier(classes=[0, 1], epsilon=epsilon, delta=1e-5, insecure_release_seed=0)
     return model.fit(private, y, X_public=public), test, wanted
 
