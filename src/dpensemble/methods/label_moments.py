@@ -65,7 +65,7 @@ _MOST_REPLACED = 500
 _MANY_COLUMNS, _LEAST_SEEN = 30, 0.5
 
 
-def _seen_beside_noise(width: Any, n_records: float, spread: float) -> Any:
+def _seen_beside_noise(width: Floats, n_records: float, spread: float) -> Floats:
     """Return which part of what columns show without noise they show beside noise.
 
     A logit of variance 1 is spread evenly over `width` directions of rows of length 1. So the coefficient of a
@@ -152,10 +152,10 @@ class _MomentsSteps(Steps):
         spread = self.meter.sigma(sum(self.design.shares)) / n_records
         with on_public_rows():
             width = decided("effective directions", lambda: effective_directions(feature_map, public))
-        seen = _seen_beside_noise(width, n_records, spread)
+        seen = float(_seen_beside_noise(np.array([width]), n_records, spread)[0])
         if seen >= _LEAST_SEEN:
             return
-        widths = np.arange(1, int(width) + 1)
+        widths = np.arange(1.0, int(width) + 1)
         of_fewer = _seen_beside_noise(widths, n_records, spread)
         paid = max(1, int(public.shape[1] * np.count_nonzero(of_fewer >= _LEAST_SEEN) / width))
         number = f"{n_records:,.0f} records" if is_public else f"as many records as public rows ({len(public):,})"

@@ -377,8 +377,8 @@ _WITHOUT_EFFECT = 10.0
 def _fit_clear(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float) -> Fit:
     """Fit the features whose moments stand out from noise. Coefficients of the others are 0.
 
-    Each feature is fitted alone first. How large all of these coefficients are, also those that are left out, shows how
-    much of a large one is chance.
+    A fit of each feature and the constant comes first. How large all of these coefficients are, also those that are
+    left out, shows how much of a large one is chance.
     """
     coefficients, typical = start.coefficients, public.typical_scales()
     seen = _RoundsOfTwo.of(rounds, public, n_units)
@@ -404,9 +404,10 @@ def _fit_clear(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_u
 
 
 def _one_by_one(seen: _RoundsOfTwo, place: _Place, coefficients: Floats) -> tuple[Floats, Floats]:
-    """Return the precision of each coefficient if it is fitted alone beside the constant, and precision times value."""
+    """Return the precision of each coefficient in a fit of it and the constant, and precision times value."""
     some = seen.public.sample
-    squared = np.square(some.features, dtype=np.float64)
+    features = some.features.astype(np.float64)
+    squared = features**2
     p, doubt = place.p[some.rows], 1 / seen.n_units + seen.public.doubt
     precision, evidence = np.zeros((2, len(coefficients)))
 
@@ -416,10 +417,10 @@ def _one_by_one(seen: _RoundsOfTwo, place: _Place, coefficients: Floats) -> tupl
     for number in range(seen.values.shape[1]):
         omega, left = seen.weights[some.rows, number], (p - seen.centres[some.rows, [number]][:, None])[:, 0]
         left, q = left * omega, (p * (1 - p))[:, 0]
-        grown = means(omega * q, some.features)
+        grown = means(omega * q, features)
         slope = means(omega * q, squared) - grown**2 / max(float(omega * q @ some.shares), 1e-12)
         variance = means(omega**2 * q / seen.n_units + doubt * left**2, squared) + seen.spreads[:, number] ** 2
-        variance -= doubt * means(left, some.features) ** 2
+        variance -= doubt * means(left, features) ** 2
         surprise = place.surprises[:, number] + slope * coefficients[:, 0]
         precision += slope**2 / variance
         evidence += slope * surprise / variance

@@ -290,12 +290,12 @@ class ColumnDirectionsMap(DirectionsMap):
 
     screens_features = True
 
-    def __init__(self, base: Any = None, whitening: float = 0.5, constant: float = 0.1) -> None:
+    def __init__(self, base: FeatureMap | None = None, whitening: float = 0.5, constant: float = 0.1) -> None:
         self.base = base
         self.whitening = whitening
         self.constant = constant
 
-    def fit(self, X: Any, y: Any = None) -> ColumnDirectionsMap:  # noqa: ARG002
+    def fit(self, X: Rows, y: None = None) -> ColumnDirectionsMap:  # noqa: ARG002
         """Fit the base map and the directions on public rows. Never pass private rows."""
         self.base_ = clone(self.base).fit(X)
         features = self.base_.transform(X).tocsc()
@@ -324,7 +324,7 @@ class ColumnDirectionsMap(DirectionsMap):
         return self
 
     @property
-    def directions_(self) -> sparse.csc_array:
+    def directions_(self) -> sparse.csc_array:  # type: ignore[override]
         """The directions, one a column, shape (n_features_of_base, n_directions)."""
         shape = len(self.mean_), len(self.starts_) - 1
         return sparse.csc_array((self.entries_, self.places_, self.starts_), shape=shape)
@@ -355,7 +355,7 @@ def effective_directions(feature_map: FeatureMap, public: Rows) -> float:
     """Return in how many directions rows differ, as if they differed by the same in each.
 
     This is the square of the trace of the covariance, over the trace of its square. Products of different rows estimate
-    the latter almost without bias, so that chance makes few rows no more alike (Z. Bai and H. Saranadasa, "Effect of
+    the latter almost without bias, also if rows are few (Z. Bai and H. Saranadasa, "Effect of
     high dimension", Statistica Sinica 1996). Some of the public rows are taken.
     """
     order = np.random.default_rng(0).permutation(row_count(public))
