@@ -26,6 +26,7 @@ import dpensemble
 from dpensemble import load_classifier, save_classifier
 from dpensemble.moments import DirectionsMap, ImageMap, TableMap
 from dpensemble.moments.maps.curved import CurvedMap
+from dpensemble.moments.maps.directions import ColumnDirectionsMap
 from dpensemble.student import release_mark
 
 RNG = np.random.default_rng(28)
@@ -149,6 +150,9 @@ def students_of_sums():
     yield "label-moments, three classes", moments(**classes).fit(X, three, X_public=public).student_, public[:5]
     few = DirectionsMap(TableMap(knots=(2, 3)), n_directions=8)
     yield "label-moments, directions", moments(few, **RUN).fit(X, y, X_public=public).student_, public[:5]
+    of_columns = ColumnDirectionsMap(TableMap(knots=(2, 3)))
+    apart = moments(of_columns, **RUN).fit(X, y, X_public=public)
+    yield "label-moments, directions of columns", apart.student_, public[:5]
     tree = moments(None, DecisionTreeClassifier(max_depth=2), **RUN)
     tree_of = tree.fit(plain[0], plain[1], X_public=many[:300])
     yield "label-moments with a student", tree_of.student_, many[:5]

@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble.datasets import same_columns
 from dpensemble.engine.run import once_prepared
-from dpensemble.errors import BudgetError, DataError, InvalidParameterError
+from dpensemble.errors import BudgetError, ColumnWarning, DataError, InvalidParameterError
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.moments import MomentsSource, TableMap
 from dpensemble.moments.whole import WHOLE
@@ -592,6 +592,7 @@ def test_of_very_many_columns_an_alarm_makes_public_rows_count_less(n_columns):
         raise KeyboardInterrupt
 
     model = LabelMomentsClassifier(classes=[False, True], relation="add-or-remove-one", insecure_release_seed=0)
-    with once_prepared(stop), pytest.raises(KeyboardInterrupt):
+    hidden = pytest.warns(ColumnWarning, match=f"noise hides about 99% of what {n_columns} columns show")
+    with once_prepared(stop), hidden, pytest.raises(KeyboardInterrupt):
         model.fit(rows[:230], rows[:230, 0] > 0, X_public=rows[230:])
     assert prepared == [n_columns <= 500]

@@ -9,7 +9,16 @@ from scipy import sparse
 
 from dpensemble import LabelMomentsClassifier
 from dpensemble.moments import Moments
-from dpensemble.moments.fits import Fit, _BaseRate, _RoundsOfTwo, fit_moments, within_0_and_1
+from dpensemble.moments.fits import (
+    _SCALES_OF_ONE,
+    Fit,
+    _BaseRate,
+    _RoundsOfTwo,
+    _scales_by_mixture,
+    fit_clear,
+    fit_moments,
+    within_0_and_1,
+)
 from dpensemble.moments.public_rows import PublicRows
 from dpensemble.moments.whole import UNIT, probabilities
 
@@ -179,3 +188,64 @@ def test_a_rare_class_has_the_share_that_its_records_have():
     model = LabelMomentsClassifier(classes=[0, 1], epsilon=3, insecure_release_seed=1)
     model.fit(table[:7000], y[:7000], X_public=table[7000:])
     assert model.predict_proba(table)[:, 1].mean() == pytest.approx(y.mean(), abs=0.4 * y.mean())
+
+
+def by_mixture(values, deviation, typical=1.0):
+    """Return the posterior mean of each value that the scales of the mixture lead to."""
+    precision = np.full(len(values), deviation**-2)
+    scales = _scales_by_mixture(precision, values * precision, np.full(len(values), typical))
+    return values * scales**2 / (scales**2 + deviation**2)
+
+
+def test_few_large_coefficients_stay_large_and_noise_becomes_small():
+    draws = np.random.default_rng(0)
+    truth = np.append(np.full(20, 6.0), np.zeros(980))
+    left = by_mixture(truth + draws.normal(size=1000), 1.0)
+    assert np.abs(left[:20] - truth[:20]).mean() < 1.5
+    # A normal prior of the same variance leaves 0.4 of each value: an error of 0.17 without effect.
+    assert np.mean(left[20:] ** 2) < 0.05
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.0])
+def test_coefficients_that_are_all_alike_have_their_posterior_mean(scale):
+    draws = np.random.default_rng(1)
+    values = scale * draws.normal(size=4000) + draws.normal(size=4000)
+    wanted = values * scale**2 / (scale**2 + 1)
+    assert np.mean((by_mixture(values, 1.0) - wanted) ** 2) < 0.1 * np.mean(wanted**2)
+
+
+def test_the_posterior_mean_is_that_of_an_integral():
+    """With shares that follow from a first half of values, the mean is found by integration over the coefficient."""
+    draws = np.random.default_rng(2)
+    values = np.where(np.arange(300) < 30, 5, 0) + draws.normal(size=300)
+    scales = np.array(_SCALES_OF_ONE)
+    grid = np.linspace(-40, 40, 16001)
+    shares = np.full(len(scales), 1 / len(scales))
+    alone = np.exp(-0.5 * values[:, None] ** 2 / (1 + scales**2)) / np.sqrt(1 + scales**2)
+    for _ in range(200):
+        chances = alone * shares / (alone @ shares)[:, None]
+        shares = chances.sum(axis=0) + np.where(scales == 0, 10.0, 0.0)
+        shares /= shares.sum()
+    density = sum(
+        share * np.exp(-0.5 * (grid / scale) ** 2) / scale for share, scale in zip(shares[1:], scales[1:], strict=True)
+    ) / np.sqrt(2 * np.pi)
+    step = grid[1] - grid[0]
+    for value, found in list(zip(values, by_mixture(values, 1.0), strict=True))[:40]:
+        likelihood = np.exp(-0.5 * (value - grid) ** 2)
+        norm = (likelihood * density).sum() * step + shares[0] * np.exp(-0.5 * value**2)
+        assert found == pytest.approx((likelihood * density * grid).sum() * step / norm, abs=1e-3)
+
+
+def test_moments_of_noise_alone_in_very_many_features_lead_to_the_share():
+    draws = np.random.default_rng(3)
+    features = draws.normal(size=(500, 600))
+    features *= 0.99 / np.linalg.norm(features, axis=1, keepdims=True)
+    public = PublicRows(np.hstack([features, np.full((500, 1), 0.1)]), np.arange(601), 2)
+    values = draws.normal(size=(601, 1)) * 3e-3
+    values[-1] = 0.1 * (0.3 - 0.5)
+    moments = Moments(values=values, spread=3e-3, scale=np.ones(601), centre=None)
+    found = fit_clear([moments], public, Fit.start(public), n_units=2000)
+    chances = public.probabilities(found.coefficients)[:, -1]
+    assert np.count_nonzero(found.coefficients) <= 250
+    assert abs(chances.mean() - 0.3) < 0.05
+    assert chances.std() < 0.03

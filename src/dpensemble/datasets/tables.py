@@ -454,6 +454,8 @@ class LibraryTransformer:
     for_shared_products: Callable[[Rows], Rows] | None = None
     #: Whether a row's features depend only on that row, to the last digit, in tables of the public rows' kinds.
     reads_rows_alone: bool = False
+    #: Whether a fit of two classes leaves out features whose released moments do not stand out from noise.
+    screens_features = False
     #: Whether each feature depends on only one column, so that the columns of made-up rows may be drawn separately.
     reads_columns_apart = False
 

@@ -31,7 +31,7 @@ from dpensemble.engine.planned import store_params
 from dpensemble.engine.records import ReleasedLabels, groups_by_epsilon
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, compared_once, guarded_fit, run_steps
-from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
+from dpensemble.errors import ColumnWarning, InvalidParameterError, UnlikeRowsWarning
 from dpensemble.guarantee import Budget
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.learning import (
@@ -43,6 +43,7 @@ from dpensemble.moments.learning import (
     statistics_of,
 )
 from dpensemble.moments.maps.base import FeatureMap
+from dpensemble.moments.maps.directions import effective_directions
 from dpensemble.moments.maps.grid import Grid, declared_grid, observed_grid
 from dpensemble.moments.maps.tables import MANY_COLUMNS, VERY_FEW_ROWS, fitted_map
 from dpensemble.moments.public_rows import PublicUnits
@@ -58,6 +59,21 @@ from dpensemble.student import distilled, marked, require_no_blanks, with_names
 # Columns up to which synthetic rows replace public ones after an alarm. More columns would take minutes and gigabytes,
 # and pairs of that many columns are mostly noise.
 _MOST_REPLACED = 500
+
+
+# Columns from which a run warns that they cost much, and the least part of what they show that noise should leave.
+_MANY_COLUMNS, _LEAST_SEEN = 30, 0.5
+
+
+def _seen_beside_noise(width: Floats, n_records: float, spread: float) -> Floats:
+    """Return which part of what columns show without noise they show beside noise.
+
+    A logit of variance 1 is spread evenly over `width` directions of rows of length 1. So the coefficient of a
+    direction is 1, in units of the noise ``16 width**2 spread**2`` and of the sampling error ``4 width / n_records``,
+    both squared. A fit keeps ``1 / (1 + error)`` of its variance.
+    """
+    sampling = 4 * width / n_records
+    return (1 + sampling) / (1 + sampling + 16 * width**2 * spread**2)
 
 
 class _MomentsSteps(Steps):
@@ -116,8 +132,8 @@ class _MomentsSteps(Steps):
             with on_public_rows():
                 self.feature_map = decided("feature map", self._fitted_map)
             has_decoder = as_library_transformer(self.feature_map).decoder_ is not None
-            if has_decoder and method.rounds is None:
-                # More rounds would release the same class sums again.
+            if (has_decoder or as_library_transformer(self.feature_map).screens_features) and method.rounds is None:
+                # More rounds would release the same class sums again, or leave more noise on each of many features.
                 design = replace(design, rounds=1)
             # Class sums contain the mean of features, too. When synthetic rows may follow, the mean comes first.
             compares = has_decoder or not (self.feature_map.nonnegative_ and self.relation is Relation.REPLACE_ONE)
@@ -125,6 +141,31 @@ class _MomentsSteps(Steps):
                 self.after_alarm = replace(synthetic, compares_rows=True)
             self.design = replace(design, compares_rows=compares)
         self.meter = self.design.meter()
+        if self.feature_map is not None and public.shape[1] >= _MANY_COLUMNS and not is_rehearsal():
+            self._warn_of_width()
+
+    def _warn_of_width(self) -> None:
+        """Warn if noise hides most of what many columns show, by public settings and public rows only."""
+        public, feature_map = self.public, self.feature_map
+        is_public = self.relation is Relation.REPLACE_ONE
+        n_records = self.total if is_public else float(len(public))
+        spread = self.meter.sigma(sum(self.design.shares)) / n_records
+        with on_public_rows():
+            width = decided("effective directions", lambda: effective_directions(feature_map, public))
+        seen = float(_seen_beside_noise(np.array([width]), n_records, spread)[0])
+        if seen >= _LEAST_SEEN:
+            return
+        widths = np.arange(1.0, int(width) + 1)
+        of_fewer = _seen_beside_noise(widths, n_records, spread)
+        paid = max(1, int(public.shape[1] * np.count_nonzero(of_fewer >= _LEAST_SEEN) / width))
+        number = f"{n_records:,.0f} records" if is_public else f"as many records as public rows ({len(public):,})"
+        warnings.warn(
+            f"noise hides about {1 - seen:.0%} of what {public.shape[1]:,} columns show together at "
+            f"epsilon={self.method.epsilon:g} with {number}: keep up to {paid:,} columns that you expect to matter "
+            "most, or use more records or a larger epsilon.",
+            ColumnWarning,
+            stacklevel=5,
+        )
 
     def memory(self) -> int:
         """Return about how many bytes the run needs, whether or not an alarm is released."""

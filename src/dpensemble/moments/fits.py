@@ -23,6 +23,9 @@ J. Kadane, "Accurate approximations for posterior moments and marginal densities
 derivative of the logistic function, ``p (1 - p) (1 - 2 p)``, which is 0 at one half. The moments of the constant
 estimate the share without any other coefficient. The weight of this estimate grows with ``(1 - 2 p)**2``. All of this
 reads released moments and public rows only.
+
+Features of very many columns are first fitted one by one (`fit_clear`), and most of them are left out of the joint
+fit. Prior scales then follow from a mixture that all features share.
 """
 
 from __future__ import annotations
@@ -153,8 +156,8 @@ class Fit:
         return cls(np.zeros((public.features.shape[1], n_columns)), scales)
 
 
-def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float) -> Fit:
-    """Fit coefficients to all rounds together."""
+def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float, updates: int = 3) -> Fit:
+    """Fit coefficients to all rounds together, with some updates of the prior scales in every step."""
     coefficients, scales, typical = start.coefficients, start.scales, public.typical_scales()
     seen = _RoundsOfTwo.of(rounds, public, n_units)
     place = seen.at(np.asarray(public.features @ coefficients))
@@ -167,7 +170,7 @@ def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_
         precision = information + rate.slope.T @ rate.slope
         pulls = [one.slope.T @ one.surprise(place) for one in observed]
         evidence = precision @ coefficients + np.sum(pulls, axis=0)
-        best, scales = _most_likely_of_two(precision, evidence, public.blocks, scales, typical)
+        best, scales = _most_likely_of_two(precision, evidence, public.blocks, scales, typical, updates)
         along = np.asarray(public.features @ (change := best - coefficients))
         part, place = _step(coefficients, change, along, observed, seen, place, scales[public.blocks])
         coefficients = coefficients + part * change
@@ -271,7 +274,12 @@ def _step(
 
 
 def _most_likely_of_two(
-    precision: Floats, evidence: Floats, blocks: NDArray[np.int64], scales: Floats, typical: Floats
+    precision: Floats,
+    evidence: Floats,
+    blocks: NDArray[np.int64],
+    scales: Floats,
+    typical: Floats,
+    updates: int,
 ) -> tuple[Floats, Floats]:
     """Return the best coefficients under the prior, whose scales are moved to where the evidence is largest.
 
@@ -279,7 +287,10 @@ def _most_likely_of_two(
     of the block's own and of one that all blocks share, by pseudo-coefficients: an inverse gamma prior.
     """
     sizes = np.bincount(blocks)
-    for _ in range(fewer(3)):
+    if not updates:
+        root = positive_root(precision + np.diag(1 / scales[blocks] ** 2))
+        return linalg.cho_solve((root, True), evidence, check_finite=False), scales
+    for _ in range(fewer(updates)):
         root, variances = inverted(precision + np.diag(1 / scales[blocks] ** 2))
         best = linalg.cho_solve((root, True), evidence, check_finite=False)
         determined = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-9)
@@ -289,6 +300,89 @@ def _most_likely_of_two(
         scales = np.sqrt(pulled).clip(_SMALLEST_SCALE_OF_TWO, _LARGEST_SCALE_OF_TWO)
         scales[-1] = typical[-1]
     return best, scales
+
+
+#: Features that a fit takes together if most of very many are left out.
+MOST_TOGETHER = 250
+# Prior scales of single coefficients, in multiples of the typical one, and steps towards the likeliest shares of them.
+_SCALES_OF_ONE, _STEPS_OF_SHARES = (0.0, *np.geomspace(0.25, 32.0, 15).tolist()), 200
+# Features without effect that are added to those of a table, so that few large moments do not make all features large.
+_WITHOUT_EFFECT = 10.0
+
+
+def fit_clear(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float) -> Fit:
+    """Fit the features whose moments stand out from noise. Coefficients of the others are 0.
+
+    A fit of each feature and the constant comes first. How large all of these coefficients are, also those that are
+    left out, shows how much of a large one is chance.
+    """
+    coefficients, typical = start.coefficients, public.typical_scales()
+    seen = _RoundsOfTwo.of(rounds, public, n_units)
+    place = seen.at(np.asarray(public.features @ coefficients))
+    if not coefficients.any():
+        share = _BaseRate.of(seen, place).share
+        place = seen.at(np.full_like(place.scores, special.logit(share)))
+    precision, evidence = _one_by_one(seen, place, coefficients)
+    scales = _scales_by_mixture(precision[:-1], evidence[:-1], typical[public.blocks[:-1]])
+    scales = np.append(scales, typical[-1])
+    # Features that a round has for its centre stay, and so does the constant.
+    stays = np.append((coefficients[:-1] != 0).any(axis=1), True)
+    order = np.argsort(np.where(stays, -np.inf, -np.abs(evidence) / np.sqrt(precision)), kind="stable")
+    some = np.sort(order[: max(MOST_TOGETHER, np.count_nonzero(stays))])
+    each, n_all = np.arange(len(some)), len(public.blocks)
+    rows = replace(public, features=public.features[:, some], blocks=each, kept=None, sizes=None)
+    begin = Fit(coefficients[some], scales[some])
+    found = fit_moments([one.among(some) for one in rounds], rows, begin, n_units=n_units, updates=0)
+    coefficients = np.zeros_like(coefficients)
+    coefficients[some] = found.coefficients
+    information = found.information and replace(found.information, places=some, n_all=n_all)
+    return Fit(coefficients, start.scales, information)
+
+
+def _one_by_one(seen: _RoundsOfTwo, place: _Place, coefficients: Floats) -> tuple[Floats, Floats]:
+    """Return the precision of each coefficient in a fit of it and the constant, and precision times value."""
+    some = seen.public.sample
+    features = some.features.astype(np.float64)
+    squared = features**2
+    p, doubt = place.p[some.rows], 1 / seen.n_units + seen.public.doubt
+    precision, evidence = np.zeros((2, len(coefficients)))
+
+    def means(weights: Floats, of: Floats) -> Floats:
+        return np.asarray((weights * some.shares) @ of)
+
+    for number in range(seen.values.shape[1]):
+        omega, left = seen.weights[some.rows, number], (p - seen.centres[some.rows, [number]][:, None])[:, 0]
+        left, q = left * omega, (p * (1 - p))[:, 0]
+        grown = means(omega * q, features)
+        slope = means(omega * q, squared) - grown**2 / max(float(omega * q @ some.shares), 1e-12)
+        variance = means(omega**2 * q / seen.n_units + doubt * left**2, squared) + seen.spreads[:, number] ** 2
+        variance -= doubt * means(left, features) ** 2
+        surprise = place.surprises[:, number] + slope * coefficients[:, 0]
+        precision += slope**2 / variance
+        evidence += slope * surprise / variance
+    return np.maximum(precision, 1e-12), evidence
+
+
+def _scales_by_mixture(precision: Floats, evidence: Floats, typical: Floats) -> Floats:
+    """Return the prior scale of each coefficient that leads to its mean under a prior which all coefficients share.
+
+    The prior is a mixture of normal distributions of several scales. Their shares are the likeliest ones (M. Stephens,
+    "False discovery rates: a new deal", Biostatistics 2017). So it is sparse if few coefficients are large.
+    """
+    variances = 1 / precision[:, None] + (np.array(_SCALES_OF_ONE) * typical[:, None]) ** 2
+    values = evidence / precision
+    logs = -0.5 * (np.log(variances) + values[:, None] ** 2 / variances)
+    likelihoods = np.exp(logs - logs.max(axis=1, keepdims=True))
+    shares = np.full(len(_SCALES_OF_ONE), 1 / len(_SCALES_OF_ONE))
+    for _ in range(fewer(_STEPS_OF_SHARES)):
+        counts = (likelihoods / (likelihoods @ shares)[:, None]).sum(axis=0) * shares
+        counts[0] += _WITHOUT_EFFECT
+        shares = counts / counts.sum()
+    chances = likelihoods * shares
+    chances /= chances.sum(axis=1, keepdims=True)
+    # What each normal distribution leaves of the value, which is the posterior mean over the value.
+    left = (chances * (1 - 1 / (precision[:, None] * variances))).sum(axis=1).clip(1e-6, 1 - 1e-6)
+    return np.asarray(np.sqrt(left / ((1 - left) * precision)))
 
 
 def positive_root(matrix: Floats) -> Floats:

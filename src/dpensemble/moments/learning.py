@@ -25,7 +25,7 @@ from dpensemble._work import alarm_or_rehearsed, fewer, one_thread, pass_named
 from dpensemble.datasets.tables import as_library_transformer
 from dpensemble.design.sums import NoisySums
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments.fits import Fit, Moments
+from dpensemble.moments.fits import MOST_TOGETHER, Fit, Moments
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.grid import Grid, SnappedMap, observed_grid
 from dpensemble.moments.maps.tables import MOST_FEATURES, TableMap
@@ -363,7 +363,12 @@ def bytes_needed(feature_map: FeatureMap, public: pd.DataFrame, n_classes: int, 
         features += 8 * min(max(n_rows, _BLOCK) * _WIDE_COPIES * 3 * public.shape[1], _WIDE_COPIES * _BASE_ENTRIES)
     kept = min(n_records * released.n_bytes / 4, _MOST_KEPT)
     sizes = read.n_features, (0 if decoder is None else released.n_features)
-    return int(features + kept + _BLOCK_COPIES * _BLOCK * released.n_bytes + _bytes_of_fit(n_rows, n_classes, *sizes))
+    of_fit = _bytes_of_fit(n_rows, n_classes, *sizes)
+    if as_library_transformer(feature_map).screens_features:
+        # Most features are left out before any square matrix. Only the test compares all of them.
+        of_fit = _bytes_of_fit(n_rows, n_classes, min(MOST_TOGETHER, sizes[0]), 0)
+        of_fit += 3 * 8 * min(n_rows, sizes[0]) ** 2 + (6 * 8 * n_rows + _ENTRY_BYTES) * sizes[0]
+    return int(features + kept + _BLOCK_COPIES * _BLOCK * released.n_bytes + of_fit)
 
 
 def bytes_needed_by_synthetic_rows(n_columns: int, n_classes: int, n_public: int) -> int:
@@ -504,7 +509,12 @@ class _Rounds:
     def fit(self) -> None:
         """Fit the coefficients to all that was released."""
         self.fitted = fit_rounds(
-            self.fitted, self.released, self.rows, n_units=self.total_weight, class_sums=self.class_sums_only
+            self.fitted,
+            self.released,
+            self.rows,
+            n_units=self.total_weight,
+            class_sums=self.class_sums_only,
+            screened=as_library_transformer(self.feature_map).screens_features,
         )
 
 

@@ -49,12 +49,18 @@ class Information:
         Factors of the precision for each column.
     factor : float
         Factor of the variances, which turns a column of coefficients into the logit that the model states.
+    places : ndarray or None
+        Places of these features among all that the model reads, when coefficients of the others are 0.
+    n_all : int
+        Number of all features, if there are `places`.
     """
 
     precision: Floats
     deviations: Floats
     curvatures: Floats
     factor: float
+    places: NDArray[np.int64] | None = None
+    n_all: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +100,9 @@ class Uncertainty:
         precisions, directions = linalg.eigh((scaled + scaled.T) / 2, check_finite=False)
         precise = precisions > _LEAST_PRECISION
         basis, factor = scales[:, None] * directions[:, precise], np.array([information.factor])
+        if information.places is not None:
+            of_places, basis = basis, np.zeros((information.n_all, basis.shape[1]))
+            basis[information.places] = of_places
         return cls(*(one.astype(np.float32) for one in (basis, precisions[precise], information.curvatures**2, factor)))
 
     def deviations(self, along: Floats) -> Floats:

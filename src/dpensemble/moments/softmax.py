@@ -60,6 +60,7 @@ from dpensemble.moments.fits import (
     Fit,
     Moments,
     centres_of_rounds,
+    fit_clear,
     fit_moments,
     inverted,
     positive_root,
@@ -73,19 +74,31 @@ _Singles = NDArray[np.float32]
 _Floating = TypeVar("_Floating", np.float32, np.float64)
 
 
-def fit_rounds(start: Fit, rounds: Sequence[Moments], public: PublicRows, *, n_units: float, class_sums: bool) -> Fit:
-    """Return the fit to all rounds together. `class_sums` states whether no round can be of residuals."""
+def fit_rounds(
+    start: Fit,
+    rounds: Sequence[Moments],
+    public: PublicRows,
+    *,
+    n_units: float,
+    class_sums: bool,
+    screened: bool = False,
+) -> Fit:
+    """Return the fit to all rounds together. `class_sums` states whether no round can be of residuals.
+
+    If `screened`, a fit of two classes leaves out most of very many features.
+    """
     some = public.seen_of_many()
     if some is not None:
         seen = replace(start, coefficients=start.coefficients[some])
         others = [one.among(some) for one in rounds]
-        found = fit_rounds(seen, others, public.among(some), n_units=n_units, class_sums=class_sums)
+        settings: dict[str, bool] = {"class_sums": class_sums, "screened": screened}
+        found = fit_rounds(seen, others, public.among(some), n_units=n_units, **settings)
         coefficients = np.zeros((len(public.blocks), found.coefficients.shape[1]))
         coefficients[some] = found.coefficients
         # A model from which `seen_of_many` took features holds no information.
         return Fit(coefficients, found.scales)
     if public.n_classes == 2 and not class_sums:
-        return fit_moments(rounds, public, start, n_units=n_units)
+        return (fit_clear if screened else fit_moments)(rounds, public, start, n_units=n_units)
     return fit_softmax(rounds, public, n_units=n_units, with_linear=not class_sums)
 
 

@@ -12,6 +12,7 @@ from dpensemble.datasets.tables import LibraryTransformer, as_library_transforme
 from dpensemble.moments import BoundedMap, DirectionsMap, ImageMap, TableMap
 from dpensemble.moments.maps.base import FeatureMap, MapOnBase
 from dpensemble.moments.maps.curved import CurvedDecoder, CurvedMap
+from dpensemble.moments.maps.directions import ColumnDirectionsMap
 from dpensemble.moments.maps.grid import SnappedMap, declared_grid
 from dpensemble.moments.model import column_effects
 
@@ -19,12 +20,13 @@ GRID = declared_grid({"age": (0, 100), "ward": ["1", "2"]})
 MAPS = {
     "table": TableMap(),
     "directions": DirectionsMap(TableMap(), n_directions=6),
+    "directions of columns": ColumnDirectionsMap(TableMap()),
     "snapped": SnappedMap(TableMap(fewest=1), GRID.columns),
     "image": ImageMap((4, 4), n_components=5),
     "bounded": BoundedMap(StandardScaler()),
     "curved": CurvedMap(DirectionsMap(TableMap(), n_directions=6)),
 }
-ON_TABLES = ("table", "directions", "snapped", "curved")
+ON_TABLES = ("table", "directions", "directions of columns", "snapped", "curved")
 
 
 def table(n=60):
@@ -43,7 +45,8 @@ def fitted():
 
 def test_every_map_of_the_library_is_tried():
     # What reads decoded features is tried beside the map that it belongs to.
-    concrete = {*FeatureMap.__subclasses__(), *MapOnBase.__subclasses__()} - {MapOnBase, CurvedDecoder}
+    below = (FeatureMap, MapOnBase, DirectionsMap)
+    concrete = {kind for one in below for kind in one.__subclasses__()} - {MapOnBase, CurvedDecoder}
     assert {type(one) for one in MAPS.values()} == concrete
 
 
@@ -100,7 +103,7 @@ def test_a_map_of_other_rows_states_no_columns(fitted, name):
     assert one.needed_columns is None
 
 
-@pytest.mark.parametrize(("name", "effects"), [*zip(MAPS, (True, True, True, False, False, False), strict=True)])
+@pytest.mark.parametrize(("name", "effects"), [*zip(MAPS, (True, True, True, True, False, False, False), strict=True)])
 def test_effects_are_those_of_a_table_map(fitted, name, effects):
     one = fitted[name]
     coefficients = np.random.default_rng(0).normal(size=(len(one.blocks_), 1))

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import linalg, sparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
@@ -98,6 +99,10 @@ def _in_chunks(n_rows: int, n_columns: int, most: int = _ENTRIES_AT_ONCE) -> Ite
 
 # Directions with less than this share of the largest public variance are noise of arithmetic.
 _LEAST_SHARE = 1e-6
+# The same share of the largest variance of a column, below which a direction costs length and shows little.
+_LEAST_OF_COLUMN = 0.1
+# Rows by which the number of effective directions is estimated.
+_ROWS_OF_EFFECTIVE = 1000
 # A sparse product of a matrix with itself is faster if fewer than one entry in this many differs from 0.
 _SPARSE = 16
 # Features of all rows together may need far more memory than the rows.
@@ -247,6 +252,122 @@ class DirectionsMap(MapOnBase):
         if not as_library_transformer(self.base_).reads_columns_apart:
             return None
         return self.base_, self.coefficients_of_base(coefficients, public)
+
+
+class ColumnDirectionsMap(DirectionsMap):
+    """The principal directions of each column's own features, partly whitened, as features of constant length 1.
+
+    Columns that have little to do with each other have no few directions in which rows differ most. Leading directions
+    are then those of chance, and leave out most of what the columns show. Here every column keeps its own directions: a
+    number has one, and a category one less than it has usual values. So a class may depend on few of many columns.
+
+    Products are exact, as those of `DirectionsMap`. A direction reads the features of one column only.
+
+    Parameters
+    ----------
+    base : feature map
+        A `TableMap`. Cloned and fitted on public rows.
+    whitening : float, default=0.5
+        From 0 (as they are) to 1 (all of equal variance).
+    constant : float, default=0.1
+        Length of the constant.
+
+    Attributes
+    ----------
+    blocks_ : ndarray of shape (n_features_out,)
+        One block a column, the constant's block last.
+    nonnegative_ : bool
+        False.
+
+    Examples
+    --------
+    >>> from dpensemble.moments import TableMap
+    >>> public = np.random.default_rng(0).normal(size=(200, 30))
+    >>> features = ColumnDirectionsMap(TableMap(knots=(2,))).fit_transform(public)
+    >>> features.shape, bool(np.allclose(np.linalg.norm(features, axis=1), 1))
+    ((200, 31), True)
+    """
+
+    screens_features = True
+
+    def __init__(self, base: FeatureMap | None = None, whitening: float = 0.5, constant: float = 0.1) -> None:
+        self.base = base
+        self.whitening = whitening
+        self.constant = constant
+
+    def fit(self, X: Rows, y: None = None) -> ColumnDirectionsMap:  # noqa: ARG002
+        """Fit the base map and the directions on public rows. Never pass private rows."""
+        self.base_ = clone(self.base).fit(X)
+        features = self.base_.transform(X).tocsc()
+        self.mean_ = np.asarray(features.mean(axis=0)).ravel()
+        starts = np.array([one["start"] for one in self.base_.columns_])
+        sizes = np.diff(np.append(starts, len(self.mean_) - 1))
+        found = dict(_of_spans(features, self.mean_, starts, sizes))
+        least = _LEAST_SHARE * max(_LEAST_SHARE, *(float(variances[-1]) for variances, _ in found.values()))
+        entries, owners = [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
+        for number in range(len(starts)):
+            variances, vectors = found[number]
+            varying = variances > max(least, _LEAST_OF_COLUMN * float(variances[-1]))
+            directions = vectors[:, varying] * variances[varying] ** (-self.whitening / 2)
+            entries.append(_whole_directions(directions).T.ravel())
+            owners.append(np.full(directions.shape[1], number))
+        of_column = np.concatenate(owners)
+        self.entries_, self.starts_ = np.concatenate(entries), np.append(0, np.cumsum(sizes[of_column]))
+        self.places_ = np.arange(self.starts_[-1]) + np.repeat(starts[of_column] - self.starts_[:-1], sizes[of_column])
+        self.mean_ = exact_features(self.mean_)
+        self.n_features_out_ = len(of_column) + 1
+        # Columns that do not vary have no block.
+        blocks = np.unique(of_column, return_inverse=True)[1].ravel().astype(np.int64)
+        self.blocks_ = np.append(blocks, blocks.max(initial=-1) + 1)
+        self.nonnegative_ = False
+        self._take_columns()
+        return self
+
+    @property
+    def directions_(self) -> sparse.csc_array:  # type: ignore[override]
+        """The directions, one a column, shape (n_features_of_base, n_directions)."""
+        shape = len(self.mean_), len(self.starts_) - 1
+        return sparse.csc_array((self.entries_, self.places_, self.starts_), shape=shape)
+
+    def _products(self, block: Rows) -> Iterator[tuple[slice, Floats]]:
+        base = as_library_transformer(self.base_)
+        features = exact_features((base.for_products or self.base_.transform)(block))
+        yield slice(0, row_count(block)), np.ascontiguousarray(dense(features @ self.directions_))
+
+
+def _of_spans(
+    features: sparse.csc_matrix, mean: Floats, starts: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> Iterator[tuple[int, tuple[Floats, Floats]]]:
+    """Yield the number of each span of features, the variances in it, the smallest first, and its directions."""
+    n_rows = features.shape[0]
+    for size in np.unique(sizes).tolist():
+        alike = np.flatnonzero(sizes == size)
+        at_once = max(1, _FEATURES_AT_ONCE // 8 // (n_rows * size))
+        for numbers in (alike[start : start + at_once] for start in range(0, len(alike), at_once)):
+            places = (starts[numbers][:, None] + np.arange(size)).ravel()
+            apart = features[:, places].toarray() - mean[places]
+            spans = np.ascontiguousarray(apart.T).reshape(len(numbers), size, n_rows)
+            variances, vectors = np.linalg.eigh(spans @ spans.transpose(0, 2, 1) / n_rows)
+            yield from zip(numbers.tolist(), zip(variances, vectors, strict=True), strict=True)
+
+
+def effective_directions(feature_map: FeatureMap, public: Rows) -> float:
+    """Return in how many directions rows differ, as if they differed by the same in each.
+
+    This is the square of the trace of the covariance, over the trace of its square. Products of different rows estimate
+    the latter almost without bias, also if rows are few (Z. Bai and H. Saranadasa, "Effect of
+    high dimension", Statistica Sinica 1996). Some of the public rows are taken.
+    """
+    order = np.random.default_rng(0).permutation(row_count(public))
+    some = feature_map.transform(rows_at(public, np.sort(order[:_ROWS_OF_EFFECTIVE])))
+    mean = np.asarray(some.mean(axis=0)).ravel()
+    along, products = np.asarray(some @ mean).ravel(), _products(some)
+    products = products - along[:, None] - along + mean @ mean
+    own = products.diagonal()
+    pairs = max(1, len(own) * (len(own) - 1))
+    of_square = (float((products**2).sum()) - float((own**2).sum())) / pairs
+    # Rows that are all the same, or a single one, differ in no direction.
+    return float(own.mean()) ** 2 / of_square if of_square > 0 else 0.0
 
 
 def _of_features(features: Any, mean: Floats, most: int) -> tuple[Floats, Floats]:

@@ -24,7 +24,7 @@ from dpensemble.datasets.tables import ColumnReading, as_fitted_table, as_table
 from dpensemble.errors import DataError
 from dpensemble.moments.maps.base import ADDITIVE, BoundedMap, FeatureMap
 from dpensemble.moments.maps.curved import CurvedMap
-from dpensemble.moments.maps.directions import DENSE, DirectionsMap
+from dpensemble.moments.maps.directions import DENSE, ColumnDirectionsMap, DirectionsMap, effective_directions
 
 #: Places of features within a column, or one number if all entries have the same place.
 _Places = NDArray[np.integer] | int
@@ -579,14 +579,19 @@ def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, ep
         bounded = clone(feature_map) if hasattr(feature_map, "is_bounded") else BoundedMap(feature_map)
         return bounded.fit(public)
     n_public, n_columns = public.shape
-    if n_public < _FEW_ROWS and n_columns <= MANY_COLUMNS:
-        return TableMap().fit(public)
     # Noise falls with the number of records and the budget, and more classes leave less of the budget to each.
     root = np.sqrt(n_rows * min(epsilon, _MOST_EPSILON))
     n_directions = int(np.clip(_DIRECTIONS[n_classes > 2] * root, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS))
     n_landmarks = int(np.clip(_LANDMARKS[n_classes > 2] * root, _FEWEST_LANDMARKS, _MOST_LANDMARKS))
     longest = _LONGEST_CONSTANT if n_classes == 2 else _SHORTEST_CONSTANT
     constant = float(np.clip(_CONSTANT / root**2, _SHORTEST_CONSTANT, longest))
+    if n_classes == 2 and n_columns > n_directions:
+        # Leading directions would leave out much of what columns show that have little to do with each other.
+        apart = ColumnDirectionsMap(TableMap(), constant=constant).fit(public)
+        if effective_directions(apart, public) > n_directions / 2:
+            return apart
+    if n_public < _FEW_ROWS and n_columns <= MANY_COLUMNS:
+        return TableMap().fit(public)
     directions = DirectionsMap(TableMap(), n_directions=n_directions, constant=constant)
     curved = CurvedMap(directions, n_landmarks=n_landmarks, part=_PARTS[n_classes > 2]).fit(public)
     # Without landmarks, rounds of residuals serve two classes better than one round of class sums.
