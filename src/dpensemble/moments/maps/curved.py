@@ -61,7 +61,7 @@ def _are_measured(public: pd.DataFrame) -> bool:
 
 
 def _measured_columns(public: pd.DataFrame) -> NDArray[np.intp] | None:
-    """Return places of measured columns, of which distances are made. None if they are fewer than half of the columns.
+    """Return places of measured columns, from which distances follow. None if they are fewer than half of the columns.
 
     A column with one value does not count.
     """
@@ -482,7 +482,7 @@ class Nearness(LibraryTransformer, TransformerMixin, BaseEstimator):
 class BesideMap(MapOnBase):
     """Directions of nearness to landmarks beside the directions of a table, for rounds of residuals.
 
-    The landmarks lie among the measured columns alone. All other columns are read by the base map. Nearness has a small
+    The landmarks lie among the measured columns. The base map also reads all other columns. Nearness has a small
     `part` of the squared length in the first round. In a later round the part follows from what was released
     (`groups_`): a table without interactions gives most of the length back to the base map.
 
@@ -581,7 +581,7 @@ class BesideMap(MapOnBase):
 
 
 def beside(base: DirectionsMap, public: pd.DataFrame, n_landmarks: int, n_directions: int) -> FeatureMap:
-    """Return a fitted base map with nearness to landmarks beside its directions, if public facts speak for it.
+    """Return a fitted base map with nearness to landmarks beside its directions, if public facts allow this.
 
     At least half of the public columns must be measured, and public rows must lie near landmarks among these columns.
     """

@@ -565,6 +565,8 @@ _DIRECTIONS, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS, _MOST_EPSILON = (2.0, 1.2), 6
 _CONSTANT, _SHORTEST_CONSTANT, _LONGEST_CONSTANT = 1400.0, 0.1, 0.2
 # Landmarks among public rows, as multiples of the same root, and their part of the squared length.
 _LANDMARKS, _FEWEST_LANDMARKS, _MOST_LANDMARKS, _PARTS = (5.0, 3.0), 100, 800, (0.5, 0.75)
+# Records times epsilon below which nearness beside a table costs more than interactions can give.
+_LEAST_PAY = 5000.0
 # Directions of nearness beside those of a table, in multiples of the same root: one.
 _FEWEST_NEAR, _MOST_NEAR = 30, 250
 #: Public rows below which directions are those of chance, so that a table's features are taken as they are.
@@ -594,5 +596,7 @@ def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, ep
     # Without landmarks, rounds of residuals serve two classes better than one round of class sums.
     if n_classes > 2 or curved.landmarks_ is not None:
         return curved
+    if root**2 < _LEAST_PAY:
+        return curved.base_
     n_near = int(np.clip(root, _FEWEST_NEAR, _MOST_NEAR))
     return beside(curved.base_, as_table(public), n_landmarks, n_near)
