@@ -307,7 +307,7 @@ def _scale_of_features(fitted: Fit, public: PublicRows, feature_map: Any, spread
     now, blocks = feature_map.squares_, feature_map.blocks_
     scales = fitted.scales[blocks]
     # Blocks of directions differ in length from row to row. Groups of blocks do not.
-    if getattr(feature_map, "groups_", None) is not None:
+    if feature_map.groups_ is not None:
         blocks = feature_map.groups_
     gains = h**2 * scales**2 / spread**2
     squares = _divided(h * scales**2, gains / now[blocks], blocks, now)

@@ -309,7 +309,7 @@ def test_groups_of_features_beside_each_other_have_constant_lengths(mixed_map):
 @pytest.mark.parametrize("squares", [(0.0, 0.95), (0.475, 0.475), (0.95, 0.0)])
 def test_residuals_of_features_beside_each_other_move_by_at_most_two(mixed_map, squares):
     """All pairs of rows and chances, with any division of the length among the groups."""
-    some = pd.concat([mixed(8, seed=3), mixed(8, seed=3).assign(**{name: -9.0 for name in "abcd"})])
+    some = pd.concat([mixed(8, seed=3), mixed(8, seed=3).assign(**dict.fromkeys("abcd", -9.0))])
     new = np.array([*squares, mixed_map.squares_[2]])
     factors = np.sqrt(new / new.sum() / mixed_map.squares_)[mixed_map.groups_]
     moved = mixed_map.transform(some) * factors
@@ -339,11 +339,21 @@ def test_blanks_and_new_categories_of_mixed_rows_are_read(mixed_map):
         mixed().drop(columns=["b", "c", "d"]),
         mixed().assign(**{f"ward {i}": mixed(seed=i)["ward"] for i in range(9)}),
         pd.concat([mixed(2)] * 600, ignore_index=True),
-        mixed().assign(**{name: 1.0 for name in "abcd"}),
+        mixed().assign(**dict.fromkeys("abcd", 1.0)),
         mixed().assign(**{name: 1e200 * mixed()[name] for name in "abc"}),
-        rows(1200, 8).assign(**{f"more {i}": rows(seed=i + 9)["a"] for i in range(60)}),
+        mixed().assign(**{f"more {i}": rows(seed=i + 9)["a"] for i in range(60)}),
+        rows(1200, 8),
     ],
-    ids=["few rows", "one number", "mostly texts", "identical rows", "constant numbers", "huge numbers", "far"],
+    ids=[
+        "few rows",
+        "one number",
+        "mostly texts",
+        "identical rows",
+        "constant numbers",
+        "huge numbers",
+        "far",
+        "numbers alone",
+    ],
 )
 def test_public_facts_keep_nearness_from_standing_beside_a_table(public):
     assert isinstance(beside_map(public), DirectionsMap)

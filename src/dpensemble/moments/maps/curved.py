@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import linalg, sparse
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
@@ -60,17 +59,20 @@ def _are_measured(public: pd.DataFrame) -> bool:
     return _is_small(public)
 
 
-def _measured_columns(public: pd.DataFrame) -> NDArray[np.intp] | None:
-    """Return places of measured columns, from which distances follow. None if they are fewer than half of the columns.
+def _measured_columns(public: pd.DataFrame) -> list[int] | None:
+    """Return places of measured columns, or None when they are fewer than half of the columns, or all of them.
 
     A column with one value does not count.
     """
     columns = [public.iloc[:, place] for place in range(public.shape[1])]
-    values = np.array([column.nunique() for column in columns])
-    many = np.flatnonzero(values >= _FEWEST_VALUES)
-    measured = [place for place in many if is_number(columns[place]) and _is_small(public.iloc[:, [place]])]
-    enough = len(measured) > 1 and 2 * len(measured) >= np.count_nonzero(values > 1)
-    return np.array(measured) if enough else None
+    values = [column.nunique() for column in columns]
+    measured = [
+        place
+        for place, column in enumerate(columns)
+        if values[place] >= _FEWEST_VALUES and is_number(column) and _is_small(column.to_frame())
+    ]
+    n_varying = sum(count > 1 for count in values)
+    return measured if 2 <= len(measured) < n_varying <= 2 * len(measured) else None
 
 
 def _is_small(numbers: pd.DataFrame) -> bool:
@@ -431,7 +433,7 @@ class Nearness(LibraryTransformer, TransformerMixin, BaseEstimator):
     reads_rows_alone = True
     takes_blanks = True
 
-    def __init__(self, places: NDArray[np.intp], numbers: WhitenedNumbers, landmarks: Floats, scale: float) -> None:
+    def __init__(self, places: list[int], numbers: WhitenedNumbers, landmarks: Floats, scale: float) -> None:
         self.places = places
         self.numbers = numbers
         self.landmarks = landmarks
@@ -546,8 +548,8 @@ class BesideMap(MapOnBase):
     @property
     def _factors(self) -> Floats:
         """The factor of each feature of either map."""
-        factors = np.sqrt([self.squares_[0], 1 - self.part, 1.0])
-        return np.asarray(factors[self.groups_])
+        of_near = np.sqrt(self.part * (1 - self.base_.constant**2))
+        return np.asarray(np.array([of_near, np.sqrt(1 - self.part), 1.0])[self.groups_])
 
     @property
     def table_columns(self) -> list[ColumnReading] | None:  # type: ignore[override]
@@ -583,7 +585,8 @@ class BesideMap(MapOnBase):
 def beside(base: DirectionsMap, public: pd.DataFrame, n_landmarks: int, n_directions: int) -> FeatureMap:
     """Return a fitted base map with nearness to landmarks beside its directions, if public facts allow this.
 
-    At least half of the public columns must be measured, and public rows must lie near landmarks among these columns.
+    At least half of the public columns must be measured, and not all. Public rows must lie near landmarks among these
+    columns.
     """
     places = _measured_columns(public)
     if len(public) < _FEWEST_ROWS or places is None or len(places) > len(public):
