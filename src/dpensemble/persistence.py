@@ -44,7 +44,7 @@ from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
 from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, TableMap
 from dpensemble.moments.discriminant import DiscriminantModel
-from dpensemble.moments.maps.curved import CurvedDecoder, KernelDirections, WhitenedNumbers
+from dpensemble.moments.maps.curved import BesideMap, CurvedDecoder, KernelDirections, Nearness, WhitenedNumbers
 from dpensemble.moments.maps.directions import ColumnDirectionsMap
 from dpensemble.moments.maps.grid import SnappedMap
 from dpensemble.student import MARK, NamedPipeline, release_mark, with_names
@@ -165,8 +165,8 @@ _CLASSIFIERS = (
 )
 # Classes of the parts of boosted trees.
 _PARTS = (DecisionTreeRegressor, LabelEncoder, _BinMapper)
-_TABLE_MAPS = (TableMap, DirectionsMap, ColumnDirectionsMap, SnappedMap, CurvedDecoder)
-_OWN_MAPS = (*_TABLE_MAPS, ImageMap, WhitenedNumbers, KernelDirections)
+_OF_LANDMARKS = (CurvedDecoder, BesideMap, Nearness, WhitenedNumbers, KernelDirections)
+_OWN_MAPS = (TableMap, DirectionsMap, ColumnDirectionsMap, SnappedMap, ImageMap, *_OF_LANDMARKS)
 _OWN_CLASSES = (NamedPipeline, TableEncoder, TablePreparation, *_OWN_MAPS, MomentsModel, DiscriminantModel)
 _VETTED_CLASSES = (*_CLASSIFIERS, *_PARTS, Pipeline, ColumnTransformer, OneHotEncoder, StandardScaler, *_OWN_CLASSES)
 # Not on skops' own list: a fitted tree's arrays, checked after loading, and a list of columns (scikit-learn 1.6).

@@ -165,6 +165,9 @@ def students_of_sums():
     yield "discriminant", discriminant.fit(plain[0], plain[1], X_public=many[:300]).student_, many[:5]
     encoded = dpensemble.EncodedClassifier(discriminant, fill="median")
     yield "discriminant, encoded", encoded.fit(X, y, X_public=public).student_, public[:5]
+    mixed = [rows.assign(ward=RNG.choice(["a", "b"], len(rows))) for rows in (curved[0], many)]
+    beside = moments(**RUN).fit(mixed[0], curved[1], X_public=mixed[1])
+    yield "label-moments, mixed columns", beside.student_, mixed[1][:5]
 
 
 def written(student):

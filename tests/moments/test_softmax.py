@@ -280,7 +280,7 @@ def test_means_with_linear_chances_have_both_at_equal_size():
 
 
 def test_means_with_linear_chances_keep_the_mean_chances():
-    """The constant of linear chances differs from that of logits, which would lead to other shares of uneven classes."""
+    """The constant of linear chances differs from that of logits: it would lead to other shares of uneven classes."""
     public, _, _, _ = made(3, 500, 1e-3)
     rng = np.random.default_rng(0)
     fits, others = rng.normal(size=(3, 8, 3)), rng.normal(size=(3, 8, 3))

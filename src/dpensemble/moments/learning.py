@@ -306,8 +306,12 @@ def _scale_of_features(fitted: Fit, public: PublicRows, feature_map: Any, spread
     squared = public.features.power(2) if sparse.issparse(public.features) else public.features**2
     h = np.asarray(squared.T @ curvature).ravel() / len(p)
     now, blocks = feature_map.squares_, feature_map.blocks_
-    gains = h**2 * fitted.scales[blocks] ** 2 / spread**2
-    squares = _divided(h * fitted.scales[blocks] ** 2, gains / now[blocks], blocks, now)
+    scales = fitted.scales[blocks]
+    # Blocks of directions differ in length from row to row. Groups of blocks do not.
+    if feature_map.groups_ is not None:
+        blocks = feature_map.groups_
+    gains = h**2 * scales**2 / spread**2
+    squares = _divided(h * scales**2, gains / now[blocks], blocks, now)
     factors: Floats = np.sqrt(squares / now)[blocks]
     owners = feature_map.columns_of_blocks_
     for column, feature in enumerate(feature_map.missing_):

@@ -11,7 +11,7 @@ from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.datasets.tables import LibraryTransformer, as_library_transformer
 from dpensemble.moments import BoundedMap, DirectionsMap, ImageMap, TableMap
 from dpensemble.moments.maps.base import FeatureMap, MapOnBase
-from dpensemble.moments.maps.curved import CurvedDecoder, CurvedMap
+from dpensemble.moments.maps.curved import BesideMap, CurvedDecoder, CurvedMap
 from dpensemble.moments.maps.directions import ColumnDirectionsMap
 from dpensemble.moments.maps.grid import SnappedMap, declared_grid
 from dpensemble.moments.model import column_effects
@@ -44,9 +44,9 @@ def fitted():
 
 
 def test_every_map_of_the_library_is_tried():
-    # What reads decoded features is tried beside the map that it belongs to.
+    # Maps that take fitted parts are tried beside the map that the parts belong to.
     below = (FeatureMap, MapOnBase, DirectionsMap)
-    concrete = {kind for one in below for kind in one.__subclasses__()} - {MapOnBase, CurvedDecoder}
+    concrete = {kind for one in below for kind in one.__subclasses__()} - {MapOnBase, CurvedDecoder, BesideMap}
     assert {type(one) for one in MAPS.values()} == concrete
 
 

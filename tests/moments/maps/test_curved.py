@@ -17,7 +17,15 @@ from dpensemble.guarantee import Budget
 from dpensemble.moments import DirectionsMap, TableMap
 from dpensemble.moments.learning import ClassSums
 from dpensemble.moments.maps import curved as landmarks
-from dpensemble.moments.maps.curved import CurvedMap, WhitenedNumbers, _are_measured, _chosen_landmarks
+from dpensemble.moments.maps.curved import (
+    BesideMap,
+    CurvedMap,
+    WhitenedNumbers,
+    _are_measured,
+    _chosen_landmarks,
+    beside,
+)
+from dpensemble.moments.maps.tables import fitted_map
 from dpensemble.moments.whole import WHOLE, partial_sums
 from dpensemble.persistence import load_classifier, save_classifier
 from dpensemble.relations import Relation
@@ -268,3 +276,140 @@ def test_a_curved_student_is_saved_and_read_back(tmp_path):
     with pytest.warns(UserWarning, match="noise"):
         again = load_classifier(tmp_path / "student.skops")
     assert np.array_equal(again.predict_proba(private), model.predict_proba(private))
+
+
+def mixed(n=1200, seed=0):
+    """Four numbers, a text column and a column of two values."""
+    draw = np.random.default_rng(seed + 100)
+    return rows(n, seed=seed).assign(ward=draw.choice(["north", "south"], n), smokes=draw.integers(0, 2, n) * 1.0)
+
+
+def beside_map(public, n_landmarks=30):
+    return beside(DirectionsMap(TableMap(), n_directions=6).fit(public), public, n_landmarks, 8)
+
+
+@pytest.fixture(scope="module")
+def mixed_map():
+    return beside_map(mixed())
+
+
+def test_groups_of_features_beside_each_other_have_constant_lengths(mixed_map):
+    features = mixed_map.transform(mixed(50, seed=1))
+    assert isinstance(mixed_map, BesideMap)
+    assert features.shape[1] == len(mixed_map.blocks_) == len(mixed_map.get_feature_names_out())
+    for group, squared in enumerate(mixed_map.squares_):
+        assert np.allclose((features[:, mixed_map.groups_ == group] ** 2).sum(axis=1), squared, rtol=1e-6)
+    assert mixed_map.squares_.sum() == pytest.approx(1)
+    assert not mixed_map.nonnegative_
+    assert (mixed_map.blocks_ == mixed_map.blocks_.max()).sum() == 1
+    assert mixed_map.numeric_columns == ["a", "b", "c", "d", "smokes"]
+    assert mixed_map.compared_ is mixed_map.base_
+
+
+@pytest.mark.parametrize("squares", [(0.0, 0.95), (0.475, 0.475), (0.95, 0.0)])
+def test_residuals_of_features_beside_each_other_move_by_at_most_two(mixed_map, squares):
+    """All pairs of rows and chances, with any division of the length among the groups."""
+    some = pd.concat([mixed(8, seed=3), mixed(8, seed=3).assign(**dict.fromkeys("abcd", -9.0))])
+    new = np.array([*squares, mixed_map.squares_[2]])
+    factors = np.sqrt(new / new.sum() / mixed_map.squares_)[mixed_map.groups_]
+    moved = mixed_map.transform(some) * factors
+    answers = [sign * row for row in moved for sign in (-1.0, 0.3, 1.0)]
+    worst = max(np.linalg.norm(one - other) for one, other in itertools.product(answers, repeat=2))
+    assert 1.2 < worst <= 2 + 1e-6
+
+
+def test_each_mixed_row_is_read_alone_to_the_last_digit(mixed_map):
+    some = mixed(40, seed=2)
+    assert mixed_map.reads_rows_alone
+    together = mixed_map.transform(some)
+    assert np.array_equal(together, np.vstack([mixed_map.transform(some.iloc[i : i + 1]) for i in range(40)]))
+    others = pd.concat([some.iloc[:1], mixed(39, seed=5).assign(a=1e6)])
+    assert np.array_equal(together[0], mixed_map.transform(others)[0])
+
+
+def test_blanks_and_new_categories_of_mixed_rows_are_read(mixed_map):
+    odd = pd.DataFrame([[np.nan] * 4 + [None, np.nan], [1e300, -1e300, 0.0, 0.0, "new", 7.0]], columns=mixed().columns)
+    assert np.isfinite(mixed_map.transform(odd)).all()
+
+
+@pytest.mark.parametrize(
+    "public",
+    [
+        mixed(999),
+        mixed().drop(columns=["b", "c", "d"]),
+        mixed().assign(**{f"ward {i}": mixed(seed=i)["ward"] for i in range(9)}),
+        pd.concat([mixed(2)] * 600, ignore_index=True),
+        mixed().assign(**dict.fromkeys("abcd", 1.0)),
+        mixed().assign(**{name: 1e200 * mixed()[name] for name in "abc"}),
+        mixed().assign(**{f"more {i}": rows(seed=i + 9)["a"] for i in range(60)}),
+        rows(1200, 8),
+    ],
+    ids=[
+        "few rows",
+        "one number",
+        "mostly texts",
+        "identical rows",
+        "constant numbers",
+        "huge numbers",
+        "far",
+        "numbers alone",
+    ],
+)
+def test_public_facts_keep_nearness_from_standing_beside_a_table(public):
+    assert isinstance(beside_map(public), DirectionsMap)
+
+
+def test_constant_columns_do_not_count_against_measured_ones():
+    public = mixed().assign(**{f"same {i}": "one" for i in range(9)})
+    assert isinstance(beside_map(public), BesideMap)
+
+
+def test_two_classes_of_a_mixed_table_get_nearness_and_three_do_not():
+    for n_classes, kind in ((2, BesideMap), (3, CurvedMap)):
+        one = fitted_map(None, mixed(), n_rows=6000, n_classes=n_classes, epsilon=1.0)
+        assert type(one) is kind
+        assert getattr(one, "landmarks_", None) is None
+
+
+def test_few_records_and_a_small_budget_do_not_pay_for_nearness():
+    one = fitted_map(None, mixed(), n_rows=4000, n_classes=2, epsilon=1.0)
+    assert isinstance(one, DirectionsMap)
+
+
+def test_slopes_of_nearness_add_up_to_the_difference_from_the_public_mean(mixed_map):
+    some = mixed(20, seed=6)
+    weights = np.random.default_rng(0).normal(size=(len(mixed_map.blocks_), 2))
+    reference = mixed_map.reference(mixed())
+    parts = mixed_map.column_parts(some, weights, reference)
+    assert parts.shape == (20, 6, 2)
+    expected = mixed_map.transform(some) @ weights - reference @ weights
+    assert np.allclose(parts.sum(axis=1), expected, atol=5e-3)
+
+
+def agreeing(n, seed):
+    """Return rows and whether two of their numbers agree in sign, which no single column shows."""
+    table = mixed(n, seed=seed)
+    return table, ((table["a"] > 0) == (table["b"] > 0)).astype(int)
+
+
+def test_a_student_sees_that_two_numbers_agree_beside_a_text_column(tmp_path):
+    private, y = agreeing(3000, seed=8)
+    model = LabelMomentsClassifier(classes=[0, 1], epsilon=3.0, insecure_release_seed=0)
+    model.fit(private, y, X_public=mixed(1000))
+    assert model.score(private, y) > 0.75
+    # The second round gives nearness a larger part than the first one.
+    encoder, scale = model.model_.named_steps["encoder"], model.moments_[1].scale
+    assert scale[encoder.groups_ == 0].min() > 1 > scale[encoder.groups_ == 1].max()
+    save_classifier(model.student_, tmp_path / "student.skops")
+    with pytest.warns(UserWarning, match="noise"):
+        again = load_classifier(tmp_path / "student.skops")
+    assert np.array_equal(again.predict_proba(private), model.predict_proba(private))
+
+
+def test_a_table_without_interactions_gives_length_back_to_its_columns():
+    private = mixed(3000, seed=8)
+    y = (private["a"] + private["b"] + (private["ward"] == "north") > 0.5).astype(int)
+    model = LabelMomentsClassifier(classes=[0, 1], epsilon=3.0, insecure_release_seed=0)
+    model.fit(private, y, X_public=mixed(1000))
+    encoder, scale = model.model_.named_steps["encoder"], model.moments_[1].scale
+    assert scale[encoder.groups_ == 0].max() < 2

@@ -37,6 +37,8 @@ class FeatureMap(LibraryTransformer, TransformerMixin, BaseEstimator):
     is_bounded = True
     #: Squared length of each block, by which later rounds weigh the blocks. None if later rounds do not weigh them.
     squares_: Floats | None = None
+    #: The number in `squares_` that each feature belongs to. None if this is its block.
+    groups_: NDArray[np.int64] | None = None
 
     def reference(self, public: pd.DataFrame) -> Floats:
         """Return the features that `column_parts` start from, from public rows or what is known of them."""

@@ -1,4 +1,4 @@
-"""A feature map for class sums: another map's features by sign, and nearness to landmarks, with no negative entry.
+"""Feature maps by nearness to landmarks: for class sums, with no negative entry, and for rounds of residuals.
 
 Landmarks are public rows of numbers. Features are smooth functions of a row's nearness to each of them.
 """
@@ -17,8 +17,15 @@ from sklearn.utils.validation import check_is_fitted
 from dpensemble._entries import Floats, dense
 from dpensemble._work import one_thread
 from dpensemble.datasets.columns import in_parts, is_number, numbers_of
-from dpensemble.datasets.tables import ColumnReading, as_fitted_table, as_library_transformer, as_table
+from dpensemble.datasets.tables import (
+    ColumnReading,
+    LibraryTransformer,
+    as_fitted_table,
+    as_library_transformer,
+    as_table,
+)
 from dpensemble.moments.maps.base import ALONG_PATH, FeatureMap, MapOnBase
+from dpensemble.moments.maps.directions import DirectionsMap
 
 # Distinct public values from which a column counts as measured.
 _FEWEST_VALUES = 10
@@ -30,6 +37,8 @@ _MOST_ROWS, _PASSES = 10_000, 20
 _MOST_SHARE = 1 / 3
 # Mean squared distance to the nearest landmark, in the variance of all rows, up to which landmarks stand for rows.
 _FARTHEST = 0.35
+# The same if landmarks have a small part, and what is released decides about a later one.
+_FARTHEST_BESIDE = 0.6
 # Mean squared distances in which nearness falls by e, and median distances in which the kernel falls by e.
 _NEARNESS, _WIDTH = 0.5, 0.6
 # Most directions of the kernel, the power of their public standard deviation, and their least share of the variance.
@@ -47,7 +56,27 @@ def _are_measured(public: pd.DataFrame) -> bool:
     values = [column.nunique() if is_number(column) else 0 for column in columns]
     if max(values) < 2 or any(1 != count < _FEWEST_VALUES for count in values):
         return False
-    return bool(np.nanmax(np.abs(_numbers(public))) < _LARGEST)
+    return _is_small(public)
+
+
+def _measured_columns(public: pd.DataFrame) -> list[int] | None:
+    """Return places of measured columns, or None when they are fewer than half of the columns, or all of them.
+
+    A column with one value does not count.
+    """
+    columns = [public.iloc[:, place] for place in range(public.shape[1])]
+    values = [column.nunique() for column in columns]
+    measured = [
+        place
+        for place, column in enumerate(columns)
+        if values[place] >= _FEWEST_VALUES and is_number(column) and _is_small(column.to_frame())
+    ]
+    n_varying = sum(count > 1 for count in values)
+    return measured if 2 <= len(measured) < n_varying <= 2 * len(measured) else None
+
+
+def _is_small(numbers: pd.DataFrame) -> bool:
+    return bool(np.nanmax(np.abs(_numbers(numbers))) < _LARGEST)
 
 
 class WhitenedNumbers(TransformerMixin, BaseEstimator):
@@ -108,7 +137,7 @@ def _numbers(table: pd.DataFrame) -> Floats:
     return np.hstack([numbers for _, (numbers, _) in parts])
 
 
-def _chosen_landmarks(points: Floats, rows: Floats, n_landmarks: int) -> Floats | None:
+def _chosen_landmarks(points: Floats, rows: Floats, n_landmarks: int, farthest: float = _FARTHEST) -> Floats | None:
     """Return landmarks among public rows, which are `points` when whitened, shape (n_landmarks, n_columns).
 
     None when public rows are too few, or too far from landmarks that were chosen among others of them.
@@ -120,7 +149,7 @@ def _chosen_landmarks(points: Floats, rows: Floats, n_landmarks: int) -> Floats 
         return None
     trial = _centres(points[::2], min(n_landmarks, _count_distinct(rows[::2])))
     variance = float(points.var(axis=0).sum())
-    if cdist(points[1::2], trial, "sqeuclidean").min(axis=1).mean() > _FARTHEST * variance:
+    if cdist(points[1::2], trial, "sqeuclidean").min(axis=1).mean() > farthest * variance:
         return None
     return _centres(points, n_landmarks)
 
@@ -393,3 +422,180 @@ class CurvedDecoder(MapOnBase):
 
     def on_table(self, coefficients: Floats, public: pd.DataFrame) -> None:
         """Return None: a curved function of several columns has no effect of a single column."""
+
+
+class Nearness(LibraryTransformer, TransformerMixin, BaseEstimator):
+    """How near the measured numbers of rows are to landmarks: entries of at least 0, and rows of length 1.
+
+    `numbers`, `landmarks` and `scale` follow from the columns at `places` of public rows already.
+    """
+
+    reads_rows_alone = True
+    takes_blanks = True
+
+    def __init__(self, places: list[int], numbers: WhitenedNumbers, landmarks: Floats, scale: float) -> None:
+        self.places = places
+        self.numbers = numbers
+        self.landmarks = landmarks
+        self.scale = scale
+
+    def __sklearn_clone__(self) -> Nearness:
+        """Return the same object, which is not fitted again."""
+        return self
+
+    def fit(self, X: pd.DataFrame, y: None = None) -> Nearness:  # noqa: ARG002
+        """Take the parts as they are."""
+        self.n_features_in_ = as_table(X).shape[1]
+        return self
+
+    def transform(self, X: pd.DataFrame | Floats) -> Floats:
+        """Return the features of rows, shape (n_rows, n_landmarks)."""
+        return nearness(self.points(as_table(X)), self.landmarks, self.scale)
+
+    def points(self, table: pd.DataFrame) -> Floats:
+        """Return the whitened numbers of rows."""
+        return self.numbers.transform(table.iloc[:, self.places])
+
+    def mean_slopes(self, points: Floats, directions: DirectionsMap, weights: Floats) -> Floats:
+        """Return mean slopes of ``directions @ weights`` on the line from 0 to each of `points`.
+
+        Shape (n_rows, n_outputs, n_columns). `directions` are fitted on these features and have no constant.
+        """
+        matrix, outputs = directions.directions_, directions.directions_ @ weights
+        slopes = np.zeros((len(points), weights.shape[1], points.shape[1]))
+        # The slopes of each landmark's nearness, times outputs, as one product.
+        towards = (outputs[:, :, None] * self.landmarks[:, None, :]).reshape(len(outputs), -1)
+        places, shares = np.polynomial.legendre.leggauss(_NODES)
+        for place, share in zip((places + 1) / 2, shares / 2, strict=True):
+            near = nearness(place * points, self.landmarks, self.scale)
+            middle = near**2 @ self.landmarks
+            along = (near - directions.mean_) @ matrix
+            lengths = np.maximum(np.linalg.norm(along, axis=1), 1e-12)[:, None]
+            unit = along / lengths
+            of_along = (near @ towards).reshape(slopes.shape) - (near @ outputs)[:, :, None] * middle[:, None, :]
+            # Rows are made equally long, so that growing in length adds nothing.
+            lengthening = near * (unit @ matrix.T)
+            of_length = lengthening @ self.landmarks - lengthening.sum(axis=1, keepdims=True) * middle
+            of_along -= (unit @ weights)[:, :, None] * of_length[:, None, :]
+            slopes += share / self.scale * of_along / lengths[:, None, :]
+        return slopes
+
+
+class BesideMap(MapOnBase):
+    """Directions of nearness to landmarks beside the directions of a table, for rounds of residuals.
+
+    The landmarks lie among the measured columns. The base map also reads all other columns. Nearness has a small
+    `part` of the squared length in the first round. In a later round the part follows from what was released
+    (`groups_`): a table without interactions gives most of the length back to the base map.
+
+    Parameters
+    ----------
+    base : DirectionsMap
+        Fitted on public rows already.
+    near : Nearness
+        Made from the same rows.
+    n_directions : int
+        Largest number of directions of nearness.
+    part : float, default=0.2
+        Part of the squared length, apart from the constant, that nearness has in the first round.
+
+    Attributes
+    ----------
+    near_ : DirectionsMap
+        The directions of nearness.
+    compared_ : feature map
+        The base map, whose features have their private and public means compared.
+    groups_ : ndarray of shape (n_features_out,)
+        0 for nearness, 1 for the base map's directions, 2 for the constant.
+    squares_ : ndarray of shape (3,)
+        Squared length of each group, the same for all rows. The sum is 1.
+    """
+
+    attribution = ALONG_PATH
+    #: No group is the column of an entry that may be missing.
+    missing_ = ()
+
+    def __init__(self, base: DirectionsMap, near: Nearness, n_directions: int, part: float = 0.2) -> None:
+        self.base = base
+        self.near = near
+        self.n_directions = n_directions
+        self.part = part
+
+    def fit(self, X: pd.DataFrame | Floats, y: None = None) -> BesideMap:  # noqa: ARG002
+        """Take the fitted parts as they are, and find the directions of nearness among public rows."""
+        self.base_ = self.base
+        self._take_columns()
+        self.near_ = DirectionsMap(self.near, n_directions=self.n_directions, constant=0.0).fit(as_table(X))
+        self.nonnegative_ = False
+        # Landmarks are nearer to the public rows that they were chosen among than to others of the same population.
+        self.compared_ = self.base_
+        of_near, of_base = self.near_.blocks_[:-1], self.base_.blocks_
+        self.blocks_ = np.append(of_near, of_near.max() + 1 + of_base)
+        self.groups_ = np.repeat([0, 1, 2], [len(of_near), len(of_base) - 1, 1])
+        constant = self.base_.constant**2
+        self.squares_ = np.array([(1 - constant) * self.part, (1 - constant) * (1 - self.part), constant])
+        self.columns_of_blocks_ = np.array([0, 1, -1])
+        return self
+
+    def transform(self, X: pd.DataFrame | Floats) -> Floats:
+        """Return the features of rows, shape (n_rows, n_features_out)."""
+        check_is_fitted(self)
+        table = as_fitted_table(self, X)
+        features = np.hstack([self.near_.transform(table)[:, :-1], self.base_.transform(table)])
+        features *= self._factors
+        return features
+
+    @property
+    def _factors(self) -> Floats:
+        """The factor of each feature of either map."""
+        of_near = np.sqrt(self.part * (1 - self.base_.constant**2))
+        return np.asarray(np.array([of_near, np.sqrt(1 - self.part), 1.0])[self.groups_])
+
+    @property
+    def table_columns(self) -> list[ColumnReading] | None:  # type: ignore[override]
+        """How the base map reads each column."""
+        return self.base_.table_columns
+
+    def reference(self, public: pd.DataFrame) -> Floats:
+        """Return the features that parts start from: those of the row of public means, and the base map's."""
+        middle = np.zeros((1, self.near.landmarks.shape[1]))
+        along = (nearness(middle, self.near.landmarks, self.near.scale)[0] - self.near_.mean_) @ self.near_.directions_
+        along /= max(float(np.linalg.norm(along)), 1e-12)
+        return np.append(along, self.base_.reference(public)) * self._factors
+
+    def column_parts(self, X: pd.DataFrame | Floats, weights: Floats, reference: Floats) -> Floats:
+        """Return what each column adds: a part of the base map's features, and a part of nearness.
+
+        The part of nearness is an integrated gradient from the row of public means, as in `CurvedDecoder`. The integral
+        is approximate.
+        """
+        table, n_near = as_table(X), np.count_nonzero(self.groups_ == 0)
+        factors = self._factors
+        weights = weights * factors[:, None]
+        parts = self.base_.column_parts(table, weights[n_near:], reference[n_near:] / factors[n_near:])
+        slopes = self.near.mean_slopes(self.near.points(table), self.near_, weights[:n_near])
+        from_mean = self.near.numbers.from_mean(table.iloc[:, self.near.places])
+        parts[:, self.near.places] += from_mean[:, :, None] * (slopes @ self.near.numbers.matrix_.T).transpose(0, 2, 1)
+        return parts
+
+    def on_table(self, coefficients: Floats, public: pd.DataFrame) -> None:
+        """Return None: nearness is a function of several columns, and has no effect of a single column."""
+
+
+def beside(base: DirectionsMap, public: pd.DataFrame, n_landmarks: int, n_directions: int) -> FeatureMap:
+    """Return a fitted base map with nearness to landmarks beside its directions, if public facts allow this.
+
+    At least half of the public columns must be measured, and not all. Public rows must lie near landmarks among these
+    columns.
+    """
+    places = _measured_columns(public)
+    if len(public) < _FEWEST_ROWS or places is None or len(places) > len(public):
+        return base
+    measured = public.iloc[:, places]
+    numbers = WhitenedNumbers().fit(measured)
+    points = numbers.transform(measured)
+    landmarks = _chosen_landmarks(points, numbers.from_mean(measured), n_landmarks, _FARTHEST_BESIDE)
+    if landmarks is None:
+        return base
+    near = Nearness(places, numbers, landmarks, _nearness_scale(points, landmarks))
+    return BesideMap(base, near, n_directions).fit(public)

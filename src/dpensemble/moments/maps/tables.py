@@ -23,7 +23,7 @@ from dpensemble.datasets.columns import as_text, in_parts, is_number, numbers_of
 from dpensemble.datasets.tables import ColumnReading, as_fitted_table, as_table
 from dpensemble.errors import DataError
 from dpensemble.moments.maps.base import ADDITIVE, BoundedMap, FeatureMap
-from dpensemble.moments.maps.curved import CurvedMap
+from dpensemble.moments.maps.curved import CurvedMap, beside
 from dpensemble.moments.maps.directions import DENSE, ColumnDirectionsMap, DirectionsMap, effective_directions
 
 #: Places of features within a column, or one number if all entries have the same place.
@@ -565,6 +565,10 @@ _DIRECTIONS, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS, _MOST_EPSILON = (2.0, 1.2), 6
 _CONSTANT, _SHORTEST_CONSTANT, _LONGEST_CONSTANT = 1400.0, 0.1, 0.2
 # Landmarks among public rows, as multiples of the same root, and their part of the squared length.
 _LANDMARKS, _FEWEST_LANDMARKS, _MOST_LANDMARKS, _PARTS = (5.0, 3.0), 100, 800, (0.5, 0.75)
+# Records times epsilon below which nearness beside a table costs more than interactions can give.
+_LEAST_PAY = 5000.0
+# Directions of nearness beside those of a table, in multiples of the same root: one.
+_FEWEST_NEAR, _MOST_NEAR = 30, 250
 #: Public rows below which directions are those of chance, so that a table's features are taken as they are.
 _FEW_ROWS = 1000
 #: Columns above which directions are always taken, since a fit cannot use that many features.
@@ -595,4 +599,9 @@ def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, ep
     directions = DirectionsMap(TableMap(), n_directions=n_directions, constant=constant)
     curved = CurvedMap(directions, n_landmarks=n_landmarks, part=_PARTS[n_classes > 2]).fit(public)
     # Without landmarks, rounds of residuals serve two classes better than one round of class sums.
-    return curved.base_ if n_classes == 2 and curved.landmarks_ is None else curved
+    if n_classes > 2 or curved.landmarks_ is not None:
+        return curved
+    if root**2 < _LEAST_PAY:
+        return curved.base_
+    n_near = int(np.clip(root, _FEWEST_NEAR, _MOST_NEAR))
+    return beside(curved.base_, as_table(public), n_landmarks, n_near)
