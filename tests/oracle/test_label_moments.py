@@ -272,7 +272,8 @@ def test_whole_runs_charge_for_what_a_unit_can_do(monkeypatch, way, relation, n_
 
 @pytest.fixture
 def few_landmarks(monkeypatch):
-    """Choose 30 landmarks among 1,000 public rows, so that each of many runs is quick."""
+    """Choose 30 landmarks among 1,000 public rows for few units, so that each of many runs is quick."""
+    monkeypatch.setattr("dpensemble.moments.maps.tables._FEW_RECORDS", 0)
     monkeypatch.setattr(curved, "_MOST_SHARE", 0.03)
 
 

@@ -192,11 +192,12 @@ def test_few_public_rows_leave_few_directions(public, n_rows, epsilon, n_classes
         assert directions.coarse_first
 
 
-def test_many_public_rows_have_the_directions_that_they_had():
+def test_enough_records_and_public_rows_have_more_directions():
     many = pd.DataFrame(np.random.default_rng(0).normal(size=(1000, 2)))
-    made = fitted_map(None, many, n_rows=300, n_classes=2, epsilon=1.0)
-    directions = made if isinstance(made, DirectionsMap) else made.base_
-    assert (directions.n_directions, directions.coarse_first) == (60, False)
+    for n_rows, expected in ((300, (13, True)), (3000, (109, False))):
+        made = fitted_map(None, many, n_rows=n_rows, n_classes=2, epsilon=1.0)
+        directions = made if isinstance(made, DirectionsMap) else made.base_
+        assert (directions.n_directions, directions.coarse_first) == expected
 
 
 def few_records(seed, n_rows=300):

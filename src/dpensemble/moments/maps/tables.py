@@ -581,9 +581,10 @@ _DIRECTIONS, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS, _MOST_EPSILON = (2.0, 1.2), 6
 _CONSTANT, _SHORTEST_CONSTANT, _LONGEST_CONSTANT = 1400.0, 0.1, 0.2
 # Landmarks among public rows, as multiples of the same root, and their part of the squared length.
 _LANDMARKS, _FEWEST_LANDMARKS, _MOST_LANDMARKS, _PARTS = (5.0, 3.0), 100, 800, (0.5, 0.75)
-#: Public rows below which no landmarks are chosen, and directions are fewer and smooth.
-_FEW_ROWS = 1000
-# Directions where public rows are few, in multiples of the same root, and at least. Later ones are mostly noise.
+#: Public rows below which no landmarks are chosen, and directions are fewer and smooth. So are those of two classes
+#: below a number of records times epsilon.
+_FEW_ROWS, _FEW_RECORDS = 1000, 3000
+# Directions where rows are few, in multiples of the same root, and at least. Later ones are mostly noise.
 _OF_FEW_ROWS, _FEWEST_OF_FEW_ROWS = 0.8, 10
 # Records times epsilon above which several classes take a table's features as they are where public rows are few.
 _MOST_OF_SEVERAL = 1100
@@ -605,11 +606,12 @@ def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, ep
     n_landmarks = int(np.clip(_LANDMARKS[n_classes > 2] * root, _FEWEST_LANDMARKS, _MOST_LANDMARKS))
     longest = _LONGEST_CONSTANT if n_classes == 2 else _SHORTEST_CONSTANT
     constant = float(np.clip(_CONSTANT / root**2, _SHORTEST_CONSTANT, longest))
-    few_rows = n_public < _FEW_ROWS and n_columns <= MANY_COLUMNS
+    few_records = n_classes == 2 and root**2 < _FEW_RECORDS
+    few_rows = n_columns <= MANY_COLUMNS and (n_public < _FEW_ROWS or few_records)
     if few_rows:
         if n_classes > 2 and root**2 > _MOST_OF_SEVERAL:
             return TableMap().fit(public)
-        n_directions = int(np.clip(_OF_FEW_ROWS * root, _FEWEST_OF_FEW_ROWS, _MOST_DIRECTIONS))
+        n_directions, n_landmarks = int(np.clip(_OF_FEW_ROWS * root, _FEWEST_OF_FEW_ROWS, _MOST_DIRECTIONS)), 0
     directions = DirectionsMap(TableMap(), n_directions=n_directions, constant=constant, coarse_first=few_rows)
     curved = CurvedMap(directions, n_landmarks=n_landmarks, part=_PARTS[n_classes > 2]).fit(public)
     # Without landmarks, rounds of residuals serve two classes better than one round of class sums.
