@@ -327,11 +327,11 @@ class LabelMomentsClassifier(TableClassifier):
         Turns rows into features. It is cloned and fitted on public rows. By default tables are read column by column:
         numbers at several scales, categories, and missing entries (`TableMap`). The features are principal directions
         over public rows (`DirectionsMap`). Fewer and smooth ones are taken with fewer than 1,000 public rows, and for
-        two classes with less than 3,000 records times epsilon. Three and more classes take the features as they are there if records times epsilon exceed 1,100. Tables of measured numbers
-        with at least 1,000 public rows get curved boundaries, by nearness to landmarks among public rows
-        (`dpensemble.moments.maps.curved`). With fewer than
-        200 public rows, or when public rows do not look like the private ones, synthetic rows take their place. A part
-        of the budget then pays for the shares of entries and their correlations.
+        two classes with less than 3,000 records times epsilon. Three and more classes take the features as they are
+        there if records times epsilon exceed 1,100. Tables of measured numbers with at least 1,000 public rows get
+        curved boundaries, by nearness to landmarks among public rows (`dpensemble.moments.maps.curved`). With fewer
+        than 200 public rows, or when public rows do not look like the private ones, synthetic rows take their place. A
+        part of the budget then pays for the shares of entries and their correlations.
     student : scikit-learn classifier, optional
         Trained on the published model's predictions for public rows. By default the model itself is the student.
     classes : sequence
