@@ -72,7 +72,7 @@ def fitted(name):
     if name == "three classes":
         y = y + (score > 1.5)
     model = {
-        "two classes": LabelMomentsClassifier(classes=[0, 1], **SETTINGS),
+        "two classes": LabelMomentsClassifier(TableMap(), classes=[0, 1], **SETTINGS),
         "three classes": LabelMomentsClassifier(classes=[0, 1, 2], **SETTINGS),
         "directions": LabelMomentsClassifier(directions, classes=[0, 1], **SETTINGS),
         "auto": AutoClassifier(classes=[0, 1], **SETTINGS),

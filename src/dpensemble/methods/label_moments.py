@@ -366,11 +366,13 @@ class LabelMomentsClassifier(TableClassifier):
     ----------
     feature_map : scikit-learn transformer, optional
         Turns rows into features. It is cloned and fitted on public rows. By default tables are read column by column:
-        numbers at several scales, categories, and missing entries (`TableMap`). With at least 1,000 public rows, the
-        features are principal directions over public rows (`DirectionsMap`). Tables of measured numbers get curved
-        boundaries, by nearness to landmarks among public rows (`dpensemble.moments.maps.curved`). With fewer than
-        200 public rows, or when public rows do not look like the private ones, synthetic rows take their place. A part
-        of the budget then pays for the shares of entries and their correlations.
+        numbers at several scales, categories, and missing entries (`TableMap`). The features are principal directions
+        over public rows (`DirectionsMap`). Fewer and smooth ones are taken with fewer than 1,000 public rows, and for
+        two classes with less than 3,000 records times epsilon. Three and more classes take the features as they are
+        there if records times epsilon exceed 1,100. Tables of measured numbers with at least 1,000 public rows get
+        curved boundaries, by nearness to landmarks among public rows (`dpensemble.moments.maps.curved`). With fewer
+        than 200 public rows, or when public rows do not look like the private ones, synthetic rows take their place. A
+        part of the budget then pays for the shares of entries and their correlations.
     student : scikit-learn classifier, optional
         Trained on the published model's predictions for public rows. By default the model itself is the student.
     classes : sequence
@@ -379,8 +381,8 @@ class LabelMomentsClassifier(TableClassifier):
         Declares columns if there are no public rows. A column of numbers has a range ``(low, high)``, and entries
         outside count as its ends. Any other column has a list of categories. Must not depend on private rows.
     rounds : int, optional
-        Number of noisy sums of labels. By default 1 for curved boundaries and for three and more classes of a table
-        with at least 1,000 public rows. Otherwise 3 for two classes (4 with synthetic rows), and 2 for more.
+        Number of noisy sums of labels. By default 1 for curved boundaries and for directions of three and more
+        classes of a table. Otherwise 3 for two classes (4 with synthetic rows), and 2 for more.
     statistics : str or list of str, optional
         Names of additional statistics to release, as a list or a text with commas. ``"class-shares"`` is the only
         one. Each takes 2 % of the budget. The report shows the statistic, and ``result_.releases`` holds it.

@@ -351,3 +351,40 @@ def test_few_of_many_columns_are_found(tmp_path):
 def test_columns_that_cost_more_than_they_can_pay_for_are_named_before_the_first_charge():
     with pytest.warns(ColumnWarning, match="noise hides about 99% of what 100 columns show together at epsilon=0.5"):
         wide_run(300, 100, 0.5)
+
+
+@pytest.mark.parametrize("n_rows", [300, 30], ids=["by features", "by rows"])
+def test_coarse_scales_come_first_as_if_their_features_were_longer(n_rows):
+    """Directions are those of features with other lengths, and read features as they are."""
+    public = table(n_rows)
+    base = TableMap().fit(public)
+    lengths = np.sqrt(base.coarseness)
+    fitted = DirectionsMap(TableMap(), n_directions=6, coarse_first=True).fit(public)
+    features = base.transform(public).toarray() * lengths
+    assert (features.shape[1] > n_rows) == (n_rows == 30)
+    variances, vectors = np.linalg.eigh(np.cov(features.T, bias=True))
+    expected = lengths[:, None] * (vectors * np.maximum(variances, 1e-12) ** -0.25)[:, :-7:-1]
+    signs = np.sign((fitted.directions_ * expected).sum(axis=0))
+    assert np.abs(fitted.directions_ - signs * expected).max() < 1e-6 * np.abs(expected).max()
+
+
+def test_fine_scales_have_little_part_in_few_smooth_directions():
+    """A direction is a function of a number. Its slopes vary far less where coarse scales come first."""
+    public = pd.DataFrame(
+        {"x": np.random.default_rng(0).normal(size=600), "y": np.random.default_rng(1).normal(size=600)}
+    )
+    jumps = []
+    for coarse_first in (False, True):
+        fitted = DirectionsMap(TableMap(), n_directions=4, coarse_first=coarse_first).fit(public)
+        along = fitted.base_.features_of_column(fitted.base_.columns_[0], pd.Series(np.linspace(-2, 2, 200)))
+        curves = along @ fitted.directions_[: along.shape[1]]
+        jumps.append((np.square(np.diff(curves, 2, axis=0)).sum(axis=0) / np.square(curves).sum(axis=0)).max())
+    assert jumps[1] < jumps[0] / 2
+
+
+def test_maps_saved_before_coarse_scales_came_first_are_read():
+    fitted = DirectionsMap(TableMap(), n_directions=3).fit(table(50))
+    earlier = DirectionsMap.__new__(DirectionsMap)
+    earlier.__dict__.update({name: value for name, value in vars(fitted).items() if name != "coarse_first"})
+    assert repr(earlier) == repr(fitted)
+    assert np.array_equal(earlier.transform(table(50)), fitted.transform(table(50)))

@@ -1,6 +1,7 @@
 """Features of tables."""
 
 import pickle
+import warnings
 import zipfile
 
 import numpy as np
@@ -9,9 +10,12 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+from dpensemble import LabelMomentsClassifier
 from dpensemble.errors import DataError
 from dpensemble.moments import TableMap
-from dpensemble.moments.maps.tables import quantiles
+from dpensemble.moments.maps.curved import CurvedMap
+from dpensemble.moments.maps.directions import DirectionsMap
+from dpensemble.moments.maps.tables import fitted_map, quantiles
 from dpensemble.persistence import load_classifier, save_classifier
 
 
@@ -151,3 +155,94 @@ def test_sparse_features_and_arrays_are_the_same_to_the_last_bit(knots, share_mi
         assert isinstance(array, np.ndarray)
         assert np.array_equal(array, features.toarray())
     assert np.allclose(np.square(array).sum(axis=1), 1, rtol=1e-12)
+
+
+def test_factors_of_scales_fall_with_the_square_of_their_knots(public):
+    fitted = TableMap(knots=(2, 3, 5)).fit(public)
+    factors, names = fitted.coarseness, fitted.get_feature_names_out().tolist()
+    of_number = {n: {factors[i] for i, name in enumerate(names) if f"({n} knots)" in name} for n in (2, 3, 5)}
+    assert {len(values) for values in of_number.values()} == {1}
+    (two,), (three,), (five,) = of_number.values()
+    assert two / five == pytest.approx(25 / 4)
+    assert (two + three + five) / 3 == pytest.approx(1)
+    others = [i for i, name in enumerate(names) if "knots" not in name or "same" in name]
+    assert np.all(factors[others] == 1)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "epsilon", "n_classes", "n_directions"),
+    [
+        (1, 0.1, 2, 10),
+        (300, 1.0, 2, 13),
+        (300, 8.0, 2, 39),
+        (1000, 8.0, 2, 71),
+        (10**9, 8.0, 2, 500),
+        (300, 1.0, 4, 13),
+        (1000, 1.0, 4, 25),
+        (1000, 3.0, 4, None),
+    ],
+)
+def test_few_public_rows_leave_few_directions(public, n_rows, epsilon, n_classes, n_directions):
+    """Records times epsilon decide how many. Several classes then take a table's features as they are from some on."""
+    made = fitted_map(None, public, n_rows=n_rows, n_classes=n_classes, epsilon=epsilon)
+    assert type(made) is (TableMap if n_directions is None else DirectionsMap if n_classes == 2 else CurvedMap)
+    if n_directions is not None:
+        directions = made if n_classes == 2 else made.base_
+        assert directions.n_directions == n_directions
+        assert directions.coarse_first
+
+
+def test_enough_records_and_public_rows_have_more_directions():
+    many = pd.DataFrame(np.random.default_rng(0).normal(size=(1000, 2)))
+    for n_rows, expected in ((300, (13, True)), (3000, (109, False))):
+        made = fitted_map(None, many, n_rows=n_rows, n_classes=2, epsilon=1.0)
+        directions = made if isinstance(made, DirectionsMap) else made.base_
+        assert (directions.n_directions, directions.coarse_first) == expected
+
+
+def few_records(seed, n_rows=300):
+    """Return rows of eight numbers and a text, and labels that depend on four of the numbers."""
+    rng = np.random.default_rng(seed)
+    rows = pd.DataFrame(rng.normal(size=(n_rows, 8)), columns=[f"x{n}" for n in range(8)])
+    score = 2 * rows["x0"] - 1.5 * rows["x1"] + rows["x2"] + rows["x3"]
+    rows["text"] = rng.choice(np.array(list("abc"), dtype=object), n_rows)
+    return rows, (rng.random(n_rows) < 1 / (1 + np.exp(-score))).astype(int)
+
+
+def test_few_records_rank_better_by_few_directions_than_by_all_features():
+    """Of three draws with fixed seeds at epsilon 1."""
+    gains = []
+    for seed in range(3):
+        X, y = few_records(seed)
+        (test, labels), public = few_records(100 + seed, 1000), few_records(200 + seed, 400)[0]
+        ranks = []
+        for feature_map in (None, TableMap()):
+            model = LabelMomentsClassifier(classes=[0, 1], feature_map=feature_map, insecure_release_seed=seed)
+            scores = pd.Series(model.fit(X, y, X_public=public).predict_proba(test)[:, 1]).rank().to_numpy()
+            own = labels == 1
+            ranks.append((scores[own].mean() - scores[~own].mean()) / len(labels) + 0.5)
+        gains.append(ranks[0] - ranks[1])
+        assert ranks[0] > 0.7
+    assert np.mean(gains) > 0.03
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("kind", ["identical", "constant", "one group"])
+def test_public_rows_with_little_structure_lead_to_a_model(kind, n_classes):
+    """All public rows are identical, have constant columns, or lack the rows of one class."""
+    X, y = few_records(0)
+    y = y if n_classes == 2 else y + 2 * (X["x4"] > 0).to_numpy()
+    public = few_records(1, 250)[0]
+    if kind == "identical":
+        public = pd.concat([public.iloc[:1]] * 250, ignore_index=True)
+    elif kind == "constant":
+        public = public.assign(x0=1.0, text="a")
+    else:
+        public = public[public["x0"] > 0].reset_index(drop=True)
+        public = pd.concat([public, public], ignore_index=True)
+    model = LabelMomentsClassifier(classes=range(n_classes), insecure_release_seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        probabilities = model.fit(X, y, X_public=public).predict_proba(X)
+    assert np.isfinite(probabilities).all()
+    assert np.allclose(probabilities.sum(axis=1), 1)

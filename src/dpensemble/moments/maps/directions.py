@@ -130,6 +130,9 @@ class DirectionsMap(MapOnBase):
         From 0 (as they are) to 1 (all of equal variance).
     constant : float, default=0.1
         Length of the constant.
+    coarse_first : bool, default=False
+        Whether coarse scales of numbers count more than fine ones when directions are chosen, by the base map's
+        ``coarseness``. Directions are then smooth functions of numbers first.
 
     Attributes
     ----------
@@ -147,24 +150,36 @@ class DirectionsMap(MapOnBase):
     ((200, 9), True)
     """
 
+    #: Maps that were saved by earlier versions have no setting of that name.
+    coarse_first = False
+
     def __init__(
-        self, base: Any = None, n_directions: int = 100, whitening: float = 0.5, constant: float = 0.1
+        self,
+        base: Any = None,
+        n_directions: int = 100,
+        whitening: float = 0.5,
+        constant: float = 0.1,
+        coarse_first: bool = False,
     ) -> None:
         self.base = base
         self.n_directions = n_directions
         self.whitening = whitening
         self.constant = constant
+        self.coarse_first = coarse_first
 
     def fit(self, X: Any, y: Any = None) -> DirectionsMap:  # noqa: ARG002
         """Fit the base map and the directions on public rows. Never pass private rows."""
         self.base_ = clone(self.base).fit(X)
         features = self.base_.transform(X)
         self.mean_ = np.asarray(features.mean(axis=0)).ravel()
+        lengths: Floats = np.sqrt(self.base_.coarseness) if self.coarse_first else np.ones(len(self.mean_))
+        if self.coarse_first:
+            features = features @ sparse.diags_array(lengths)
         # The smaller of two square matrices has the same directions.
         wide = features.shape[1] > features.shape[0]
-        variances, vectors = (_of_rows if wide else _of_features)(features, self.mean_, self.n_directions)
+        variances, vectors = (_of_rows if wide else _of_features)(features, lengths * self.mean_, self.n_directions)
         n_kept = min(self.n_directions, int(np.sum(variances > _LEAST_SHARE * max(variances[0], _LEAST_SHARE))))
-        self.directions_ = vectors[:, :n_kept] * variances[:n_kept] ** (-self.whitening / 2)
+        self.directions_ = lengths[:, None] * vectors[:, :n_kept] * variances[:n_kept] ** (-self.whitening / 2)
         if self.reads_rows_alone:
             self.mean_, self.directions_ = exact_features(self.mean_), _whole_directions(self.directions_)
         self.n_features_out_ = n_kept + 1

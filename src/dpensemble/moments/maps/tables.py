@@ -148,6 +148,8 @@ def _neighbours(knots: Floats, numbers: Floats) -> tuple[NDArray[np.int64], Floa
 _ROWS_PER_KNOT = 15
 #: Largest number of features that finer knots may lead to.
 MOST_FEATURES = 800
+# Power of the number of knots by which a scale counts less where coarse scales come first.
+_SMOOTHNESS = 2.0
 # Features in multiples of those that may differ from 0, up to which an array is faster than a sparse matrix.
 _DENSE = 2
 
@@ -486,6 +488,20 @@ class TableMap(FeatureMap):
         super().__setstate__(state)
 
     @property
+    def coarseness(self) -> Floats:
+        """Factor of the squared length of each feature by which smooth functions of numbers come first.
+
+        Within a column of numbers the factor of a scale falls with the square of its number of knots, and has the mean
+        1 over scales. Other features have the factor 1.
+        """
+        factors = np.ones(self.n_features_out_)
+        for column in self.columns_:
+            if column["kind"] == "number":
+                of_scales = np.asarray(column["sizes"], dtype=np.float64) ** -_SMOOTHNESS
+                factors[_span(column)][:-1] = np.repeat(of_scales / of_scales.mean(), column["sizes"])
+        return factors
+
+    @property
     def table_columns(self) -> list[ColumnReading]:  # type: ignore[override]
         """How each column is read."""
         return self.columns_
@@ -569,8 +585,13 @@ _LANDMARKS, _FEWEST_LANDMARKS, _MOST_LANDMARKS, _PARTS = (5.0, 3.0), 100, 800, (
 _LEAST_PAY = 5000.0
 # Directions of nearness beside those of a table, in multiples of the same root: one.
 _FEWEST_NEAR, _MOST_NEAR = 30, 250
-#: Public rows below which directions are those of chance, so that a table's features are taken as they are.
-_FEW_ROWS = 1000
+#: Public rows below which no landmarks are chosen, and directions are fewer and smooth. So are those of two classes
+#: below a number of records times epsilon.
+_FEW_ROWS, _FEW_RECORDS = 1000, 3000
+# Directions where rows are few, in multiples of the same root, and at least. Later ones are mostly noise.
+_OF_FEW_ROWS, _FEWEST_OF_FEW_ROWS = 0.8, 10
+# Records times epsilon above which several classes take a table's features as they are where public rows are few.
+_MOST_OF_SEVERAL = 1100
 #: Columns above which directions are always taken, since a fit cannot use that many features.
 MANY_COLUMNS = 2000
 #: Public rows below which the shares of entries are released with noise, since public rows do not show them well.
@@ -594,9 +615,13 @@ def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, ep
         apart = ColumnDirectionsMap(TableMap(), constant=constant).fit(public)
         if effective_directions(apart, public) > n_directions / 2:
             return apart
-    if n_public < _FEW_ROWS and n_columns <= MANY_COLUMNS:
-        return TableMap().fit(public)
-    directions = DirectionsMap(TableMap(), n_directions=n_directions, constant=constant)
+    few_records = n_classes == 2 and root**2 < _FEW_RECORDS
+    few_rows = n_columns <= MANY_COLUMNS and (n_public < _FEW_ROWS or few_records)
+    if few_rows:
+        if n_classes > 2 and root**2 > _MOST_OF_SEVERAL:
+            return TableMap().fit(public)
+        n_directions, n_landmarks = int(np.clip(_OF_FEW_ROWS * root, _FEWEST_OF_FEW_ROWS, _MOST_DIRECTIONS)), 0
+    directions = DirectionsMap(TableMap(), n_directions=n_directions, constant=constant, coarse_first=few_rows)
     curved = CurvedMap(directions, n_landmarks=n_landmarks, part=_PARTS[n_classes > 2]).fit(public)
     # Without landmarks, rounds of residuals serve two classes better than one round of class sums.
     if n_classes > 2 or curved.landmarks_ is not None:
