@@ -351,7 +351,6 @@ _JSON = _own("--json", "Print the result as JSON.", bool, Panel.OUTPUT, default=
 # Not a path, in which the // of an address would become /.
 _PRIVATE_ROWS = _own("--private", "Records (repeatable): CSV, Excel, Parquet, folder", placeholder="FILE", several=True)
 _PRIVATE_OR_STREAM = replace(_PRIVATE_ROWS, text="Records (repeatable): CSV, Excel, Parquet, SQL")
-# Help is one screen, and most workbooks have a single sheet.
 _SHEET = _own("--sheet", "Sheet of Excel workbooks. [the only visible one]", hidden=True)
 _TRAIN = (
     _own("--dataset", "Packaged data, split in thirds", choices=("adult",)),
@@ -378,7 +377,8 @@ _TRAIN = (
     _own("--sep", "Separator of columns in CSV, such as ';' or tab."),
     _own("--decimal", "Decimal sign of numbers in CSV: . or ,"),
     _own("--multiline-text", "Quoted texts in CSV may hold line breaks.", bool, default=False),
-    _own("--skip-lines", "Lines above the header of CSV files. [seen]", int),
+    # Help is one screen, so this line names the next option.
+    _own("--skip-lines", "Lines above the header [seen] (Excel: --sheet)", int),
     _SHEET,
     _own(
         "--out",
