@@ -79,3 +79,62 @@ def related(links):
         )
         + "</Relationships>"
     )
+
+
+WHERE = [
+    "",
+    ' r="A6"',
+    ' r="B6"',
+    ' r="C1"',
+    ' r="E6"',
+    ' r="F6"',
+    ' r="XFD6"',
+    ' r="AAAA9"',
+    ' r="0"',
+    ' r="é"',
+    ' r=""',
+]
+KINDS = ["", *(f' t="{kind}"' for kind in ("n", "s", "b", "e", "str", "inlineStr", "d", "odd", ""))]
+STYLED = ["", *(f' s="{style}"' for style in ("0", "1", "2", "3", "4", "99", "-1", "x", "9" * 30))]
+VALUES = [
+    "",
+    "0",
+    "1",
+    "2",
+    "3",
+    "-1",
+    "43831.5",
+    "1e5",
+    "1e400",
+    "nan",
+    "inf",
+    "TRUE",
+    "#N/A",
+    "é",
+    " 7 ",
+    "\n",
+    "\t",
+    "'",
+]
+VALUES += ["&quot;", '"', "a,b;c\td", "x" * 40_000, "9" * 400, "2958465.99", "2958466", "60", "0.99", "=1+1", "_x0000_"]
+ROWS = ["", ' r="6"', ' r="0"', ' r="1048577"', ' r="1"', ' r="x"', ' r="-5"', ' hidden="1"', ' spans="1:16384"']
+
+
+def odd_row(draw):
+    """Return the XML of any row: cells of any type, place, format and value, in any order."""
+    one = lambda texts: texts[draw.integers(len(texts))]  # noqa: E731
+    cells = ""
+    for _ in range(draw.integers(8)):
+        value, text = one(VALUES), one(VALUES)
+        body = one(
+            [f"<v>{value}</v>", f"<is><t>{text}</t></is>", f"<f>A1</f><v>{value}</v>", "", f"<v>{value}</v><v/>"]
+        )
+        body += one(["", "", f"<is><r><t>{text}</t></r><rPh><t>no</t></rPh></is>", "<extLst><c/></extLst>"])
+        cells += f"<c{one(WHERE)}{one(KINDS)}{one(STYLED)}>{body}</c>"
+    return f"<row{one(ROWS)}>{cells}</row>"
+
+
+def sheet_with(odd, header, records, place):
+    """Return the XML of a sheet with an odd row, given as XML, before the record at a place."""
+    before, after = ["".join(map(row, part)) for part in ((header, *records[:place]), records[place:])]
+    return f'<worksheet xmlns="{MAIN}"><sheetData>{before}{odd}{after}</sheetData></worksheet>'

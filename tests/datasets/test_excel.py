@@ -9,7 +9,7 @@ from dpensemble.datasets.csv import CSVFormat, Expected, csv_layout, read_csv
 from dpensemble.datasets.tables import table_chunks
 from dpensemble.errors import DataError, FileError
 
-from ..workbooks import MAIN, sheet, write
+from ..workbooks import MAIN, odd_row, sheet, sheet_with, write
 
 HEADER = ("name", "age", "day", "sure", "note")
 RECORD = (
@@ -197,71 +197,13 @@ def test_rows_are_read_alike_in_any_number_of_parts(path, monkeypatch):
 
 
 N_ROWS, PLACE = 9, 4
-WHERE = [
-    "",
-    ' r="A6"',
-    ' r="B6"',
-    ' r="C1"',
-    ' r="E6"',
-    ' r="F6"',
-    ' r="XFD6"',
-    ' r="AAAA9"',
-    ' r="0"',
-    ' r="é"',
-    ' r=""',
-]
-KINDS = ["", *(f' t="{kind}"' for kind in ("n", "s", "b", "e", "str", "inlineStr", "d", "odd", ""))]
-STYLED = ["", *(f' s="{style}"' for style in ("0", "1", "2", "3", "4", "99", "-1", "x", "9" * 30))]
-VALUES = [
-    "",
-    "0",
-    "1",
-    "2",
-    "3",
-    "-1",
-    "43831.5",
-    "1e5",
-    "1e400",
-    "nan",
-    "inf",
-    "TRUE",
-    "#N/A",
-    "é",
-    " 7 ",
-    "\n",
-    "\t",
-    "'",
-]
-VALUES += ["&quot;", '"', "a,b;c\td", "x" * 40_000, "9" * 400, "2958465.99", "2958466", "60", "0.99", "=1+1", "_x0000_"]
-ROWS = ["", ' r="6"', ' r="0"', ' r="1048577"', ' r="1"', ' r="x"', ' r="-5"', ' hidden="1"', ' spans="1:16384"']
-
-
-def odd_row(draw):
-    """Return the XML of any row: cells of any type, place, format and value, in any order."""
-    one = lambda texts: texts[draw.integers(len(texts))]  # noqa: E731
-    cells = ""
-    for _ in range(draw.integers(8)):
-        value, text = one(VALUES), one(VALUES)
-        body = one(
-            [f"<v>{value}</v>", f"<is><t>{text}</t></is>", f"<f>A1</f><v>{value}</v>", "", f"<v>{value}</v><v/>"]
-        )
-        body += one(["", "", f"<is><r><t>{text}</t></r><rPh><t>no</t></rPh></is>", "<extLst><c/></extLst>"])
-        cells += f"<c{one(WHERE)}{one(KINDS)}{one(STYLED)}>{body}</c>"
-    return f"<row{one(ROWS)}>{cells}</row>"
-
-
 @pytest.mark.parametrize("n_mutations", [40, 1500])
 def test_other_rows_are_read_the_same_whatever_one_row_holds(path, n_mutations):
     draw = np.random.default_rng(n_mutations)
     names = Expected(required=frozenset(HEADER))
 
     def read(odd):
-        before = sheet([HEADER, *[(f"r{place}", *RECORD[1:]) for place in range(PLACE)]])
-        after = "".join(
-            f"<row>{sheet([(f'r{n}', *RECORD[1:])]).split('>', 3)[3].split('</row>')[0]}</row>"
-            for n in range(PLACE, N_ROWS)
-        )
-        xml = before.replace("</sheetData>", f"{odd}{after}</sheetData>")
+        xml = sheet_with(odd, HEADER, [(f"r{place}", *RECORD[1:]) for place in range(N_ROWS)], PLACE)
         return read_csv(write(path, sheets=[("S", "visible", xml)]), CSVFormat(), like=names, keep_broken=True)
 
     usual = read("<row><c><v>1</v></c></row>")
