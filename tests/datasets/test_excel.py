@@ -197,6 +197,8 @@ def test_rows_are_read_alike_in_any_number_of_parts(path, monkeypatch):
 
 
 N_ROWS, PLACE = 9, 4
+
+
 @pytest.mark.parametrize("n_mutations", [40, 1500])
 def test_other_rows_are_read_the_same_whatever_one_row_holds(path, n_mutations):
     draw = np.random.default_rng(n_mutations)

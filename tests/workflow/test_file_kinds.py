@@ -6,15 +6,18 @@ import lzma
 import re
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
+from dpensemble import _files
 from dpensemble.cli import main
+from dpensemble.datasets import read_table
 from dpensemble.datasets.csv import CSVFormat
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.workflow import ReadOptions, TableFiles, file_tables
 
 from ..workbooks import odd_row, sheet_with, write
@@ -67,8 +70,6 @@ def read(tmp_path, monkeypatch):
     (tmp_path / "public.csv").write_bytes(of_lines(map(",".join, RECORDS[:6])))
 
     def read(kind, odd):
-        from pathlib import Path
-
         first, *more = map(Path, private_files(tmp_path, monkeypatch, kind, odd))
         files = {"private": first, "more_private": more, "public": tmp_path / "public.csv"}
         files = TableFiles(**files, target="sick", classes=["no", "yes"], form=CSVFormat())
@@ -103,22 +104,19 @@ def test_one_record_changes_no_other(read, kind, n_mutations):
 
 
 def test_all_kinds_hold_the_same_table(read):
-    tables = [read(kind, '<row><c t="str"><v>7</v></c></row>' if kind == "xlsx" else "7,,") for kind in KINDS if kind != "tsv"]
+    odd = {"xlsx": '<row><c t="str"><v>7</v></c></row>', "tsv": "7\t\t"}
+    tables = [read(kind, odd.get(kind, "7,,")) for kind in KINDS]
     for table in tables[1:]:
         pd.testing.assert_frame_equal(table.X_private, tables[0].X_private)
         pd.testing.assert_series_equal(table.y_private, tables[0].y_private)
 
 
 def test_a_packed_file_that_ends_too_soon_or_asks_for_much_memory_is_refused(tmp_path, monkeypatch):
-    from dpensemble import _files
-    from dpensemble.datasets import read_table
-    from dpensemble.errors import FileError
-
     text = of_lines(",".join(record) for record in RECORDS * 3000)
     for kind in ("csv.bz2", "csv.xz", "csv.zst"):
         path = tmp_path / f"t.{kind}"
         path.write_bytes(PACKED[kind](text)[:-20])
-        with pytest.raises(FileError, match="ends too soon|cannot be read"):
+        with pytest.raises(FileError, match="cannot be read"):
             read_table(path)
     path = tmp_path / "t.csv.xz"
     path.write_bytes(lzma.compress(text))
@@ -129,10 +127,6 @@ def test_a_packed_file_that_ends_too_soon_or_asks_for_much_memory_is_refused(tmp
 
 
 def test_a_small_packed_file_cannot_fill_the_memory_with_one_line(tmp_path, monkeypatch):
-    from dpensemble import _files
-    from dpensemble.datasets import read_table
-    from dpensemble.errors import FileError
-
     monkeypatch.setattr(_files, "_LONGEST_LINE", 2**18)
     for kind in ("csv.bz2", "csv.xz", "csv.zst"):
         path = tmp_path / f"t.{kind}"
@@ -166,7 +160,12 @@ def labels_of(capsys, *private, public="public.csv", out="run"):
     shown = capsys.readouterr()
     assert code == 0, shown.err
     main(["predict", out, "public.csv", "--proba"])
-    return shown, capsys.readouterr().out
+    return shown, rounded(capsys.readouterr().out)
+
+
+def rounded(text):
+    """Return probabilities without the last digits, which follow from how arrays lie in memory."""
+    return re.sub(r"(\d\.\d{9})\d+", r"\1", text)
 
 
 def test_several_files_a_workbook_and_a_pipe_are_one_table(folder, capsys, monkeypatch):
@@ -181,9 +180,19 @@ def test_several_files_a_workbook_and_a_pipe_are_one_table(folder, capsys, monke
     assert labels_of(capsys, "both.csv", public="-")[1] == whole
     standard_input(monkeypatch, (folder / "public.csv").read_bytes())
     assert main(["predict", "run", "-", "--proba"]) == 0
-    assert capsys.readouterr().out == whole
-    standard_input(monkeypatch, (folder / "run" / "certificate.json").read_bytes())
-    assert main(["verify", "-"]) == main(["verify", "run"])
+    assert rounded(capsys.readouterr().out) == whole
+
+
+def test_verify_reads_a_pipe(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "c.json"
+    assert main(["plan", "pate", "--teachers", "20", "--epsilon", "8", "--certificate", str(path)]) == 0
+    capsys.readouterr()
+    assert main(["verify", str(path)]) == 0
+    sentence = capsys.readouterr().out
+    standard_input(monkeypatch, path.read_bytes())
+    assert (main(["verify", "-"]), capsys.readouterr().out) == (0, sentence)
+    standard_input(monkeypatch, b"{")
+    assert (main(["verify", "-"]), "- is not a certificate" in capsys.readouterr().err) == (2, True)
 
 
 def test_check_reads_several_files_and_states_the_layout_of_each(folder, capsys):
@@ -215,8 +224,6 @@ def test_predict_prints_nothing_if_a_later_line_cannot_be_read(folder, capsys, m
     ],
 )
 def test_several_files_that_do_not_belong_together_are_refused(folder, given, error, message):
-    from pathlib import Path
-
     (folder / "other.csv").write_text("x,site,y,secret\n1,A,no,2\n2,B,yes,3\n")
     (folder / "rows").mkdir()
     (folder / "public.csv").rename(folder / "rows" / "public.csv")
@@ -232,12 +239,11 @@ def test_several_files_that_do_not_belong_together_are_refused(folder, given, er
 
 
 def test_only_one_table_comes_through_a_pipe(folder, capsys):
-    from pathlib import Path
-
     files = {"private": Path("-"), "public": Path("/dev/stdin"), "target": "y", "classes": ["no", "yes"]}
     with pytest.raises(InvalidParameterError, match="--private and --public are pipes, and only one can be"):
         file_tables(TableFiles(**files))
-    code = main(["train", "--private", "duckdb:a.duckdb:t", "--private", "one.csv", "--public", "public.csv", *RUN, "--out", "r"])
+    private = ("--private", "duckdb:a.duckdb:t", "--private", "one.csv")
+    code = main(["train", *private, "--public", "public.csv", *RUN, "--out", "r"])
     assert (code, "can only be given alone" in capsys.readouterr().err) == (2, True)
 
 
@@ -257,4 +263,5 @@ def test_others_see_the_same_run_whatever_one_row_of_a_workbook_holds(folder, ca
     for _ in range(n_mutations):
         odd = odd_row(draw)
         # Under replace-one the number of records is public.
-        assert seen(odd.replace("<row", '<row><c t="str"><v>1</v></c></row><row', 1) if "<c" not in odd else odd) == usual
+        entry = '<c t="str"><v>1</v></c>'
+        assert seen(odd.replace("<c", f"{entry}<c", 1) if "<c" in odd else f"<row>{entry}</row>") == usual, odd[:500]
