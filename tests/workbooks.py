@@ -71,7 +71,7 @@ def write(path, *rows, sheets=None, since_1904=False, shared=None, styles=STYLES
 
 
 def related(links):
-    """Return the XML of relationships: id, last word of the type, and target."""
+    """Return the XML of relationships: id, end of the type, and target."""
     return (
         f'<Relationships xmlns="{PACKAGE}">'
         + "".join(

@@ -1,4 +1,4 @@
-"""Workbooks of Excel: each cell is read by itself, and a stranger's file within limits."""
+"""Workbooks of Excel: no cell affects how another is read, and a stranger's file is read within limits."""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ RECORD = (
     True,
     b'<c t="s"><v>1</v></c>',
 )
-# Cells, and the text that each is alone.
+# Cells and their texts.
 CELLS = [
     (b"<c><v>3</v></c>", "3"),
     (b"<c><v>3.0</v></c>", "3"),
@@ -215,7 +215,7 @@ def test_other_rows_are_read_the_same_whatever_one_row_holds(path, n_mutations):
     for _ in range(n_mutations):
         odd = odd_row(draw)
         table = read(odd)
-        # A row without an entry is no record, as a blank line is none.
+        # A row without an entry is not a record, as a blank line is not.
         n_blank += len(table) == N_ROWS
         rest = table if len(table) == N_ROWS else table.drop(index=PLACE)
         assert rest.columns.tolist() == usual.columns.tolist()

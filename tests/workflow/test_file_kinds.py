@@ -16,7 +16,6 @@ import pytest
 from dpensemble import _files
 from dpensemble.cli import main
 from dpensemble.datasets import read_table
-from dpensemble.datasets.csv import CSVFormat
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.workflow import ReadOptions, TableFiles, file_tables
 
@@ -66,16 +65,20 @@ def private_files(folder, monkeypatch, kind, odd):
 
 
 @pytest.fixture
-def read(tmp_path, monkeypatch):
+def files(tmp_path, monkeypatch):
     (tmp_path / "public.csv").write_bytes(of_lines(map(",".join, RECORDS[:6])))
 
-    def read(kind, odd):
+    def files(kind, odd):
         first, *more = map(Path, private_files(tmp_path, monkeypatch, kind, odd))
-        files = {"private": first, "more_private": more, "public": tmp_path / "public.csv"}
-        files = TableFiles(**files, target="sick", classes=["no", "yes"], form=CSVFormat())
-        return file_tables(files, ReadOptions(blanks=True, on_bad_record="zero"))
+        paths = {"private": first, "more_private": more, "public": tmp_path / "public.csv"}
+        return TableFiles(**paths, target="sick", classes=["no", "yes"])
 
-    return read
+    return files
+
+
+@pytest.fixture
+def read(files):
+    return lambda kind, odd: file_tables(files(kind, odd), ReadOptions(blanks=True, on_bad_record="zero"))
 
 
 def odd_line(draw):
@@ -84,22 +87,46 @@ def odd_line(draw):
 
 
 def others(tables):
-    """Return what is read from all records but the odd one, which is no record if the odd row of a sheet is blank."""
+    """Return what is read from all records but the odd one, which is not a record if the row of a sheet is blank."""
     rows, labels = tables.X_private, tables.y_private
     if len(rows) > N_ROWS:
         rows, labels = rows.drop(index=rows.index[PLACE]), labels.drop(index=labels.index[PLACE])
     return rows.to_numpy().tolist(), labels.tolist(), tables.notes, tables.columns, list(rows.columns)
 
 
-@pytest.mark.parametrize("n_mutations", [6, 1500])
+def usual_record(kind):
+    return "<row><c><v>7</v></c></row>" if kind == "xlsx" else "7,rome,no".replace(",", "\t" if kind == "tsv" else ",")
+
+
+def odd_record(draw, kind):
+    return odd_row(draw) if kind == "xlsx" else odd_line(draw)
+
+
+@pytest.mark.parametrize("n_mutations", [20, 1500])
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_record_changes_no_other(read, kind, n_mutations):
+def test_other_records_are_read_the_same(files, kind, n_mutations):
+    draw, like = np.random.default_rng(n_mutations), files("csv", "7,rome,no").expected_like_public(["age", "city"])
+
+    def read(odd):
+        table = files(kind, odd).read_private(keep_broken=True, like=like)
+        return table.drop(index=table.index[PLACE]) if len(table) > N_ROWS else table
+
+    usual = read(usual_record(kind)).to_numpy().tolist()
+    assert usual == [list(record) for record in RECORDS]
+    for _ in range(n_mutations):
+        odd = odd_record(draw, kind)
+        assert read(odd).to_numpy().tolist() == usual, odd[:500]
+
+
+@pytest.mark.parametrize("n_mutations", [2, 50])
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_record_changes_no_other_record_and_no_note(read, kind, n_mutations):
     draw = np.random.default_rng(n_mutations)
-    usual = others(read(kind, "<row><c><v>7</v></c></row>" if kind == "xlsx" else "7,rome,no"))
+    usual = others(read(kind, usual_record(kind)))
     assert [row[0] for row in usual[0]] == [float(record[0]) for record in RECORDS]
     assert usual[1] == [record[2] for record in RECORDS]
     for _ in range(n_mutations):
-        odd = odd_row(draw) if kind == "xlsx" else odd_line(draw)
+        odd = odd_record(draw, kind)
         assert repr(others(read(kind, odd))) == repr(usual), odd[:500]
 
 

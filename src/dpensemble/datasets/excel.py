@@ -1,12 +1,12 @@
 """Workbooks of Excel (``.xlsx``) as lines of text, cell by cell, as Excel saves them as text.
 
-A record is a row below the header with an entry in a column of the header. A cell becomes a text by a rule that reads
-the cell alone: its type, its format and its stored value. Formulas are what they last computed. Cells right of the
-header are ignored, however far away they are.
+A record is a row below the header with an entry in a column of the header. Type, format and stored value of a cell
+decide its text, and nothing else does. Formulas are what they last computed. Cells right of the header are ignored,
+however far away they are.
 
-A stranger may have written the file, so it is unpacked and parsed within limits before calamine reads any of it.
-calamine gets small workbooks in memory, with rows that have no gaps and cells that it can surely read. So no cell
-decides how much memory is needed, or that another cell cannot be read.
+A stranger may have written the file, so it is unpacked and parsed within limits before calamine reads any of it. This
+reader gives calamine small workbooks in memory, with rows that have no gaps and cells that it can surely read. So no
+cell decides how much memory is needed, or that another cell cannot be read.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def opened_sheet(
     """Yield the name and the lines of a sheet: the one called `name`, or the only one that is visible.
 
     There is a line for each row, which is blank if the row has no entry. Numbers have the sign `decimal`. With a
-    `width`, each line has so many entries, cells right of them are ignored, and merged cells in the `header`, a row
+    `width`, each line has that many entries, and cells right of them are ignored. Merged cells in the `header`, a row
     counted from 0, raise an error after the last line. By default a line ends with its last entry.
 
     Raises
     ------
     FileError, DataError
-        If the file is no workbook that can be read within the limits, or has no such sheet.
+        If the file is not a workbook, cannot be read within the limits, or lacks the sheet.
     """
     with path.open("rb") as file:
         if file.read(4) == _NOT_A_ZIP:
@@ -194,7 +194,7 @@ def _member(archive: zipfile.ZipFile, name: str) -> str | None:
 
 
 def _related(path: Path, archive: zipfile.ZipFile, part: str) -> dict[str, tuple[str, str]]:
-    """Return the last word of the type and the part that each id names in the relationships of a part."""
+    """Return by id the end of the type and the target of each relationship of a part."""
     related: dict[str, tuple[str, str]] = {}
     folder, file = dirname(part), part.rpartition("/")[2]
 
@@ -422,7 +422,7 @@ def _lines_of(
 
 
 def _line(texts: list[str], width: int | None) -> str:
-    """Return a line with so many entries, or one that ends with its last entry."""
+    """Return a line with `width` entries, or one that ends with its last entry."""
     if width is None:
         while texts and not texts[-1]:
             texts.pop()

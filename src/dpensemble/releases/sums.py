@@ -368,7 +368,7 @@ class SumReleaser:
     def release(
         self, query: SumQuery[Outcome], total: Integers | BigIntegers | None, share: float, *, weight: float = 1.0
     ) -> Outcome:
-        """Call `charge_and_draw`, of which this is the old name."""
+        """Call `charge_and_draw`, which had this name before."""
         warnings.warn("release is now called charge_and_draw.", DeprecationWarning, stacklevel=2)
         return self.charge_and_draw(query, total, share, weight=weight)
 

@@ -85,12 +85,12 @@ class Workers:
 
     @staticmethod
     def refuse_several_sources(private: Sequence[str]) -> None:
-        """Raise if one of several private tables is no file."""
+        """Raise if one of several private tables is not a file."""
         named = [one for one in private if names_source(one) or Workers.is_table(Path(one))]
         if named and len(private) > 1:
             raise InvalidParameterError(
-                f"private is given {len(private)} times, and a database or stream can only be given alone: use a "
-                "query or a view of all records.",
+                f"private is given {len(private)} times, but several private tables must be files: give one "
+                "view of all records.",
                 parameter="private",
             )
 
@@ -285,7 +285,7 @@ class TableFiles:
     @property
     def name(self) -> str:
         """The names of the files of private records."""
-        return ", ".join(path.name for path in self.all_private)
+        return ", ".join("a pipe" if is_pipe(path) else path.name for path in self.all_private)
 
     @property
     def pipes(self) -> list[str]:
