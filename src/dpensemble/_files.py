@@ -27,7 +27,7 @@ import zipfile
 from collections.abc import Callable, Collection, Iterator
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, TypeAlias, cast
 
 from dpensemble.errors import FileError
 
@@ -429,29 +429,29 @@ _LARGEST_WINDOW = 2**28
 
 
 # Each imports its module when it is called, since a plan needs none of them.
-def _gzip(path: Path, mode: str) -> Any:
+def _gzip(path: Path, mode: str) -> IO[bytes]:
     import gzip  # noqa: PLC0415
 
-    return gzip.open(path, mode)
+    return gzip.open(path, mode)  # type: ignore[return-value]
 
 
-def _bz2(path: Path, mode: str) -> Any:
+def _bz2(path: Path, mode: str) -> IO[bytes]:
     import bz2  # noqa: PLC0415
 
-    return bz2.open(path, mode)
+    return bz2.open(path, mode)  # type: ignore[return-value]
 
 
-def _xz(path: Path, mode: str) -> Any:
-    return io.BufferedReader(_XZFile(path.open(mode)), _CHUNK)
+def _xz(path: Path, mode: str) -> IO[bytes]:
+    return cast(IO[bytes], io.BufferedReader(_XZFile(path.open(mode)), _CHUNK))
 
 
-def _zstd(path: Path, _mode: str) -> Any:
+def _zstd(path: Path, _mode: str) -> IO[bytes]:
     import pyarrow as pa  # noqa: PLC0415
 
-    return pa.input_stream(str(path), compression="zstd")
+    return cast(IO[bytes], pa.input_stream(str(path), compression="zstd"))
 
 
-_UNPACKED: dict[str, Callable[[Path, str], Any]] = {".gz": _gzip, ".bz2": _bz2, ".xz": _xz, ".zst": _zstd}
+_UNPACKED: dict[str, Callable[[Path, str], IO[bytes]]] = {".gz": _gzip, ".bz2": _bz2, ".xz": _xz, ".zst": _zstd}
 
 
 class _XZFile(io.RawIOBase):

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from posixpath import dirname, join, normpath
-from typing import Any
+from types import ModuleType
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
@@ -95,7 +95,7 @@ def opened_sheet(
             raise FileError(f"{path} cannot be read: its cells are damaged; save it again in Excel.") from None
 
 
-def _calamine(path: Path) -> Any:
+def _calamine(path: Path) -> ModuleType:
     try:
         return importlib.import_module("python_calamine")
     except ImportError:
@@ -210,7 +210,7 @@ def _related(path: Path, archive: zipfile.ZipFile, part: str) -> dict[str, tuple
     return related
 
 
-def _parser(path: Path, start: Callable[[str, dict[str, str]], None]) -> Any:
+def _parser(path: Path, start: Callable[[str, dict[str, str]], None]) -> expat.XMLParserType:
     """Return a parser of XML that calls `start` with names without their namespaces, and refuses declarations."""
     parser = expat.ParserCreate(namespace_separator=" ")
     parser.buffer_text = True
@@ -234,7 +234,7 @@ def _parse(path: Path, content: bytes, start: Callable[[str, dict[str, str]], No
     parser.Parse(b"", True)
 
 
-def _feed(path: Path, parser: Any, chunk: bytes, end: int) -> None:
+def _feed(path: Path, parser: expat.XMLParserType, chunk: bytes, end: int) -> None:
     """Parse the next bytes. The parser keeps a piece, such as one tag, until it is complete."""
     parser.Parse(chunk, False)
     if end - max(parser.CurrentByteIndex, 0) > _LARGEST_PIECE:
@@ -366,7 +366,7 @@ def _letters(column: int) -> str:
     return letters
 
 
-def _lines(calamine: Any, book: _Book, part: str, rows: _Rows, decimal: str) -> Iterator[str]:
+def _lines(calamine: ModuleType, book: _Book, part: str, rows: _Rows, decimal: str) -> Iterator[str]:
     """Yield a line for each row of a sheet, and raise after the last one if cells of the header are merged."""
     number, widest, most = 0, 0, _FIRST_CELLS
     waiting: list[tuple[int, list[_Cell]]] = []
@@ -402,7 +402,7 @@ def _rows(book: _Book, part: str, rows: _Rows) -> Iterator[tuple[int, list[_Cell
 
 
 def _lines_of(
-    calamine: Any, book: _Book, rows: list[tuple[int, list[_Cell]]], number: int, width: int | None, decimal: str
+    calamine: ModuleType, book: _Book, rows: list[tuple[int, list[_Cell]]], number: int, width: int | None, decimal: str
 ) -> Iterator[str]:
     """Yield the lines of some rows, and a blank line for each row above them, after row `number`, without a cell."""
     if not rows:

@@ -155,8 +155,15 @@ def table_data(
     The figures of a comparison are exact, so every row must be public. A third of all rows counts as public by default
     and at most.
     """
-    form: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
-    table = read_table(path, guess=True, skip_lines=skip_lines, sheet=sheet, **form)
+    table = read_table(
+        path,
+        guess=True,
+        sep=sep,
+        decimal=decimal,
+        multiline_text=multiline_text,
+        skip_lines=skip_lines,
+        sheet=sheet,
+    )
     if target not in table:
         raise InvalidParameterError(f"target must be a column of {path} ({', '.join(table.columns)}); got {target!r}.")
     labels = table.pop(target)

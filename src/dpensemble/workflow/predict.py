@@ -207,7 +207,7 @@ def predictions(
     """
     rule = _rule([str(label) for label in student.classes_], threshold, positive_class)
     start, at_once = 0, ROWS_AT_ONCE if at_once is None else at_once
-    how: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
+    how: dict[str, Rows] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
     how |= {"skip_lines": skip_lines, "sheet": sheet}
     if names_source(str(rows)):
         _refuse_csv_settings(how | {"multiline_text": multiline_text or None})
