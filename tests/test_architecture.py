@@ -106,7 +106,7 @@ RATCHETS = {
 # Counts of `scripts/size.py`, which state what a reader must know. They only fall as well. `_moved` is one module with
 # one name for another, so that all others can move. A new subject that users asked for adds its module and few names.
 STRUCTURE = {
-    # With `cli.doctor`, and `moments.softmax` beside `moments.fits`: several classes, and two.
+    # With `cli.doctor`, `moments.softmax` beside `moments.fits`: several classes, and two, and `datasets.excel`.
     "modules": 201,
     # With `VerifierError`, `ShownAsSentences`, which spares each result a form for notebooks, and with
     # `progress_on_stderr` and `passes_counted`: what a command shows, and what a fit allows it to show. Also with what

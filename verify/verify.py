@@ -345,7 +345,7 @@ RELEASE = {UNSTATED: UNSTATED, True: "stated to be for release", False: ""}
 SEEDED = "NOT FOR RELEASE: the noise came from a seed, with which it can be removed. The arithmetic holds: "
 
 def check(path):
-    with open(path, "rb") as file:
+    with sys.stdin.buffer if path == "-" else open(path, "rb") as file:
         text = file.read(MOST_BYTES + 1)
     need(len(text) <= MOST_BYTES, "the file is larger than 5 MB")
     # Neither constants nor floats are taken for a number below.

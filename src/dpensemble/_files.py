@@ -5,7 +5,8 @@ The user's state folder holds a secret key that marks files of this user's runs,
 
 Files, and JSON in them, are read within limits of size, depth and length of numbers. A reader names the error for its
 own file. The words of a reason quote nothing that a file holds. Bytes of text that are not UTF-8 are read separately,
-so that one odd record changes no other.
+so that one odd record changes no other. A pipe can be read once, so its content stays in memory as long as its reader
+needs it, and never reaches the disk.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import zipfile
 from collections.abc import Callable, Collection, Iterator
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, TypeAlias, cast
 
 from dpensemble.errors import FileError
 
@@ -395,18 +396,152 @@ class _ShortLines(io.RawIOBase):
 @contextlib.contextmanager
 def _binary(path: Path, endings: Collection[str]) -> Iterator[IO[bytes]]:
     outer = path.suffix.lower()
-    if outer == ".zip":
+    if is_pipe(path):
+        content = pipe_bytes(path)
+        if content.startswith(_NOT_TEXT):
+            raise FileError(f"{path} cannot be read: only CSV comes through a pipe; give the file itself.")
+        yield io.BytesIO(content)
+    elif outer == ".zip":
         with zipfile.ZipFile(path) as archive:
             names = [name for name in archive.namelist() if Path(name).suffix.lower() in endings and name[:2] != "__"]
             if len(names) != 1:
                 raise FileError(f"{path} holds {len(names)} CSV files: put one table into it.")
             with archive.open(names[0]) as file:
                 yield file
-    elif outer == ".gz":
-        import gzip  # noqa: PLC0415  not for a plan
-
-        with gzip.open(path) as file:
-            yield file  # type: ignore[misc]
     else:
-        with path.open("rb") as file:
+        with _UNPACKED.get(outer, Path.open)(path, "rb") as file:
             yield file
+
+
+# Beginnings of files in Parquet and Arrow, and of packed files and workbooks.
+_NOT_TEXT = (
+    b"PAR1",
+    b"ARROW1",
+    b"PK\x03\x04",
+    b"\x1f\x8b",
+    b"BZh",
+    b"\xfd7zXZ",
+    b"\x28\xb5\x2f\xfd",
+    b"\xd0\xcf\x11\xe0",
+)
+# Most memory of the window of an xz file. The best compression of xz has 64 MB.
+_LARGEST_WINDOW = 2**28
+
+
+# Each imports its module when it is called, since a plan needs none of them.
+def _gzip(path: Path, mode: str) -> IO[bytes]:
+    import gzip  # noqa: PLC0415
+
+    return gzip.open(path, mode)  # type: ignore[return-value]
+
+
+def _bz2(path: Path, mode: str) -> IO[bytes]:
+    import bz2  # noqa: PLC0415
+
+    return bz2.open(path, mode)  # type: ignore[return-value]
+
+
+def _xz(path: Path, mode: str) -> IO[bytes]:
+    return cast(IO[bytes], io.BufferedReader(_XZFile(path.open(mode)), _CHUNK))
+
+
+def _zstd(path: Path, _mode: str) -> IO[bytes]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return cast(IO[bytes], pa.input_stream(str(path), compression="zstd"))
+
+
+_UNPACKED: dict[str, Callable[[Path, str], IO[bytes]]] = {".gz": _gzip, ".bz2": _bz2, ".xz": _xz, ".zst": _zstd}
+
+
+class _XZFile(io.RawIOBase):
+    """An xz file of one or several streams, which may not ask for much memory."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._end, self._any, self._rest = file, True, False, b""
+        self._decompressor: Any = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
+        """Unpack the next bytes."""
+        import lzma  # noqa: PLC0415
+
+        while True:
+            packed = self._rest or (self._file.read(_CHUNK) if self._end or self._decompressor.needs_input else b"")
+            self._rest = b""
+            if self._end:
+                # Streams may be followed by zeros.
+                packed = packed.lstrip(b"\0") if self._any else packed
+                if not packed:
+                    return 0
+                self._decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, _LARGEST_WINDOW)
+                self._end, self._any = False, True
+            elif not packed and self._decompressor.needs_input:
+                raise EOFError
+            part = self._decompressor.decompress(packed, len(buffer))
+            if self._decompressor.eof:
+                self._end, self._rest = True, self._decompressor.unused_data
+            if part:
+                buffer[: len(part)] = part
+                return len(part)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+
+#: What stands for standard input in place of a file.
+STANDARD_INPUT = "-"
+# Most bytes of a pipe.
+_LARGEST_PIPE = 8 * 10**9
+# Contents of pipes by path, while a reader keeps them.
+_pipes: dict[str, bytes] | None = None
+
+
+def is_pipe(path: Path | str) -> bool:
+    """Return whether a path can be read only once: standard input (``-``), a pipe, or a device."""
+    text = str(path)
+    if text in (STANDARD_INPUT, "/dev/stdin") or text.startswith(("/dev/fd/", "/proc/self/fd/")):
+        return True
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)
+
+
+@contextlib.contextmanager
+def pipes_kept() -> Iterator[None]:
+    """Keep the content of each pipe in memory until the outermost such block ends, so that it can be read again."""
+    global _pipes  # noqa: PLW0603
+    if _pipes is not None:
+        yield
+        return
+    _pipes = {}
+    try:
+        yield
+    finally:
+        _pipes = None
+
+
+def pipe_bytes(path: Path | str, largest: int = _LARGEST_PIPE) -> bytes:
+    """Return the whole content of a pipe, or raise `OSError` if it is larger."""
+    kept = {} if _pipes is None else _pipes
+    if str(path) not in kept:
+        kept[str(path)] = _read_pipe(str(path), largest)
+    if len(kept[str(path)]) > largest:
+        raise OSError(0, f"it is larger than {largest / 10**6:,.0f} MB")
+    return kept[str(path)]
+
+
+def _read_pipe(path: str, largest: int) -> bytes:
+    if path != STANDARD_INPUT:
+        with open(path, "rb") as file:
+            return file.read(largest + 1)
+    if sys.stdin is None:
+        raise OSError(0, "there is no standard input")
+    content: bytes = sys.stdin.buffer.read(largest + 1)
+    return content

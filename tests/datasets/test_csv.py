@@ -98,7 +98,12 @@ BAD = [
     ("t.csv", "a\0b", FileError, "not in UTF-8"),
     ("t.csv.gz", "no gzip", FileError, "it is not a gzip file"),
     ("t.zip", "no zip", FileError, "it is not a zip file"),
-    ("t.xlsx", "", FileError, "save it as CSV there"),
+    ("t.xlsx", "", FileError, "it is not an Excel workbook"),
+    ("t.xlsx", "\0" * 4, FileError, "it is not an Excel workbook"),
+    ("t.xlsm", "", FileError, "save it as .xlsx or CSV there"),
+    ("t.csv.bz2", "no bzip2", FileError, "it is not a bz2"),
+    ("t.csv.xz", "this is no xz file", FileError, "it is not an xz file"),
+    ("t.csv.zst", "no zstd", FileError, "it is not a zst"),
     ("t.duckdb", "", FileError, "t.duckdb:TABLE, otherwise use .csv"),
     ("t.csv", None, FileError, "there is no such file"),
 ]

@@ -50,7 +50,8 @@ def test_tables_round_trip(tmp_path, name):
 @pytest.mark.parametrize(
     ("name", "content", "error", "message"),
     [
-        ("t.xlsx", "a", FileError, "use .csv"),
+        ("t.ods", "a", FileError, "use .csv"),
+        ("t.xlsx", "a", FileError, "it is not an Excel workbook"),
         ("missing.csv", None, FileError, "cannot be read: there is no such file"),
         ("t.csv", "", FileError, "cannot be read"),
         ("t.csv", "a,b\n", DataError, "has no rows"),

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpensemble._entries import Floats, Integers
+from dpensemble._files import STANDARD_INPUT
 from dpensemble.accounting import Change, Group
 from dpensemble.accounting.subsampling import SubsampledCost
 from dpensemble.accounting.worst_case import sorted_histograms
@@ -684,13 +685,15 @@ def _verifier_path() -> Path:
     raise FileError("the verifier must be installed: get verify/verify.py from the repository.")
 
 
-def confirmed(path: Path) -> tuple[bool, str]:
+def confirmed(path: Path, content: bytes | None = None) -> tuple[bool, str]:
     """Run the verifier on a file in a process of its own.
 
     Parameters
     ----------
     path : path
         The certificate.
+    content : bytes, optional
+        What the file holds, if it comes through a pipe, which cannot be read again.
 
     Returns
     -------
@@ -709,18 +712,22 @@ def confirmed(path: Path) -> tuple[bool, str]:
     try:
         # -I keeps this library and the current folder off its path.
         process = subprocess.run(  # noqa: S603
-            [sys.executable, "-I", str(_verifier_path()), str(path)],
+            [sys.executable, "-I", str(_verifier_path()), str(path) if content is None else STANDARD_INPUT],
+            input=content,
             capture_output=True,
-            text=True,
             timeout=_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
         return False, f"no: not done after {_SECONDS} seconds"
     if process.returncode == _NOT_CHECKED:
-        raise VerifierError(f"the certificate is {process.stdout.strip()}")
-    sentence = process.stdout.strip() or f"no: the verifier failed ({process.returncode})"
+        raise VerifierError(f"the certificate is {_words(process.stdout)}")
+    sentence = _words(process.stdout) or f"no: the verifier failed ({process.returncode})"
     return process.returncode == 0 and sentence.startswith("yes:"), sentence
+
+
+def _words(output: bytes) -> str:
+    return output.decode(errors="replace").strip()
 
 
 def release_stated(said: str) -> bool | None:

@@ -16,6 +16,7 @@ import pandas as pd
 import typer
 
 from dpensemble._checks import shown, split_names
+from dpensemble._files import is_pipe, pipes_kept
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._units import named_units
 from dpensemble._work import progress_on_stderr
@@ -116,10 +117,10 @@ def _layouts(files: TableFiles, tables: Tables) -> dict[str, str]:
     """Return in words how each CSV file is read, and what decided it."""
     columns = list(tables.declared_columns or tables.X_public.columns)
     like = files.expected_like_public(columns)
-    layouts = {
-        "public": files.layout(files.public, files.named_columns(), public=True),
-        "private": files.layout(files.private, like) if files.private.exists() else None,
-    }
+    layouts = {"public": files.layout(files.public, files.named_columns(), public=True)}
+    for place, path in enumerate(files.all_private):
+        name = "private" if not files.more_private else f"private {place + 1}"
+        layouts[name] = files.layout(path, like) if is_pipe(path) or path.exists() else None
     return {name: layout.words(files.form.sep) for name, layout in layouts.items() if layout is not None}
 
 
@@ -143,7 +144,7 @@ _REMARKABLE = 0.05
 
 
 def run(
-    private: str,
+    private: Sequence[str],
     public: Path | None,
     target: str,
     classes: str,
@@ -154,23 +155,27 @@ def run(
     decimal: str | None,
     multiline_text: bool,
     skip_lines: int | None,
+    sheet: str | None,
     no_blanks: bool,
     as_json: bool,
 ) -> None:
     """Show how columns are read, and count the bad records of a private table. The counts are for the owner only."""
     files = TableFiles(
-        private=Path(private),
+        private=Path(private[0]),
+        more_private=[Path(one) for one in private[1:]],
         public=public,
         target=target,
         classes=split_names(classes),
         declared_columns=declared_columns,
         unit=unit,
         drop=parts_of(drop) or (),
-        form=CSVFormat(sep, decimal, multiline_text, skip_lines),
+        form=CSVFormat(sep, decimal, multiline_text, skip_lines, sheet),
     )
+    Workers.refuse_several_sources(private)
     with (
+        pipes_kept(),
         progress_on_stderr("Checking records"),
-        Workers.opened_source(private) as source,
+        Workers.opened_source(private[0]) as source,
         Workers.opened(files.private, source) as workers,
     ):
         counts = _checked(files, blanks=not no_blanks, workers=workers)

@@ -35,6 +35,7 @@ def run(
     decimal: str | None,
     multiline_text: bool,
     skip_lines: int | None,
+    sheet: str | None,
     classes: str | None,
     public_rows: int | None,
     methods: str | None,
@@ -53,7 +54,7 @@ def run(
     if methods is not None:
         settings["methods"] = parts_of(methods)
     reading: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
-    reading |= {"skip_lines": skip_lines}
+    reading |= {"skip_lines": skip_lines, "sheet": sheet}
     with warnings_as_lines(), progress_on_stderr(quiet=quiet):
         with progress_bar("Reading data", None):
             data = _data(dataset, table, target, classes, public_rows, progress=not quiet, **reading)

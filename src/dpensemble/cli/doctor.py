@@ -29,6 +29,7 @@ _NAME = "dpensemble"
 # What each extra is for. The others are for developers.
 _USES = {
     "dask": "training on a Dask cluster",
+    "excel": "workbooks of Excel (.xlsx)",
     "ledger": "a ledger of what is spent",
     "opacus": "DPSGDClassifier",
     "pld": "bounds of dp-accounting",

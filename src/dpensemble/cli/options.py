@@ -210,7 +210,7 @@ _SETTING, _LAW, _RULE, _OWN = "settings", "law_fields", "rule_fields", "own"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One option: its flag, its values and their destination."""
+    """One option: its flag, its values and their destination. An option may be given `several` times."""
 
     flag: str
     name: str
@@ -224,6 +224,7 @@ class Option:
     hidden: bool = False
     also: str | None = None
     placeholder: str = ""
+    several: bool = False
 
     @property
     def key(self) -> str:
@@ -250,6 +251,7 @@ class Option:
             show_default=False,
             hidden=self.hidden,
         )
+        kind = list[kind] if self.several else kind
         annotation = kind if flag or self.required else kind | None
         return inspect.Parameter(self.key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
@@ -347,8 +349,9 @@ def flag_of(name: str) -> str:
 
 _JSON = _own("--json", "Print the result as JSON.", bool, Panel.OUTPUT, default=False)
 # Not a path, in which the // of an address would become /.
-_PRIVATE_ROWS = _own("--private", "Private records: CSV, Parquet or a folder of it.", placeholder="FILE")
-_PRIVATE_OR_STREAM = _own("--private", "Private records: CSV, Parquet, folder, database.", placeholder="FILE")
+_PRIVATE_ROWS = _own("--private", "Records (repeatable): CSV, Excel, Parquet, folder", placeholder="FILE", several=True)
+_PRIVATE_OR_STREAM = replace(_PRIVATE_ROWS, text="Records (repeatable): CSV, Excel, Parquet, SQL")
+_SHEET = _own("--sheet", "Sheet of Excel workbooks. [the only visible one]", hidden=True)
 _TRAIN = (
     _own("--dataset", "Packaged data, split in thirds", choices=("adult",)),
     _PRIVATE_ROWS,
@@ -374,7 +377,9 @@ _TRAIN = (
     _own("--sep", "Separator of columns in CSV, such as ';' or tab."),
     _own("--decimal", "Decimal sign of numbers in CSV: . or ,"),
     _own("--multiline-text", "Quoted texts in CSV may hold line breaks.", bool, default=False),
-    _own("--skip-lines", "Lines above the header of CSV files. [seen]", int),
+    # Help is one screen, so this line names the next option.
+    _own("--skip-lines", "Lines above the header [seen] (Excel: --sheet)", int),
+    _SHEET,
     _own(
         "--out",
         "Folder for report, student and labels. Required.",
@@ -570,7 +575,7 @@ class Request:
                 continue
             raw = values[key]
             value = raw.value if isinstance(raw, StrEnum) else raw
-            absent = value is None or (value is False and option.kind is bool)
+            absent = value is None or value == [] or (value is False and option.kind is bool)
             if option.goes_to == _OWN:
                 sorted_values[_OWN][option.name] = option.default if absent else value
             elif not absent or option.default is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +19,7 @@ import pandas as pd
 import typer
 
 from dpensemble._checks import integer_between
-from dpensemble._files import read_json
+from dpensemble._files import is_pipe, read_json
 from dpensemble._work import progress_on_stderr
 from dpensemble.cli.options import parts_of
 from dpensemble.cli.output import check_folder
@@ -40,6 +42,7 @@ def run(
     decimal: str | None,
     multiline_text: bool,
     skip_lines: int | None,
+    sheet: str | None,
     as_json: bool,
     explain: bool,
     explain_plot: Path | None,
@@ -56,7 +59,7 @@ def run(
         loaded = load_student(student)
     unseen = UnseenValues(loaded)
     reading: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
-    reading |= {"skip_lines": skip_lines, "threshold": threshold, "positive_class": positive_class}
+    reading |= {"skip_lines": skip_lines, "sheet": sheet, "threshold": threshold, "positive_class": positive_class}
     explanations = None
     if explain or explain_plot is not None:
         explanations = RowExplanations(
@@ -72,7 +75,7 @@ def run(
     with (
         file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}): choose another file."),
         # Nothing is printed or put in place until everything has succeeded.
-        tempfile.TemporaryFile("w+", encoding="utf-8") if out is None else file_beside(out) as draft,
+        _draft(rows) if out is None else file_beside(out) as draft,
     ):
         with progress_on_stderr("Classifying rows"):
             for number, labels in enumerate(chunks):
@@ -88,6 +91,11 @@ def run(
     if as_json:
         typer.echo(json.dumps(answers))
     _print_notes(loaded, None if threshold is not None else _threshold_for_costs(student), unseen)
+
+
+def _draft(rows: str) -> AbstractContextManager[IO[str]]:
+    """Return a file for what will be printed. What comes through a pipe never reaches the disk."""
+    return io.StringIO() if is_pipe(rows) else tempfile.TemporaryFile("w+", encoding="utf-8")
 
 
 def _print_notes(student: Any, by_costs: str | None, unseen: UnseenValues) -> None:

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dpensemble._checks import printable, round_up
-from dpensemble._files import read_json
+from dpensemble._files import LARGEST_JSON, UnfitJSONError, is_pipe, parse_json, pipe_bytes, read_json
 from dpensemble._work import progress_on_stderr
 from dpensemble.certificates import confirmed, release_stated
 from dpensemble.cli.interrupts import INTERRUPTS
@@ -247,17 +247,22 @@ def verify(file: Path, as_json: bool) -> None:
                 "--certificate to a method that votes."
             )
         file = file / RunFile.CERTIFICATE
-    if not file.is_file():
+    if is_pipe(file):
+        with file_errors(lambda reason: f"{file} cannot be read ({reason}): give a certificate."):
+            content: bytes | None = pipe_bytes(file, LARGEST_JSON)
+    elif file.is_file():
+        content = None
+    else:
         raise FileError(
             f"{file} must be the folder of a run, or a certificate, such as 'dpensemble plan --certificate' writes; no "
             "such file exists."
         )
     if file.name in (RunFile.RECORD, RunFile.PRIVATE_RECORD):
         raise FileError(f"{file} is the record of a run: give its folder, or the {RunFile.CERTIFICATE} in it.")
-    _require_certificate(file)
+    _require_certificate(file, content)
     try:
         with progress_on_stderr("Checking the certificate"):
-            yes, statement = confirmed(file)
+            yes, statement = confirmed(file, content)
     except VerifierError as error:
         typer.echo(f"dpensemble: {error}", err=True)
         raise typer.Exit(_NOT_CHECKED) from None
@@ -268,10 +273,14 @@ def verify(file: Path, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _require_certificate(file: Path) -> None:
+def _require_certificate(file: Path, content: bytes | None) -> None:
     try:
-        holds_object = isinstance(read_json(file, FileError, links=True, special_numbers=True), dict)
-    except OSError:
+        if content is None:
+            certificate = read_json(file, FileError, links=True, special_numbers=True)
+        else:
+            certificate = parse_json(content, special_numbers=True)
+        holds_object = isinstance(certificate, dict)
+    except (OSError, UnfitJSONError):
         holds_object = False
     if not holds_object:
         raise FileError(f"{file} is not a certificate: give the folder of a run, or the {RunFile.CERTIFICATE} in it.")

@@ -30,6 +30,7 @@ def _print_answer(answer: dict[str, Any], words: str, as_json: bool) -> None:
 
 
 Json = Annotated[bool, option(OUTPUT, "Print the result as JSON.", "--json")]
+_Sheet = Annotated[str | None, option(DATA, "Sheet of Excel workbooks. [the only visible one]")]
 Plot = Annotated[Path | None, option(OUTPUT, "Also draw it as SVG.")]
 
 _Where = Annotated[str, typer.Argument(metavar="LEDGER", help="File, or postgresql://user@host/name.")]
@@ -305,6 +306,7 @@ def compare(
     skip_lines: Annotated[
         int | None, option(DATA, "Lines above the header of CSV files. [seen]", "--skip-lines")
     ] = None,
+    sheet: _Sheet = None,
     classes: Annotated[str | None, option(DATA, "Labels of images to keep, such as 3,8.")] = None,
     public_rows: Annotated[int | None, option(DATA, "Public rows, for methods that release labels.")] = None,
     epsilon: Annotated[float, option(PRIVACY, "Whole budget of each method. [1]")] = 1.0,
@@ -432,7 +434,9 @@ def recover(
 
 
 def check(
-    private: Annotated[str, option(DATA, "CSV, Parquet, folder or database. Required.", metavar="FILE")],
+    private: Annotated[
+        list[str], option(DATA, "CSV, Excel, Parquet, folder or database; repeatable. Required.", metavar="FILE")
+    ],
     target: Annotated[str, option(DATA, "Column to predict. Required.")],
     classes: Annotated[str, option(DATA, "All possible labels, comma-separated. Required.")],
     public: Annotated[Path | None, option(DATA, "Public rows with the same features.")] = None,
@@ -445,6 +449,7 @@ def check(
     skip_lines: Annotated[
         int | None, option(DATA, "Lines above the header of CSV files. [seen]", "--skip-lines")
     ] = None,
+    sheet: _Sheet = None,
     no_blanks: Annotated[
         bool, option(DATA, "For a method that takes no blanks, without --fill.", "--no-blanks")
     ] = False,
@@ -463,7 +468,7 @@ def check(
 def predict(
     student: Annotated[Path, typer.Argument(help="student.skops of a run, or its folder.")],
     rows: Annotated[
-        str, typer.Argument(help="Rows to classify: CSV, Parquet, Arrow, or the address of a table; any number.")
+        str, typer.Argument(help="Rows: CSV, Excel, Parquet, Arrow, the address of a table, or - for CSV from stdin.")
     ],
     out: Annotated[Path | None, option(OUTPUT, "Write a CSV file instead of printing.")] = None,
     probabilities: Annotated[
@@ -483,6 +488,7 @@ def predict(
     skip_lines: Annotated[
         int | None, option(DATA, "Lines above the header of CSV files. [seen]", "--skip-lines")
     ] = None,
+    sheet: _Sheet = None,
     explain: Annotated[
         bool, option(OUTPUT, "Also give what each column adds to the logit of each row.", "--explain")
     ] = False,
@@ -503,7 +509,9 @@ def predict(
 
 
 def verify(
-    file: Annotated[Path, typer.Argument(help="Folder of a run, or a certificate of `plan`, `gamma` or `train`.")],
+    file: Annotated[
+        Path, typer.Argument(help="Folder of a run, or a certificate of `plan`, `gamma` or `train`, or -.")
+    ],
     as_json: Json = False,
 ) -> None:
     """Check a certificate with a program that shares no code with this library.

@@ -19,6 +19,7 @@ import typer
 
 from dpensemble import methods
 from dpensemble._checks import split_names
+from dpensemble._files import pipes_kept
 from dpensemble._spending import Spending, kept_in, listen
 from dpensemble._work import Hear, progress_bar, progress_heard_by, progress_on_stderr
 from dpensemble.allocation.budget_groups import parse_budgets
@@ -116,11 +117,13 @@ def run(request: Request) -> None:
             _check_budgets(request)
         model, ledger = estimator(request), _account(own["ledger"], own["data_set"])
         files = _table_files(own)
+        private = tuple(own["private"] or ())
+        Workers.refuse_several_sources(private)
         where = own.get("cluster"), own.get("scheduler")
         with ExitStack() as running:
-            source = running.enter_context(Workers.opened_source(own["private"]))
+            source = running.enter_context(Workers.opened_source(private[0] if private else None))
             _require_streamable(request, source)
-            place = running.enter_context(_claimed_folder(request, source))
+            place = running.enter_context(_claimed_folder(request, files, source))
             # What this run draws is stored there, and no value is drawn twice.
             running.enter_context(kept_in(place.drawn))
             INTERRUPTS.follow(place.standing, lambda: place.spent)
@@ -128,9 +131,10 @@ def run(request: Request) -> None:
             began = None if place.journal is None or model.delta is not None else place.journal.delta
             if began is not None:
                 model.set_params(delta=began[0])
-            private = None if files is None else files.private
-            workers = running.enter_context(Workers.opened(private, source, own.get("jobs"), *where))
-            with progress_bar("Reading tables", None):
+            first = None if files is None else files.private
+            workers = running.enter_context(Workers.opened(first, source, own.get("jobs"), *where))
+            _print_pipes(files)
+            with pipes_kept(), progress_bar("Reading tables", None):
                 tables = _read_tables(request, files, _read_options(request, model, workers))
             _print_notes(tables, strict=own["strict"])
             read = perf_counter() - start
@@ -192,20 +196,24 @@ def _require_streamable(request: Request, source: ArrowSource | None) -> None:
         )
 
 
-def _claimed_folder(request: Request, source: ArrowSource | None) -> AbstractContextManager[RunFolder]:
+def _claimed_folder(
+    request: Request, files: TableFiles | None, source: ArrowSource | None
+) -> AbstractContextManager[RunFolder]:
     """Claim the folder of a new run, or of a run that is being finished."""
     own, resumed = request.own, request.resumed
     if resumed is not None:
         return resumed_folder(own["out"], overwrite=resumed.overwrite, began_in=resumed.folder)
-    named = ("public", "test", "declared_columns", *(() if source is not None else ("private",)))
-    inputs = [Path(own[name]) for name in named if own.get(name) is not None]
-    inputs += () if source is None else source.files
-    facts: dict[str, Any] = {"method": request.method, "private": str(own["private"] or own["dataset"])}
+    private = () if files is None else files.all_private
+    inputs = [Path(own[name]) for name in ("public", "test", "declared_columns") if own.get(name) is not None]
+    inputs += private if source is None else source.files
+    named = ", ".join(own["private"] or [own["dataset"]])
+    facts: dict[str, Any] = {"method": request.method, "private": named}
     if request.settings.get("insecure_release_seed") is not None:
         facts["for_release"] = False
     # Nobody can see here whether a table of Spark or of a server is the same, so such a run cannot be finished later.
-    repeatable = own["private"] is None or not Workers.is_table(Path(own["private"]))
-    repeatable &= source is None or bool(source.files)
+    repeatable = not any(map(Workers.is_table, private)) and (source is None or bool(source.files))
+    # A pipe can be read only once.
+    repeatable &= files is None or not files.pipes
     command = request.arguments if repeatable else ()
     return claimed_folder(own["out"], overwrite=own["overwrite"], inputs=inputs, command=command, about=facts)
 
@@ -234,6 +242,16 @@ def _read_tables(request: Request, files: TableFiles | None, options: ReadOption
     budgets, levels = own.get("budgets"), own.get("levels")
     request_of_budgets = None if budgets is None and levels is None else parse_budgets(budgets, levels)
     return file_tables(files, options, budgets=request_of_budgets, seed=seed)
+
+
+def _print_pipes(files: TableFiles | None) -> None:
+    """State before anything is charged that a run from a pipe cannot be finished later."""
+    if files is not None and files.pipes:
+        typer.echo(
+            f"dpensemble: note: {files.pipes[0]} is a pipe, which can be read only once, so 'dpensemble recover' "
+            "cannot finish this run if it is interrupted.",
+            err=True,
+        )
 
 
 def _print_notes(tables: Tables, *, strict: bool) -> None:
@@ -328,7 +346,8 @@ def _table_files(own: dict[str, Any]) -> TableFiles | None:
     if missing not in ([], ["--classes"]):
         raise InvalidParameterError(f"{' and '.join(missing)} must be given to train on your own tables.")
     files = TableFiles(
-        private=Path(own["private"]),
+        private=Path(own["private"][0]),
+        more_private=[Path(one) for one in own["private"][1:]],
         public=own["public"],
         target=own["target"],
         classes=None if own["classes"] is None else split_names(own["classes"]),
@@ -337,7 +356,7 @@ def _table_files(own: dict[str, Any]) -> TableFiles | None:
         unit=own["unit"],
         drop=parts_of(own["drop"]) or (),
         test_is_public=own["test_is_public"],
-        form=CSVFormat(own["sep"], own["decimal"], own["multiline_text"], own["skip_lines"]),
+        form=CSVFormat(own["sep"], own["decimal"], own["multiline_text"], own["skip_lines"], own["sheet"]),
         groups=_parse_groups(own.get("groups")),
     )
     # Missing or wrong classes are refused before the folder is claimed.
@@ -347,7 +366,7 @@ def _table_files(own: dict[str, Any]) -> TableFiles | None:
 
 _FILES = ("private", "public", "target", "classes")
 _ABOUT_FILES = (
-    *("test", "unit", "drop", "test_is_public", "sep", "decimal", "multiline_text", "skip_lines"),
+    *("test", "unit", "drop", "test_is_public", "sep", "decimal", "multiline_text", "skip_lines", "sheet"),
     *("declared_columns", "in_blocks", "cluster", "jobs"),
 )
 

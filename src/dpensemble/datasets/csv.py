@@ -1,30 +1,33 @@
-"""CSV files as spreadsheets write them, read so that no row affects how another is read.
+"""Files of texts, CSV and workbooks of Excel, read so that no row affects how another is read.
 
 The layout of a file is its header line, the separator of its columns, and their names. All lines of a public file may
 decide its layout. Each other file is read as the public file and its own header line show, or as options state. Its
 records decide nothing, so neighbouring files have the same layout and the same error. A record is a line, and no line
-affects how another is read.
+affects how another is read. A row of a workbook is read as a line (see `dpensemble.datasets.excel`).
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import lzma
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import StringIO
 from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import pandas as pd
 
 from dpensemble._checks import integer_between
-from dpensemble._files import text_file
+from dpensemble._files import is_pipe, text_file
+from dpensemble.datasets.excel import SEPARATOR, is_workbook, opened_sheet
 from dpensemble.datasets.frames import require_names
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
@@ -66,7 +69,7 @@ class CSVLayout:
     `header` is the place of the header line, counted from 0, and `lines_above` counts the lines above it that are not
     blank, without a line that names the separator (`has_sep_line`). The last `n_optional` columns of `names` have no
     name in the file, so records may lack them. `n_entries` counts all entries of the header, and `n_spaced` names with
-    spaces around them.
+    spaces around them. `sheet` is the sheet of a workbook.
     """
 
     sep: str
@@ -77,14 +80,19 @@ class CSVLayout:
     lines_above: int = 0
     has_sep_line: bool = False
     n_spaced: int = 0
+    sheet: str | None = None
 
     def words(self, stated_sep: str | None) -> str:
         """Return the layout in words, and what decided it. `stated_sep` is the separator that an option states."""
         by = "sep= in its first line" if self.has_sep_line else "--sep" if stated_sep else "usual, or as public"
-        facts = [f"{_separator_words(self.sep)} separates columns ({by})", f"the header is line {self.header + 1:,}"]
+        facts = [f"{_separator_words(self.sep)} separates columns ({by})"]
+        facts = [
+            *(facts if self.sheet is None else [f"sheet {self.sheet!r}"]),
+            f"the header is line {self.header + 1:,}",
+        ]
         if self.lines_above:
             facts.append(f"lines above the header that are skipped: {self.lines_above:,}")
-        if self.n_entries > len(self.names) - self.n_optional:
+        if self.sheet is None and self.n_entries > len(self.names) - self.n_optional:
             facts.append("separators at the ends of lines are left out")
         if self.n_spaced:
             facts.append(f"names without the spaces around them: {self.n_spaced:,}")
@@ -103,12 +111,14 @@ class _Top:
         self._rest, self._lines = lines, list[str]()
         self._known = _known_names(like.names)
         first = self._first_at(0, self._usual_sep)
-        named = _SEP_LINE.fullmatch(self.line(first))
+        named = None if is_workbook(path) else _SEP_LINE.fullmatch(self.line(first))
         self.has_sep_line = named is not None
         self.start = first + 1 if named else 0
         self.seps = self._seps(named and named[1])
 
     def _seps(self, named: str | None) -> list[str]:
+        if is_workbook(self.path):
+            return [SEPARATOR]
         if named is None:
             own, usual = self._stated_sep, [self.like.sep, self._usual_sep]
             return [own] if own is not None else list(dict.fromkeys(one for one in usual if one is not None))
@@ -151,7 +161,12 @@ class _Top:
         self.line(self.start + _SHOWING)
         places = range(self.start, min(len(self._lines), self.start + _SHOWING))
         read = ((place, _entries_of(self._lines[place].rstrip("\r\n"), sep)) for place in places)
-        return [(place, entries) for place, entries in read if entries and not _is_blank(self._lines[place], sep)]
+        lines = [(place, entries) for place, entries in read if entries and not _is_blank(self._lines[place], sep)]
+        if not is_workbook(self.path):
+            return lines
+        # As spreadsheets write lines: rows of a workbook end with their last cell.
+        width = max((len(entries) for _, entries in lines), default=0)
+        return [(place, entries + [""] * (width - len(entries))) for place, entries in lines]
 
     def header(self, place: int, sep: str) -> CSVLayout:
         """Return the layout if a line is the header."""
@@ -372,7 +387,7 @@ _CHARACTERS_AT_ONCE = 2**27
 
 def _tables_of_lines(
     path: Path,
-    text: TextIO,
+    text: Iterable[str],
     layout: CSVLayout,
     rows: int | None,
     *,
@@ -381,7 +396,7 @@ def _tables_of_lines(
 ) -> Iterator[pd.DataFrame]:
     """Yield the records after a header as tables of texts, with consecutive row numbers.
 
-    `path` is for messages, and `text` was opened with ``newline=""``. With ``rows=None``, the size of the tables is
+    `path` is for messages, and lines of `text` have their own ends. With ``rows=None``, the size of the tables is
     chosen automatically. With `keep_broken`, a broken line becomes a row in which every entry is missing. By default it
     raises. A line is broken if it has an open quotation mark, or another number of entries than the header. Blank
     entries at the end of a line, which no name belongs to, do not count. `not_blank` has texts that are entries of a
@@ -389,6 +404,7 @@ def _tables_of_lines(
     """
     start, n_tables = 0, 0
     names, sep, blanks = list(layout.names), layout.sep, _blanks_of(list(layout.names), not_blank)
+    text = iter(text)
     for _ in islice(text, layout.header + 1):
         pass
     lines = _whole_lines(path, text, layout, keep_broken)
@@ -435,7 +451,7 @@ def _broken(n_names: int, sep: str) -> str:
     return sep * (n_names - 1) + "\n" if n_names > 1 else '""\n'
 
 
-def _whole_lines(path: Path, text: TextIO, layout: CSVLayout, keep_broken: bool) -> Iterator[str]:
+def _whole_lines(path: Path, text: Iterator[str], layout: CSVLayout, keep_broken: bool) -> Iterator[str]:
     """Yield lines that pandas reads as exactly one row each, with one entry for each name."""
     sep, n_names, header = layout.sep, len(layout.names), layout.header + 1
     broken = _broken(n_names, sep)
@@ -482,15 +498,16 @@ def _wrong_length(line: int, n_entries: int, n_names: int, header: int = 1) -> s
     )
 
 
-#: Endings of text files, optionally followed by ``.gz`` or ``.zip``.
+#: Endings of text files, and those that may follow them.
 _ENDINGS = (".csv", ".tsv", ".txt")
+_PACKED = (".gz", ".zip", ".bz2", ".xz", ".zst")
 # Digits in groups of three, and a decimal comma: 1.234,5.
 _COMMA_NUMBER = r"^(?=.*\d)\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d*)(?:,(\d+))?((?:[eE][+-]?\d+)?)\s*$"
 
 
 @dataclass(frozen=True, slots=True)
 class CSVFormat:
-    """How a CSV file is written.
+    """How a CSV file, or a workbook of Excel, is written.
 
     Parameters
     ----------
@@ -504,6 +521,8 @@ class CSVFormat:
     skip_lines : int or None
         Lines above the header, such as titles, besides a line ``sep=;``. A file without such lines may begin with the
         header. None is what the public file shows.
+    sheet : str or None
+        Sheet of a workbook. None is the only visible one.
 
     Raises
     ------
@@ -515,6 +534,7 @@ class CSVFormat:
     decimal: str | None = None
     multiline_text: bool = False
     skip_lines: int | None = None
+    sheet: str | None = None
 
     def __post_init__(self) -> None:
         sep = _as_character(self.sep)
@@ -535,14 +555,16 @@ class CSVFormat:
 
     def separator(self, path: Path) -> str:
         """Return the character that separates the columns of a file."""
+        if is_workbook(path):
+            return SEPARATOR
         usual = "\t" if _endings(path)[0] == ".tsv" else ";" if self.decimal == "," else ","
         return _as_character(self.sep) or usual
 
 
 def is_csv(path: Path) -> bool:
-    """Return whether a file's ending is that of a text file, compressed or not."""
+    """Return whether a file holds texts: CSV, compressed or not or from a pipe, or a workbook of Excel."""
     inner, outer = _endings(path)
-    return inner in _ENDINGS or (outer == ".zip" and inner == "")
+    return inner in _ENDINGS or (outer == ".zip" and inner == "") or is_workbook(path) or is_pipe(path)
 
 
 def read_csv(
@@ -580,8 +602,8 @@ def csv_chunks(path: Path, how: CSVFormat, rows: int, like: Expected | None = No
 def csv_layout(path: Path, how: CSVFormat, *, like: Expected | None = None, public: bool = False) -> CSVLayout:
     """Return the layout of a file. Records of a file that is not `public` do not decide it."""
     like = Expected() if like is None else like
-    with text_file(path, _ENDINGS) as file:
-        top = _Top(path, file, how, like)
+    with _opened(path, how) as (sheet, lines):
+        top = _Top(path, iter(lines), how, like)
         place, sep = _of_public(top) if public else _of_other(top)
         layout = top.header(place, sep)
     _check(path, layout, sep, public=public)
@@ -590,12 +612,28 @@ def csv_layout(path: Path, how: CSVFormat, *, like: Expected | None = None, publ
             f"the first line of {path} names none of the columns of {like.whose}: write names there, or give "
             "--skip-lines with the number of lines above the header."
         )
+    if sheet is not None:
+        # Cells right of the header are ignored, and rows end with their last cell.
+        names = layout.names[: len(layout.names) - layout.n_optional]
+        return replace(layout, names=names, n_optional=0, n_entries=len(names), sheet=sheet)
     if how.decimal == "," == layout.sep:
         raise DataError(f"{path} has commas between columns, but decimal={how.decimal!r}: leave out --decimal.")
     if public and layout.n_entries > len(layout.names):
         unnamed = tuple(f"Unnamed: {number}" for number in range(len(layout.names), layout.n_entries))
         return replace(layout, names=layout.names + unnamed, n_optional=layout.n_optional + len(unnamed))
     return layout
+
+
+@contextmanager
+def _opened(path: Path, how: CSVFormat, layout: CSVLayout | None = None) -> Iterator[tuple[str | None, Iterable[str]]]:
+    """Yield the name of the sheet of a workbook, or None, and the lines of a file, whose `layout` may be known."""
+    if not is_workbook(path):
+        with text_file(path, _ENDINGS) as file:
+            yield None, file
+        return
+    known = {} if layout is None else {"header": layout.header, "width": len(layout.names)}
+    with opened_sheet(path, how.sheet, decimal=how.decimal or ".", **known) as sheet:
+        yield sheet
 
 
 def _read_tables(
@@ -606,11 +644,11 @@ def _read_tables(
     keep_broken: bool,
     not_blank: Mapping[str, Collection[str]],
 ) -> Iterator[pd.DataFrame]:
-    with text_file(path, _ENDINGS) as file:
-        if how.multiline_text:
-            tables = _multiline_tables(path, file, layout, rows, not_blank)
+    with _opened(path, how, layout) as (sheet, lines):
+        if how.multiline_text and sheet is None:
+            tables = _multiline_tables(path, cast(TextIO, lines), layout, rows, not_blank)
         else:
-            tables = _tables_of_lines(path, file, layout, rows, keep_broken=keep_broken, not_blank=not_blank)
+            tables = _tables_of_lines(path, lines, layout, rows, keep_broken=keep_broken, not_blank=not_blank)
         for table in tables:
             yield _with_points(table) if how.decimal == "," else table
 
@@ -644,7 +682,7 @@ def _multiline_tables(
 def _endings(path: Path) -> tuple[str, str]:
     """Return the endings of the table and of its compression. Either is empty if there is none."""
     outer = path.suffix.lower()
-    if outer in (".gz", ".zip"):
+    if outer in _PACKED:
         return Path(path.stem).suffix.lower(), outer
     return outer, ""
 
@@ -683,6 +721,7 @@ def advice(error: Exception, kind: str) -> str:
         pd.errors.EmptyDataError: "it is empty",
         zipfile.BadZipFile: "it is not a zip file",
         gzip.BadGzipFile: "it is not a gzip file",
+        lzma.LZMAError: "it is not an xz file, or one that needs much memory",
         EOFError: "it ends too soon",
         MemoryError: "it needs more memory than there is",
     }

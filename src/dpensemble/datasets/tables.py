@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
+from lzma import LZMAError
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 
 from dpensemble._checks import is_missing, shown
 from dpensemble._entries import Floats, Rows, is_table, require_readable
+from dpensemble._files import pipes_kept
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble.datasets.arrow import ParquetTable, is_parquet
 from dpensemble.datasets.columns import (
@@ -62,16 +64,18 @@ def read_table(
     multiline_text: bool = False,
     keep_broken: bool = False,
     skip_lines: int | None = None,
+    sheet: str | None = None,
     like: Expected | None = None,
     not_blank: Mapping[str, Collection[str]] | None = None,
 ) -> pd.DataFrame:
-    """Read a CSV or Parquet file by its ending, or a folder of Parquet files as one table.
+    """Read a CSV, Excel or Parquet file by its ending, or a folder of Parquet files as one table.
 
     Parameters
     ----------
     path : path
-        Ending in ``.csv``, ``.tsv`` or ``.txt``, optionally followed by ``.gz`` or ``.zip`` (with one such file in it),
-        or in ``.parquet`` or ``.pq``, or a folder. Text is UTF-8, or UTF-16 with its mark. Bytes that are not UTF-8
+        Ending in ``.csv``, ``.tsv`` or ``.txt``, optionally followed by ``.gz``, ``.bz2``, ``.xz``, ``.zst`` or
+        ``.zip`` (with one such file in it), or in ``.xlsx``, ``.parquet`` or ``.pq``, or a folder. ``-`` is CSV from
+        standard input. Text is UTF-8, or UTF-16 with its mark. Bytes that are not UTF-8
         are decoded as Windows writes them (cp1252), each separately.
     guess : bool, default=False
         Read a CSV column whose entries are all numbers as numbers. Only for public
@@ -90,6 +94,8 @@ def read_table(
     skip_lines : int, optional
         Lines above the header of a CSV file, such as titles, besides a line ``sep=;``. By default those that a public
         table (``guess=True``) shows.
+    sheet : str, optional
+        Sheet of a workbook of Excel. By default the only visible one. Each cell is read separately.
     like : Expected, optional
         What is known about the file from the public table of a run, for the command line.
     not_blank : mapping of str to collection of str, optional
@@ -106,9 +112,10 @@ def read_table(
     FileError
         If the ending is unknown, or the file or a line of it cannot be read.
     DataError
-        If the table has no rows or repeated column names, or seems to have another separator.
+        If the table has no rows, repeated column names or merged cells in its header, or seems to have another
+        separator.
     """
-    path, how = Path(path), CSVFormat(sep, decimal, multiline_text, skip_lines)
+    path, how = Path(path), CSVFormat(sep, decimal, multiline_text, skip_lines, sheet)
     text = is_csv(path)
     # A table whose types are guessed is public.
     with nullcontext() if guess else guard_private_rows(), readable(path):
@@ -132,10 +139,11 @@ def table_chunks(
     decimal: str | None = None,
     multiline_text: bool = False,
     skip_lines: int | None = None,
+    sheet: str | None = None,
     like: Expected | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Yield a table as `read_table` would read it, in chunks of `rows` rows, so that it need not fit into memory."""
-    path, how = Path(path), CSVFormat(sep, decimal, multiline_text, skip_lines)
+    path, how = Path(path), CSVFormat(sep, decimal, multiline_text, skip_lines, sheet)
     with readable(path):
         if is_csv(path):
             yield from csv_chunks(path, how, rows, like)
@@ -149,12 +157,15 @@ def table_chunks(
 def _instead(path: Path) -> str:
     """Return the beginning of a suggestion for the file of another program."""
     ending = path.suffix.lower()
-    if ending in (".xlsx", ".xls", ".ods"):
-        return "save it as CSV there, and "
+    if ending in (".xlsm", ".xlsb", ".xls", ".ods"):
+        return "save it as .xlsx or CSV there, and "
     if str(path).startswith("spark:"):
         return "to classify the rows of a table of Spark call spark_predictions in Python, otherwise "
     database = _DATABASES.get(ending)
     return f"for private records, or rows to classify, give {database}:{path}:TABLE, otherwise " if database else ""
+
+
+_UNREADABLE = (OSError, ValueError, EOFError, BadZipFile, NotImplementedError, RuntimeError, MemoryError, LZMAError)
 
 
 @contextmanager
@@ -162,14 +173,15 @@ def readable(path: Path) -> Iterator[None]:
     """Turn errors about a file that cannot be read as a table into one sentence."""
     if not is_csv(path) and not is_parquet(path):
         raise FileError(
-            f"{path} is not a table that can be read; {_instead(path)}use .csv, .csv.gz, .csv.zip, .tsv, .parquet or a "
-            "folder of .parquet."
+            f"{path} is not a table that can be read; {_instead(path)}use .csv, .tsv, either with .gz, .bz2, .xz, "
+            ".zst or .zip, or .xlsx, .parquet or a folder of .parquet."
         )
     try:
-        yield
+        with pipes_kept():
+            yield
     except (DataError, FileError, InvalidParameterError):
         raise
-    except (OSError, ValueError, EOFError, BadZipFile, NotImplementedError, RuntimeError, MemoryError) as error:
+    except _UNREADABLE as error:
         kind = path.suffix.lower()[1:]
         raise FileError(f"{path} cannot be read: {advice(error, kind)}.") from None
 

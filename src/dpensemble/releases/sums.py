@@ -13,6 +13,7 @@ are those of C. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for di
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -363,6 +364,13 @@ class SumReleaser:
         outcome = query.read(noisy / query.unit / weight, math.sqrt(variance) / query.unit / weight)
         self.released.append(ReleasedSum(query.description, query.table(outcome), sigma))
         return outcome
+
+    def release(
+        self, query: SumQuery[Outcome], total: Integers | BigIntegers | None, share: float, *, weight: float = 1.0
+    ) -> Outcome:
+        """Call `charge_and_draw`, which had this name before."""
+        warnings.warn("release is now called charge_and_draw.", DeprecationWarning, stacklevel=2)
+        return self.charge_and_draw(query, total, share, weight=weight)
 
     def spread(self, query: SumQuery[Outcome], share: float, *, weight: float = 1.0) -> float:
         """Return the standard deviation of the noise on each entry of a coming sum per unit of weight. Public."""

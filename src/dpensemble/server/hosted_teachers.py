@@ -53,7 +53,7 @@ class HostedEnsemble:
             classes=grant.classes,
             unit=hosted.unit,
             drop=hosted.drop,
-            form=CSVFormat(hosted.sep, hosted.decimal, bool(hosted.multiline_text), hosted.skip_lines),
+            form=CSVFormat(hosted.sep, hosted.decimal, bool(hosted.multiline_text), hosted.skip_lines, hosted.sheet),
         )
         tables = file_tables(files, ReadOptions(blanks=True, on_bad_record=hosted.bad_records))
         relation = member("relation", grant.relation, Relation)

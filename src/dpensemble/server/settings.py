@@ -47,6 +47,7 @@ class EnsembleSettings:
     decimal: str | None = None
     multiline_text: bool | None = None
     skip_lines: int | None = None
+    sheet: str | None = None
     on_bad_record: str | None = None
 
     @property

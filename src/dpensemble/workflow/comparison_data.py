@@ -148,13 +148,22 @@ def table_data(
     decimal: str | None = None,
     multiline_text: bool = False,
     skip_lines: int | None = None,
+    sheet: str | None = None,
 ) -> ComparisonData:
     """Return the user's public table, in which every row has a label, as data for a comparison.
 
     The figures of a comparison are exact, so every row must be public. A third of all rows counts as public by default
     and at most.
     """
-    table = read_table(path, guess=True, sep=sep, decimal=decimal, multiline_text=multiline_text, skip_lines=skip_lines)
+    table = read_table(
+        path,
+        guess=True,
+        sep=sep,
+        decimal=decimal,
+        multiline_text=multiline_text,
+        skip_lines=skip_lines,
+        sheet=sheet,
+    )
     if target not in table:
         raise InvalidParameterError(f"target must be a column of {path} ({', '.join(table.columns)}); got {target!r}.")
     labels = table.pop(target)

@@ -193,6 +193,7 @@ def predictions(
     decimal: str | None = None,
     multiline_text: bool = False,
     skip_lines: int | None = None,
+    sheet: str | None = None,
     at_once: int | None = None,
     unseen: UnseenValues | None = None,
     explanations: RowExplanations | None = None,
@@ -206,17 +207,15 @@ def predictions(
     """
     rule = _rule([str(label) for label in student.classes_], threshold, positive_class)
     start, at_once = 0, ROWS_AT_ONCE if at_once is None else at_once
+    how: dict[str, Rows] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
+    how |= {"skip_lines": skip_lines, "sheet": sheet}
     if names_source(str(rows)):
-        _refuse_csv_settings(
-            {"sep": sep, "decimal": decimal, "multiline_text": multiline_text or None, "skip_lines": skip_lines}
-        )
+        _refuse_csv_settings(how | {"multiline_text": multiline_text or None})
         tables = _of_source(student, str(rows), keep, at_once)
     else:
         needed = frozenset(_needed_columns(student))
         like = Expected(names=needed | set(keep), required=needed, search=True, whose="the student")
-        tables = table_chunks(
-            rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text, skip_lines=skip_lines, like=like
-        )
+        tables = table_chunks(rows, at_once, **how, like=like)
     # An error also ends the connection to a database.
     with closing(tables):
         for table in tables:

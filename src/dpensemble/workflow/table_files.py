@@ -18,10 +18,10 @@ import pandas as pd
 
 from dpensemble._checks import Label, declared_labels, folded, member, number_of_workers
 from dpensemble._entries import Rows
-from dpensemble._files import JSON, LARGEST_JSON, UnfitJSONError, file_bytes, parse_json
+from dpensemble._files import JSON, LARGEST_JSON, UnfitJSONError, file_bytes, is_pipe, parse_json, pipe_bytes
 from dpensemble.clusters import on_cluster
 from dpensemble.datasets import CSVFormat, read_table
-from dpensemble.datasets.arrow import ArrowPart, ParquetTable, is_parquet
+from dpensemble.datasets.arrow import ArrowPart, ParquetTable, is_parquet, stacked
 from dpensemble.datasets.arrow_sources import ArrowSource, names_source, opened_source
 from dpensemble.datasets.csv import BLANKS, CSVLayout, Expected, csv_layout, is_csv, with_point
 from dpensemble.datasets.partitions import ParquetOnSpark, ParquetParts, SparkParts, spark_session
@@ -82,6 +82,17 @@ class Workers:
     def opened_source(private: str | None) -> AbstractContextManager[ArrowSource | None]:
         """Return the context of a private table that is streamed from a database or an Arrow file, or an empty one."""
         return opened_source(private) if private is not None and names_source(private) else nullcontext()
+
+    @staticmethod
+    def refuse_several_sources(private: Sequence[str]) -> None:
+        """Raise if one of several private tables is not a file."""
+        named = [one for one in private if names_source(one) or Workers.is_table(Path(one))]
+        if named and len(private) > 1:
+            raise InvalidParameterError(
+                f"private is given {len(private)} times, but several private tables must be files: give one "
+                "view of all records.",
+                parameter="private",
+            )
 
     @staticmethod
     def opened_cluster(backend: str | None, cluster: str | None, scheduler: str | None) -> AbstractContextManager[None]:
@@ -228,8 +239,8 @@ class TableFiles:
     Parameters
     ----------
     private, public : path
-        CSV or Parquet, or a folder of Parquet files. The public table may lack the target, and is None when
-        ``declared_columns`` is given.
+        CSV, Excel or Parquet, a folder of Parquet files, or ``-`` for CSV from standard input. The public table may
+        lack the target, and is None when ``declared_columns`` is given.
     target : str
         Column to predict.
     classes : sequence of str, int or float, or None
@@ -249,6 +260,8 @@ class TableFiles:
     groups : mapping of str to sequence of str or None
         Columns by which the student's quality is stated, and their declared values. None takes the values of the public
         rows. Values that are not declared form the group "other".
+    more_private : sequence of path
+        Further files of private records with the same columns. Their records follow those of `private`, in this order.
     """
 
     private: Path
@@ -262,6 +275,24 @@ class TableFiles:
     test_is_public: bool = False
     form: CSVFormat = field(default_factory=CSVFormat)
     groups: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
+    more_private: Sequence[Path] = ()
+
+    @property
+    def all_private(self) -> tuple[Path, ...]:
+        """All files of private records, in order."""
+        return (self.private, *self.more_private)
+
+    @property
+    def name(self) -> str:
+        """The names of the files of private records."""
+        return ", ".join("a pipe" if is_pipe(path) else path.name for path in self.all_private)
+
+    @property
+    def pipes(self) -> list[str]:
+        """The options whose files can be read only once."""
+        named: list[tuple[str, Path | None]] = [("private", path) for path in self.all_private]
+        named += [("public", self.public), ("test", self.test), ("declared-columns", self.declared_columns)]
+        return [f"--{option}" for option, path in named if path is not None and is_pipe(path)]
 
     @cached_property
     def labels(self) -> list[Label]:
@@ -283,9 +314,37 @@ class TableFiles:
             multiline_text=self.form.multiline_text,
             keep_broken=keep_broken,
             skip_lines=self.form.skip_lines,
+            sheet=self.form.sheet,
             like=like,
             not_blank=self._labels_like_blanks(),
         )
+
+    def read_private(self, *, keep_broken: bool, like: Expected) -> pd.DataFrame:
+        """Read the files of private records as one table. Raise if one has other columns than the first."""
+        tables = [self.read(path, keep_broken=keep_broken, like=like) for path in self.all_private]
+        first = list(tables[0].columns)
+        for path, table in zip(self.all_private, tables, strict=True):
+            if sorted(table.columns) != sorted(first):
+                # The columns are not named, because the tables are private.
+                raise DataError(
+                    f"{path} has other columns than {self.private}: write all private tables with the same columns."
+                )
+        return tables[0] if len(tables) == 1 else stacked([table[first] for table in tables])
+
+    def require_possible(self, options: ReadOptions) -> None:
+        """Raise if the files cannot be read together, before any of them is read."""
+        self._refuse_overlaps()
+        if len(self.pipes) > 1:
+            raise InvalidParameterError(
+                f"{' and '.join(self.pipes)} are pipes, and only one can be: give files for the others.",
+                parameter=self.pipes[0][2:].replace("-", "_"),
+            )
+        if not self.more_private:
+            return
+        if any(path.is_dir() for path in self.all_private):
+            raise DataError("several private tables cannot be folders: put the parts of all into one folder.")
+        if options.workers is not None or options.in_blocks:
+            raise DataError("several private tables are read into memory: put their parts into one folder instead.")
 
     def named_columns(self, budgets: str | None = None) -> Expected:
         """Return what options state about columns: their names. `budgets` is the column of budgets."""
@@ -346,22 +405,30 @@ class TableFiles:
         texts = frozenset(text for text in BLANKS if text and folded(text) in declared)
         return {self.target: texts} if texts else {}
 
-    def refuse_overlaps(self) -> None:
-        """Raise if one file has two purposes."""
+    def _refuse_overlaps(self) -> None:
+        """Raise if one file has two purposes, or is given twice."""
+        for place, private in enumerate(self.all_private):
+            if any(_is_same_file(private, other) for other in self.all_private[:place]):
+                raise DataError(
+                    f"private names one file twice ({private}), so its records would count twice: drop one."
+                )
+            self._refuse_overlaps_with(private)
+
+    def _refuse_overlaps_with(self, private: Path) -> None:
         for name, other in (("public", self.public), ("test", self.test)):
             # A link that leads to itself has a real path, too.
-            if other is not None and _real(self.private) in _real(other).parents:
+            if other is not None and _real(private) in _real(other).parents:
                 raise DataError(
                     f"the {name} table ({other}) is in the private table's folder: move it to another folder."
                 )
-            if other is not None and _is_same_file(self.private, other):
-                raise DataError(f"the {name} table is the private table itself ({self.private}): give other rows.")
-            if other is not None and _share_files(self.private, other):
+            if other is not None and _is_same_file(private, other):
+                raise DataError(f"the {name} table is the private table itself ({private}): give other rows.")
+            if other is not None and _share_files(private, other):
                 raise DataError(
-                    f"the {name} table ({other}) and the private table ({self.private}) share a file: give other rows."
+                    f"the {name} table ({other}) and the private table ({private}) share a file: give other rows."
                 )
-        if self.declared_columns is not None and _is_same_file(self.private, self.declared_columns):
-            raise DataError(f"declared_columns is the private table itself ({self.private}): give a description.")
+        if self.declared_columns is not None and _is_same_file(private, self.declared_columns):
+            raise DataError(f"declared_columns is the private table itself ({private}): give a description.")
 
 
 _FORM = 'an object such as {"age": [17, 90], "sex": ["f", "m"]}'
@@ -370,7 +437,10 @@ _FORM = 'an object such as {"age": [17, 90], "sex": ["f", "m"]}'
 def _read_columns(path: Path) -> dict[str, JSON]:
     """Return the declaration of each column in a JSON file: two numbers are a range, and texts are categories."""
     try:
-        columns = parse_json(file_bytes(path, links=True, largest=LARGEST_JSON), special_numbers=True, pairs=_each_once)
+        content = (
+            pipe_bytes(path, LARGEST_JSON) if is_pipe(path) else file_bytes(path, links=True, largest=LARGEST_JSON)
+        )
+        columns = parse_json(content, special_numbers=True, pairs=_each_once)
     except InvalidParameterError:
         raise
     except OSError as error:

@@ -528,10 +528,11 @@ class _WrittenTables:
 
 def _written_tables(files: TableFiles, options: ReadOptions, budgets_column: str | None) -> _WrittenTables:
     """Read the private and the public table."""
-    files.refuse_overlaps()
+    files.require_possible(options)
     if options.workers is not None:
         options.workers.require_possible(files.private)
-    streamed = options.workers is not None or options.reads_in_blocks(files.private)
+    in_blocks = options.reads_in_blocks(files.private)
+    streamed = options.workers is not None or (in_blocks and not files.more_private)
     declared = files.declared_features(budgets_column)
     named = files.named_columns(budgets_column)
     public = declared_grid(declared).empty if files.public is None else files.read(files.public, guess=True, like=named)
@@ -563,7 +564,7 @@ def _private_records(
     """Return the fields of `Tables` that hold the private records, converted or as a stream."""
     workers = kinds.options.workers
     source = None if workers is None else workers.source
-    name = files.private.name if source is None else source.name
+    name = files.name if source is None else source.name
     if written.streamed:
         others = replace(files, drop=(*files.drop, *(name for name in written.groups if name in written.private_only)))
         conversion = _RowsAndLabels(kinds.without_rows(), files.target)
@@ -584,10 +585,11 @@ def _private_rows(files: TableFiles, options: ReadOptions, streamed: bool, like:
     keep_bad = options.keep_bad
     if streamed:
         return pd.DataFrame(columns=files.private_columns(options.workers))
-    if files.unit is not None and is_parquet(files.private) and files.private.exists():
-        # By the type in the file, before any entry is read.
-        ParquetTable(files.private).require_unit(files.unit)
-    return files.read(files.private, keep_broken=keep_bad, like=like)
+    for path in files.all_private if files.unit is not None else ():
+        if is_parquet(path) and path.exists():
+            # By the type in the file, before any entry is read.
+            ParquetTable(path).require_unit(str(files.unit))
+    return files.read_private(keep_broken=keep_bad, like=like)
 
 
 def _public_features(public: pd.DataFrame, options: ReadOptions) -> pd.DataFrame:
