@@ -24,6 +24,7 @@ from dpensemble.datasets import CSVFormat, read_table
 from dpensemble.datasets.arrow import ArrowPart, ParquetTable, is_parquet
 from dpensemble.datasets.arrow_sources import ArrowSource, names_source, opened_source
 from dpensemble.datasets.csv import BLANKS, CSVLayout, Expected, csv_layout, is_csv, with_point
+from dpensemble.datasets.formats import RULES, EntryRules
 from dpensemble.datasets.partitions import ParquetOnSpark, ParquetParts, SparkParts, spark_session
 from dpensemble.datasets.tables import readable
 from dpensemble.errors import DataError, FileError, InvalidParameterError
@@ -249,6 +250,8 @@ class TableFiles:
     groups : mapping of str to sequence of str or None
         Columns by which the student's quality is stated, and their declared values. None takes the values of the public
         rows. Values that are not declared form the group "other".
+    entries : EntryRules
+        What is declared about the entries of columns.
     """
 
     private: Path
@@ -262,6 +265,7 @@ class TableFiles:
     test_is_public: bool = False
     form: CSVFormat = field(default_factory=CSVFormat)
     groups: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
+    entries: EntryRules = field(default_factory=EntryRules)
 
     @cached_property
     def labels(self) -> list[Label]:
@@ -285,6 +289,8 @@ class TableFiles:
             skip_lines=self.form.skip_lines,
             like=like,
             not_blank=self._labels_like_blanks(),
+            # Whose ids, groups and labels are no features, and are read as before.
+            written=None if not guess or self.entries.rules < RULES else list(self.entries.columns),
         )
 
     def named_columns(self, budgets: str | None = None) -> Expected:
