@@ -164,7 +164,7 @@ def run(
     as_json: bool,
 ) -> None:
     """Show how columns are read, and count the bad records of a private table. The counts are for the owner only."""
-    entries = entry_rules(column, blank, below_limit, decimal)
+    entries = entry_rules(column, blank, below_limit)
     files = TableFiles(
         private=Path(private),
         public=public,

@@ -332,7 +332,7 @@ def _table_files(own: dict[str, Any]) -> TableFiles | None:
     # If only classes are missing, `labels` has a sentence about them.
     if missing not in ([], ["--classes"]):
         raise InvalidParameterError(f"{' and '.join(missing)} must be given to train on your own tables.")
-    entries = entry_rules(own["column"], own["blank"], own["below_limit"], own["decimal"])
+    entries = entry_rules(own["column"], own["blank"], own["below_limit"])
     files = TableFiles(
         private=Path(own["private"]),
         public=own["public"],
@@ -354,7 +354,19 @@ def _table_files(own: dict[str, Any]) -> TableFiles | None:
 
 _FILES = ("private", "public", "target", "classes")
 _ABOUT_FILES = (
-    *("test", "unit", "drop", "column", "blank", "below_limit", "test_is_public", "sep", "decimal", "multiline_text", "skip_lines"),
+    *(
+        "test",
+        "unit",
+        "drop",
+        "column",
+        "blank",
+        "below_limit",
+        "test_is_public",
+        "sep",
+        "decimal",
+        "multiline_text",
+        "skip_lines",
+    ),
     *("declared_columns", "in_blocks", "cluster", "jobs"),
 )
 

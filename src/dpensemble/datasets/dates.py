@@ -53,7 +53,9 @@ _ENGLISH = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _MONTH = r"(?P<B>[^\W\d_]{3,10})\.?"
 _NAMED = {
     "dB": re.compile(rf"(?P<d>\d{{1,2}})\.?[\s/-]*{_MONTH}[\s,/-]*(?P<year>\d{{4}}|\d{{2}})(?:[T:\s].*)?"),
-    "Bd": re.compile(rf"{_MONTH}[\s/-]*(?P<d>\d{{1,2}})(?:st|nd|rd|th)?[\s,./-]+(?P<year>\d{{4}}|\d{{2}})(?:[T:\s].*)?"),
+    "Bd": re.compile(
+        rf"{_MONTH}[\s/-]*(?P<d>\d{{1,2}})(?:st|nd|rd|th)?[\s,./-]+(?P<year>\d{{4}}|\d{{2}})(?:[T:\s].*)?"
+    ),
 }
 
 

@@ -69,7 +69,7 @@ _ENTRY = re.compile(
     (?P<core>{_CORE})
     (?P<power>[eE][+-]?[0-9]{{1,3}})?
     (?P<trailing>\s?-(?=\s|$))?\s?
-    (?P<after>(?:10\^?[0-9]|[^\d\s,;:()+*†‡'"<>=~?!#./&@|_\[\]\\-])[^\s,;:()]{{0,11}}(?:\s[^\W\d]{{1,3}})?)?
+    (?P<after>(?:10\^?[0-9]|[^\d\s,;:()+*†‡'"<>=~?!#./&@|_\[\]\\-])(?:[^\s,;:()]{{0,10}}[^\s,;:()-])?(?:\s[^\W\d]{{1,3}})?)?
     (?P<last>\s?-)?\s?
     (?P<close>\))?
     """,
@@ -79,10 +79,7 @@ _ENTRY = re.compile(
 _AFTER_CURRENCY = re.compile(rf"^({_CURRENCY})\s?\((.+)\)$")
 _ORDINAL = re.compile(r"(st|nd|rd|th|º|ª|er|ère|e|x)", re.IGNORECASE)
 _PLURAL = re.compile(r"(?<=[^\W\d_]{2})(s|e)$")
-_GROUPED = {
-    mark: re.compile(rf"[1-9][0-9]{{0,2}}(?:{re.escape(mark)}[0-9]{{3}})+")
-    for mark in (",", ".", "'", " ")
-}
+_GROUPED = {mark: re.compile(rf"[1-9][0-9]{{0,2}}(?:{re.escape(mark)}[0-9]{{3}})+") for mark in (",", ".", "'", " ")}
 _LAKHS = re.compile(r"[1-9][0-9]?(?:,[0-9]{2})+,[0-9]{3}")
 # What SAS, SPSS, Excel and people write for an entry that is missing.
 _BLANK = re.compile(
@@ -391,8 +388,6 @@ def entry_rules(
     columns: Sequence[str] | None,
     blanks: Sequence[str] | None,
     below_limit: str | None,
-    decimal: str | None,
-    rules: int = RULES,
 ) -> EntryRules:
     """Return the rules of options such as ``--column age=number`` and ``--blank age=99``, each given any number of times.
 
@@ -412,9 +407,7 @@ def entry_rules(
         name, equals, entry = text.partition("=")
         blank.setdefault(name if equals else EVERY_COLUMN, []).append(entry if equals else text)
     with as_options():
-        return EntryRules(
-            columns=kinds, blank=blank, below_limit=below_limit or "limit", decimal=decimal, rules=rules
-        )
+        return EntryRules(columns=kinds, blank=blank, below_limit=below_limit or "limit")
 
 
 @contextmanager
@@ -539,9 +532,7 @@ class _PublicNumbers:
             decimal = self._decimal(name)
         seen = [part for part, fits in zip(self.parts, self.fits.tolist(), strict=True) if part is not None and fits]
         if stated is None:
-            marks = "".join(
-                mark for mark in ",.' " if mark != decimal and self._groups(mark, decimal)
-            )
+            marks = "".join(mark for mark in ",.' " if mark != decimal and self._groups(mark, decimal))
         currency = any(part.currency for part in seen if part.unit)
         usual = MONEY if currency else PERCENT if self.unit == "%" else NUMBER
         bare = not self.unit or any(not part.unit for part in seen)

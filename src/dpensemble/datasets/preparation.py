@@ -34,7 +34,7 @@ from dpensemble.datasets.columns import (
     plain_texts,
     text_of,
 )
-from dpensemble.datasets.dates import date_formats, date_parts, require_one_date_format, unreadable_dates
+from dpensemble.datasets.dates import PIVOT, date_formats, date_parts, require_one_date_format, unreadable_dates
 from dpensemble.datasets.formats import (
     CATEGORY,
     DATE,
@@ -436,7 +436,10 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         """Return in words how each column is read."""
         kinds = dict(zip(self.feature_names_in_, self.kinds_, strict=True))
         kinds |= {name: NumberFormat(**form).words() for name, form in self.formats_.items()}
-        return kinds | {name: f"date: {', '.join(date['parts'])}" for name, date in self.dates_.items()}
+        for name, date in self.dates_.items():
+            pivot = f"; years 00 to {PIVOT % 100 - 1} are 20.." if "%y" in date["format"] else ""
+            kinds[name] = f"date: {', '.join(date['parts'])}{pivot}"
+        return kinds
 
 
 class TableEncoder(LibraryTransformer, TransformerMixin, BaseEstimator):

@@ -232,7 +232,8 @@ def _written_notes(public: pd.DataFrame, preparation: TablePreparation) -> dict[
         blanks = f"; blank are {_quoted_counts(lost)}" if len(lost) else ""
         example = _quoted_counts(entries[~blank[name]].value_counts())
         text = f"column {name!r} is read as {kind}: {example}{blanks}"
-        notes[name] = Note(name, f"{text}; where that is wrong, give --column NAME=KIND.", is_doubtful=False)
+        cure = "" if name in (preparation.columns or {}) else "; if that is wrong, give --column NAME=KIND"
+        notes[name] = Note(name, f"{text}{cure}.", is_doubtful=False)
     return notes
 
 
@@ -340,13 +341,7 @@ class _Remarks:
     def _of_text(self, name: str, entries: pd.Series, different: int, drop: str) -> Iterator[Note]:
         """Distinguish free text, ids and unreadable dates from categories."""
         texts = as_text(entries)
-        if len(date_formats(texts)) > 1:
-            yield Note(
-                name,
-                f"column {name!r} holds dates in which days may be months, so it is read as text: write them as "
-                "2025-12-31, or leave it out.",
-            )
-        elif len(texts) and texts.map(looks_like_decimal_comma).mean() > _NEARLY_ALL:
+        if len(texts) and texts.map(looks_like_decimal_comma).mean() > _NEARLY_ALL:
             yield Note(
                 name,
                 f'column {name!r} looks like numbers with decimal commas, but is read as text: give --decimal ",".',

@@ -267,6 +267,10 @@ class TableFiles:
     groups: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
     entries: EntryRules = field(default_factory=EntryRules)
 
+    def __post_init__(self) -> None:
+        # The reader of CSV files puts points into numbers with decimal commas.
+        object.__setattr__(self, "entries", replace(self.entries, decimal=self.form.decimal))
+
     @cached_property
     def labels(self) -> list[Label]:
         """The declared classes, with numbers in the form in which this run's readers return them."""

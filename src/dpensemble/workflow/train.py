@@ -59,9 +59,7 @@ class RowConversion:
     It learns only from the rows of `public`. Without rows, `public` only defines the kinds of declared columns.
     """
 
-    def __init__(
-        self, public: pd.DataFrame, model: Any, *, fill: bool, entries: EntryRules | None = None
-    ) -> None:
+    def __init__(self, public: pd.DataFrame, model: Any, *, fill: bool, entries: EntryRules | None = None) -> None:
         tabular, takes_nan = model.takes_tables, get_tags(model).input_tags.allow_nan
         if fill and tabular and takes_nan:
             raise InvalidParameterError(
