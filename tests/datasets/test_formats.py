@@ -10,7 +10,7 @@ import pytest
 from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.datasets.formats import EntryRules, NumberFormat, as_options, entry_rules
 from dpensemble.datasets.tables import read_table
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.errors import DataError, InvalidParameterError, NotForReleaseWarning
 
 N_ROWS = 40
 #: Thousands mark and decimal mark of six locales.
@@ -401,3 +401,43 @@ def test_an_encoder_of_arrays_reads_the_same():
     encoder = TableEncoder("median", below_limit="half").fit(public)
     assert encoder.preparation_.formats_["limits"]["below"] == 0.5
     assert np.isfinite(encoder.transform(public)).all()
+
+
+def test_estimators_take_declarations_of_columns(tmp_path):
+    """Memory, blocks, the method that is selected, and a saved student."""
+    from dpensemble import AutoClassifier, LabelMomentsClassifier
+    from dpensemble.persistence import load_classifier, save_classifier
+
+    draw = np.random.default_rng(0)
+    values = draw.integers(10, 80, 900)
+    table = pd.DataFrame(
+        {
+            "pay": [f"${x},001" for x in values],
+            "weight": [f"{x}.5 kg" for x in values],
+            "age": values.astype(float),
+            "born": [f"{x % 28 + 1:02}.03.{x}" for x in values],
+        }
+    )
+    y, public, new = np.where(values > 45, "yes", "no"), table[:250], table[250:260]
+    settings = {"classes": ["no", "yes"], "insecure_release_seed": 0, "delta": 1e-5, "columns": {"pay": "money:1,234.5"}}
+    model = LabelMomentsClassifier(**settings).fit(table[250:], y[250:], X_public=public)
+    assert model.score(table, y) > 0.9
+    assert model.feature_names_in_.tolist() == list(table.columns)
+    expected = model.predict_proba(new)
+
+    def read():
+        for start in range(250, 900, 100):
+            yield table[start : start + 100], y[start : start + 100]
+
+    blocks = LabelMomentsClassifier(**settings).fit_blocks(read, X_public=public)
+    assert (blocks.predict_proba(new) == expected).all()
+    assert (AutoClassifier(**settings).fit(table[250:], y[250:], X_public=public).predict_proba(new) == expected).all()
+    save_classifier(model.student_, tmp_path / "s.skops")
+    with pytest.warns(NotForReleaseWarning):
+        student = load_classifier(tmp_path / "s.skops")
+    assert (student.predict_proba(new) == expected).all()
+    assert (student.predict_proba(new.iloc[::-1, ::-1]) == expected[::-1]).all()
+    with pytest.raises(DataError, match="which may be"):
+        LabelMomentsClassifier(**settings | {"columns": {}}).fit(table[250:], y[250:], X_public=public)
+    with pytest.raises(InvalidParameterError, match="declared_columns replace public rows"):
+        LabelMomentsClassifier(**settings, declared_columns={"age": [0, 90]}).fit(table, y)

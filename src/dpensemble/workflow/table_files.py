@@ -341,6 +341,12 @@ class TableFiles:
                 f"public={str(self.public)!r} has some: give one of them.",
                 parameter="declared_columns",
             )
+        if self.entries.settings()["columns"] or self.entries.blank:
+            raise InvalidParameterError(
+                "column and blank are about columns of public rows, but declared_columns replace them: leave column "
+                "and blank out, and write plain numbers.",
+                parameter="column",
+            )
         declared = {name: one for name, one in _read_columns(columns).items() if name not in self.drop}
         both = [name for name in declared if name in (self.target, self.unit, budgets)]
         if both or not declared:
